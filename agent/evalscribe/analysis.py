@@ -1,0 +1,131 @@
+"""The one JSON document of an analysis: what `--json` prints and `reports parse` reads out of any report.
+
+Every field that a report may leave unsaid is null there; its JSON Schema is `evalscribe schema report`.
+"""
+
+from evalscribe.evidence import CitationStatus, Role
+from evalscribe.finding import CauseKind, Classification, RecurrenceKind
+from evalscribe.ids import Frozen
+from evalscribe.pattern import PatternKind, RecommendationGroup
+
+
+class RunSummary(Frozen):
+    id: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    experiment: str | None = None
+    status: str | None = None
+    passed: int | None = None
+    failed: int | None = None
+    incomplete: int | None = None
+    total: int | None = None
+    url: str | None = None
+
+
+class JudgeOpinion(Frozen):
+    id: str
+    classification: Classification
+    confidence: float
+
+
+class RecurrenceSummary(Frozen):
+    kind: RecurrenceKind
+    reports: tuple[str, ...] = ()
+    action: str | None = None
+
+
+class ReviewerOpinion(Frozen):
+    label: Classification | None = None
+    """The label the person put in force or confirmed."""
+    note: str | None = None
+
+
+class CitationSummary(Frozen):
+    role: Role
+    path: str
+    first: int
+    last: int
+    text: str
+    status: CitationStatus
+
+
+class FindingSummary(Frozen):
+    """One failed eval; members of a group share `group`."""
+
+    n: int | None = None
+    """Number of the entry in the report, shared by the members of a group."""
+    eval: str
+    eval_id: str | None = None
+    category: str | None = None
+    step: str | None = None
+    url: str | None = None
+    group: str | None = None
+    classification: Classification | None = None
+    """The label in force; null when unclassified, or when the report gives none."""
+    cause: str | None = None
+    cause_kind: CauseKind | None = None
+    confidence: float | None = None
+    uncertain: bool | None = None
+    judge: JudgeOpinion | None = None
+    """Null in reports written by people: then the label is a person's."""
+    error: str | None = None
+    reasoning: str | None = None
+    recurrence: RecurrenceSummary | None = None
+    reviewer: ReviewerOpinion | None = None
+    output_snippet: str | None = None
+    expected_snippet: str | None = None
+    citations: tuple[CitationSummary, ...] = ()
+    unclassified: str | None = None
+
+
+class PatternSummary(Frozen):
+    name: str
+    kind: PatternKind | None = None
+    evals: tuple[str, ...] = ()
+    text: str
+
+
+class RecommendationSummary(Frozen):
+    id: str | None = None
+    group: RecommendationGroup
+    text: str
+    evals: tuple[str, ...] = ()
+    would_pass: bool = False
+
+
+class NetImpactSummary(Frozen):
+    passed: int
+    total: int
+    scorable_passed: int
+    scorable_total: int
+    hopeful_passed: int
+
+
+class ActionTaken(Frozen):
+    """Something that people did after a report."""
+
+    text: str
+    evals: tuple[str, ...] = ()
+    """Paths (or bare names) of the evals it concerns; empty when the report does not say."""
+
+
+class UsageSummary(Frozen):
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+
+
+class Analysis(Frozen):
+    run: RunSummary
+    report_path: str | None = None
+    revision: int | None = None
+    changed: bool | None = None
+    """Whether this command changed the report's file."""
+    findings: tuple[FindingSummary, ...] = ()
+    patterns: tuple[PatternSummary, ...] = ()
+    resolved: tuple[str, ...] = ()
+    recommendations: tuple[RecommendationSummary, ...] = ()
+    net_impact: NetImpactSummary | None = None
+    actions_taken: tuple[ActionTaken, ...] = ()
+    usage: UsageSummary | None = None

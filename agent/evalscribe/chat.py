@@ -1,0 +1,80 @@
+"""A conversation with a model, in words that every provider shares."""
+
+from typing import Any, Literal
+
+from evalscribe.ids import Frozen
+
+Stop = Literal["end", "tool_use", "max_tokens", "refusal", "context_exceeded", "pause", "unknown"]
+
+
+class Usage(Frozen):
+    """What calls consumed. Input tokens are whole: cache reads and writes are parts of them, priced apart."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float = 0.0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields})
+
+
+class Tool(Frozen):
+    """A tool offered to a model; `input_schema` is a flat, strict JSON Schema object."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+
+
+class ToolCall(Frozen):
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ToolResult(Frozen):
+    call_id: str
+    text: str
+    is_error: bool = False
+
+
+class Message(Frozen):
+    """One turn. An assistant's turn keeps the provider's own content, to be echoed unchanged."""
+
+    role: Literal["user", "assistant"]
+    text: str = ""
+    tool_results: tuple[ToolResult, ...] = ()
+    raw: Any = None
+
+
+class Request(Frozen):
+    """One call of a model."""
+
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] = ()
+    max_tokens: int = 4096
+
+
+class Reply(Frozen):
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    stop: Stop
+    usage: Usage
+    raw: Any = None
+    """The provider's assistant content, for `Message.raw`."""
+
+
+class CallFailed(Exception):
+    """One call of a model failed for good, for a reason that concerns this call only.
+
+    What concerns all calls (401, 403, unknown model, host unreachable) is an `EvalscribeError`.
+    """
+
+    def __init__(self, reason: str, usage: Usage | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.usage = usage or Usage()

@@ -1,0 +1,48 @@
+"""Everything that can end a command, and the exit code it ends with.
+
+    EvalscribeError            70  a bug, or an error nobody mapped
+    ├── UsageError             64  the command line or a setting is wrong
+    ├── DataError              65  input that cannot be read, or a check that found problems
+    ├── NotFoundError          66  no such run, eval, report or file
+    ├── UnavailableError       69  a service did not answer, or not usefully, after the retries
+    ├── AccessError            77  no key, a wrong key, or a key without permission
+    ├── InterruptedError_     130  Ctrl-C
+    └── TerminatedError       143  SIGTERM
+
+What concerns one failed eval only is not here: that is a value (`evidence.Unreadable`, `finding.Unclassified`),
+so that the others go on.
+"""
+
+
+class EvalscribeError(Exception):
+    """One or two lines: what happened, to which thing, and what to do next. Never a secret."""
+
+    exit_code = 70
+
+
+class UsageError(EvalscribeError):
+    exit_code = 64
+
+
+class DataError(EvalscribeError):
+    exit_code = 65
+
+
+class NotFoundError(EvalscribeError):
+    exit_code = 66
+
+
+class UnavailableError(EvalscribeError):
+    exit_code = 69
+
+
+class AccessError(EvalscribeError):
+    exit_code = 77
+
+
+class InterruptedError_(EvalscribeError):
+    exit_code = 130
+
+
+class TerminatedError(EvalscribeError):
+    exit_code = 143

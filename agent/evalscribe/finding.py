@@ -1,0 +1,113 @@
+"""What a judge said of one failure, and what evalscribe makes of it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from evalscribe.chat import Usage
+from evalscribe.evidence import Citation, Evidence, Packed
+from evalscribe.ids import Frozen
+
+Classification = Literal["MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP"]
+CLASSIFICATIONS: tuple[Classification, ...] = ("MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP")
+CauseKind = Literal["model", "task", "grader", "lint", "harness", "infrastructure"]
+CAUSE_KINDS: tuple[CauseKind, ...] = ("model", "task", "grader", "lint", "harness", "infrastructure")
+NOT_THE_MODEL: tuple[CauseKind, ...] = ("harness", "infrastructure")
+"""Kinds under which the model's work was never judged: counted apart, out of the model's score."""
+RecurrenceKind = Literal["new", "repeat", "changed", "fix-in-doubt"]
+Confidence = Annotated[float, Field(ge=0, le=1)]
+UNCERTAIN_CONFIDENCE = 0.5
+"""A verdict that no rule or judge is sure of has at most this confidence."""
+
+
+class Precedent(Frozen):
+    """What an earlier report of the same model says of the same eval."""
+
+    report: str
+    """File name of the report."""
+    date: str | None = None
+    eval: str
+    step: str | None = None
+    classification: Classification | None = None
+    by_person: bool = False
+    """Only a label that a person gave is evidence for a later verdict; any other is history to show."""
+    cause: str | None = None
+    error: str | None = None
+    action: str | None = None
+    """What was done about it, in the report's words."""
+
+
+class Case(Frozen):
+    """All that a judge is given about one failure."""
+
+    evidence: Evidence
+    packed: Packed
+    precedents: tuple[Precedent, ...] = ()
+
+
+class Verdict(Frozen):
+    """What a judge said about one failure."""
+
+    classification: Classification
+    cause: str
+    """Short kebab-case name of the root cause: `missing-as-const`."""
+    cause_kind: CauseKind
+    confidence: Confidence
+    uncertain: bool = False
+    error: str
+    """The error in one line; says so where the log ends before the reason."""
+    why: str
+    """One line of at most 90 characters for the classification table."""
+    reasoning: str
+    """Two or three sentences."""
+    citations: tuple[Citation, ...] = ()
+    judge: str
+    """Id of the judge, with its version: `rules@1`, `anthropic/claude-opus-5-5`."""
+    rule: str | None = None
+    """Which rule decided, where the judge is the rules engine."""
+    fix: str | None = None
+    """What would have to change on our side of the fence, in one imperative line; None where nothing should."""
+    would_pass: bool = False
+    """Whether that change alone is claimed to let this eval pass."""
+    usage: Usage = Usage()
+
+
+class Unclassified(Frozen):
+    """A failure that could not be judged: the reason stands where the reasoning would."""
+
+    reason: str
+    judge: str
+    final: bool = False
+    """Whether asking again with the same question is pointless (refused, evidence unreadable)."""
+    usage: Usage = Usage()
+
+
+class Recurrence(Frozen):
+    """How a failure relates to earlier reports of this model and experiment."""
+
+    kind: RecurrenceKind = "new"
+    reports: tuple[str, ...] = ()
+    """File names of the earlier reports that it appears in, newest first."""
+    action: str | None = None
+    """The fix that an earlier report names, for `fix-in-doubt`."""
+
+
+class Group(Frozen):
+    """Failures that one verdict may answer for."""
+
+    id: str
+    """Content id of what the members have in common."""
+    eval_ids: tuple[str, ...]
+    """In the order of the run; the first stands for all."""
+    signature: str | None = None
+
+
+class Finding(Frozen):
+    """A verdict about one failed eval, or about a group that failed alike, with its recurrence."""
+
+    group: str
+    """Content id of what the members have in common; an eval on its own is a group of one."""
+    eval_ids: tuple[str, ...]
+    signature: str | None = None
+    verdict: Verdict | Unclassified
+    recurrence: Recurrence = Recurrence()

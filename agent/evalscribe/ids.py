@@ -1,0 +1,78 @@
+"""Names made from content and from other people's names: content ids, path parts, model names."""
+
+import hashlib
+import json
+import re
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+RUN_ID_PREFIX = 8
+"""How many characters of a run id name its report file (seed: `{runIdPrefix}_{date}.md`)."""
+
+
+class Frozen(BaseModel):
+    """A value: immutable, and closed against fields that nobody declared."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def canonical_json(value: Any) -> str:
+    """The one spelling of a JSON value: sorted keys, no white space, UTF-8. Content ids rest on it."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
+
+
+def content_id(value: Any) -> str:
+    """`sha256:<64 hex>` of a JSON value or pydantic model."""
+    return "sha256:" + hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    raise TypeError(f"no canonical JSON for {type(value).__name__}")
+
+
+def path_part(name: str) -> str:
+    """One folder or file name from untrusted text: letters, digits, `.`, `_` and `-`; never empty, `.` or `..`."""
+    part = re.sub(r"[^A-Za-z0-9._-]+", "-", name).lstrip(".").strip("-")[:100]
+    return part or "unnamed"
+
+
+def model_folder(provider: str, model: str) -> tuple[str, ...]:
+    """The folders below `reports/` for a model: `("openai", "gpt-5.3-codex")`, `("openrouter", "arcee-ai", "trinity")`.
+
+    A slug that repeats its provider loses the prefix; any other slash stays as a folder.
+    """
+    parts = [part for part in model.split("/") if part]
+    if len(parts) > 1 and _spelling(parts[0]) == _spelling(provider):
+        parts = parts[1:]
+    return (path_part(provider), *(path_part(part) for part in parts or ["unnamed"]))
+
+
+def same_model(provider_a: str, model_a: str, provider_b: str, model_b: str) -> bool:
+    """Whether two spellings name one model: `gemini-3-1-pro` is `gemini-3.1-pro`, `google/gemini-3.1-pro` too."""
+    return _model_key(provider_a, model_a) == _model_key(provider_b, model_b)
+
+
+def same_experiment(a: str | None, b: str | None) -> bool:
+    """Whether two experiment names are one: `default (with_guidelines)` is `default`; a missing name matches any."""
+    if not a or not b:
+        return True
+    return _experiment_key(a) == _experiment_key(b)
+
+
+def run_id_prefix(run_id: str) -> str:
+    return path_part(run_id)[:RUN_ID_PREFIX]
+
+
+def _model_key(provider: str, model: str) -> tuple[str, ...]:
+    return tuple(_spelling(part) for part in model_folder(provider, model))
+
+
+def _experiment_key(name: str) -> str:
+    return _spelling(re.sub(r"\(.*?\)", "", name)) or "default"
+
+
+def _spelling(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")

@@ -1,0 +1,47 @@
+"""What findings share, and what to do about it."""
+
+from typing import Literal
+
+from evalscribe.ids import Frozen
+
+PatternKind = Literal["cause", "rule", "category", "known-gaps", "recurring", "not-the-model"]
+RecommendationGroup = Literal["eval", "lint", "model", "none"]
+RECOMMENDATION_GROUPS: dict[RecommendationGroup, str] = {
+    "eval": "Eval improvements",
+    "lint": "Lint and configuration",
+    "model": "Notes on the model",
+    "none": "No action",
+}
+
+
+class Pattern(Frozen):
+    """Something that several failures have in common."""
+
+    name: str
+    kind: PatternKind
+    evals: tuple[str, ...]
+    """Paths of the evals, in the order of the report."""
+    text: str
+    """One line."""
+
+
+class Recommendation(Frozen):
+    """One proposed change, in one of the four groups."""
+
+    id: str | None = None
+    """`R1`…: stays with its cause from revision to revision; None in the groups that propose nothing."""
+    group: RecommendationGroup
+    text: str
+    evals: tuple[str, ...] = ()
+    would_pass: bool = False
+
+
+class NetImpact(Frozen):
+    """The pass rate as run, without what never judged the model, and if the recommendations hold."""
+
+    passed: int
+    total: int
+    scorable_passed: int
+    scorable_total: int
+    """Total without failures of kind harness or infrastructure; 0 when no eval could be scored."""
+    hopeful_passed: int

@@ -1,0 +1,116 @@
+"""What the stages consume, defined by the consumer. Adapters have these shapes; only `wiring` chooses them."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from datetime import date
+from pathlib import Path
+from typing import Protocol
+
+from evalscribe.chat import Reply, Request, Usage
+from evalscribe.evidence import Evidence, Unreadable
+from evalscribe.finding import Case, Unclassified, Verdict
+from evalscribe.ids import Frozen
+from evalscribe.run import Eval, Run
+
+
+class Estimate(Frozen):
+    """What judging one case may cost at most, and what it is likely to."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    """None where the model has no price."""
+
+
+class Source(Protocol):
+    """Where a run comes from."""
+
+    async def run(self) -> Run:
+        """The run with its failed evals. Raises `EvalscribeError`."""
+
+    async def evidence(self, eval: Eval) -> Evidence | Unreadable:
+        """The redacted evidence of one failed eval. Raises only what concerns all evals (no key, host gone)."""
+
+    async def close(self) -> None: ...
+
+
+class Model(Protocol):
+    """A chat model with tools."""
+
+    id: str
+    """`provider/name`."""
+
+    async def complete(self, request: Request) -> Reply:
+        """One answer. Raises `llm` errors mapped to `EvalscribeError` or `chat.CallFailed`."""
+
+    async def close(self) -> None: ...
+
+
+class Judge(Protocol):
+    """Decides one case."""
+
+    id: str
+    """With its version: `rules@1`, `anthropic/claude-opus-5-5`."""
+
+    def key(self, case: Case) -> str:
+        """Content id of the question: rubric, prompt, model, parameters, evidence. Equal keys, equal question."""
+
+    def estimate(self, case: Case) -> Estimate: ...
+
+    async def judge(self, case: Case) -> Verdict | Unclassified:
+        """What concerns this case is a value; raises `EvalscribeError` only for what concerns all of them."""
+
+
+class StoredReport(Frozen):
+    """The text last written for a run, to tell a person's edits from ours."""
+
+    path: str
+    text: str
+
+
+class Store(Protocol):
+    """What is finished, kept by content id. Every operation is short and whole."""
+
+    def put_run(self, run: Run) -> None: ...
+    def get_run(self, run_id: str) -> Run | None: ...
+    def put_evidence(self, run_id: str, evidence: Evidence | Unreadable) -> None: ...
+    def get_evidence(self, run_id: str, eval_id: str) -> Evidence | Unreadable | None: ...
+    def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None: ...
+    def get_verdict(self, key: str) -> Verdict | Unclassified | None: ...
+    def add_spend(self, run_id: str, usage: Usage) -> None: ...
+    def spend(self, run_id: str) -> Usage: ...
+    def put_report(self, run_id: str, report: StoredReport) -> None: ...
+    def get_report(self, run_id: str) -> StoredReport | None: ...
+    def lock(self, run_id: str) -> AbstractContextManager[None]:
+        """Held while a run is analysed; dies with its process. Raises `UnavailableError` naming the holder."""
+
+    def close(self) -> None: ...
+
+
+class ReportFile(Frozen):
+    """A report on disk."""
+
+    path: Path
+    """Absolute."""
+    name: str
+    """Relative to the reports folder, with `/`."""
+    text: str
+
+
+class Library(Protocol):
+    """The folder of reports, kept in git by people."""
+
+    def of_model(self, provider: str, model: str) -> Sequence[ReportFile]:
+        """Every report of the model, whatever its spelling, in no promised order."""
+
+    def all(self) -> Iterable[ReportFile]: ...
+
+    def write(self, name: str, text: str) -> Path:
+        """Write one report whole or not at all; `name` is relative to the reports folder."""
+
+    def commit(self, path: Path, message: str) -> str:
+        """One commit with only this file on the current branch; its id. Raises `EvalscribeError` with the reason."""
+
+
+class Clock(Protocol):
+    def today(self) -> date: ...
