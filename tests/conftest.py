@@ -1,0 +1,52 @@
+"""Every test runs without network beyond loopback, without the user's settings, and in a home of its own."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REAL_DATA = os.environ.get("EVALSCRIBE_REAL_DATA")
+REQUIRED = frozenset(os.environ.get("EVALSCRIBE_REQUIRE", "").split(","))
+LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
+KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "PYTHON", "PYTEST", "COVERAGE", "EVALSCRIBE_R")
+
+
+@pytest.fixture
+def real_data() -> Path:
+    """The folder of real runs; a test that needs it is skipped without it."""
+    if not REAL_DATA:
+        pytest.skip("EVALSCRIBE_REAL_DATA is not set")
+    return Path(REAL_DATA)
+
+
+def skip_or_fail(need: str) -> None:
+    """Skip for want of a program, unless `EVALSCRIBE_REQUIRE` says that it must be there."""
+    if need in REQUIRED:
+        pytest.fail(f"{need} is required here and missing")
+    pytest.skip(f"{need} is not installed")
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No key, proxy or tracing setting of the machine reaches a test."""
+    for name in list(os.environ):
+        if not name.startswith(KEPT):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+
+
+@pytest.fixture(autouse=True)
+def loopback_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A connection to anywhere but this machine is an error."""
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple) and not str(address[0]).startswith(LOOPBACK):
+            raise RuntimeError(f"a test tried to reach {address}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+    yield
