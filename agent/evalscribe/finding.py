@@ -7,6 +7,7 @@ from pydantic import Field
 from evalscribe.chat import Usage
 from evalscribe.evidence import Citation, Evidence, Packed
 from evalscribe.ids import Frozen
+from evalscribe.run import Eval
 
 Classification = Literal["MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP"]
 CLASSIFICATIONS: tuple[Classification, ...] = ("MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP")
@@ -107,7 +108,24 @@ class Finding(Frozen):
 
     group: str
     """Content id of what the members have in common; an eval on its own is a group of one."""
-    eval_ids: tuple[str, ...]
+    evals: tuple[Eval, ...]
     signature: str | None = None
     verdict: Verdict | Unclassified
     recurrence: Recurrence = Recurrence()
+
+    @property
+    def judged(self) -> Verdict | None:
+        """The verdict, or None when unclassified."""
+        return self.verdict if isinstance(self.verdict, Verdict) else None
+
+    @property
+    def step(self) -> str | None:
+        return self.evals[0].failed_step
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(eval.path for eval in self.evals)
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(eval.category for eval in self.evals))

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from evalscribe.finding import Finding
 from evalscribe.ids import Frozen
 
 PatternKind = Literal["cause", "rule", "category", "known-gaps", "recurring", "not-the-model"]
@@ -45,3 +46,13 @@ class NetImpact(Frozen):
     scorable_total: int
     """Total without failures of kind harness or infrastructure; 0 when no eval could be scored."""
     hopeful_passed: int
+
+
+class Collation(Frozen):
+    """All that the findings of a run say together."""
+
+    findings: tuple[Finding, ...]
+    """With their recurrence, in the order of the report: entry 1 is the first."""
+    patterns: tuple[Pattern, ...] = ()
+    resolved: tuple[str, ...] = ()
+    recommendations: tuple[Recommendation, ...] = ()
