@@ -3,10 +3,13 @@
 Every field that a report may leave unsaid is null there; its JSON Schema is `evalscribe schema report`.
 """
 
+from collections.abc import Iterable
+
 from evalscribe.evidence import CitationStatus, Role
 from evalscribe.finding import CauseKind, Classification, RecurrenceKind
-from evalscribe.ids import Frozen
+from evalscribe.ids import Frozen, content_id
 from evalscribe.pattern import PatternKind, RecommendationGroup
+from evalscribe.report import Entry, EvalRef, Report, RunHeader, Snippet
 
 
 class RunSummary(Frozen):
@@ -129,3 +132,61 @@ class Analysis(Frozen):
     net_impact: NetImpactSummary | None = None
     actions_taken: tuple[ActionTaken, ...] = ()
     usage: UsageSummary | None = None
+
+
+def of_report(report: Report) -> Analysis:
+    """What a report of ours says, as the JSON document; ids, usage and the file's state are not printed in it."""
+    return Analysis(
+        run=_run(report.run),
+        revision=report.revision,
+        findings=tuple(_finding(n, entry, ref) for n, entry in enumerate(report.entries, 1) for ref in entry.evals),
+        patterns=tuple(PatternSummary(**pattern.model_dump()) for pattern in report.patterns),
+        resolved=report.resolved,
+        recommendations=tuple(RecommendationSummary(**r.model_dump()) for r in report.recommendations),
+    )
+
+
+def _run(run: RunHeader) -> RunSummary:
+    shared = {name: getattr(run, name) for name in RunSummary.model_fields if name != "incomplete"}
+    return RunSummary(**shared, incomplete=run.incomplete)
+
+
+def _finding(n: int, entry: Entry, ref: EvalRef) -> FindingSummary:
+    seen = entry.recurrence
+    return FindingSummary(
+        n=n,
+        eval=ref.path,
+        category=ref.path.rpartition("/")[0] or None,
+        step=entry.step,
+        url=ref.url,
+        group=content_id(sorted(member.path for member in entry.evals)),
+        classification=entry.classification,
+        cause=entry.cause,
+        cause_kind=entry.cause_kind,
+        confidence=entry.judge.confidence if entry.judge else None,
+        uncertain=entry.uncertain,
+        judge=JudgeOpinion(**entry.judge.model_dump()) if entry.judge else None,
+        error=entry.error or None,
+        reasoning=entry.reasoning if entry.classification else None,
+        recurrence=RecurrenceSummary(kind=seen.kind, reports=seen.reports, action=seen.action),
+        reviewer=_reviewer(entry),
+        output_snippet=_joined(entry.snippets, "output"),
+        expected_snippet=_joined(entry.snippets, "expected"),
+        citations=tuple(_citation(snippet) for snippet in entry.snippets),
+        unclassified=None if entry.classification else entry.reasoning,
+    )
+
+
+def _reviewer(entry: Entry) -> ReviewerOpinion | None:
+    if not entry.reviewed:
+        return None
+    return ReviewerOpinion(label=entry.classification, note="\n".join(entry.reviewer) or None)
+
+
+def _joined(snippets: Iterable[Snippet], role: Role) -> str | None:
+    return "\n".join(snippet.text for snippet in snippets if snippet.role == role) or None
+
+
+def _citation(snippet: Snippet) -> CitationSummary:
+    last = snippet.first + snippet.text.count("\n")
+    return CitationSummary(**snippet.model_dump(), last=last)

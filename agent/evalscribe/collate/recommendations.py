@@ -1,0 +1,80 @@
+"""What to change, in the four groups of the report."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from evalscribe.finding import CauseKind, Finding, Verdict
+from evalscribe.pattern import Recommendation, RecommendationGroup
+
+GROUP_OF_KIND: dict[CauseKind, RecommendationGroup] = {
+    "task": "eval",
+    "grader": "eval",
+    "harness": "eval",
+    "lint": "lint",
+    "model": "model",
+    "infrastructure": "none",
+}
+
+
+def recommendations(findings: Sequence[Finding]) -> tuple[Recommendation, ...]:
+    """Proposals first, numbered over all groups; then notes on the model and what needs no action, unnumbered."""
+    numbered = tuple(r.model_copy(update={"id": f"R{n}"}) for n, r in enumerate(_proposals(findings), 1))
+    return (*numbered, *_model_notes(findings), *_no_action(findings))
+
+
+def proposes(verdict: Verdict) -> bool:
+    """Whether a verdict asks the maintainers to change something of theirs."""
+    return verdict.fix is not None and GROUP_OF_KIND[verdict.cause_kind] in ("eval", "lint")
+
+
+def _proposals(findings: Sequence[Finding]) -> list[Recommendation]:
+    """One for each change that a verdict asks for; equal changes are one."""
+    by_fix: dict[tuple[RecommendationGroup, str, bool], list[str]] = defaultdict(list)
+    for finding in findings:
+        verdict = finding.judged
+        if verdict and verdict.fix and proposes(verdict):
+            by_fix[GROUP_OF_KIND[verdict.cause_kind], verdict.fix, verdict.would_pass].extend(finding.paths)
+    made = [
+        Recommendation(group=group, text=fix, evals=tuple(evals), would_pass=would_pass)
+        for (group, fix, would_pass), evals in by_fix.items()
+    ]
+    return sorted(made, key=lambda r: (r.group != "eval", not r.would_pass, -len(r.evals)))
+
+
+def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
+    """What the model gets wrong again: within the run, or in an earlier report too."""
+    by_cause: dict[str, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        if finding.judged and finding.judged.cause_kind == "model":
+            by_cause[finding.judged.cause].append(finding)
+    for hit in by_cause.values():
+        verdict = hit[0].judged
+        again = any(finding.recurrence.kind in ("repeat", "fix-in-doubt") for finding in hit)
+        if verdict and (len(hit) > 1 or again):
+            text = f"{verdict.why}{', in an earlier run too' if again else ''}."
+            yield Recommendation(group="model", text=text, evals=_paths(hit))
+
+
+def _no_action(findings: Sequence[Finding]) -> Iterable[Recommendation]:
+    said: dict[str, list[str]] = defaultdict(list)
+    for finding in findings:
+        if (text := _why_nothing(finding.judged)) is not None:
+            said[text].extend(finding.paths)
+    return [Recommendation(group="none", text=text, evals=tuple(said[text])) for text in NOTHING if said[text]]
+
+
+OWN, DOCUMENTED, RERUN = "the model's own.", "known gap, documented.", "run it again; not counted in the estimate."
+NOTHING = (OWN, DOCUMENTED, RERUN)
+
+
+def _why_nothing(verdict: Verdict | None) -> str | None:
+    """Why no change is proposed for a failure, or None where one is."""
+    if verdict is None or proposes(verdict):
+        return None
+    if verdict.cause_kind == "infrastructure":
+        return RERUN
+    return {"KNOWN_GAP": DOCUMENTED, "MODEL_FAULT": OWN}.get(verdict.classification)
+
+
+def _paths(findings: Iterable[Finding]) -> tuple[str, ...]:
+    return tuple(path for finding in findings for path in finding.paths)

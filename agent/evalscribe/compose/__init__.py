@@ -1,0 +1,6 @@
+"""A run, its collated findings and its history into the report, and into the JSON document of the analysis. Pure."""
+
+from evalscribe.compose.analysis import analysis
+from evalscribe.compose.outline import compose
+
+__all__ = ["analysis", "compose"]
