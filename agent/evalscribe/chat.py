@@ -5,6 +5,7 @@ from typing import Any, Literal
 from evalscribe.ids import Frozen
 
 Stop = Literal["end", "tool_use", "max_tokens", "refusal", "context_exceeded", "pause", "unknown"]
+Effort = Literal["low", "medium", "high", "xhigh", "max"]
 
 
 class Usage(Frozen):
@@ -57,6 +58,9 @@ class Request(Frozen):
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     max_tokens: int = 4096
+    """Bound of the answer, thinking included."""
+    effort: Effort | None = None
+    """How hard the model thinks; None leaves it to the provider."""
 
 
 class Reply(Frozen):
@@ -74,7 +78,9 @@ class CallFailed(Exception):
     What concerns all calls (401, 403, unknown model, host unreachable) is an `EvalscribeError`.
     """
 
-    def __init__(self, reason: str, usage: Usage | None = None) -> None:
+    def __init__(self, reason: str, usage: Usage | None = None, *, free: bool = False) -> None:
+        """`free`: it is certain that nothing was consumed. Without it and without usage, anything may have been."""
         super().__init__(reason)
         self.reason = reason
         self.usage = usage or Usage()
+        self.free = free

@@ -1,0 +1,171 @@
+"""One attempt at one answer from Anthropic's Messages API."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from evalscribe.chat import CallFailed, Message, Reply, Request, Stop, ToolCall, Usage
+from evalscribe.errors import UsageError
+from evalscribe.llm.prices import Price
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+    from anthropic.types import Message as Answer
+    from anthropic.types import MessageParam, ToolParam
+
+DEFAULT_URL = "https://api.anthropic.com"
+STOPS: dict[str, Stop] = {
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "tool_use": "tool_use",
+    "max_tokens": "max_tokens",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+    "model_context_window_exceeded": "context_exceeded",
+}
+TOO_LONG = ("prompt is too long", "context window", "context limit")
+
+
+class AnthropicModel:
+    """A `ports.Model` that tries once: repeating and budgets are for the models that wrap it."""
+
+    def __init__(
+        self, name: str, key: str, base_url: str = DEFAULT_URL, price: Price | None = None, timeout_s: float = 300.0
+    ) -> None:
+        self.id = f"anthropic/{name}"
+        self._name = name
+        self._key = key
+        self._base_url = base_url
+        self._host = _host(base_url)
+        self._price = price
+        self._timeout_s = timeout_s
+        self._client: AsyncAnthropic | None = None
+
+    async def complete(self, request: Request) -> Reply:
+        """Raises `Transient` for what may pass, `CallFailed` for this call, `EvalscribeError` for all."""
+        from evalscribe.llm.anthropic_errors import mapped
+
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                answer = await self._create(request)
+        except Exception as error:
+            failure = mapped(error, self.id, self._host)
+            if isinstance(failure, CallFailed) and any(words in failure.reason.lower() for words in TOO_LONG):
+                return Reply(text="", stop="context_exceeded", usage=Usage(calls=1))
+            # `from None`: the SDK's exception holds the request, and with it the key.
+            raise self._without_key(failure) from None
+        return self._reply(answer)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    async def _create(self, request: Request) -> "Answer":
+        from anthropic import omit
+
+        return await self._open().messages.create(
+            model=self._name,
+            max_tokens=request.max_tokens,
+            system=_sendable(request.system) if request.system else omit,
+            messages=[_message(message) for message in request.messages],
+            tools=[_tool(tool.name, tool.description, tool.input_schema) for tool in request.tools] or omit,
+            tool_choice={"type": "auto"} if request.tools else omit,
+            output_config={"effort": request.effort} if request.effort else omit,
+            cache_control={"type": "ephemeral"},
+            timeout=self._timeout_s,
+        )
+
+    def _open(self) -> "AsyncAnthropic":
+        """The one client of this process, made on the first call; explicit about all that it would else look up."""
+        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
+
+        if self._client is None:
+            self._client = AsyncAnthropic(
+                api_key=self._key,
+                base_url=self._base_url,
+                max_retries=0,
+                open_telemetry=False,
+                # A redirect would carry the evidence to a host that nobody chose.
+                http_client=DefaultAsyncHttpxClient(follow_redirects=False),
+            )
+        return self._client
+
+    def _reply(self, answer: object) -> Reply:
+        """Our words for the answer. Raises `CallFailed` where it is a page, half a body or of another shape."""
+        try:
+            return reply_of(cast("Answer", answer), self._price)
+        except (AttributeError, TypeError, ValueError, KeyError):
+            raise CallFailed(f"{self._host} sent something that is not a message") from None
+
+    def _without_key(self, failure: Exception) -> Exception:
+        failure.args = tuple(str(arg).replace(self._key, "[key]") if self._key else arg for arg in failure.args)
+        if isinstance(failure, CallFailed):
+            failure.reason = failure.args[0]
+        return failure
+
+
+def reply_of(answer: "Answer", price: Price | None) -> Reply:
+    """Raises `AttributeError`, `KeyError`, `TypeError` or `ValueError` where the answer has another shape."""
+    blocks = [block.to_dict(mode="json") for block in answer.content]
+    if answer.stop_reason is None:
+        raise ValueError("no stop reason")
+    return Reply(
+        text="\n".join(str(block["text"]) for block in blocks if block["type"] == "text"),
+        tool_calls=tuple(_call(block) for block in blocks if block["type"] == "tool_use"),
+        stop=STOPS.get(answer.stop_reason, "unknown"),
+        usage=_usage(answer, price),
+        raw=blocks,
+    )
+
+
+def _usage(answer: "Answer", price: Price | None) -> Usage:
+    """Anthropic's input tokens leave out what went through the cache; ours are whole."""
+    read = answer.usage.cache_read_input_tokens or 0
+    written = answer.usage.cache_creation_input_tokens or 0
+    usage = Usage(
+        calls=1,
+        input_tokens=answer.usage.input_tokens + read + written,
+        output_tokens=answer.usage.output_tokens,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
+    return usage.model_copy(update={"cost_usd": price.cost(usage)}) if price else usage
+
+
+def _call(block: dict[str, Any]) -> ToolCall:
+    # Half an object comes as text where the answer was cut off; then no field of it is there.
+    fields = block["input"] if isinstance(block["input"], dict) else {}
+    return ToolCall(id=block["id"], name=block["name"], input=fields)
+
+
+def _message(message: Message) -> "MessageParam":
+    if message.role == "assistant":
+        return {"role": "assistant", "content": message.raw or _sendable(message.text)}
+    results: list[Any] = [
+        {
+            "type": "tool_result",
+            "tool_use_id": result.call_id,
+            "content": _sendable(result.text),
+            "is_error": result.is_error,
+        }
+        for result in message.tool_results
+    ]
+    text: list[Any] = [{"type": "text", "text": _sendable(message.text)}] if message.text else []
+    return {"role": "user", "content": results + text}
+
+
+def _tool(name: str, description: str, schema: dict[str, Any]) -> "ToolParam":
+    return {"name": name, "description": description, "input_schema": schema, "strict": True}
+
+
+def _sendable(text: str) -> str:
+    """Without lone surrogates, which no JSON body in UTF-8 can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _host(base_url: str) -> str:
+    """Host and port as they may be shown. Raises `UsageError` where the URL is none, or holds a password."""
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        raise UsageError("ANTHROPIC_BASE_URL must be https://host[:port][/path], without user or password")
+    return parts.netloc

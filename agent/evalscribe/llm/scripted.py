@@ -1,0 +1,40 @@
+"""A model that plays prepared replies: for tests and for looking at evalscribe without a key."""
+
+from collections.abc import Callable, Iterable
+
+from evalscribe.chat import Reply, Request, Stop, ToolCall, Usage
+
+Step = Reply | Exception | Callable[[Request], Reply]
+
+
+class ScriptedModel:
+    """A `ports.Model` whose n-th answer is the n-th step of its script; an exception is raised."""
+
+    def __init__(self, script: Iterable[Step], name: str = "scripted/model") -> None:
+        self.id = name
+        self.requests: list[Request] = []
+        """What it was asked, in order."""
+        self._script = iter(script)
+
+    async def complete(self, request: Request) -> Reply:
+        self.requests.append(request)
+        step = next(self._script, None)
+        if step is None:
+            raise AssertionError(f"the script ends before call {len(self.requests)}")
+        if isinstance(step, Exception):
+            raise step
+        return step if isinstance(step, Reply) else step(request)
+
+    async def close(self) -> None:
+        return None
+
+
+def says(text: str = "", stop: Stop = "end", usage: Usage | None = None) -> Reply:
+    """A reply without tool calls."""
+    return Reply(text=text, stop=stop, usage=usage or Usage(calls=1))
+
+
+def calls(*named: tuple[str, dict[str, object]], usage: Usage | None = None) -> Reply:
+    """A reply that calls tools: `calls(("read_lines", {...}), ("submit", {...}))`."""
+    tool_calls = tuple(ToolCall(id=f"call_{n}", name=name, input=fields) for n, (name, fields) in enumerate(named, 1))
+    return Reply(text="", tool_calls=tool_calls, stop="tool_use", usage=usage or Usage(calls=1))

@@ -1,0 +1,104 @@
+"""Prompt templates: found in a wheel, in a checkout or in the workspace, and rendered strictly.
+
+Data enters a template only as the value of a variable; it is never itself a template.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from evalscribe.errors import DataError, UsageError
+from evalscribe.ids import content_id
+
+if TYPE_CHECKING:
+    from jinja2.sandbox import SandboxedEnvironment
+
+
+def shipped(kind: Literal["prompts", "skills"]) -> Path:
+    """The folder that came with the package: inside it when installed, at the top of a checkout."""
+    package = Path(__file__).resolve().parent
+    for folder in (package / "_data" / kind, package.parents[1] / kind):
+        if folder.is_dir():
+            return folder
+    raise DataError(f"the {kind} of this installation are missing; install evalscribe again")
+
+
+class Prompts:
+    """The templates in force. A file in the workspace's own `prompts/` wins over the shipped one of its name."""
+
+    def __init__(self, workspace: Path | None = None) -> None:
+        self._shipped = shipped("prompts")
+        self._workspace = _own_folder(workspace, self._shipped)
+        self._environment: SandboxedEnvironment | None = None
+
+    def own(self, folder: str = "") -> tuple[str, ...]:
+        """Names below `folder` whose text is the workspace's own and differs from what was shipped."""
+        return tuple(name for name in self._names(folder) if self.source(name) != _text(self._shipped / name))
+
+    def digest(self, folder: str) -> str:
+        """Content id of every template below `folder`, whatever they are rendered with."""
+        return content_id({name: self.source(name) for name in self._names(folder)})
+
+    def source(self, name: str) -> str:
+        """The text of one template. Raises `UsageError` when no folder has it, or it is not UTF-8."""
+        for folder in self._folders():
+            text = _text(folder / name)
+            if text is not None:
+                return text
+        raise UsageError(f"no template {name} in {' or '.join(map(str, self._folders()))}")
+
+    def render(self, name: str, **values: object) -> str:
+        """Raises `UsageError` naming the template where it is broken or asks for what it is not given."""
+        from jinja2 import TemplateError
+
+        try:
+            return self._jinja().get_template(name).render(values)
+        except (TemplateError, TypeError, ValueError) as error:
+            line = getattr(error, "lineno", None)
+            place = f"{name}:{line}" if line else name
+            raise UsageError(f"template {place} cannot be rendered: {error}") from error
+
+    def _jinja(self) -> "SandboxedEnvironment":
+        from jinja2 import FunctionLoader, StrictUndefined
+        from jinja2.sandbox import SandboxedEnvironment
+
+        if self._environment is None:
+            self._environment = SandboxedEnvironment(
+                loader=FunctionLoader(self.source),
+                undefined=StrictUndefined,
+                autoescape=False,  # noqa: S701 - prompts are plain text; HTML is rendered elsewhere
+                trim_blocks=True,
+                lstrip_blocks=True,
+                keep_trailing_newline=True,
+            )
+        return self._environment
+
+    def _folders(self) -> tuple[Path, ...]:
+        return (self._workspace, self._shipped) if self._workspace else (self._shipped,)
+
+    def _names(self, folder: str) -> list[str]:
+        found = {
+            path.relative_to(top).as_posix()
+            for top in self._folders()
+            for path in (top / folder).rglob("*.j2")
+            if path.is_file()
+        }
+        return sorted(found)
+
+
+def _own_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:
+    """The workspace's folder, unless the workspace is the checkout that the templates come from."""
+    if workspace is None:
+        return None
+    folder = (workspace / "prompts").resolve()
+    return folder if folder.is_dir() and folder != shipped_folder.resolve() else None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
