@@ -1,0 +1,82 @@
+"""Classify: one failure, one answer. The one place where what goes wrong with one failure becomes data."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from evalscribe.errors import EvalscribeError
+from evalscribe.evidence import Unreadable
+from evalscribe.finding import Case, Group, Unclassified, Verdict
+from evalscribe.ids import Frozen
+from evalscribe.ports import Judge, Store
+
+CaseOf = Callable[[Group], Case | Unreadable]
+"""The case of the member that stands for a group, made when it is needed and not kept."""
+REASON_LENGTH = 300
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Under what conditions the failures of one run are judged."""
+
+    run_id: str
+    timeout_s: float
+    fresh: bool = False
+    """Ask again, whatever the store knows."""
+
+
+class Answer(Frozen):
+    verdict: Verdict | Unclassified
+    cached: bool = False
+    """Whether the store knew it, so that nobody was asked."""
+
+
+async def classify(group: Group, case_of: CaseOf, judge: Judge, store: Store, terms: Terms) -> Answer:
+    """The stored answer to the same question, else the judge's, stored at once.
+
+    Raises `EvalscribeError` for what concerns all failures; nothing else but a cancellation.
+    """
+    try:
+        return await _answer(case_of(group), judge, store, terms)
+    except EvalscribeError:
+        raise
+    except Exception as error:
+        return Answer(verdict=_broken("the judge broke", error, judge))
+
+
+async def _answer(case: Case | Unreadable, judge: Judge, store: Store, terms: Terms) -> Answer:
+    if isinstance(case, Unreadable):
+        return Answer(verdict=Unclassified(reason=case.reason, judge=judge.id, final=True))
+    key = judge.key(case)
+    known = None if terms.fresh else store.get_verdict(key)
+    if known is not None and _settled(known):
+        return Answer(verdict=known, cached=True)
+    verdict = await _ask(judge, case, terms.timeout_s)
+    store.put_verdict(key, verdict)
+    store.add_spend(terms.run_id, verdict.usage)
+    return Answer(verdict=verdict)
+
+
+async def _ask(judge: Judge, case: Case, timeout_s: float) -> Verdict | Unclassified:
+    try:
+        async with asyncio.timeout(timeout_s) as limit:
+            return await judge.judge(case)
+    except EvalscribeError:
+        raise
+    except TimeoutError as error:
+        if not limit.expired():
+            return _broken("the judge broke", error, judge)
+        return Unclassified(reason=f"no verdict within {timeout_s:g} s", judge=judge.id)
+    except Exception as error:
+        return _broken("the judge broke", error, judge)
+
+
+def _settled(known: Verdict | Unclassified) -> bool:
+    """Whether asking the same question again is pointless."""
+    return isinstance(known, Verdict) or known.final
+
+
+def _broken(what: str, error: Exception, judge: Judge) -> Unclassified:
+    said = " ".join(str(error).split())
+    reason = f"{what}: {type(error).__name__}" + (f": {said}" if said else "")
+    return Unclassified(reason=reason[:REASON_LENGTH], judge=judge.id)

@@ -1,0 +1,26 @@
+"""One start of the lanes over the groups of one run."""
+
+from pathlib import Path
+
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from evalscribe.graph.build import builder
+from evalscribe.graph.deps import Counts, Deps, Outcome
+from evalscribe.graph.shift import Shift
+from evalscribe.graph.tracing import untraced
+
+
+async def judge_groups(deps: Deps, checkpoints: Path) -> Outcome:
+    """Answer every group, at most `deps.concurrency` at once; what the store knows is not asked again.
+
+    The store, not the checkpoint, decides what is left to do, so a start after a kill plans anew with whatever
+    `concurrency` it has; the checkpoint tells where a run is. Raises `EvalscribeError` for what concerns all.
+    """
+    shift = Shift(deps)
+    async with AsyncSqliteSaver.from_conn_string(str(checkpoints)) as saver:
+        await saver.setup()
+        await saver.adelete_thread(deps.run.id)
+        graph = builder().compile(checkpointer=saver, name="evalscribe")
+        with untraced():
+            state = await graph.ainvoke({}, {"configurable": {"thread_id": deps.run.id}}, context=shift)
+    return shift.outcome(Counts(**state["counts"]))

@@ -1,0 +1,87 @@
+"""Ctrl-C and SIGTERM end a use case within a second, with what is finished kept."""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TypeVar
+
+from evalscribe.errors import EvalscribeError, InterruptedError_, TerminatedError
+
+T = TypeVar("T")
+
+GRACE_S = 0.7
+"""How long a cancelled use case may wind down before the process ends without it."""
+GO_ON = "what is finished is kept, run the same command again to go on."
+
+
+def run_until_signal(main: Coroutine[Any, Any, T]) -> T:
+    """Run a use case in an event loop of its own, until it is done or SIGINT or SIGTERM cancels it.
+
+    Raises `InterruptedError_` or `TerminatedError` then. Signals are left alone outside the main thread.
+    """
+    ending = _Ending()
+    with _handled(ending):
+        try:
+            return asyncio.run(ending.watch(main))
+        except BaseException:
+            if ending.error is None:
+                raise
+            raise ending.error from None
+
+
+class _Ending:
+    """How a use case is cancelled by a signal, and what the process ends with."""
+
+    def __init__(self) -> None:
+        self.error: EvalscribeError | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._watchdog: threading.Timer | None = None
+
+    async def watch(self, main: Coroutine[Any, Any, T]) -> T:
+        self._task = asyncio.current_task()
+        if self.error is not None:
+            main.close()
+            raise asyncio.CancelledError
+        return await main
+
+    def on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if self.error is not None:
+            return
+        interrupted = number == signal.SIGINT
+        self.error = (
+            InterruptedError_(f"interrupted: {GO_ON}") if interrupted else TerminatedError(f"terminated: {GO_ON}")
+        )
+        self._watchdog = threading.Timer(GRACE_S, self._give_up, [self.error])
+        self._watchdog.daemon = True
+        self._watchdog.start()
+        if self._task is not None:
+            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+    def finish(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+
+    @staticmethod
+    def _give_up(error: EvalscribeError) -> None:
+        """End the process where something, a thread for one, will not: everything finished is already on disk."""
+        print(error, file=sys.stderr, flush=True)
+        os._exit(error.exit_code)
+
+
+@contextmanager
+def _handled(ending: _Ending) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, ending.on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        ending.finish()
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,125 @@
+"""Real objects for the lanes: a scripted judge, a store in memory, and runs of any size."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+
+from evalscribe.chat import Usage
+from evalscribe.evidence import Evidence, Packed, Unreadable
+from evalscribe.finding import Case, Group, Unclassified, Verdict
+from evalscribe.ports import Estimate, StoredReport
+from evalscribe.run import Eval, Run
+
+Script = Callable[[str], Awaitable[Verdict | Unclassified | None]]
+"""Path of an eval to what is said of it; None for a plain verdict."""
+
+
+def verdict(judge: str = "scripted@1", **fields: object) -> Verdict:
+    plain = {"classification": "MODEL_FAULT", "cause": "some-cause", "cause_kind": "model", "confidence": 0.9}
+    text = {"error": "TypeError: x", "why": "wrong", "reasoning": "It is wrong.", "judge": judge}
+    return Verdict.model_validate({**plain, **text, "usage": Usage(calls=1, input_tokens=10), **fields})
+
+
+async def at_once(_: str) -> None:
+    """A judge that needs no time."""
+
+
+class ScriptedJudge:
+    """Says what its script says, and remembers what it was asked and how many questions were under way."""
+
+    def __init__(self, script: Script = at_once, id: str = "scripted@1") -> None:
+        self.id = id
+        self.asked: Counter[str] = Counter()
+        self.peak = 0
+        self._under_way = 0
+        self._script = script
+
+    def key(self, case: Case) -> str:
+        return f"{self.id} {case.evidence.eval.path}"
+
+    def estimate(self, case: Case) -> Estimate:
+        return Estimate()
+
+    async def judge(self, case: Case) -> Verdict | Unclassified:
+        path = case.evidence.eval.path
+        self.asked[path] += 1
+        self._under_way += 1
+        self.peak = max(self.peak, self._under_way)
+        try:
+            return await self._script(path) or verdict(self.id)
+        finally:
+            self._under_way -= 1
+
+
+class MemoryStore:
+    """A store that lives as long as its test."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, Run] = {}
+        self.evidences: dict[tuple[str, str], Evidence | Unreadable] = {}
+        self.verdicts: dict[str, Verdict | Unclassified] = {}
+        self.spent: dict[str, Usage] = {}
+        self.reports: dict[str, StoredReport] = {}
+
+    def put_run(self, run: Run) -> None:
+        self.runs[run.id] = run
+
+    def get_run(self, run_id: str) -> Run | None:
+        return self.runs.get(run_id)
+
+    def put_evidence(self, run_id: str, evidence: Evidence | Unreadable) -> None:
+        self.evidences[run_id, evidence.eval.id] = evidence
+
+    def get_evidence(self, run_id: str, eval_id: str) -> Evidence | Unreadable | None:
+        return self.evidences.get((run_id, eval_id))
+
+    def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None:
+        if isinstance(verdict, Verdict) or not isinstance(self.verdicts.get(key), Verdict):
+            self.verdicts[key] = verdict
+
+    def get_verdict(self, key: str) -> Verdict | Unclassified | None:
+        return self.verdicts.get(key)
+
+    def add_spend(self, run_id: str, usage: Usage) -> None:
+        self.spent[run_id] = self.spend(run_id) + usage
+
+    def spend(self, run_id: str) -> Usage:
+        return self.spent.get(run_id, Usage())
+
+    def put_report(self, run_id: str, report: StoredReport) -> None:
+        self.reports[run_id] = report
+
+    def get_report(self, run_id: str) -> StoredReport | None:
+        return self.reports.get(run_id)
+
+    def lock(self, run_id: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def run_of(count: int, id: str = "run1") -> Run:
+    failures = tuple(Eval(id=f"e{n}", category="basics", name=f"{n:05}") for n in range(count))
+    return Run(id=id, provider="example", model="m", failed=count, total=count, failures=failures)
+
+
+def groups_of(run: Run) -> tuple[Group, ...]:
+    return tuple(Group(id=f"g-{eval.id}", eval_ids=(eval.id,)) for eval in run.failures)
+
+
+def cases_of(run: Run) -> Callable[[Group], Case]:
+    evals = {eval.id: eval for eval in run.failures}
+
+    def case_of(group: Group) -> Case:
+        return Case(evidence=Evidence(eval=evals[group.eval_ids[0]]), packed=Packed(excerpts=()))
+
+    return case_of
+
+
+def slow(seconds: float) -> Script:
+    async def script(_: str) -> None:
+        await asyncio.sleep(seconds)
+
+    return script
