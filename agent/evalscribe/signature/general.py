@@ -1,0 +1,77 @@
+"""Errors that no tool's format gives away: tracebacks, installers, and lines that name an error."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from evalscribe.signature.found import PATH_LINE, Found
+from evalscribe.signature.log import Line
+from evalscribe.signature.wording import is_stock, stripped
+
+_TRACEBACK = "Traceback (most recent call last):"
+_FRAME = re.compile(r'\s*File "(?P<path>[^"]{1,400})", line (?P<line>\d+)')
+_RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Warning|Exit|Interrupt|Timeout|NotFound)\b.*")
+_INSTALLER: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("npm", re.compile(r"npm (?:ERR!|error) (?P<message>\S.*)")),
+    ("pip", re.compile(r"ERROR: (?P<message>\S.*)")),
+    ("pip", re.compile(r"WARNING: (?P<message>Retrying .*)")),
+)
+_ERROR_LINE = re.compile(
+    r"(?:.{0,80}?\b)?(?:[A-Za-z]\w*(?:Error|Exception)|error|fatal(?: error)?|panic|✖|✘)(?:\(\w+\))?[:!]?\s+\S.*",
+    re.IGNORECASE,
+)
+_AT = re.compile(r"\s*at (?:\S+ )?\(?\S+:\d+(?::\d+)?\)?$")
+_PASSED_OVER = re.compile(r"0 errors?\b|\bno (?:errors?|problems?)\b", re.IGNORECASE)
+
+
+def tracebacks(lines: Sequence[Line]) -> Iterator[Found]:
+    """The error at the end of every Python traceback, with the frames it passed."""
+    at = 0
+    while at < len(lines):
+        if lines[at].text.strip() != _TRACEBACK:
+            at += 1
+            continue
+        end, frames = at + 1, []
+        while end < len(lines) and (not lines[end].text.strip() or lines[end].text[:1].isspace()):
+            if frame := _FRAME.match(lines[end].text):
+                frames.append((frame["path"], int(frame["line"])))
+            end += 1
+        if end < len(lines) and not is_stock(lines[end].text):
+            number = lines[end].number
+            yield Found("python", lines[end].text.strip(), number, number, places=tuple(reversed(frames[-20:])))
+        at = end
+
+
+def installers(lines: Sequence[Line]) -> Iterator[Found]:
+    """What package installers complain about."""
+    for line in lines:
+        for tool, pattern in _INSTALLER:
+            match = pattern.fullmatch(line.text)
+            if match and not is_stock(match["message"]):
+                yield Found(tool, match["message"], line.number, line.number)
+                break
+
+
+def error_lines(lines: Sequence[Line]) -> Iterator[Found]:
+    """Lines that name an error, but only those that say which."""
+    for at, line in enumerate(lines):
+        text = line.text[:4000]
+        if not text.strip() or _PASSED_OVER.search(text) or is_stock(text):
+            continue
+        if _RAISED.fullmatch(stripped(text)) or _ERROR_LINE.match(text):
+            yield Found("", stripped(text), line.number, line.number, places=_stack(lines, at))
+
+
+def first_saying(lines: Sequence[Line]) -> Found | None:
+    """The first line that is more than a stock message: for a recorded reason, where every line counts."""
+    line = next((line for line in lines if line.text.strip() and not is_stock(line.text)), None)
+    return Found("", stripped(line.text), line.number, line.number) if line else None
+
+
+def _stack(lines: Sequence[Line], at: int) -> tuple[tuple[str, int], ...]:
+    """The places of a JavaScript stack right below a line."""
+    places = []
+    for line in lines[at + 1 : at + 12]:
+        if not _AT.match(line.text[:1000]):
+            break
+        places += [(match["path"], int(match["line"])) for match in PATH_LINE.finditer(line.text[:1000])]
+    return tuple(places)

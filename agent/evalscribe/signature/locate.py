@@ -1,0 +1,152 @@
+"""From the lines of the failed step to cited errors, best first."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from evalscribe.evidence import Citation, Document, Evidence
+from evalscribe.signature.diagnostics import diagnostics
+from evalscribe.signature.found import Found
+from evalscribe.signature.general import error_lines, first_saying, installers, tracebacks
+from evalscribe.signature.located import FailedTest, Located, Place, TestOutcome
+from evalscribe.signature.log import Line, failed_sections, lines_of, log_of, names_tests, plain_lines
+from evalscribe.signature.runners import Failure, Ran, ran
+from evalscribe.signature.wording import is_stock, normalised, quoted, stripped
+
+MAX_LOCATED = 50
+_ASSERTION = re.compile(r"(?:assert\b|AssertionError|expected\b|promise\b|fetch failed$|test timed out)", re.IGNORECASE)
+
+
+def locate_all(evidence: Evidence) -> tuple[Located, ...]:
+    """Every error of the failed step, errors before warnings, at most fifty.
+
+    Where the log says nothing, what the source recorded as the reason, unless it is a stock message; that has no
+    citation.
+    """
+    log = log_of(evidence)
+    found = list(_found(failed_sections(evidence)))[: 20 * MAX_LOCATED]
+    if not found:
+        log, found = None, list(_found_in_reason(evidence))
+    found.sort(key=lambda one: one.severity == "warning")
+    return tuple(_located(one, log, evidence) for one in found[:MAX_LOCATED])
+
+
+def locate(evidence: Evidence) -> Located | None:
+    """The best of the errors; None where the log ends before the reason."""
+    return next(iter(locate_all(evidence)), None)
+
+
+def signature(step: str | None, located: Located | None) -> str | None:
+    """Step and normalised error; None, which equals nothing, where no error was located."""
+    return f"{step or 'before grading'}: {normalised(located.error)}" if located else None
+
+
+def tests(evidence: Evidence) -> TestOutcome:
+    """What the test runner said; without a runner in the log only what the source recorded of the step."""
+    step = next((step.status for step in evidence.steps if names_tests(step.name)), None)
+    log = log_of(evidence)
+    outcome = ran(lines_of(log)) if log else None
+    if log is None or outcome is None:
+        return TestOutcome(step=step)
+    failures = tuple(
+        FailedTest(name=quoted(one.name), message="\n".join(one.message), citation=_cited(log, one.first, one.last))
+        for one in outcome.failures
+    )
+    return TestOutcome(
+        runner=outcome.runner, passed=outcome.passed, failed=outcome.failed, failures=failures, step=step
+    )
+
+
+def _found(lines: Sequence[Line]) -> Iterator[Found]:
+    """The errors of the first way of looking that finds any."""
+    told = ran(lines)
+    ways: tuple[Iterable[Found], ...] = (
+        _of_tests(told) if told else (),
+        diagnostics(lines),
+        tracebacks(lines),
+        installers(lines),
+        error_lines(_after_heading(lines)),
+    )
+    for way in ways:
+        found = list(way)
+        if any(one.severity == "error" for one in found):
+            yield from found
+            return
+
+
+def _after_heading(lines: Sequence[Line]) -> list[Line]:
+    """The lines with the runner's own headings reduced to what follows their last stock phrase."""
+    return [line for line in lines if line.mark in ("", "error")]
+
+
+def _found_in_reason(evidence: Evidence) -> Iterator[Found]:
+    """Errors in what the source recorded: the failed step's reason, else the eval's."""
+    recorded = [step.error for step in evidence.steps if step.status == "failed"] + [evidence.eval.reason]
+    for reason in recorded:
+        lines = plain_lines(reason or "")
+        found = list(_found(lines)) or [one for one in [first_saying(lines)] if one]
+        if found:
+            yield from found
+            return
+
+
+def _of_tests(told: Ran) -> Iterator[Found]:
+    """One error per failed test that says why."""
+    for failure in told.failures:
+        if message := _reason(failure):
+            error = f"{failure.name}: {message}" if _ASSERTION.match(message) else message
+            yield Found(told.runner, error, failure.first, failure.last, places=failure.places, test=failure.name)
+
+
+def _reason(failure: Failure) -> str | None:
+    """The first line of the message that says more than that there was an error."""
+    return next((stripped(line) for line in failure.message if not is_stock(line)), None)
+
+
+def _located(one: Found, log: Document | None, evidence: Evidence) -> Located:
+    return Located(
+        error=quoted(one.error),
+        tool=one.tool or None,
+        code=one.code,
+        severity=one.severity,
+        citation=_cited(log, one.first, one.last) if log else None,
+        places=tuple(_places(one.places, evidence)),
+        test=quoted(one.test) if one.test else None,
+    )
+
+
+def _cited(log: Document, first: int, last: int) -> Citation:
+    text = "\n".join(log.lines[first - 1 : last])
+    return Citation(role="log", path=log.path, first=first, last=last, text=text, status="verified")
+
+
+def _places(named: Iterable[tuple[str, int]], evidence: Evidence) -> Iterator[Place]:
+    """The output documents that paths of a log mean: equal from the end, and no reference fits better."""
+    seen = set()
+    for path, line in named:
+        document = _best_fit(path, evidence.of("output"))
+        if document is None or _means_reference(path, document, evidence):
+            continue
+        if line <= len(document.lines) and (document.path, line) not in seen:
+            seen.add((document.path, line))
+            yield Place(path=document.path, line=line)
+
+
+def _means_reference(path: str, document: Document, evidence: Evidence) -> bool:
+    bare = _bare(path)
+    return any(
+        bare.endswith("/" + other.path) and len(other.path) > len(document.path) for other in evidence.of("expected")
+    )
+
+
+def _best_fit(path: str, documents: Sequence[Document]) -> Document | None:
+    """The document with the longest path that ends the logged one; else the only one whose path it ends."""
+    bare = _bare(path)
+    inner = [document for document in documents if bare.endswith("/" + document.path)]
+    if inner:
+        return max(inner, key=lambda document: len(document.path))
+    outer = [document for document in documents if ("/" + document.path).endswith(bare)]
+    return outer[0] if len(outer) == 1 else None
+
+
+def _bare(path: str) -> str:
+    return "/" + re.sub(r"^(?:\.{1,2}[\\/])+", "", path).replace("\\", "/").lstrip("/")

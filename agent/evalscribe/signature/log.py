@@ -1,0 +1,150 @@
+"""A log as lines without decoration, cut into the sections that its runner marks."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from evalscribe.evidence import Document, Evidence, Excerpt
+
+MAX_LINE = 20_000
+"""Characters of a line that are looked at: a single line of megabytes is data, not an error."""
+MAX_LINES = 50_000
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_TAG = re.compile(r"\[([\w.@/+-]{1,40})\](?: |$)")
+_MARK = re.compile(r"\[(ok|cmd|error|fail|failed|skip|skipped|step)\]\s*(.*)", re.IGNORECASE)
+_WORD = re.compile(r"[a-z]+")
+_TEST_WORDS = frozenset({"test", "tests", "vitest", "jest", "pytest", "unittest", "mocha"})
+_ALIASES: tuple[frozenset[str], ...] = (
+    _TEST_WORDS,
+    frozenset({"deploy", "deploying", "deployment", "dev", "push"}),
+    frozenset({"lint", "linting", "eslint", "ruff", "flake", "pylint", "biome"}),
+    frozenset({"tsc", "types", "typecheck", "typechecking", "mypy", "pyright"}),
+    frozenset({"install", "installing", "pip", "npm", "bun", "yarn", "pnpm", "dependencies"}),
+    frozenset({"build", "building", "compile", "compiling", "bundle"}),
+)
+
+
+class Line(NamedTuple):
+    """One line of a log: its number, the runner's mark or the tool's tag, and the text without either."""
+
+    number: int
+    mark: str
+    """`ok`, `cmd`, `error`… where the runner marks a new section, else empty."""
+    text: str
+
+
+class Section(NamedTuple):
+    mark: str
+    heading: str
+    lines: tuple[Line, ...]
+    """With the heading's own line."""
+
+
+def log_of(evidence: Evidence) -> Document | None:
+    """The first log document that says anything."""
+    return next((document for document in evidence.of("log") if document.text.strip()), None)
+
+
+def clean(text: str) -> str:
+    """A line without terminal codes and control characters, cut where it is no line any more."""
+    text = text[:MAX_LINE]
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    return _CONTROL.sub("", text) if not text.isprintable() else text
+
+
+def lines_of(document: Document, first: int = 1) -> list[Line]:
+    """The lines of a log without tags such as `[vitest] `; of a very long log the first and the last."""
+    numbered = list(enumerate(document.lines, first))
+    if len(numbered) > MAX_LINES:
+        numbered = numbered[: MAX_LINES // 2] + numbered[-MAX_LINES // 2 :]
+    return [_line(number, clean(text)) for number, text in numbered]
+
+
+def plain_lines(text: str) -> list[Line]:
+    """The lines of a text that is no log, such as a recorded reason."""
+    return [Line(number, "", clean(line)) for number, line in enumerate(text.split("\n")[:MAX_LINES], 1)]
+
+
+def failed_sections(evidence: Evidence) -> list[Line]:
+    """The lines that belong to the failed step; the whole log where its runner marks nothing."""
+    log = log_of(evidence)
+    if log is None:
+        return []
+    lines = lines_of(log)
+    sections = _sections(lines)
+    if not any(section.mark for section in sections):
+        return lines
+    at = _failing(evidence, sections)
+    return lines if at is None else [line for section in _belonging(evidence, sections, at) for line in section.lines]
+
+
+def failed_log(evidence: Evidence) -> Excerpt | None:
+    """The part of the log that belongs to the failed step, tags and all; None without a log."""
+    log, lines = log_of(evidence), failed_sections(evidence)
+    if log is None or not lines:
+        return None
+    first, last = lines[0].number, lines[-1].number
+    return Excerpt(role="log", path=log.path, first=first, text="\n".join(log.lines[first - 1 : last]))
+
+
+def names_tests(step: str | None) -> bool:
+    """Whether a step's name says that it runs the tests."""
+    return bool(step) and bool(_TEST_WORDS & _words(step or ""))
+
+
+def _line(number: int, text: str) -> Line:
+    if marked := _MARK.match(text):
+        return Line(number, marked[1].lower().replace("failed", "error").replace("fail", "error"), marked[2])
+    tagged = _TAG.match(text)
+    return Line(number, "", text[tagged.end() :] if tagged else text)
+
+
+def _sections(lines: Sequence[Line]) -> list[Section]:
+    starts = [at for at, line in enumerate(lines) if line.mark or at == 0]
+    ends = [*starts[1:], len(lines)]
+    return [Section(lines[a].mark, lines[a].text, tuple(lines[a:b])) for a, b in zip(starts, ends, strict=True)]
+
+
+def _failing(evidence: Evidence, sections: Sequence[Section]) -> int | None:
+    """Which section reports the failed step: by name, else in the order of the failed steps, else the last."""
+    errors = [at for at, section in enumerate(sections) if section.mark == "error"]
+    step = evidence.eval.failed_step
+    named = [at for at in errors if step and _related(step, sections[at].heading)]
+    failed = [s.name for s in evidence.steps if s.status == "failed"]
+    if named:
+        return named[0]
+    if step in failed and len(failed) == len(errors):
+        return errors[failed.index(step)]
+    return errors[-1] if errors else None
+
+
+def _belonging(evidence: Evidence, sections: Sequence[Section], at: int) -> list[Section]:
+    """The failing section; where only a heading stands there, also the command it speaks of, after or before it."""
+    failing = sections[at]
+    if any(line.text.strip() for line in failing.lines[1:]):
+        return [failing]
+    words = f"{failing.heading} {evidence.eval.failed_step or ''}"
+    follower = _command(sections[at + 1 : at + 3], words)
+    if follower:
+        return [failing, *follower]
+    return [*_command(sections[max(0, at - 1) : at], words), failing]
+
+
+def _command(sections: Sequence[Section], words: str) -> list[Section]:
+    return [section for section in sections if section.mark == "cmd" and _related(words, section.heading)][:1]
+
+
+def _related(step: str, heading: str) -> bool:
+    """Whether two texts speak of the same step: a shared word of one kind of step."""
+    return any(kind & _words(step) and kind & _words(heading) for kind in _kinds(step))
+
+
+def _kinds(step: str) -> list[frozenset[str]]:
+    known = [kind for kind in _ALIASES if kind & _words(step)]
+    return known or [frozenset(_words(step))]
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text[:500].lower()))

@@ -1,0 +1,80 @@
+"""The words of an error: which say nothing, how a person would quote it, and what stays when accidents are removed."""
+
+import re
+
+MAX_ERROR = 240
+_NETWORK = r"fetch|connection|request|lookup|network|dns|socket|handshake|authentication|assertion|download"
+_PREFIX = re.compile(r"^(?:\s*(?:\[[^\]]*\]|uncaught|unhandled|error:|fatal:|npm ERR!|[×✖✘✗→❯●•-])\s*)+", re.IGNORECASE)
+_STOCK = re.compile(
+    rf"""
+    (?!(?:{_NETWORK})\b)[\w./-]+(?:[ _][\w./()-]+){{0,3}}[ ](?:has[ ])?fail(?:ed|s|ure|ing)?(?:[ ]\(.{{0,60}}\))?
+    | .{{0,80}}?\bfail(?:ed|ure)?\ (?:to|while|during)\ \w+(?:ing)?(?:\ (?:code|project|app|backend|files?))?
+    | (?:internal[ ]|unknown[ ])?(?:server[ ]|harness[ ])?errors?
+    | (?:typescript[ ])?type-?check\b.{{0,40}}\bfailed
+    | (?:the[ ])?(?:command|process|task|script|step)[ ].{{0,80}}?(?:failed|exited|returned)\b.{{0,60}}
+    | (?:non-?zero[ ])?exit(?:ed)?(?:[ ](?:with|code|status)){{1,3}}[ ]?\d+
+    | (?:see|check)[ ](?:the[ ])?(?:logs?|above|below|output).{{0,60}}
+    | found[ ]\d+[ ](?:errors?|problems?|warnings?).{{0,120}}
+    | \d+[ ](?:errors?|problems?|warnings?|tests?)\b.{{0,120}}
+    | (?:none|null|undefined|n/a|failed|failure|fail)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_IMPORT_TYPE = re.compile(r'import\("[^"]{0,1000}"\)\.')
+_ABSOLUTE = re.compile(
+    r"(?<![\w.:/])(?:/(?:tmp|home|root|var|private|Users|opt|usr|mnt|srv)|[A-Za-z]:)?[\\/](?:[\w.@+~-]+[\\/])*"
+    r"(?P<name>[\w.@+~-]+\.\w{1,8})\b"
+)
+"""A path from the root that ends in a file: the path of a URL (`/api/hello`) stays."""
+_TIMING = re.compile(r"\s+\(?\d+(?:\.\d+)?\s?(?:ms|s)\)?$")
+_EQUALITY = re.compile(r"\s+// Object\.is equality$")
+_NORMAL: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "<id>"),
+    (re.compile(r"https?://[^\s'\"`)]+"), "<url>"),
+    (re.compile(r"(?:[A-Za-z]:)?(?:\.{0,2}[\\/])?(?:[\w.@+~-]+[\\/])+[\w.@+~-]+(?::\d+)*"), "<path>"),
+    (re.compile(r"(['\"`])(?=[^'\"`]*\d)[^'\"`\s]{12,}\1"), "<id>"),
+    (re.compile(r"\b(?:0x[0-9a-f]+|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,}|\d{7,})\b", re.IGNORECASE), "<id>"),
+    (re.compile(r"\b(?=\w*\d)(?=\w*[a-z])[a-z0-9_]{16,}\b", re.IGNORECASE), "<id>"),
+    (re.compile(r"(?<![\w.])[+-]?\d+(?:[.,:]\d+)*(?:\s?(?:ms|s|%|kB|MB)\b)?"), "<n>"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+def stripped(text: str) -> str:
+    """A message without what a harness puts before it: `[…]` groups, marks, `Error:`, `Uncaught`."""
+    text = text.strip()[:4000]
+    bare = _PREFIX.sub("", text).strip()
+    return bare or text
+
+
+def is_stock(text: str) -> bool:
+    """Whether a line only says that something failed, and not what."""
+    parts = [part.strip(" .:!,;-") for part in re.split(r":\s|:$", _PREFIX.sub("", text.strip()[:400]))]
+    return all(not part or _STOCK.fullmatch(part) or _topic(part) for part in parts) and _says_failure(parts)
+
+
+def quoted(text: str, limit: int = MAX_ERROR) -> str:
+    """One line as a person would quote it: no absolute paths, timings or folded white space."""
+    text = _EQUALITY.sub("", _TIMING.sub("", _ABSOLUTE.sub(_tail, _IMPORT_TYPE.sub("", text[:8000]))))
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def normalised(text: str) -> str:
+    """An error without its accidents: paths, ids, numbers, timings and hex become placeholders."""
+    for pattern, placeholder in _NORMAL:
+        text = pattern.sub(placeholder, text)
+    return text.strip().lower()
+
+
+def _tail(match: re.Match[str]) -> str:
+    return match["name"]
+
+
+def _topic(part: str) -> bool:
+    """Whether a part before a colon only names what was done: `convex dev`, `Linting (eslint)`, `vitest`."""
+    return bool(re.fullmatch(r"[\w./-]+(?: [\w./()-]+){0,6}", part)) and not part.endswith(("Error", "Exception"))
+
+
+def _says_failure(parts: list[str]) -> bool:
+    return not any(parts) or any(_STOCK.fullmatch(part) for part in parts if part)
