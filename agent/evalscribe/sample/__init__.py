@@ -1,0 +1,28 @@
+"""The sample: a small real eval suite, one recorded run of an imagined model, and an earlier report about that model."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def snapshot_folder() -> Path:
+    """The recorded run, in the shape that the snapshot source reads."""
+    return HERE / "run"
+
+
+def suite_folder() -> Path:
+    """The tasks with their reference answers and graders: `<category>/<name>/`."""
+    return HERE / "suite"
+
+
+def outputs_folder() -> Path:
+    """What the imagined model wrote: `<category>/<name>/`."""
+    return HERE / "outputs"
+
+
+def earlier_reports() -> Iterable[tuple[str, str]]:
+    """Name, relative to a reports folder, and text of each earlier report."""
+    folder = HERE / "reports"
+    for path in sorted(folder.rglob("*.md")):
+        yield path.relative_to(folder).as_posix(), path.read_text("utf-8")

@@ -1,0 +1,5 @@
+"""Ids of users. Given by the suite."""
+
+from typing import NewType
+
+UserId = NewType("UserId", str)
