@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from evalscribe.finding import Precedent, Recurrence, Verdict
-from evalscribe.signature import signature_of_text
+from evalscribe.signature import is_stock, normalised
 
 
 def recurrence(verdict: Verdict | None, step: str | None, precedents: Sequence[Precedent]) -> Recurrence:
@@ -24,8 +24,12 @@ def same_failure(verdict: Verdict, step: str | None, earlier: Precedent) -> bool
     People's reports name no cause in our words and paraphrase the error, so for them the step and the label decide.
     """
     if earlier.cause is not None:
-        mine, theirs = signature_of_text(step, verdict.error), signature_of_text(earlier.step, earlier.error or "")
-        return earlier.cause == verdict.cause or (mine is not None and mine == theirs)
+        return earlier.cause == verdict.cause or _same_error(verdict.error, earlier.error or "")
     same_step = earlier.step is None or step is None or earlier.step == step
     same_label = earlier.classification is None or earlier.classification == verdict.classification
     return same_step and same_label
+
+
+def _same_error(mine: str, theirs: str) -> bool:
+    """A stock message equals nothing, not even the same eval in another run."""
+    return not is_stock(mine) and normalised(mine) == normalised(theirs)

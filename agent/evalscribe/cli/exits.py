@@ -1,0 +1,51 @@
+"""How a command ends: every error becomes one or two lines on standard error, and one exit code."""
+
+import sys
+import traceback
+from collections.abc import Callable
+from tempfile import NamedTemporaryFile
+
+import typer
+
+from evalscribe.errors import EvalscribeError, InterruptedError_, UsageError
+from evalscribe.redaction import redact
+
+BROKEN_PIPE = 0
+"""The reader of our output went away, as `head` does: nothing went wrong."""
+
+
+def exit_code(command: Callable[[], object]) -> int:
+    """Run a command and say how it ended. The only place that decides exit codes."""
+    try:
+        code = command()
+    except EvalscribeError as error:
+        return _say(str(error), error.exit_code)
+    except typer.TyperException as error:
+        return _say(f"{error.format_message()}\nTry `evalscribe --help`.", UsageError.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _say("Interrupted; what is finished is kept.", InterruptedError_.exit_code)
+    except BrokenPipeError:
+        return _mute()
+    except Exception:
+        return _bug()
+    return code if isinstance(code, int) else 0
+
+
+def _say(message: str, code: int) -> int:
+    print(f"evalscribe: {redact(message)}", file=sys.stderr)
+    return code
+
+
+def _mute() -> int:
+    """Keep the interpreter from complaining about the pipe when it flushes at exit."""
+    sys.stdout = open("/dev/null", "w")  # noqa: SIM115
+    return BROKEN_PIPE
+
+
+def _bug() -> int:
+    """An error that nobody foresaw: the traceback goes into a file, redacted, and its path to the user."""
+    text = redact(traceback.format_exc())
+    with NamedTemporaryFile("w", encoding="utf-8", prefix="evalscribe-bug-", suffix=".log", delete=False) as log:
+        log.write(text)
+    last = text.strip().splitlines()[-1]
+    return _say(f"this is a bug: {last}\nThe details are in {log.name}; please report it.", EvalscribeError.exit_code)

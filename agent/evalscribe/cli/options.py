@@ -1,0 +1,33 @@
+"""Options that several commands share, each said once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's URL or id, a snapshot folder, or `sample`.", show_default=False)
+]
+Judge = Annotated[
+    str | None,
+    typer.Option(
+        metavar="rules|PROVIDER/MODEL",
+        help="Who judges. Default: claude-opus-5-5 when ANTHROPIC_API_KEY is set, else rules.",
+        show_default=False,
+    ),
+]
+Reports = Annotated[Path | None, typer.Option(metavar="DIR", help="The folder of reports.", show_default=False)]
+Date = Annotated[
+    str | None, typer.Option(metavar="YYYY-MM-DD", help="Date of the analysis. Default: today.", show_default=False)
+]
+Concurrency = Annotated[int | None, typer.Option(min=1, max=64, help="Sub-agents at a time. Default: 4.")]
+Budget = Annotated[float | None, typer.Option(min=0, metavar="USD", help="Spend at most this. Default: 5.")]
+MaxTokens = Annotated[int | None, typer.Option(min=1, help="Use at most so many tokens of a model without a price.")]
+Deployment = Annotated[str | None, typer.Option(metavar="URL", help="The Convex deployment.", show_default=False)]
+KeyFile = Annotated[Path | None, typer.Option(metavar="F", help="A file that holds the deploy key.")]
+EnvFile = Annotated[Path | None, typer.Option(metavar="F", help="A file of settings, in place of .env.local and .env.")]
+Via = Annotated[str | None, typer.Option(metavar="http|npx", help="How to reach Convex. Default: http.")]
+ConvexDir = Annotated[Path | None, typer.Option(metavar="DIR", help="With --via npx: the folder to run it in.")]
+Provider = Annotated[str | None, typer.Option(help="The run's provider, where the source has it wrong or not at all.")]
+Model = Annotated[str | None, typer.Option(help="The run's model, where the source has it wrong or not at all.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, all else on standard error.")]

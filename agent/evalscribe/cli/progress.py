@@ -1,0 +1,67 @@
+"""What one sees while failures are judged: a line per failure, and under it a bar where there is a terminal."""
+
+import sys
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from evalscribe.finding import Unclassified, Verdict
+from evalscribe.graph.deps import Judged
+from evalscribe.run import Eval, Run
+
+
+class Display:
+    """Tells of an analysis on standard error; `quiet` tells nothing. Plain lines where there is no terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._console = Console(file=sys.stderr, quiet=quiet, highlight=False, soft_wrap=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self._console,
+            disable=quiet or not self._console.is_terminal,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=None, visible=False)
+        self._evals: dict[str, Eval] = {}
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def started(self, run: Run) -> None:
+        self._evals = {eval.id: eval for eval in run.failures}
+        self.say(f"{run.model} ({run.provider}), {run.experiment}: {len(run.failures)} of {run.total} evals failed")
+
+    def say(self, line: str) -> None:
+        self._console.print(Text(line))
+
+    def fetched(self, done: int, total: int) -> None:
+        self._bar.update(self._task, description="Reading evidence", completed=done, total=total, visible=True)
+
+    def judged(self, event: Judged) -> None:
+        self._bar.update(self._task, description="Judging", completed=event.n, total=event.total, visible=True)
+        self._console.print(self._line(event))
+
+    def _line(self, event: Judged) -> Text:
+        members = [self._evals[id] for id in event.group.eval_ids]
+        name = members[0].path if len(members) == 1 else f"{len(members)} evals"
+        width = len(str(event.total))
+        line = Text(f"{event.n:>{width}}/{event.total}  {name}  {members[0].failed_step or 'no step'}  ")
+        return line.append_text(_verdict(event.verdict)).append("  (known)" if event.cached else "")
+
+
+def _verdict(verdict: Verdict | Unclassified) -> Text:
+    if isinstance(verdict, Unclassified):
+        return Text(f"UNCLASSIFIED: {verdict.reason}", style="yellow")
+    style = "red" if verdict.classification == "MODEL_FAULT" else "cyan"
+    label = f"{verdict.classification}{', uncertain' if verdict.uncertain else ''}"
+    return Text(label, style=style).append(f" {verdict.confidence:.2f}", style="default").append(f"  {verdict.why}")

@@ -1,0 +1,87 @@
+"""A run and its findings as a report, and as the JSON document."""
+
+from evalscribe.chat import Usage
+from evalscribe.compose import analysis, compose
+from evalscribe.compose.snippets import MAX_LINES, snippets
+from evalscribe.evidence import Citation, Role
+from evalscribe.finding import Finding, Unclassified, Verdict
+from evalscribe.pattern import Collation
+from evalscribe.run import Eval, Run
+
+EVALS = (
+    Eval(id="e1", category="a", name="1", failed_step="tests", url="https://evals.example/e1"),
+    Eval(id="e2", category="a", name="2", failed_step="lint"),
+    Eval(id="e3", category="b", name="1"),
+)
+RUN = Run(id="run12345", provider="p", model="m", passed=30, failed=3, total=40, failures=EVALS)
+
+
+def citation(role: Role, text: str, first: int = 1) -> Citation:
+    last = first + text.count("\n")
+    return Citation(role=role, path="f.py", first=first, last=last, text=text, status="verified")
+
+
+VERDICT = Verdict(
+    classification="KNOWN_GAP",
+    cause="down",
+    cause_kind="infrastructure",
+    confidence=0.9,
+    error="connection refused",
+    why="the index was down",
+    reasoning="The index was down.",
+    citations=(citation("log", "pip: connection refused"), citation("output", "import x")),
+    judge="rules@1",
+)
+COLLATION = Collation(
+    findings=(
+        Finding(group="g1", evals=EVALS[:2], verdict=VERDICT),
+        Finding(group="g2", evals=EVALS[2:], verdict=Unclassified(reason="refused", judge="rules@1")),
+    )
+)
+REPORT = compose(RUN, COLLATION, judge="rules@1", date="2026-11-02", evidence=["sha256:b", "sha256:a"])
+
+
+def test_a_group_is_one_entry() -> None:
+    assert [tuple(ref.path for ref in entry.evals) for entry in REPORT.entries] == [("a/1", "a/2"), ("b/1",)]
+
+
+def test_an_unclassified_failure_has_its_reason_for_reasoning() -> None:
+    entry = REPORT.entries[1]
+    assert (entry.classification, entry.reasoning, entry.judge) == (None, "refused", None)
+
+
+def test_the_header_counts_what_never_completed() -> None:
+    assert (REPORT.run.incomplete, REPORT.run.listed, REPORT.run.names_all) == (7, 3, False)
+
+
+def test_the_evidence_id_does_not_depend_on_the_order() -> None:
+    again = compose(RUN, COLLATION, judge="rules@1", date="2026-11-02", evidence=["sha256:a", "sha256:b"])
+    assert again.evidence == REPORT.evidence
+
+
+def test_the_document_has_a_finding_for_each_eval() -> None:
+    said = analysis(REPORT, COLLATION.findings, report_path="r.md", changed=True, usage=Usage(calls=2, cost_usd=0.5))
+    assert [(f.n, f.eval, f.eval_id, f.group, f.url) for f in said.findings] == [
+        (1, "a/1", "e1", "g1", "https://evals.example/e1"),
+        (1, "a/2", "e2", "g1", None),
+        (2, "b/1", "e3", "g2", None),
+    ]
+    assert (said.findings[2].unclassified, said.findings[2].classification) == ("refused", None)
+    assert len(said.findings[0].citations) == 2
+    assert said.usage is not None
+    assert (said.usage.calls, said.usage.cost_usd) == (2, 0.5)
+
+
+def test_a_log_line_that_is_the_error_is_not_printed_twice() -> None:
+    assert [snippet.role for snippet in snippets(VERDICT.citations, VERDICT.error)] == ["output"]
+
+
+def test_wrong_and_right_come_first_and_twelve_lines_are_enough() -> None:
+    many = "\n".join(f"line {n}" for n in range(20))
+    shown = snippets((citation("log", many), citation("expected", many), citation("output", many)), "x")
+    assert [snippet.role for snippet in shown] == ["output", "expected"]
+    assert sum(snippet.text.count("\n") + 1 for snippet in shown) == MAX_LINES
+
+
+def test_a_place_cited_twice_is_shown_once() -> None:
+    assert len(snippets((citation("output", "x = 1"), citation("output", "x = 1")), "")) == 1
