@@ -65,7 +65,7 @@ class Prompts:
             self._environment = SandboxedEnvironment(
                 loader=FunctionLoader(self.source),
                 undefined=StrictUndefined,
-                autoescape=False,  # noqa: S701 - prompts are plain text; HTML is rendered elsewhere
+                autoescape=False,
                 trim_blocks=True,
                 lstrip_blocks=True,
                 keep_trailing_newline=True,

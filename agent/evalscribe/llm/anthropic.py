@@ -11,7 +11,7 @@ from evalscribe.llm.prices import Price
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
     from anthropic.types import Message as Answer
-    from anthropic.types import MessageParam, ToolParam
+    from anthropic.types import MessageParam, TextBlockParam, ToolParam
 
 DEFAULT_URL = "https://api.anthropic.com"
 STOPS: dict[str, Stop] = {
@@ -66,7 +66,7 @@ class AnthropicModel:
         return await self._open().messages.create(
             model=self._name,
             max_tokens=request.max_tokens,
-            system=_sendable(request.system) if request.system else omit,
+            system=_system(request.system) if request.system else omit,
             messages=[_message(message) for message in request.messages],
             tools=[_tool(tool.name, tool.description, tool.input_schema) for tool in request.tools] or omit,
             tool_choice={"type": "auto"} if request.tools else omit,
@@ -136,6 +136,11 @@ def _call(block: dict[str, Any]) -> ToolCall:
     # Half an object comes as text where the answer was cut off; then no field of it is there.
     fields = block["input"] if isinstance(block["input"], dict) else {}
     return ToolCall(id=block["id"], name=block["name"], input=fields)
+
+
+def _system(text: str) -> "list[TextBlockParam]":
+    """With a cache entry of its own, which every conversation with the same tools and instructions shares."""
+    return [{"type": "text", "text": _sendable(text), "cache_control": {"type": "ephemeral"}}]
 
 
 def _message(message: Message) -> "MessageParam":

@@ -1,10 +1,10 @@
 """What each failure of the Anthropic SDK means: for this call, for all calls, or only for now.
 
-    401 402 403                       AccessError        ends the command
-    404                               UsageError         ends the command
-    no connection, after the retries  UnavailableError   ends the command
-    408 409 429 5xx 529, reset, late  Transient          tried again, then this call is given up
-    everything else                   CallFailed         this call is given up
+401 402 403                       AccessError        ends the command
+404                               UsageError         ends the command
+no connection, after the retries  UnavailableError   ends the command
+408 409 429 5xx 529, reset, late  Transient          tried again, then this call is given up
+everything else                   CallFailed         this call is given up
 """
 
 from datetime import UTC, datetime

@@ -37,4 +37,5 @@ def says(text: str = "", stop: Stop = "end", usage: Usage | None = None) -> Repl
 def calls(*named: tuple[str, dict[str, object]], usage: Usage | None = None) -> Reply:
     """A reply that calls tools: `calls(("read_lines", {...}), ("submit", {...}))`."""
     tool_calls = tuple(ToolCall(id=f"call_{n}", name=name, input=fields) for n, (name, fields) in enumerate(named, 1))
-    return Reply(text="", tool_calls=tool_calls, stop="tool_use", usage=usage or Usage(calls=1))
+    raw = [{"type": "tool_use", **call.model_dump()} for call in tool_calls]
+    return Reply(text="", tool_calls=tool_calls, stop="tool_use", usage=usage or Usage(calls=1), raw=raw)

@@ -1,0 +1,154 @@
+"""What the sub-agent may do with the evidence: list, read, search, compare. Nothing here touches a file system."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evalscribe.chat import Tool, ToolCall, ToolResult
+from evalscribe.evidence import Document, Evidence, Role
+from evalscribe.judging.classifier.fence import Fence, numbered, one_line, quoted
+from evalscribe.judging.classifier.schema import strict_schema
+from evalscribe.judging.classifier.submission import Submission
+
+MOST_LINES = 300
+MOST_HITS = 50
+MOST_DOCUMENTS = 200
+LONGEST_RESULT = 24_000
+"""Characters of one tool result."""
+
+
+class _Fields(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ListDocuments(_Fields):
+    """List every document of the evidence: role, path, number of lines."""
+
+
+class ReadLines(_Fields):
+    """Read lines of one document, with their numbers."""
+
+    role: Role
+    path: str
+    first: Annotated[int, Field(ge=1, description="First line, counted from 1.")]
+    last: Annotated[int, Field(ge=1, description=f"Last line; {MOST_LINES} lines at most are shown at once.")]
+
+
+class Search(_Fields):
+    """Find the lines that hold a text, capitals or not, in the documents of one role or of any."""
+
+    text: Annotated[str, Field(min_length=1, max_length=200, description="Plain text, no pattern.")]
+    role: Literal[Role, "any"]
+
+
+class Diff(_Fields):
+    """Compare an output file with the reference answer's file that it stands for."""
+
+    path: Annotated[str, Field(description="Path of the output file, or of the reference's.")]
+
+
+class Refused(Exception):
+    """A call that cannot be answered; the model is told why."""
+
+
+NAMES: dict[str, type[BaseModel]] = {
+    "list_documents": ListDocuments,
+    "read_lines": ReadLines,
+    "search": Search,
+    "diff": Diff,
+}
+SUBMIT = "submit"
+
+
+def _tool(name: str, fields: type[BaseModel]) -> Tool:
+    return Tool(name=name, description=(fields.__doc__ or name).strip(), input_schema=strict_schema(fields))
+
+
+TOOLS = (*(_tool(name, fields) for name, fields in NAMES.items()), _tool(SUBMIT, Submission))
+
+
+class Toolbox:
+    """The tools over one failure's evidence. Answers are delimited data."""
+
+    def __init__(self, evidence: Evidence, fence: Fence) -> None:
+        self._evidence = evidence
+        self._fence = fence
+
+    def answer(self, call: ToolCall) -> ToolResult:
+        """Never raises: what is wrong with a call is its result."""
+        try:
+            about, lines = self._run(call.name, call.input)
+        except Refused as refused:
+            return ToolResult(call_id=call.id, text=str(refused), is_error=True)
+        return ToolResult(call_id=call.id, text=self._fence.block(about, _bounded(lines)))
+
+    def _run(self, name: str, fields: dict[str, Any]) -> tuple[str, Iterable[str]]:
+        if name not in NAMES:
+            raise Refused(f"There is no tool {quoted(name)}; there are {', '.join(NAMES)} and {SUBMIT}.")
+        try:
+            asked = NAMES[name].model_validate(fields)
+        except ValidationError as error:
+            raise Refused("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())) from None
+        match asked:
+            case ReadLines():
+                return self._read(asked)
+            case Search():
+                return self._search(asked)
+            case Diff():
+                return self._diff(asked)
+        return "documents", self._list()
+
+    def _list(self) -> Iterator[str]:
+        documents = self._evidence.documents
+        for document in documents[:MOST_DOCUMENTS]:
+            yield f"{document.role} {quoted(document.path)} {len(document.lines)} lines"
+        if len(documents) > MOST_DOCUMENTS:
+            yield f"and {len(documents) - MOST_DOCUMENTS} more"
+
+    def _read(self, asked: ReadLines) -> tuple[str, Iterable[str]]:
+        document = self._document(asked.role, asked.path)
+        total = len(document.lines)
+        if not asked.first <= min(asked.last, total):
+            raise Refused(f"It has {total} lines; ask for first to last among them.")
+        last = min(asked.last, total, asked.first + MOST_LINES - 1)
+        lines = document.lines[asked.first - 1 : last]
+        about = f"{document.role} {quoted(document.path)} lines {asked.first} to {last} of {total}"
+        return about, (numbered(number, line) for number, line in enumerate(lines, asked.first))
+
+    def _search(self, asked: Search) -> tuple[str, Iterable[str]]:
+        role = None if asked.role == "any" else asked.role
+        documents = (d for d in self._evidence.documents if role in (None, d.role))
+        hits = list(islice(_hits(documents, asked.text.casefold()), MOST_HITS + 1))
+        if not hits:
+            raise Refused("No line holds that.")
+        return "search", hits[:MOST_HITS] + (["and more"] if len(hits) > MOST_HITS else [])
+
+    def _diff(self, asked: Diff) -> tuple[str, Iterable[str]]:
+        raise Refused(f"no diff of {asked.path}")
+
+    def _document(self, role: Role, path: str) -> Document:
+        document = self._evidence.document(role, path)
+        if document is None:
+            raise Refused(f"There is no {role} document {quoted(path[:200])}; list_documents names them all.")
+        return document
+
+
+def _hits(documents: Iterable[Document], text: str) -> Iterator[str]:
+    for document in documents:
+        for number, line in enumerate(document.lines, 1):
+            if text in line.casefold():
+                yield f"{document.role} {quoted(document.path)} {number}| {one_line(line)}"
+
+
+def _bounded(lines: Iterable[str]) -> str:
+    """Lines up to the longest result, and a word where there are more."""
+    kept: list[str] = []
+    room = LONGEST_RESULT
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            return "\n".join([*kept, "[cut here; ask for less at once]"])
+        kept.append(line)
+    return "\n".join(kept)
