@@ -1,0 +1,45 @@
+"""What the database says when it cannot, in our words."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy.exc import DBAPIError
+
+from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError
+
+NO_PERMISSION = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH")
+DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Database and file errors inside become an `EvalscribeError` about the database at `path`."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _explain(path, error.orig) from error
+    except sqlite3.Error as error:
+        raise _explain(path, error) from error
+    except OSError as error:
+        raise AccessError(f"the store {path} cannot be used: {error.strerror or error}.\n{_ADVICE}") from error
+
+
+_ADVICE = "Make its folder writable, or work in another one."
+
+
+def damaged(path: Path, what: str) -> DataError:
+    return DataError(
+        f"the store {path} is damaged: {what}.\n"
+        "Move it away and start again: reports are not in it, only evidence and verdicts are fetched and asked anew."
+    )
+
+
+def _explain(path: Path, error: BaseException | None) -> EvalscribeError:
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name.startswith(DAMAGED):
+        return damaged(path, str(error))
+    if name.startswith(NO_PERMISSION):
+        return AccessError(f"the store {path} cannot be used: {error}.\n{_ADVICE}")
+    return UnavailableError(f"the store {path} does not answer: {error}.\nNothing is lost: try again.")

@@ -1,0 +1,49 @@
+"""Locks that die with their process: the kernel drops them, whatever ended it."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from evalscribe.errors import UnavailableError
+from evalscribe.ids import content_id, path_part
+
+
+@contextmanager
+def run_lock(folder: Path, run_id: str) -> Iterator[None]:
+    """Held while one process works on a run. Raises `UnavailableError` naming the holder and since when."""
+    name = f"{path_part(run_id)[:40]}-{content_id(run_id)[-12:]}.lock"
+    descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UnavailableError(_busy(run_id, descriptor)) from None
+        _sign(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Held for a moment, waited for: one process at a time makes or upgrades the database."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _sign(descriptor: int) -> None:
+    since = datetime.now(UTC).isoformat(sep=" ", timespec="seconds")
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"process {os.getpid()} since {since}".encode(), 0)
+
+
+def _busy(run_id: str, descriptor: int) -> str:
+    holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another process"
+    return f"run {run_id} is being analysed already, by {holder}.\nWait for it, or end that process and start again."

@@ -1,0 +1,118 @@
+"""A store that cannot be used says so in two lines, and nothing in it is changed."""
+
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from evalscribe.errors import AccessError, DataError, UnavailableError
+from evalscribe.ports import StoredReport
+from evalscribe.run import Run
+from evalscribe.store import sql
+from evalscribe.store.sql import open_store
+
+RUN = Run(id="r", provider="example", model="m")
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Root may write everywhere, so a test of permissions has to be somebody else."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+def test_no_database_at_all(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "store.db").write_bytes(b"these are not the bytes of a database" * 100)
+    with pytest.raises(DataError, match=r"store\.db is damaged.*\n.*Move it away"):
+        open_store(folder)
+    assert (folder / "store.db").read_bytes().startswith(b"these are not")
+
+
+def test_a_database_with_damaged_pages(folder: Path) -> None:
+    store = open_store(folder)
+    for number in range(300):
+        store.put_report(f"r{number}", StoredReport(path="p", text=os.urandom(2000).hex()))
+    store.close()
+    path = folder / "store.db"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:8192] + b"\x5a" * (len(whole) - 8192))
+    with pytest.raises(DataError, match="damaged"):  # noqa: PT012  either opening or reading finds it
+        store = open_store(folder)
+        try:
+            for number in range(300):
+                store.get_report(f"r{number}")
+        finally:
+            store.close()
+
+
+@pytest.mark.parametrize("body", [b"no zlib", zlib.compress(b'{"id": 1, "surprise": true}'), zlib.compress(b"[")])
+def test_a_row_that_cannot_be_read(folder: Path, body: bytes) -> None:
+    store = open_store(folder)
+    store.put_run(RUN)
+    with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
+        raw.execute("UPDATE runs SET body = ?", [body])
+    with pytest.raises(DataError, match="damaged"):
+        store.get_run("r")
+    store.close()
+
+
+def test_a_database_of_a_newer_version_is_left_as_it_is(folder: Path) -> None:
+    store = open_store(folder)
+    store.put_run(RUN)
+    store.close()
+    with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
+        raw.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(DataError, match=r"newer evalscribe.*\n.*Upgrade"):
+        open_store(folder)
+    with closing(sqlite3.connect(folder / "store.db")) as raw:
+        assert raw.execute("SELECT version_num, count(*) FROM alembic_version, runs").fetchone() == ("9999", 1)
+
+
+def test_another_programs_database(folder: Path) -> None:
+    folder.mkdir()
+    with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
+        raw.execute("CREATE TABLE runs (mine TEXT)")
+    with pytest.raises(UnavailableError, match="already exists"):
+        open_store(folder)
+    with closing(sqlite3.connect(folder / "store.db")) as raw:
+        assert raw.execute("SELECT name FROM sqlite_master").fetchall() == [("runs",)]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(AccessError, match="cannot be used"):
+        open_store(tmp_path / "file" / ".evalscribe")
+
+
+def test_a_read_only_folder(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    open_store(closed / ".evalscribe").close()
+    tmp_path.chmod(0o755)
+    (closed / ".evalscribe").chmod(0o500)
+    with as_nobody(), pytest.raises(AccessError, match=r"cannot be used.*\n.*writable"):
+        open_store(closed / ".evalscribe")
+
+
+def test_a_store_that_another_process_keeps_busy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "BUSY_S", 0.05)
+    store = open_store(folder)
+    with closing(sqlite3.connect(folder / "store.db", isolation_level=None)) as raw:
+        raw.execute("BEGIN IMMEDIATE")
+        with pytest.raises(UnavailableError, match=r"locked.*\n.*Nothing is lost"):
+            store.put_run(RUN)
+        raw.execute("ROLLBACK")
+    store.put_run(RUN)
+    assert store.get_run("r") == RUN
+    store.close()

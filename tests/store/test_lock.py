@@ -1,0 +1,67 @@
+"""One process at a time works on a run, and a lock dies with its process."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from evalscribe.errors import UnavailableError
+from evalscribe.store.sql import SqlStore, open_store
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from evalscribe.store.sql import open_store
+with open_store(Path(sys.argv[1])).lock("run/../1"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_the_second_is_told_who_holds_it_and_goes_on_after_a_kill(store: SqlStore, folder: Path) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(folder)], stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        since = r"since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+        with pytest.raises(UnavailableError, match=f"process {holder.pid} {since}"), store.lock("run/../1"):
+            pass
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.communicate()
+    began = time.monotonic()
+    with store.lock("run/../1"):
+        assert time.monotonic() - began < 0.1
+
+
+def test_released_at_the_end_and_after_an_error(store: SqlStore) -> None:
+    for _ in range(2):
+        with pytest.raises(RuntimeError), store.lock("r"):
+            raise RuntimeError
+    with store.lock("r"):
+        pass
+
+
+def test_two_runs_at_once(store: SqlStore) -> None:
+    with store.lock("r1"), store.lock("r2"):
+        pass
+    with store.lock("a/b"), store.lock("a-b"):
+        pass
+
+
+def test_within_one_process_too(store: SqlStore, folder: Path) -> None:
+    other = open_store(folder)
+    with store.lock("r"), pytest.raises(UnavailableError, match=re.escape(f"process {os.getpid()} ")), other.lock("r"):
+        pass
+    other.close()
+
+
+def test_the_lock_is_a_file_of_the_store(store: SqlStore, folder: Path) -> None:
+    with store.lock("../../etc/passwd\x00" + "x" * 4000):
+        locks = [path for path in folder.iterdir() if path.suffix == ".lock" and "upgrade" not in path.name]
+    assert len(locks) == 1
