@@ -1,0 +1,5 @@
+"""The judge that needs no key: rules that say what they know, and mark what they only guess."""
+
+from evalscribe.judging.rules.engine import RULES, VERSION, RulesJudge
+
+__all__ = ["RULES", "VERSION", "RulesJudge"]

@@ -1,0 +1,130 @@
+"""Tests that fail code which does what the task says: a check that nobody asked for, or one that looks in the wrong place."""
+
+import re
+
+from evalscribe import signature
+from evalscribe.evidence import Citation
+from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules.decision import Decision
+from evalscribe.judging.rules.facts import CodeLine, Facts
+
+SOUGHT = re.compile(r"(?:to contain|to include|to match|not found in|missing)\s+(['\"`])(.{6,80}?)\1|^\W*assert (['\"])(.{6,80}?)\3 in ")
+STRUCTURE = re.compile(r"\b(spec|specification|signatures?|schema|shape|structure|api)\b", re.IGNORECASE)
+OPAQUE = re.compile(r"deeply equal|toEqual|==|Object|\{ …|mismatch", re.IGNORECASE)
+RAISES = re.compile(r"\b(?:throw|raise)\b")
+MUST_RAISE = re.compile(r"\b(throws?|rejects?|raises?|must fail|should fail)\b", re.IGNORECASE)
+LITERAL = re.compile(r"(['\"`])((?:(?!\1|\$\{|\{).){6,})")
+
+
+def structure_never_asked_for(facts: Facts) -> Decision | None:
+    """Only a comparison of structure fails, all behaviour passes, and the task never asks for what is missing."""
+    failures = facts.outcome.failures
+    if len(failures) != 1 or (facts.outcome.passed or 0) < 2 or not _compares_structure(failures[0]):
+        return None
+    missing = _left_out_names(facts)
+    if not missing or any(_asked(facts, name) for name in missing):
+        return None
+    line = quote.first_with(facts.left_out, missing[0])
+    return Decision(
+        label="OVERLY_STRICT",
+        kind="grader",
+        cause=code.kebab(f"{failures[0].name} {missing[0]}"),
+        confidence=0.65,
+        why=f"only `{_title(failures[0])}` fails, over `{missing[0]}`, which the task never asks for"[:90],
+        reasoning=f"The {facts.outcome.passed} other tests pass; `{_title(failures[0])}` compares structure. What the output "
+        f"lacks there (`{'`, `'.join(missing[:2])}`) is in the reference only: the task does not ask for it.",
+        citations=(*(quote.pairs(facts, [line])[:1] if line else ()), *quote.suspects(facts, 1), *quote.log(facts)),
+        fix=f"drop the comparison `{_title(failures[0])}`, or state in the task that `{missing[0]}` is required",
+        would_pass=True,
+    )
+
+
+def own_guard(facts: Facts) -> Decision | None:
+    """The model's own guard stops a test; the task asks for no such refusal, nor forbids one."""
+    failures = facts.outcome.failures
+    if facts.check != "tests" or not failures or (facts.outcome.passed or 0) <= len(failures) or _asks_to_refuse(facts):
+        return None
+    guards = [_guard(facts, test) for test in failures]
+    guard = guards[0]
+    if guard is None or not all(guards):
+        return None
+    return Decision(
+        label="OVERLY_STRICT",
+        kind="grader",
+        cause="guard-" + code.kebab(_title(failures[0]), 40),
+        confidence=0.65,
+        why=f"its own guard stops `{_title(failures[0])}`; the task does not rule that out"[:90],
+        reasoning=f"{guard.document.path}:{guard.number} refuses a case that the task does not speak of; the reference has "
+        f"no such guard. The {facts.outcome.passed} other tests pass, so the code does what was asked.",
+        citations=(*quote.pairs(facts, [guard])[:1], *quote.log(facts), *quote.grader_lines(facts, failures[0].message)),
+        fix=f"let `{_title(failures[0])}` accept a clear refusal, or say in the task what has to happen",
+        would_pass=True,
+    )
+
+
+def sought_is_there(facts: Facts) -> Decision | None:
+    """The text that a check misses stands in the code, in the reference and in the task: the check looks elsewhere."""
+    for test in facts.outcome.failures:
+        found = SOUGHT.search(test.message)
+        sought = (found.group(2) or found.group(4)) if found else None
+        if sought and len(facts.outcome.failures) == 1 and (line := _everywhere(facts, sought)):
+            return _looks_elsewhere(facts, test, sought, line)
+    return None
+
+
+def _looks_elsewhere(facts: Facts, test: signature.FailedTest, sought: str, line: CodeLine) -> Decision:
+    grader = quote.grader_lines(facts, test.message)
+    return Decision(
+        label="OVERLY_STRICT",
+        kind="grader",
+        cause="check-misses-" + code.kebab(sought, 34),
+        confidence=0.65,
+        why=f"the check misses `{sought}`, which the code has"[:90],
+        reasoning=f"`{_title(test)}` looks for `{sought}`. It stands at {line.document.path}:{line.number}, written as in the "
+        "reference, so the check reads the wrong thing.",
+        citations=(*quote.pairs(facts, [line]), *quote.log(facts), *grader),
+        fix=f"let `{_title(test)}` look for `{sought}` where the code puts it",
+        would_pass=True,
+    )
+
+
+def _everywhere(facts: Facts, text: str) -> CodeLine | None:
+    line = quote.first_with(facts.output_lines, text)
+    return line if line and quote.first_with(facts.expected_lines, text) else None
+
+
+def _compares_structure(test: signature.FailedTest) -> bool:
+    return bool(STRUCTURE.search(test.name) and OPAQUE.search(test.message))
+
+
+def _left_out_names(facts: Facts) -> list[str]:
+    """Names on reference lines that the output uses nowhere, in the order of the reference."""
+    ours = code.names(facts.output_code)
+    lines = [line for line in facts.left_out if not line.document.path.endswith((".json", ".toml"))]
+    return list(dict.fromkeys(n for line in lines for n in code.NAME.findall(line.text) if n not in ours and len(n) > 2))
+
+
+def _asked(facts: Facts, name: str) -> bool:
+    return re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", facts.task) is not None
+
+
+def _asks_to_refuse(facts: Facts) -> bool:
+    return bool(MUST_RAISE.search(facts.task))
+
+
+def _guard(facts: Facts, test: signature.FailedTest) -> CodeLine | None:
+    """The line of the model's own that threw what the test reports, where the reference throws no such thing."""
+    for line in facts.introduced:
+        if RAISES.search(line.text):
+            said = [text.strip() for _, text in LITERAL.findall(line.text)]
+            if any(text and text in test.message for text in said):
+                return line
+    return None
+
+
+def _title(test: signature.FailedTest) -> str:
+    return test.name.rsplit(" > ", 1)[-1].rsplit("::", 1)[-1]
+
+
+def citations_of(test: signature.FailedTest) -> tuple[Citation, ...]:
+    return (test.citation,)

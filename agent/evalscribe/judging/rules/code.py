@@ -1,0 +1,59 @@
+"""Source text as the rules see it: without comments, as lines without white space, and as names.
+
+A comment is what the model says about its code, so nothing in it may decide a label.
+"""
+
+import re
+from collections.abc import Iterable
+
+HASH_COMMENTS = frozenset({"py", "pyi", "sh", "bash", "rb", "toml", "yaml", "yml", "cfg", "ini", "pl", "r"})
+STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`'
+SLASHES = re.compile(rf"({STRING})|/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
+HASHES = re.compile(rf'("""(?:.*?)"""|\'\'\'(?:.*?)\'\'\'|{STRING})|#[^\n]*', re.DOTALL)
+NAME = re.compile(r"[A-Za-z_$][\w$]*")
+DECLARED = re.compile(
+    r"\b(?:const|let|var|function|class|def|type|interface|import|for|as|with)\s+(?:await\s+|\*\s*)?([A-Za-z_$][\w$]*)"
+    r"|([A-Za-z_$][\w$]*)\s*(?:=(?!=)|:|\)?\s*=>|,|\))"
+)
+CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+LONGEST = 200_000
+"""Characters of one file that are looked at: longer ones are generated or hostile."""
+
+
+def without_comments(text: str, path: str) -> str:
+    """The code with every comment blanked; line numbers stay as they are."""
+    language = path.rsplit(".", 1)[-1].lower()
+    pattern = HASHES if language in HASH_COMMENTS else SLASHES
+    return pattern.sub(lambda m: m.group(1) or re.sub(r"[^\n]", " ", m.group(0)), text[:LONGEST])
+
+
+def fold(text: str) -> str:
+    """Without white space and trailing commas, so that formatting makes no difference."""
+    return re.sub(r"\s+|,(?=\s*[)\]}]|\s*$)", "", text)
+
+
+def names(text: str) -> frozenset[str]:
+    """Every identifier of the text."""
+    return frozenset(NAME.findall(text))
+
+
+def declared(text: str) -> frozenset[str]:
+    """The identifiers that the code itself introduces: variables, parameters, keys."""
+    return frozenset(name for pair in DECLARED.findall(text) for name in pair if name)
+
+
+def parts(name: str) -> tuple[str, ...]:
+    """`pathPrefix` → `("path", "prefix")`."""
+    return tuple(part.lower() for part in CAMEL.findall(name))
+
+
+def kebab(text: str, longest: int = 48) -> str:
+    """A short name made of a longer text: `kebab-case`, cut at a word."""
+    words = re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", text).lower())
+    while len(words) > 1 and len("-".join(words)) > longest:
+        words.pop()
+    return "-".join(words)[:longest] or "unnamed"
+
+
+def joined(texts: Iterable[str]) -> str:
+    return "\n".join(texts)

@@ -1,0 +1,30 @@
+"""What one rule decides, and the rules' common shape."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from evalscribe.evidence import Citation
+from evalscribe.finding import CauseKind, Classification
+from evalscribe.judging.rules.facts import Facts
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A label with its reasons; the engine adds the error line and makes a verdict of it."""
+
+    label: Classification
+    kind: CauseKind
+    cause: str
+    """Kebab-case, the same for equal causes."""
+    confidence: float
+    why: str
+    reasoning: str
+    """Two or three sentences."""
+    citations: tuple[Citation, ...] = ()
+    fix: str | None = None
+    would_pass: bool = False
+    uncertain: bool = False
+
+
+Rule = Callable[[Facts], Decision | None]
+"""Decides a failure or passes it on; its name is what `Verdict.rule` says, its docstring why it is right."""

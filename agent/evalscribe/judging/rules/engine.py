@@ -1,0 +1,96 @@
+"""The rules judge: the first rule that decides a failure gives its verdict."""
+
+from evalscribe.evidence import Citation
+from evalscribe.finding import Case, Verdict
+from evalscribe.ids import content_id
+from evalscribe.judging.rules import checks, faults, gaps, lint, precedents, tasks, unreachable
+from evalscribe.judging.rules.decision import Decision, Rule
+from evalscribe.judging.rules.facts import Facts
+from evalscribe.ports import Estimate
+
+VERSION = "rules@1"
+RULES: tuple[Rule, ...] = (
+    unreachable.unreachable,
+    precedents.people_said_before,
+    gaps.gap_names_the_error,
+    gaps.gap_names_the_difference,
+    lint.taste_only,
+    lint.reference_breaks_it_too,
+    checks.own_guard,
+    checks.structure_never_asked_for,
+    checks.sought_is_there,
+    tasks.ends_left_open,
+    lint.lint_finds_a_fault,
+    tasks.asked_for_by_name,
+    faults.does_not_compile,
+    faults.behaves_otherwise,
+    gaps.gap_tells_of_the_code,
+    faults.misses_a_file,
+    faults.uses_what_is_not_there,
+)
+"""In the order in which a maintainer decides: never judged, known gap, too strict, unclear, the model's own."""
+MAX_WHY = 90
+
+
+class RulesJudge:
+    """Deterministic and free: general rules about steps, errors, references, notes and tasks."""
+
+    id = VERSION
+
+    def __init__(self, rules: tuple[Rule, ...] = RULES) -> None:
+        self._rules = rules
+
+    def key(self, case: Case) -> str:
+        """Content id of version, evidence and what people said of this eval before."""
+        people = [p for p in case.precedents if p.by_person and p.classification]
+        return content_id([self.id, case.evidence.digest, people])
+
+    def estimate(self, case: Case) -> Estimate:  # noqa: ARG002 - the port gives the case; rules cost nothing
+        return Estimate()
+
+    async def judge(self, case: Case) -> Verdict:
+        return self.decide(case)
+
+    def decide(self, case: Case) -> Verdict:
+        """The verdict of the first rule that covers the case, else the best guess, marked uncertain."""
+        facts = Facts(case)
+        for rule in self._rules:
+            if decision := rule(facts):
+                return _verdict(facts, decision, rule.__name__.replace("_", "-"))
+        return _verdict(facts, faults.unexplained(facts), None)
+
+
+def _verdict(facts: Facts, decision: Decision, rule: str | None) -> Verdict:
+    return Verdict(
+        classification=decision.label,
+        cause=decision.cause,
+        cause_kind=decision.kind,
+        confidence=decision.confidence,
+        uncertain=decision.uncertain,
+        error=_error(facts),
+        why=_one_line(decision.why, MAX_WHY),
+        reasoning=" ".join(decision.reasoning.split()),
+        citations=_unique(decision.citations),
+        judge=VERSION,
+        rule=rule,
+        fix=decision.fix,
+        would_pass=decision.would_pass,
+    )
+
+
+def _error(facts: Facts) -> str:
+    """The located error; never a stock message."""
+    if facts.first:
+        return facts.first.error
+    if facts.outcome.failures:
+        return f"{facts.outcome.failures[0].name}: the log does not say why"
+    return f"{facts.step} failed; the log ends before the reason"
+
+
+def _unique(citations: tuple[Citation, ...]) -> tuple[Citation, ...]:
+    return tuple({(c.role, c.path, c.first, c.last): c for c in citations if c.text.strip()}.values())
+
+
+def _one_line(text: str, longest: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= longest else text[: longest - 1].rsplit(" ", 1)[0] + "…"

@@ -1,0 +1,151 @@
+"""What the rules ask about one failure, each found once and only when a rule asks.
+
+The model's own code is what stands in the place of a reference file; a file that only copies the path of a reference,
+a grader or a note into another folder is no answer, and no comment counts.
+"""
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from evalscribe import diff, signature
+from evalscribe.evidence import Document, Evidence
+from evalscribe.finding import Case
+from evalscribe.judging.rules import code, notes, steps
+
+PROSE = (".md", ".txt", ".lock", ".log", ".rst")
+
+
+class CodeLine:
+    """One line of code without comments: its document, number and text."""
+
+    __slots__ = ("document", "folded", "number", "text")
+
+    def __init__(self, document: Document, number: int, text: str) -> None:
+        self.document, self.number, self.text = document, number, text.strip()
+        self.folded = code.fold(text)
+
+
+class Facts:
+    """One failed eval, as the rules see it."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.evidence = case.evidence
+
+    @cached_property
+    def errors(self) -> tuple[signature.Located, ...]:
+        """The located errors of the failed step, warnings left out."""
+        return tuple(e for e in signature.locate_all(self.evidence) if e.severity == "error")
+
+    @cached_property
+    def first(self) -> signature.Located | None:
+        return self.errors[0] if self.errors else None
+
+    @cached_property
+    def outcome(self) -> signature.TestOutcome:
+        return signature.tests(self.evidence)
+
+    @cached_property
+    def check(self) -> steps.CheckKind:
+        return steps.kind(self.evidence.eval.failed_step, self.first.tool if self.first else None)
+
+    @property
+    def step(self) -> str:
+        return self.evidence.eval.failed_step or "the run"
+
+    @cached_property
+    def said(self) -> str:
+        """What the failed step said: its errors, and the names and messages of the tests that failed."""
+        tests = (f"{test.name}\n{test.message}" for test in self.outcome.failures)
+        return code.joined([*(f"{e.error} {e.code or ''}" for e in self.errors), *tests])
+
+    @cached_property
+    def notes(self) -> tuple[notes.Note, ...]:
+        return notes.notes(self.evidence.of("known_gaps"))
+
+    @cached_property
+    def task(self) -> str:
+        return code.joined(d.text for d in self.evidence.of("task"))
+
+    @cached_property
+    def grader(self) -> str:
+        return code.joined(d.text for d in self.evidence.of("grader"))
+
+    @cached_property
+    def pairs(self) -> tuple[diff.Pair, ...]:
+        """Output and reference files that answer each other; prose, and files without a counterpart, are left out."""
+        evidence = self.evidence.model_copy(update={"documents": tuple(_without_copies(self.evidence))})
+        whole = (pair for pair in diff.pairs(evidence) if pair.output and pair.expected)
+        return tuple(pair for pair in whole if pair.output and not pair.output.path.endswith(PROSE))
+
+    @cached_property
+    def produced(self) -> bool:
+        """Whether the model left any output at all."""
+        return bool(self.evidence.of("output"))
+
+    @cached_property
+    def output_lines(self) -> tuple[CodeLine, ...]:
+        return tuple(_lines(pair.output for pair in self.pairs))
+
+    @cached_property
+    def expected_lines(self) -> tuple[CodeLine, ...]:
+        return tuple(_lines(pair.expected for pair in self.pairs))
+
+    @cached_property
+    def output_code(self) -> str:
+        return code.joined(line.text for line in self.output_lines)
+
+    @cached_property
+    def expected_code(self) -> str:
+        return code.joined(line.text for line in self.expected_lines)
+
+    @cached_property
+    def introduced(self) -> tuple[CodeLine, ...]:
+        """Lines of the output that the reference has nowhere."""
+        theirs = {line.folded for line in self.expected_lines}
+        return tuple(line for line in self.output_lines if line.folded not in theirs)
+
+    @cached_property
+    def left_out(self) -> tuple[CodeLine, ...]:
+        """Lines of the reference that the output has nowhere."""
+        ours = {line.folded for line in self.output_lines}
+        return tuple(line for line in self.expected_lines if line.folded not in ours)
+
+    @cached_property
+    def blamed(self) -> tuple[CodeLine, ...]:
+        """The output lines that the errors point to, comments blanked, in the order of the errors."""
+        places = dict.fromkeys((p.path, p.line) for e in self.errors for p in e.places)
+        found = (self.line(path, number) for path, number in places)
+        return tuple(line for line in found if line is not None)
+
+    def line(self, path: str, number: int) -> CodeLine | None:
+        document = self.evidence.document("output", path)
+        if document is None or not 1 <= number <= len(document.lines):
+            return None
+        text = code.without_comments(document.text, document.path).split("\n")
+        return CodeLine(document, number, text[number - 1] if number <= len(text) else "")
+
+    @cached_property
+    def foreign(self) -> frozenset[str]:
+        """Names the output uses that it does not declare and that reference, task and grader never use."""
+        known = code.names(self.expected_code) | code.names(self.task) | code.names(self.grader)
+        return code.names(self.output_code) - code.declared(self.output_code) - known
+
+
+def _without_copies(evidence: Evidence) -> Iterable[Document]:
+    """The documents, less output files that repeat the path of another role's document in a folder of their own."""
+    others = {d.path for d in evidence.documents if d.role in ("expected", "grader", "known_gaps", "task")}
+    output = evidence.of("output")
+    copies = {d.path for d in output if any(d.path.endswith("/" + path) for path in others)}
+    if len(copies) == len(output):
+        copies = set()
+    return (d for d in evidence.documents if d.role != "output" or d.path not in copies)
+
+
+def _lines(documents: Iterable[Document | None]) -> Iterable[CodeLine]:
+    for document in documents:
+        if document is None:
+            continue
+        for number, text in enumerate(code.without_comments(document.text, document.path).split("\n"), 1):
+            if text.strip():
+                yield CodeLine(document, number, text)

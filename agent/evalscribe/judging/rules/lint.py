@@ -1,0 +1,139 @@
+"""Failures of a linter: which rules are about taste, which about correctness, and who else breaks them."""
+
+import re
+
+from evalscribe import signature
+from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules.decision import Decision
+from evalscribe.judging.rules.facts import CodeLine, Facts
+
+TASTE = re.compile(
+    r"(?:[\w@-]+/)*(?:prefer-|explicit-|consistent-|no-unnecessary-|no-useless-|no-extra-|no-inferrable|no-multi-|sort-"
+    r"|promise-function-async|require-await|return-await|await-thenable-style|arrow-|func-|space-|comma-|brace-|object-"
+    r"|quotes?$|semi$|indent$|curly$|eqeqeq$|max-|min-|naming|camelcase|id-|one-var|padding-|array-type|method-signature"
+    r"|member-ordering|restrict-template|dot-notation|order$|newline|spaced-|capitalized|filename-|unicorn/|stylistic/"
+    r"|react/(?:jsx-|self-closing|display-name)|missing-(?:module-|class-|function-)?docstring|line-too-long|invalid-name"
+    r"|too-(?:many|few)-|trailing-|wrong-import-order)",
+)
+TASTE_CODES = re.compile(r"(?:E(?!9)|W|D|N|I|Q|C|UP|COM|SIM|RET|PIE|PLR|PLC|PLW|ERA|TC|TCH|FURB|PERF|PTH|EM|TRY|FBT|ISC|ICN|INP"
+                         r"|FIX|TD|DOC|CPY|SLF|ARG|RUF)\d{1,4}")
+UNTYPED = re.compile(r"unsafe|(?<![a-z])any(?![a-z])")
+SUPPRESSED = re.compile(r"eslint-disable|noqa|type:\s*ignore|ts-(?:ignore|expect-error)|pylint:\s*disable|biome-ignore")
+
+
+def taste_only(facts: Facts) -> Decision | None:
+    """Tests prove that the code does what was asked, and every broken rule is about style: the gate is too strict."""
+    codes = _codes(facts)
+    if facts.check != "lint" or not codes or not facts.outcome.all_passed or not all(map(_is_taste, codes)):
+        return None
+    return Decision(
+        label="OVERLY_STRICT",
+        kind="lint",
+        cause=_cause(codes[0]),
+        confidence=0.8,
+        why=f"{_tests_pass(facts)}; only {_listed(codes)} fail{'s' if len(codes) == 1 else ''}",
+        reasoning=f"{_tests_pass(facts).capitalize()}, and {_listed(codes)} {_is_are(codes)} about style: the code does the "
+        "same either way. The step fails code that behaves as asked.",
+        citations=(*quote.blamed(facts), *quote.log(facts)),
+        fix=f"make {_listed(codes)} {'a warning' if len(codes) == 1 else 'warnings'}",
+        would_pass=True,
+    )
+
+
+def reference_breaks_it_too(facts: Facts) -> Decision | None:
+    """A rule that the reference answer breaks in the same way cannot be held against the model."""
+    if facts.check != "lint" or not facts.errors:
+        return None
+    for error in facts.errors:
+        lines = [facts.line(place.path, place.line) for place in error.places[:1]]
+        theirs = _same(facts, lines[0]) if lines and lines[0] else None
+        if error.code and theirs and not UNTYPED.search(error.code):
+            return _shared(facts, error, lines[0], theirs)
+    return None
+
+
+def lint_finds_a_fault(facts: Facts) -> Decision | None:
+    """What is left are rules about correctness and types, which the reference keeps: the model's own fault."""
+    codes = _codes(facts)
+    if facts.check != "lint" or not facts.first:
+        return None
+    grave = next((c for c in codes if not _is_taste(c)), codes[0] if codes else "lint")
+    first = next((e for e in facts.errors if e.code == grave), facts.first)
+    return Decision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause=_cause(grave),
+        confidence=0.75 if facts.outcome.all_passed else 0.7,
+        why=f"`{grave}`: {_shortened(first.error)}",
+        reasoning=f"`{grave}` guards correctness, not style, and the reference keeps it. "
+        f"The linter says: {first.error.rstrip('.')}{_where(first)}.",
+        citations=(*quote.blamed(facts), *quote.log(facts)),
+    )
+
+
+def _shared(facts: Facts, error: signature.Located, ours: CodeLine | None, theirs: CodeLine) -> Decision:
+    citations = quote.pairs(facts, [ours]) if ours else ()
+    return Decision(
+        label="OVERLY_STRICT",
+        kind="lint",
+        cause=_cause(error.code or "lint"),
+        confidence=0.7,
+        why=f"`{error.code}`: the reference does the same at {_file(theirs)}:{theirs.number}",
+        reasoning=f"`{error.code}` fails a line that the reference has in the same form at {theirs.document.path}:"
+        f"{theirs.number}. The reference would fail the same check.",
+        citations=(*citations, *quote.log(facts)),
+        fix=f"relax `{error.code}`: the reference answer breaks it too",
+        would_pass=len(facts.errors) == 1,
+    )
+
+
+def _same(facts: Facts, line: CodeLine) -> CodeLine | None:
+    """The reference line of the same form, unless a directive there switches the rule off."""
+    if len(line.folded) < 12:
+        return None
+    for other in facts.expected_lines:
+        if other.folded == line.folded or _form(other.text) == _form(line.text):
+            around = other.document.lines[max(0, other.number - 2) : other.number]
+            return None if any(SUPPRESSED.search(text) for text in around) else other
+    return None
+
+
+def _form(text: str) -> str:
+    """A line with the values of attributes and arguments taken out: names chosen by the author do not matter."""
+    return code.fold(re.sub(r"(?<=[={(])\s*[A-Za-z_]\w*\s*(?=[)}])", "_", text))
+
+
+def _codes(facts: Facts) -> list[str]:
+    return list(dict.fromkeys(e.code for e in facts.errors if e.code))
+
+
+def _is_taste(rule: str) -> bool:
+    return bool(TASTE_CODES.fullmatch(rule) or TASTE.match(rule) or TASTE.match(rule.rsplit("/", 1)[-1]))
+
+
+def _cause(rule: str) -> str:
+    return code.kebab(rule.rsplit("/", 1)[-1])
+
+
+def _listed(codes: list[str]) -> str:
+    return ", ".join(f"`{rule.rsplit('/', 1)[-1]}`" for rule in codes[:3])
+
+
+def _is_are(codes: list[str]) -> str:
+    return "is" if len(codes) == 1 else "are"
+
+
+def _tests_pass(facts: Facts) -> str:
+    return f"all {facts.outcome.passed} tests pass" if facts.outcome.passed else "all tests pass"
+
+
+def _where(error: signature.Located) -> str:
+    return f" ({error.places[0].path}:{error.places[0].line})" if error.places else ""
+
+
+def _file(line: CodeLine) -> str:
+    return line.document.path.rsplit("/", 1)[-1]
+
+
+def _shortened(text: str, longest: int = 56) -> str:
+    return text if len(text) <= longest else text[: longest - 1].rsplit(" ", 1)[0] + " …"

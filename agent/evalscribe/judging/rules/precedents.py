@@ -1,0 +1,58 @@
+"""What people concluded earlier about the same eval, where the failure is the same again."""
+
+from evalscribe.finding import CauseKind, Classification, Precedent
+from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules.decision import Decision
+from evalscribe.judging.rules.facts import Facts
+from evalscribe.judging.rules.notes import Note
+
+KINDS: dict[Classification, CauseKind] = {
+    "MODEL_FAULT": "model",
+    "OVERLY_STRICT": "grader",
+    "AMBIGUOUS_TASK": "task",
+    "KNOWN_GAP": "model",
+}
+
+
+def people_said_before(facts: Facts) -> Decision | None:
+    """A person labelled the same eval, at the same step, with the same error: the label stands until someone changes it."""
+    for precedent in facts.case.precedents:
+        if precedent.by_person and precedent.classification and _same_failure(facts, precedent):
+            return _as_before(facts, precedent, precedent.classification)
+    return None
+
+
+def _as_before(facts: Facts, precedent: Precedent, label: Classification) -> Decision:
+    lint = facts.check == "lint" and label != "MODEL_FAULT"
+    what = " ".join((precedent.error or precedent.cause or "the same failure").split()).rstrip(".")
+    return Decision(
+        label=label,
+        kind="lint" if lint else KINDS[label],
+        cause=code.kebab(precedent.cause or (facts.first.code if facts.first and facts.first.code else what)),
+        confidence=0.8,
+        why=_cut(f"as in {precedent.report}: {what}"),
+        reasoning=f"People labelled this eval {label} in {precedent.report}: {what}. The failure is the same again.",
+        citations=(*(quote.blamed(facts) or quote.suspects(facts, 2)), *quote.log(facts)),
+    )
+
+
+def _same_failure(facts: Facts, precedent: Precedent) -> bool:
+    """Same step, and a name or rule of the earlier error stands in this one."""
+    if precedent.step and facts.evidence.eval.failed_step and precedent.step != facts.evidence.eval.failed_step:
+        return False
+    now = facts.said + "\n" + code.joined(line.text for line in (facts.blamed or facts.introduced))
+    return any(_stands_in(term, now) for term in _terms(precedent))
+
+
+def _terms(precedent: Precedent) -> tuple[str, ...]:
+    text = " ".join(part for part in (precedent.error, precedent.cause) if part)
+    return Note(document=_NOWHERE, line=1, text=text).terms
+
+
+def _stands_in(term: str, text: str) -> bool:
+    bare = code.fold(term).rstrip("().;,!").rsplit("/", 1)[-1]
+    return len(bare) > 3 and bare in code.fold(text)
+
+
+def _cut(text: str, longest: int = 90) -> str:
+    return text if len(text) <= longest else text[: longest - 1].rsplit(" ", 1)[0] + " …"

@@ -1,0 +1,114 @@
+"""Which lines a finding quotes: the wrong output line, its counterpart in the reference, and what the log says."""
+
+import re
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+
+from evalscribe import signature
+from evalscribe.evidence import Citation, Document, Role
+from evalscribe.judging.cite import cite
+from evalscribe.judging.rules import code
+from evalscribe.judging.rules.facts import CodeLine, Facts
+from evalscribe.judging.rules.notes import Note
+
+LOG_LINES = 3
+COMPARED = 400
+"""Lines of the reference that one output line is compared with; lines longer than this many characters are cut."""
+ALIKE = 0.45
+"""Similarity from which a reference line is taken for the counterpart of an output line."""
+
+
+def note(note_: Note) -> Citation:
+    return cite(note_.document, note_.line, note_.line)
+
+
+def log(facts: Facts) -> tuple[Citation, ...]:
+    """The log lines of the first error, else of the first failed test, else the last line that the log has."""
+    if facts.first and facts.first.citation:
+        return (short(facts, facts.first.citation),)
+    if facts.outcome.failures:
+        return (short(facts, facts.outcome.failures[0].citation),)
+    return _last_line(facts)
+
+
+def short(facts: Facts, citation: Citation) -> Citation:
+    """The first lines of a long quotation."""
+    document = facts.evidence.document(citation.role, citation.path)
+    return cite(document, citation.first, min(citation.last, citation.first + LOG_LINES - 1)) if document else citation
+
+
+def blamed(facts: Facts, longest: int = 2) -> tuple[Citation, ...]:
+    """The output lines that the errors point to, each followed by its counterpart in the reference."""
+    return pairs(facts, facts.blamed[:longest])
+
+
+def pairs(facts: Facts, lines: Iterable[CodeLine]) -> tuple[Citation, ...]:
+    found: dict[tuple[Role, str, int], Citation] = {}
+    for line in lines:
+        other = counterpart(facts, line)
+        for citation in (_of(line), *([_of(other)] if other else [])):
+            found.setdefault((citation.role, citation.path, citation.first), citation)
+    return tuple(found.values())
+
+
+def counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
+    """The reference line that an output line most resembles, in the file that answers the same question."""
+    partner = next((p.expected for p in facts.pairs if p.output and p.output.path == line.document.path), None)
+    if partner is None:
+        return None
+    candidates = [c for c in facts.expected_lines if c.document.path == partner.path][:COMPARED]
+    scored = ((_alike(line.text, c.text), -abs(c.number - line.number), c) for c in candidates)
+    best = max(scored, key=lambda item: item[:2], default=None)
+    return best[2] if best and best[0] >= ALIKE else None
+
+
+def suspects(facts: Facts, longest: int = 3) -> tuple[Citation, ...]:
+    """Where no error says which line is wrong: the output lines that stray farthest from reference and task."""
+    ranked = sorted(facts.introduced, key=lambda line: (-_strangeness(facts, line), line.document.path, line.number))
+    return pairs(facts, ranked[:longest])
+
+
+def first_with(lines: Sequence[CodeLine], text: str) -> CodeLine | None:
+    """The first line that holds a text, white space aside."""
+    wanted = code.fold(text)
+    return next((line for line in lines if wanted and wanted in line.folded), None)
+
+
+def grader_lines(facts: Facts, message: str, longest: int = 1) -> tuple[Citation, ...]:
+    """The grader's lines that a message names as `file:line`, else those that hold the failed test's name."""
+    found = []
+    for document in facts.evidence.of("grader"):
+        name = re.escape(document.path.rsplit("/", 1)[-1])
+        found += [cite(document, int(n), int(n)) for n in re.findall(rf"{name}:(\d{{1,6}})", message)]
+        found += [cite(document, n, n) for n in _naming_a_test(facts, document)]
+    return tuple(found[:longest])
+
+
+def _naming_a_test(facts: Facts, document: Document) -> list[int]:
+    titles = [test.name.rsplit(" > ", 1)[-1].rsplit("::", 1)[-1].split("[")[0] for test in facts.outcome.failures]
+    return [n for n, line in enumerate(document.lines, 1) if any(len(t) > 3 and t in line for t in titles)]
+
+
+def _strangeness(facts: Facts, line: CodeLine) -> float:
+    used = code.names(line.text)
+    other = counterpart(facts, line)
+    changed = _alike(line.text, other.text) if other else 0.0
+    return 2.0 * len(used & facts.foreign) + changed
+
+
+def _last_line(facts: Facts) -> tuple[Citation, ...]:
+    excerpt = signature.failed_log(facts.evidence)
+    document = facts.evidence.document("log", excerpt.path) if excerpt else None
+    if excerpt is None or document is None:
+        return ()
+    spoken = [excerpt.first + i for i, text in enumerate(excerpt.text.split("\n")) if text.strip()]
+    return (cite(document, spoken[-1], spoken[-1]),) if spoken else ()
+
+
+def _alike(one: str, other: str) -> float:
+    matcher = SequenceMatcher(None, one[:COMPARED], other[:COMPARED], autojunk=False)
+    return 0.0 if matcher.real_quick_ratio() < ALIKE or matcher.quick_ratio() < ALIKE else matcher.ratio()
+
+
+def _of(line: CodeLine) -> Citation:
+    return cite(line.document, line.number, line.number)

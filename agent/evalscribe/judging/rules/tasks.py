@@ -1,0 +1,82 @@
+"""What the task says: names it asks for, and cases that it leaves open."""
+
+import re
+
+from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules.decision import Decision
+from evalscribe.judging.rules.facts import Facts
+
+QUOTED_NAME = re.compile(r"['\"`:.]([A-Za-z_$][\w$]{3,})(?=['\"`(])")
+RANGE = re.compile(r"\b(between|from\b.{1,40}\bto|until|up to|range|through|before|after|since|within)\b", re.IGNORECASE | re.DOTALL)
+DECIDED = re.compile(r"\b(inclusive(?:ly)?|exclusive(?:ly)?|including|excluding|at (?:least|most)|no (?:more|less|fewer) than|both ends"
+                     r"|half-open|strictly)\b|[<>]=|≤|≥", re.IGNORECASE)
+LISTS = re.compile(r"(\[[^\[\]]*\])\D{0,30}?(?:==|equal|to be|!=)\D{0,10}?(\[[^\[\]]*\])")
+
+
+def asked_for_by_name(facts: Facts) -> Decision | None:
+    """A test needs a name that the task spells out and the output does not have."""
+    if facts.check != "tests":
+        return None
+    ours = code.names(facts.output_code)
+    wanted = [n for n in _names_in_question(facts) if n not in ours and re.search(rf"\b{re.escape(n)}\b", facts.task)]
+    if not wanted:
+        return None
+    task = facts.evidence.of("task")[0]
+    line = next(n for n, text in enumerate(task.lines, 1) if wanted[0] in text)
+    there = quote.first_with(facts.left_out, wanted[0])
+    return Decision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause="missing-" + code.kebab(wanted[0]),
+        confidence=0.85,
+        why=f"lacks `{wanted[0]}`, which the task names"[:90],
+        reasoning=f"The task names `{wanted[0]}` (line {line}); the output has no such name. The check that fails needs it.",
+        citations=(*quote.suspects(facts, 1), *(quote.pairs(facts, [there])[:1] if there else ()),
+                   quote.cite(task, line, line), *quote.log(facts)),
+    )
+
+
+def ends_left_open(facts: Facts) -> Decision | None:
+    """Results differ by one element at an end, and the task speaks of a range without saying which ends belong to it."""
+    if facts.check != "tests" or not RANGE.search(facts.task) or DECIDED.search(facts.task):
+        return None
+    test = next((t for t in facts.outcome.failures if _differ_at_an_end(t.message)), None)
+    if test is None or len(facts.outcome.failures) > max(1, (facts.outcome.passed or 0)):
+        return None
+    task = facts.evidence.of("task")[0]
+    line = next((n for n, text in enumerate(task.lines, 1) if RANGE.search(text)), 1)
+    return Decision(
+        label="AMBIGUOUS_TASK",
+        kind="task",
+        cause="range-ends-unstated",
+        confidence=0.5,
+        uncertain=True,
+        why="task does not say whether the ends of the range are included",
+        reasoning="The result differs from the expected one by one element at an end. The task speaks of a range "
+        f"(line {line}) and never says whether its ends belong to it, so both readings are allowed.",
+        citations=(*quote.blamed(facts), quote.cite(task, line, line), *quote.log(facts)),
+        fix="say in the task whether the range includes its ends",
+        would_pass=False,
+    )
+
+
+def _names_in_question(facts: Facts) -> list[str]:
+    """Names that the failed tests quote, then names on reference lines that the output does not have."""
+    quoted = QUOTED_NAME.findall("\n".join(test.message for test in facts.outcome.failures))
+    missing = [name for line in facts.left_out for name in code.NAME.findall(line.text)]
+    titles = code.names("\n".join(test.name for test in facts.outcome.failures))
+    shaped = [n for n in missing if re.search(r"_|[a-z][A-Z]", n)]
+    return list(dict.fromkeys([*quoted, *(n for n in missing if n in titles), *shaped]))
+
+
+def _differ_at_an_end(message: str) -> bool:
+    for ours, theirs in LISTS.findall(message):
+        one, other = _items(ours), _items(theirs)
+        if abs(len(one) - len(other)) == 1:
+            short, long = sorted((one, other), key=len)
+            return short in (long[1:], long[:-1])
+    return False
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.strip("[]").split(",") if item.strip()]

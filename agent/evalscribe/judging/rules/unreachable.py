@@ -1,0 +1,94 @@
+"""Failures that say nothing about the code: a provider, a registry or a server could not be reached."""
+
+import re
+
+from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules.decision import Decision
+from evalscribe.judging.rules.facts import Facts
+
+CONNECTION = re.compile(
+    r"fetch failed|ECONN(?:REFUSED|RESET|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|socket hang ?up"
+    r"|connection\s*(?:was )?(?:refused|reset|aborted|timed out|closed)|Connect(?:ion)?(?:Refused|Reset)?(?:Error|Timeout)"
+    r"|name resolution|getaddrinfo|network is unreachable|no route to host|max retries exceeded|read ?timed? ?out"
+    r"|ReadTimeout|NewConnectionError|(?:502|504)\b.{0,20}(?:gateway)|503\b.{0,20}unavailable",
+    re.IGNORECASE,
+)
+PROVIDER = re.compile(
+    r"no endpoints? found|rate.?limit|overloaded|quota|insufficient.{0,12}(?:credit|balance|fund)|APICallError|APIError"
+    r"|API (?:call|request)|invalid api key|unauthori[sz]ed|model.{0,40}(?:not (?:found|exist)|unavailable|deprecated)"
+    r"|(?:provider|service|endpoint).{0,30}(?:error|unavailable|down)|too many requests|\b(?:429|5\d\d)\b|timed? ?out",
+    re.IGNORECASE,
+)
+
+
+def unreachable(facts: Facts) -> Decision | None:
+    """Where a connection failed, and nothing else, the model's work was never judged."""
+    return _provider(facts) or _registry(facts) or _server(facts)
+
+
+def _provider(facts: Facts) -> Decision | None:
+    """No output at all: nobody can tell what the model would have written."""
+    judged = facts.evidence.eval.failed_step is not None or any(s.status == "failed" for s in facts.evidence.steps)
+    if facts.produced or judged or facts.evidence.of("log"):
+        return None
+    reason = facts.evidence.eval.reason or ""
+    known = bool(PROVIDER.search(reason) or CONNECTION.search(reason))
+    return Decision(
+        label="KNOWN_GAP",
+        kind="infrastructure",
+        cause="model-not-reachable" if known else "no-output",
+        confidence=0.95 if known else 0.5,
+        uncertain=not known,
+        why="no model output: the provider failed before grading" if known else "no model output to judge",
+        reasoning=f"The eval ended before grading began and holds no output. {_reason_said(known)}",
+    )
+
+
+def _reason_said(known: bool) -> str:
+    if known:
+        return "The recorded reason is the provider's or the network's, so the model's work was never judged."
+    return "The recorded reason does not say what broke, so this is the likeliest reading."
+
+
+def _registry(facts: Facts) -> Decision | None:
+    if facts.check != "install":
+        return None
+    said = [e for e in facts.errors if CONNECTION.search(e.error) or "timed out" in e.error.lower()]
+    if not said or said[0] is not facts.first:
+        return None
+    return Decision(
+        label="KNOWN_GAP",
+        kind="infrastructure",
+        cause="package-index-unreachable",
+        confidence=0.9,
+        why="the package index could not be reached; no code was judged",
+        reasoning=f"The step `{facts.step}` failed on a connection, before anything of the model's ran. "
+        "The same install may succeed when the run is repeated.",
+        citations=quote.log(facts),
+    )
+
+
+def _server(facts: Facts) -> Decision | None:
+    """Every failed test stopped at a connection: no assertion about the code was reached."""
+    failures = facts.outcome.failures
+    if facts.check != "tests" or not failures or not all(CONNECTION.search(test.message) for test in failures):
+        return None
+    word = CONNECTION.search(failures[0].message)
+    grader = quote.grader_lines(facts, failures[0].message)
+    where = grader[0].path.rsplit("/", 1)[-1] if grader else "the grader"
+    return Decision(
+        label="OVERLY_STRICT",
+        kind="harness",
+        cause="grader-" + code.kebab(word.group(0) if word else "connection"),
+        confidence=0.8,
+        why=f"the grader could not connect; {_all(len(failures))} before any assertion",
+        reasoning=f"{_all(len(failures)).capitalize()} with a connection error, not with a failed assertion. "
+        "Nothing that the model wrote was judged, so the harness or its network is at fault.",
+        citations=(*quote.log(facts), *grader),
+        fix=f"make sure that the server is up and the address is right before `{where}` asks it; retry connections",
+        would_pass=True,
+    )
+
+
+def _all(count: int) -> str:
+    return "the one failed test ended" if count == 1 else f"all {count} failed tests ended"
