@@ -1,0 +1,198 @@
+"""What the two debug functions answer, decoded into a run and evidence. Pure.
+
+A document's role comes from where it stands in the payload: nothing among the output files can become a task, a
+reference or a known-gaps note. Input is expected cleaned and redacted (`payload_source`).
+"""
+
+from collections import Counter, defaultdict
+
+from evalscribe.errors import DataError
+from evalscribe.evidence import Document, Evidence, Role, Unreadable
+from evalscribe.run import Eval, Run, RunStatus, Step, StepStatus
+from evalscribe.sources.json_value import Members, count, identity, items, members, optional_text, text
+from evalscribe.sources.links import Links
+
+BINARY = "<binary file>"
+"""What the deployment sends in place of a file that is no text."""
+LOG = "run.log"
+_RUN_STATUS: dict[str, RunStatus] = {
+    "completed": "completed",
+    "failed": "failed",
+    "running": "running",
+    "pending": "running",
+}
+_STEP_STATUS: dict[str, StepStatus] = {
+    "passed": "passed",
+    "failed": "failed",
+    "running": "running",
+    "pending": "running",
+    "skipped": "skipped",
+}
+_NAME_LENGTH = 200
+
+
+def decode_run(payload: object, links: Links) -> Run:
+    """The run with its failed evals, in the source's order. Raises `DataError` naming the key that is wrong."""
+    summary = members(payload, "the run's summary")
+    run = members(summary.get("run"), "`run`")
+    run_id, experiment = identity(run, "_id", "`run`"), optional_text(run, "experiment") or "default"
+    kind, reason = _status(run)
+    return Run(
+        id=run_id,
+        provider=_name(optional_text(run, "provider") or "unknown"),
+        model=_name(text(run, "model", "`run`")),
+        experiment=_name(experiment),
+        status=_RUN_STATUS.get(kind, "unknown"),
+        status_reason=reason or (None if kind in _RUN_STATUS else f"status {kind!r}"),
+        passed=count(summary, "passedCount", "the run's summary"),
+        failed=count(summary, "failedCount", "the run's summary"),
+        total=count(summary, "totalEvals", "the run's summary"),
+        failures=_failures(summary, run_id, experiment, links),
+        url=links.run(run_id, experiment),
+    )
+
+
+def decode_evidence(payload: object, eval: Eval) -> Evidence | Unreadable:
+    """The evidence of one failed eval; what is wrong with its payload concerns this eval only."""
+    try:
+        return _evidence(members(payload, "the answer"), eval)
+    except DataError as error:
+        return Unreadable(eval=eval, reason=str(error))
+
+
+def _evidence(payload: Members, eval: Eval) -> Evidence | Unreadable:
+    if "eval" not in payload:
+        reason = optional_text(payload, "error")
+        return Unreadable(eval=eval, reason=reason or "the answer has no `eval`")
+    info = members(payload["eval"], "`eval`")
+    outputs, lost = _outputs(payload, info, eval)
+    sources, gone = _sources(payload, info)
+    return Evidence(eval=eval, steps=_steps(payload), documents=sources + outputs, missing=gone + lost)
+
+
+def _failures(summary: Members, run_id: str, experiment: str, links: Links) -> tuple[Eval, ...]:
+    listed: dict[str, Members] = {}
+    for item in items(summary.get("failedEvals"), "`failedEvals`"):
+        entry = members(item, "an entry of `failedEvals`")
+        listed.setdefault(identity(entry, "_id", "an entry of `failedEvals`"), entry)
+    names = {eval_id: _category_and_name(entry) for eval_id, entry in listed.items()}
+    trials, seen = Counter(names.values()), defaultdict[tuple[str, str], int](int)
+    failures = []
+    for eval_id, entry in listed.items():
+        category, name = names[eval_id]
+        seen[category, name] += 1
+        step = members(entry.get("failedStep") or {}, "`failedStep`")
+        failures.append(
+            Eval(
+                id=eval_id,
+                category=category,
+                name=name,
+                trial=seen[category, name],
+                trials=trials[category, name],
+                failed_step=_optional_name(step, "name"),
+                reason=optional_text(step, "failureReason") or optional_text(entry, "failureReason"),
+                url=links.eval(run_id, experiment, category, eval_id),
+            )
+        )
+    return tuple(failures)
+
+
+def _category_and_name(entry: Members) -> tuple[str, str]:
+    category, name = optional_text(entry, "category"), optional_text(entry, "name")
+    if name is None:
+        before, _, name = text(entry, "evalPath", "an entry of `failedEvals`").rpartition("/")
+        category = category or before
+    return _name(category or ""), _name(name)
+
+
+def _status(holder: Members) -> tuple[str, str | None]:
+    status = members(holder.get("status") or {}, "`status`")
+    return optional_text(status, "kind") or "unknown", optional_text(status, "failureReason")
+
+
+def _steps(payload: Members) -> tuple[Step, ...]:
+    steps = []
+    for item in items(payload.get("steps") or [], "`steps`"):
+        entry = members(item, "a step")
+        kind, reason = _status(entry)
+        name = _name(text(entry, "name", "a step"))
+        steps.append(Step(name=name, status=_STEP_STATUS.get(kind, "skipped"), error=reason))
+    return tuple(steps)
+
+
+def _outputs(payload: Members, info: Members, eval: Eval) -> tuple[tuple[Document, ...], tuple[str, ...]]:
+    if payload.get("outputFiles") is None:
+        stored = optional_text(members(info.get("status") or {}, "`status`"), "outputStorageId")
+        return (), ("output files were deleted" if stored else "output files were never stored",)
+    files, missing = _texts(payload, "outputFiles", "output")
+    documents = [_document("output", path, content) for path, content in files.items() if path != LOG]
+    if LOG in files:
+        path = optional_text(info, "evalPath") or f"{eval.category}/{eval.name}"
+        before, log = _split_log(files[LOG], path)
+        documents += [_document("output", LOG, before)] if before.strip() else []
+        documents += [_document("log", LOG, log)] if log else []
+        missing += () if log else ("the runner wrote nothing to run.log",)
+    else:
+        missing += ("there is no run.log",)
+    return tuple(documents), missing
+
+
+def _split_log(content: str, eval_path: str) -> tuple[str, str]:
+    """What stands in run.log before the runner's last header, and what the runner wrote from there on.
+
+    The model may have put a `run.log` among its files, to which the runner then appended: without a header nothing in
+    it is known to be the runner's.
+    """
+    lines = content.split("\n")
+    header = f"=== Eval: {eval_path} ==="
+    starts = [n for n, line in enumerate(lines) if line.rstrip() == header]
+    first = starts[-1] if starts else len(lines)
+    return "\n".join(lines[:first]), "\n".join(lines[first:])
+
+
+def _sources(payload: Members, info: Members) -> tuple[tuple[Document, ...], tuple[str, ...]]:
+    task = optional_text(info, "task")
+    files: dict[str, str] = {}
+    missing: tuple[str, ...] = ("reference answer and grader are not stored",)
+    if payload.get("evalSourceFiles") is not None:
+        files, missing = _texts(payload, "evalSourceFiles", "source")
+    documents = [_source(path, content) for path, content in files.items()]
+    if task and files.get("TASK.txt", "").strip() != task.strip():
+        documents.insert(0, _document("task", "TASK", task))
+    if not any(document.role == "task" for document in documents):
+        missing += ("the task's text is not stored",)
+    order: tuple[Role, ...] = ("task", "known_gaps", "expected", "grader")
+    return tuple(sorted(documents, key=lambda document: order.index(document.role))), missing
+
+
+def _source(path: str, content: str) -> Document:
+    if path.startswith("answer/"):
+        return _document("expected", path.removeprefix("answer/"), content)
+    roles: dict[str, Role] = {"TASK.txt": "task", "GAPS.txt": "known_gaps"}
+    return _document(roles.get(path, "grader"), path, content)
+
+
+def _texts(payload: Members, key: str, what: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The text files under `key`, and a phrase for each file that is no text."""
+    files = members(payload[key], f"`{key}`")
+    texts = {path: content for path, content in files.items() if isinstance(content, str) and content != BINARY}
+    lost = [f"{what} file `{_name(path)}` is binary" for path, content in files.items() if content == BINARY]
+    lost += [
+        f"{what} file `{_name(path)}` is no text" for path, content in files.items() if not isinstance(content, str)
+    ]
+    return texts, tuple(lost)
+
+
+def _document(role: Role, path: str, content: str) -> Document:
+    return Document(role=role, path=path, text=content)
+
+
+def _optional_name(holder: Members, key: str) -> str | None:
+    found = optional_text(holder, key)
+    return _name(found) if found else None
+
+
+def _name(name: str) -> str:
+    """One line of bounded length without control characters: names are printed where a line break is structure."""
+    line = "".join(c if c.isprintable() else "\ufffd" for c in name)
+    return line if len(line) <= _NAME_LENGTH else line[: _NAME_LENGTH - 1] + "…"
