@@ -1,4 +1,4 @@
-"""Remakes the sample's recorded run: `cd tests && python -m sample.remake [FOLDER]`, by default in the package itself."""
+"""Remakes the sample's recorded run: `cd tests && python -m sample.remake [FOLDER]`, by default in the package."""
 
 import hashlib
 import json

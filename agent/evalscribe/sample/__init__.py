@@ -1,4 +1,4 @@
-"""The sample: a small real eval suite, one recorded run of an imagined model, and an earlier report about that model."""
+"""The sample: a small real eval suite, a recorded run of an imagined model, and an earlier report about that model."""
 
 from collections.abc import Iterable
 from pathlib import Path

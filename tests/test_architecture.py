@@ -1,0 +1,101 @@
+"""Arrows, start-up cost, and what no file of the project may name."""
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import Distribution, distributions, requires
+from pathlib import Path
+
+import pytest
+from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ("langgraph", "anthropic", "openai", "sqlalchemy", "alembic", "git", "httpx2", "rich", "markdown_it", "scipy")
+HELP_SECONDS = 0.4
+HOSTS = ("registry.example", "registry.example", "registry.example", "registry.example", "registry.npm", "registry.example")
+FORBIDDEN = re.compile("|".join(map(re.escape, HOSTS)) + r"|(?<![\w.])/(work|tmp/venv|root)/")
+"""Hosts of package registries, and absolute paths of somebody's machine."""
+
+
+def tracked_files() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
+
+
+def best_of(times: int, command: Callable[[], object]) -> float:
+    """Seconds of the fastest of several runs."""
+    seconds = []
+    for _ in range(times):
+        start = time.perf_counter()
+        command()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def test_imports_follow_the_arrows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    status = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True, no_logo=True)
+    assert status == EXIT_STATUS_SUCCESS, capsys.readouterr().out
+
+
+def test_the_command_line_loads_nothing_heavy() -> None:
+    done = python("-c", "import sys, evalscribe.cli; print(*sorted({name.split('.')[0] for name in sys.modules}))")
+    assert set(done.stdout.split()).isdisjoint(HEAVY)
+
+
+def test_help_is_quick() -> None:
+    bare = best_of(3, lambda: python("-c", "pass"))
+    help_ = best_of(5, lambda: python("-m", "evalscribe", "--help"))
+    print(f"--help {help_:.2f} s, {help_ / bare:.1f} × an empty Python")
+    assert help_ < HELP_SECONDS
+
+
+def test_no_file_names_a_registry_or_a_machine() -> None:
+    named = []
+    for path in tracked_files():
+        for number, line in enumerate(path.read_text("utf-8", errors="replace").splitlines(), 1):
+            if FORBIDDEN.search(line):
+                named.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}")
+    assert named == []
+
+
+def test_no_module_hides_a_noun() -> None:
+    lengths = {
+        path.relative_to(ROOT).as_posix(): len(path.read_text("utf-8").splitlines())
+        for path in tracked_files()
+        if path.suffix == ".py"
+    }
+    assert {name: length for name, length in lengths.items() if length > 400} == {}
+
+
+def needed(name: str, extras: frozenset[str], seen: set[str]) -> set[str]:
+    """Names of all distributions that installing `name` with `extras` brings here."""
+    for requirement in map(Requirement, requires(name) or ()):
+        wanted = requirement.marker is None or any(requirement.marker.evaluate({"extra": e}) for e in extras | {""})
+        key = canonicalize_name(requirement.name)
+        if wanted and key not in seen:
+            seen.add(key)
+            needed(requirement.name, frozenset(requirement.extras), seen)
+    return seen
+
+
+def pinned() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    pairs = (line.split("==") for line in lines if line and not line.startswith("#"))
+    return {canonicalize_name(name): version for name, version in pairs}
+
+
+def test_constraints_pin_what_is_installed() -> None:
+    installed: dict[str, Distribution] = {canonicalize_name(d.metadata["Name"]): d for d in distributions()}
+    names = needed("evalscribe", frozenset({"all", "test"}), set()) - {"evalscribe", "setuptools", "pip"}
+    assert {name: installed[name].version for name in sorted(names)} == {n: pinned().get(n) for n in sorted(names)}
