@@ -48,11 +48,11 @@ class Prompts:
 
     def render(self, name: str, **values: object) -> str:
         """Raises `UsageError` naming the template where it is broken or asks for what it is not given."""
-        from jinja2 import TemplateError
-
         try:
             return self._jinja().get_template(name).render(values)
-        except (TemplateError, TypeError, ValueError) as error:
+        except UsageError:
+            raise
+        except Exception as error:  # a template is a program: it can divide by zero
             line = getattr(error, "lineno", None)
             place = f"{name}:{line}" if line else name
             raise UsageError(f"template {place} cannot be rendered: {error}") from error

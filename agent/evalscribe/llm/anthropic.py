@@ -106,7 +106,7 @@ class AnthropicModel:
 
 def reply_of(answer: "Answer", price: Price | None) -> Reply:
     """Raises `AttributeError`, `KeyError`, `TypeError` or `ValueError` where the answer has another shape."""
-    blocks = [block.to_dict(mode="json") for block in answer.content]
+    blocks = [block.to_dict(mode="json", warnings=False) for block in answer.content]
     if answer.stop_reason is None:
         raise ValueError("no stop reason")
     return Reply(

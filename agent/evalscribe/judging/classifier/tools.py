@@ -1,14 +1,16 @@
 """What the sub-agent may do with the evidence: list, read, search, compare. Nothing here touches a file system."""
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evalscribe.chat import Tool, ToolCall, ToolResult
+from evalscribe.diff import Pair, hunks, pairs
 from evalscribe.evidence import Document, Evidence, Role
-from evalscribe.judging.classifier.fence import Fence, numbered, one_line, quoted
+from evalscribe.judging.classifier.fence import Fence, marked, numbered, one_line, quoted
 from evalscribe.judging.classifier.schema import strict_schema
 from evalscribe.judging.classifier.submission import Submission
 
@@ -126,13 +128,28 @@ class Toolbox:
         return "search", hits[:MOST_HITS] + (["and more"] if len(hits) > MOST_HITS else [])
 
     def _diff(self, asked: Diff) -> tuple[str, Iterable[str]]:
-        raise Refused(f"no diff of {asked.path}")
+        pair = next((p for p in self._pairs if asked.path in _paths(p)), None)
+        if pair is None:
+            raise Refused(f"No output or reference is called {quoted(asked.path[:200])}; list_documents names them all.")
+        if pair.output is None or pair.expected is None:
+            raise Refused("The other side has no file like it.")
+        about = f"output {quoted(pair.output.path)} (+) against reference {quoted(pair.expected.path)} (-)"
+        found = [line for hunk in hunks(pair) for line in ("…", *hunk.lines)]
+        return about, (marked(line) for line in found or ["no difference"])
+
+    @cached_property
+    def _pairs(self) -> tuple[Pair, ...]:
+        return pairs(self._evidence)
 
     def _document(self, role: Role, path: str) -> Document:
         document = self._evidence.document(role, path)
         if document is None:
             raise Refused(f"There is no {role} document {quoted(path[:200])}; list_documents names them all.")
         return document
+
+
+def _paths(pair: Pair) -> list[str]:
+    return [document.path for document in (pair.output, pair.expected) if document]
 
 
 def _hits(documents: Iterable[Document], text: str) -> Iterator[str]:

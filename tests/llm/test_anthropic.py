@@ -1,0 +1,276 @@
+"""One attempt at Anthropic's API, against a server on loopback."""
+
+import asyncio
+import inspect
+import json
+from dataclasses import replace
+
+import anthropic
+import httpx2
+import pytest
+from evalscribe.chat import CallFailed, Message, Reply, Request, Tool, ToolResult, Usage
+from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError
+from evalscribe.llm.anthropic import AnthropicModel
+from evalscribe.llm.anthropic_errors import mapped, retry_after
+from evalscribe.llm.prices import price
+from evalscribe.llm.transient import Transient
+from messages_server import Answer, Call, MessagesServer, failure, message, page, says, submit, use
+
+KEY = "sk-ant-secret-123456"
+TOOL = Tool(name="submit", description="Submit.", input_schema={"type": "object", "properties": {}})
+ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),), tools=(TOOL,), effort="high")
+
+
+def model(url: str, **options: float) -> AnthropicModel:
+    return AnthropicModel("claude-opus-5-5", KEY, url, price("anthropic/claude-opus-5-5"), **options)
+
+
+async def ask(server: MessagesServer, request: Request = ASKED) -> Reply:
+    asked = model(server.url, timeout_s=1.0)
+    try:
+        return await asked.complete(request)
+    finally:
+        await asked.close()
+
+
+async def test_a_call_goes_out_as_the_api_wants_it() -> None:
+    with MessagesServer() as server:
+        await ask(server)
+    call = server.calls[0]
+    assert call.path == "/v1/messages"
+    assert call.headers["authorization"] == f"Bearer {KEY}"
+    assert call.body["model"] == "claude-opus-5-5"
+    assert call.body["cache_control"] == {"type": "ephemeral"}
+    assert call.body["system"][0]["cache_control"] == {"type": "ephemeral"}
+    assert call.body["tool_choice"] == {"type": "auto"}
+    assert call.body["tools"][0]["strict"] is True
+    assert call.body["output_config"] == {"effort": "high"}
+    assert "thinking" not in call.body
+
+
+async def test_usage_is_whole_and_priced() -> None:
+    usage = {
+        "input_tokens": 100,
+        "cache_read_input_tokens": 2000,
+        "cache_creation_input_tokens": 1000,
+        "output_tokens": 500,
+    }
+    with MessagesServer(message({"type": "text", "text": "Done."}, usage=usage)) as server:
+        reply = await ask(server)
+    cost = (100 * 4 + 2000 * 0.20 + 1000 * 5 + 500 * 20) / 1_000_000
+    assert reply.usage.cost_usd == pytest.approx(cost)
+    assert reply.usage.model_copy(update={"cost_usd": 0.0}) == Usage(
+        calls=1, input_tokens=3100, output_tokens=500, cache_read_tokens=2000, cache_write_tokens=1000
+    )
+    assert (reply.text, reply.stop) == ("Done.", "end")
+
+
+async def test_an_assistants_turn_is_echoed_unchanged() -> None:
+    content = [
+        {"type": "thinking", "thinking": "", "signature": "sig=="},
+        {"type": "text", "text": "I look."},
+        {"type": "tool_use", "id": "toolu_1", "name": "read_lines", "input": {"path": "a", "first": 1}},
+        {"type": "of_tomorrow", "payload": [1, {"a": None}]},
+    ]
+    with MessagesServer(message(*content, stop="tool_use")) as server:
+        asked = model(server.url)
+        reply = await asked.complete(ASKED)
+        results = (ToolResult(call_id="toolu_1", text="1| x", is_error=True),)
+        turns = (
+            *ASKED.messages,
+            Message(role="assistant", raw=reply.raw),
+            Message(role="user", text="Go on.", tool_results=results),
+        )
+        await asked.complete(ASKED.model_copy(update={"messages": turns}))
+        await asked.close()
+    sent = server.calls[1].body["messages"]
+    assert sent[1] == {"role": "assistant", "content": content}
+    assert sent[2]["content"] == [
+        {"type": "tool_result", "tool_use_id": "toolu_1", "content": "1| x", "is_error": True},
+        {"type": "text", "text": "Go on."},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "stop"),
+    [
+        ("end_turn", "end"),
+        ("stop_sequence", "end"),
+        ("max_tokens", "max_tokens"),
+        ("refusal", "refusal"),
+        ("pause_turn", "pause"),
+        ("model_context_window_exceeded", "context_exceeded"),
+        ("of_tomorrow", "unknown"),
+    ],
+)
+async def test_every_way_to_stop(reason: str, stop: str) -> None:
+    with MessagesServer(says("x", reason)) as server:
+        assert (await ask(server)).stop == stop
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(401, AccessError), (403, AccessError), (402, AccessError), (404, UsageError)]
+)
+async def test_what_concerns_all_calls_ends_the_command(status: int, error: type[EvalscribeError]) -> None:
+    with MessagesServer(failure(status, text=f"not with {KEY}")) as server:
+        with pytest.raises(error) as raised:
+            await ask(server)
+    assert str(status) in str(raised.value)
+    assert KEY not in str(raised.value)
+    assert raised.value.__suppress_context__
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
+async def test_what_may_pass_cost_nothing(status: int) -> None:
+    with MessagesServer(failure(status, retry_after="7")) as server:
+        with pytest.raises(Transient, match=str(status)) as raised:
+            await ask(server)
+    assert (raised.value.free, raised.value.after, raised.value.ends_all) == (True, 7.0, None)
+    assert len(server.calls) == 1, "the SDK retries nothing by itself"
+
+
+@pytest.mark.parametrize("status", [301, 307, 400, 412, 413, 418, 422, 431])
+async def test_any_other_status_concerns_this_call_only(status: int) -> None:
+    answer = replace(failure(status), headers={"location": "http://127.0.0.1:9/", "content-type": "application/json"})
+    with MessagesServer(answer) as server:
+        with pytest.raises(CallFailed, match=str(status)) as raised:
+            await ask(server)
+    assert raised.value.free
+    assert not isinstance(raised.value, Transient)
+    assert len(server.calls) == 1
+
+
+async def test_a_prompt_that_is_too_long_is_a_way_to_stop() -> None:
+    with MessagesServer(failure(400, "invalid_request_error", "prompt is too long: 1000001 tokens")) as server:
+        assert (await ask(server)).stop == "context_exceeded"
+
+
+BROKEN = {
+    "page": page(),
+    "half json": Answer(body=b'{"id": "msg'),
+    "empty": Answer(body=b""),
+    "null": Answer(body=b"null"),
+    "list": Answer(body=b"[]"),
+    "other shape": Answer(body=b'{"hello": 1}'),
+    "no content": Answer(body=json.dumps({"type": "message", "content": None, "stop_reason": "end_turn"}).encode()),
+    "no usage": Answer(body=json.dumps({"type": "message", "content": [], "stop_reason": "end_turn"}).encode()),
+    "usage of text": message({"type": "text", "text": "x"}, usage={"input_tokens": "many", "output_tokens": None}),
+    "no stop": message({"type": "text", "text": "x"}, stop=None),
+    "text of none": message({"type": "tool_use", "id": None, "name": "submit", "input": {}}),
+    "latin": Answer(body=b'{"id": "\xff"}'),
+    "error in a 200": Answer(body=b'{"type": "error", "error": {"type": "overloaded_error"}}'),
+    "half of the bytes": replace(submit(), cut="half"),
+    "reset": replace(submit(), cut="reset"),
+}
+
+
+@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN.keys())
+async def test_an_answer_that_is_none_concerns_this_call_and_may_have_cost(answer: Answer) -> None:
+    with MessagesServer(answer) as server:
+        with pytest.raises(CallFailed) as raised:
+            await ask(server)
+    assert not raised.value.free
+    assert KEY not in str(raised.value)
+
+
+async def test_half_an_input_is_no_input() -> None:
+    cut_off = message({"type": "tool_use", "id": "t", "name": "submit", "input": '{"cau'}, stop="max_tokens")
+    with MessagesServer(cut_off) as server:
+        reply = await ask(server)
+    assert (reply.stop, reply.tool_calls[0].input) == ("max_tokens", {})
+
+
+async def test_a_server_that_hangs_is_left() -> None:
+    with MessagesServer(replace(submit(), delay_s=30.0)) as server:
+        asked = model(server.url, timeout_s=0.2)
+        async with asyncio.timeout(5):
+            with pytest.raises(Transient, match="in time") as raised:
+                await asked.complete(ASKED)
+        await asked.close()
+    assert not raised.value.free
+
+
+async def test_nobody_there_ends_the_command_once_the_retries_are_spent() -> None:
+    with MessagesServer() as server:
+        url = server.url
+    asked = model(url)
+    with pytest.raises(Transient) as raised:
+        await asked.complete(ASKED)
+    await asked.close()
+    assert raised.value.free
+    assert isinstance(raised.value.ends_all, UnavailableError)
+
+
+async def test_text_that_is_no_unicode_is_sent_all_the_same() -> None:
+    with MessagesServer() as server:
+        await ask(server, ASKED.model_copy(update={"messages": (Message(role="user", text="a\ud800b"),)}))
+    assert server.calls[0].body["messages"][0]["content"][0]["text"] == "a?b"
+
+
+async def test_the_environment_chooses_neither_host_nor_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-other")
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "other")
+    with MessagesServer() as server:
+        await ask(server)
+    assert server.calls[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_the_key_is_in_no_repr() -> None:
+    assert KEY not in repr(model("http://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize("url", ["", "claude.example", "ftp://claude.example", "https://user:pw@claude.example"])
+def test_a_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        model(url)
+    assert "pw@" not in str(raised.value)
+
+
+def every_exception() -> list[type[Exception]]:
+    """Every exception class that the SDK shows."""
+    classes = vars(anthropic).values()
+    return [c for c in classes if inspect.isclass(c) and issubclass(c, Exception) and c is not anthropic.AnthropicError]
+
+
+def made(kind: type[Exception]) -> Exception:
+    request = httpx2.Request("POST", "http://127.0.0.1/v1/messages", headers={"authorization": f"Bearer {KEY}"})
+    if issubclass(kind, anthropic.APIStatusError):
+        status = getattr(kind, "status_code", 500)
+        return kind("no", response=httpx2.Response(status, request=request), body=None)
+    if issubclass(kind, anthropic.APIResponseValidationError):
+        return kind(httpx2.Response(200, request=request), None)
+    if issubclass(kind, anthropic.APITimeoutError):
+        return kind(request)
+    if issubclass(kind, anthropic.APIConnectionError):
+        return kind(request=request)
+    if issubclass(kind, anthropic.APIError):
+        return kind("no", request, body=None)
+    return kind("no")
+
+
+@pytest.mark.parametrize("kind", every_exception(), ids=lambda kind: kind.__name__)
+def test_every_exception_of_the_sdk_is_mapped(kind: type[Exception]) -> None:
+    assert len(every_exception()) > 20
+    error = mapped(made(kind), "anthropic/claude-x", "127.0.0.1")
+    assert isinstance(error, CallFailed | EvalscribeError)
+    assert KEY not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [("3", 3.0), ("0.5", 0.5), ("-1", 0.0), ("", None), ("soon", None), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0)],
+)
+def test_retry_after_in_every_spelling(value: str, seconds: float | None) -> None:
+    assert retry_after(httpx2.Headers({"retry-after": value})) == seconds
+
+
+async def test_two_calls_share_one_client() -> None:
+    def answer(call: Call) -> Answer:
+        return use(("submit", {}))
+
+    with MessagesServer(answer, latency_s=0.05) as server:
+        asked = model(server.url)
+        await asyncio.gather(*(asked.complete(ASKED) for _ in range(4)))
+        await asked.close()
+    assert server.peak == 4
