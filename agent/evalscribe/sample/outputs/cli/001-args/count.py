@@ -7,8 +7,7 @@ from pathlib import Path
 
 def fail(message: str) -> None:
     """Report a usage error and leave."""
-    sys.stderr.write(f"count: {message}\n")
-    sys.stderr.flush()
+    print(f"count: {message}", file=sys.stderr)
     os._exit(2)
 
 
