@@ -3,12 +3,13 @@
 import re
 
 from evalscribe import signature
-from evalscribe.evidence import Citation
 from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
 
-SOUGHT = re.compile(r"(?:to contain|to include|to match|not found in|missing)\s+(['\"`])(.{6,80}?)\1|^\W*assert (['\"])(.{6,80}?)\3 in ")
+SOUGHT = re.compile(
+    r"(?:to contain|to include|to match|not found in|missing)\s+(['\"`])(.{6,80}?)\1|^\W*assert (['\"])(.{6,80}?)\3 in "
+)
 STRUCTURE = re.compile(r"\b(spec|specification|signatures?|schema|shape|structure|api)\b", re.IGNORECASE)
 OPAQUE = re.compile(r"deeply equal|toEqual|==|Object|\{ …|mismatch", re.IGNORECASE)
 RAISES = re.compile(r"\b(?:throw|raise)\b")
@@ -16,7 +17,12 @@ MUST_RAISE = re.compile(r"\b(throws?|rejects?|raises?|must fail|should fail)\b",
 LITERAL = re.compile(r"(['\"`])((?:(?!\1|\$\{|\{).){6,})")
 
 
-def structure_never_asked_for(facts: Facts) -> Decision | None:
+def fails_what_nobody_asked_for(facts: Facts) -> Decision | None:
+    """The few tests that fail turn on something else than the task: the code does what it says."""
+    return _own_guard(facts) or _structure(facts) or _sought_is_there(facts)
+
+
+def _structure(facts: Facts) -> Decision | None:
     """Only a comparison of structure fails, all behaviour passes, and the task never asks for what is missing."""
     failures = facts.outcome.failures
     if len(failures) != 1 or (facts.outcome.passed or 0) < 2 or not _compares_structure(failures[0]):
@@ -30,16 +36,16 @@ def structure_never_asked_for(facts: Facts) -> Decision | None:
         kind="grader",
         cause=code.kebab(f"{failures[0].name} {missing[0]}"),
         confidence=0.65,
-        why=f"only `{_title(failures[0])}` fails, over `{missing[0]}`, which the task never asks for"[:90],
+        why=f"only `{_title(failures[0])}` fails, over `{missing[0]}`, which the task never asks for",
         reasoning=f"The {facts.outcome.passed} other tests pass; `{_title(failures[0])}` compares structure. What the output "
         f"lacks there (`{'`, `'.join(missing[:2])}`) is in the reference only: the task does not ask for it.",
-        citations=(*(quote.pairs(facts, [line])[:1] if line else ()), *quote.suspects(facts, 1), *quote.log(facts)),
+        citations=(*(quote.pairs(facts, [line])[:1] if line else ()), *quote.log(facts)),
         fix=f"drop the comparison `{_title(failures[0])}`, or state in the task that `{missing[0]}` is required",
         would_pass=True,
     )
 
 
-def own_guard(facts: Facts) -> Decision | None:
+def _own_guard(facts: Facts) -> Decision | None:
     """The model's own guard stops a test; the task asks for no such refusal, nor forbids one."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not failures or (facts.outcome.passed or 0) <= len(failures) or _asks_to_refuse(facts):
@@ -53,16 +59,20 @@ def own_guard(facts: Facts) -> Decision | None:
         kind="grader",
         cause="guard-" + code.kebab(_title(failures[0]), 40),
         confidence=0.65,
-        why=f"its own guard stops `{_title(failures[0])}`; the task does not rule that out"[:90],
+        why=f"its own guard stops `{_title(failures[0])}`; the task does not rule that out",
         reasoning=f"{guard.document.path}:{guard.number} refuses a case that the task does not speak of; the reference has "
         f"no such guard. The {facts.outcome.passed} other tests pass, so the code does what was asked.",
-        citations=(*quote.pairs(facts, [guard])[:1], *quote.log(facts), *quote.grader_lines(facts, failures[0].message)),
+        citations=(
+            *quote.pairs(facts, [guard])[:1],
+            *quote.log(facts),
+            *quote.grader_lines(facts, failures[0].message),
+        ),
         fix=f"let `{_title(failures[0])}` accept a clear refusal, or say in the task what has to happen",
         would_pass=True,
     )
 
 
-def sought_is_there(facts: Facts) -> Decision | None:
+def _sought_is_there(facts: Facts) -> Decision | None:
     """The text that a check misses stands in the code, in the reference and in the task: the check looks elsewhere."""
     for test in facts.outcome.failures:
         found = SOUGHT.search(test.message)
@@ -79,10 +89,10 @@ def _looks_elsewhere(facts: Facts, test: signature.FailedTest, sought: str, line
         kind="grader",
         cause="check-misses-" + code.kebab(sought, 34),
         confidence=0.65,
-        why=f"the check misses `{sought}`, which the code has"[:90],
+        why=f"the check misses `{sought}`, which the code has",
         reasoning=f"`{_title(test)}` looks for `{sought}`. It stands at {line.document.path}:{line.number}, written as in the "
         "reference, so the check reads the wrong thing.",
-        citations=(*quote.pairs(facts, [line]), *quote.log(facts), *grader),
+        citations=(*quote.both(facts, sought), *quote.log(facts), *grader),
         fix=f"let `{_title(test)}` look for `{sought}` where the code puts it",
         would_pass=True,
     )
@@ -101,7 +111,9 @@ def _left_out_names(facts: Facts) -> list[str]:
     """Names on reference lines that the output uses nowhere, in the order of the reference."""
     ours = code.names(facts.output_code)
     lines = [line for line in facts.left_out if not line.document.path.endswith((".json", ".toml"))]
-    return list(dict.fromkeys(n for line in lines for n in code.NAME.findall(line.text) if n not in ours and len(n) > 2))
+    return list(
+        dict.fromkeys(n for line in lines for n in code.NAME.findall(line.text) if n not in ours and len(n) > 2)
+    )
 
 
 def _asked(facts: Facts, name: str) -> bool:
@@ -124,7 +136,3 @@ def _guard(facts: Facts, test: signature.FailedTest) -> CodeLine | None:
 
 def _title(test: signature.FailedTest) -> str:
     return test.name.rsplit(" > ", 1)[-1].rsplit("::", 1)[-1]
-
-
-def citations_of(test: signature.FailedTest) -> tuple[Citation, ...]:
-    return (test.citation,)

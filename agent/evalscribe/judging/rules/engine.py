@@ -16,17 +16,14 @@ RULES: tuple[Rule, ...] = (
     gaps.gap_names_the_difference,
     lint.taste_only,
     lint.reference_breaks_it_too,
-    checks.own_guard,
-    checks.structure_never_asked_for,
-    checks.sought_is_there,
+    checks.fails_what_nobody_asked_for,
     tasks.ends_left_open,
     lint.lint_finds_a_fault,
     tasks.asked_for_by_name,
     faults.does_not_compile,
     faults.behaves_otherwise,
     gaps.gap_tells_of_the_code,
-    faults.misses_a_file,
-    faults.uses_what_is_not_there,
+    faults.knows_the_wrong_names,
 )
 """In the order in which a maintainer decides: never judged, known gap, too strict, unclear, the model's own."""
 MAX_WHY = 90

@@ -6,13 +6,18 @@ a grader or a note into another folder is no answer, and no comment counts.
 
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import takewhile
 
 from evalscribe import diff, signature
-from evalscribe.evidence import Document, Evidence
+from evalscribe.evidence import Citation, Document, Evidence
 from evalscribe.finding import Case
 from evalscribe.judging.rules import code, notes, steps
 
+DETAILS = 40
+LONGEST_LINE = 4000
 PROSE = (".md", ".txt", ".lock", ".log", ".rst")
+MANIFESTS = (".json", ".toml", ".yaml", ".yml", ".cfg", ".ini")
+"""Settings and dependencies: their names count, but no line of theirs is taken for wrong code."""
 
 
 class CodeLine:
@@ -23,6 +28,10 @@ class CodeLine:
     def __init__(self, document: Document, number: int, text: str) -> None:
         self.document, self.number, self.text = document, number, text.strip()
         self.folded = code.fold(text)
+
+    @property
+    def is_code(self) -> bool:
+        return not self.document.path.endswith(MANIFESTS)
 
 
 class Facts:
@@ -57,7 +66,24 @@ class Facts:
     def said(self) -> str:
         """What the failed step said: its errors, and the names and messages of the tests that failed."""
         tests = (f"{test.name}\n{test.message}" for test in self.outcome.failures)
-        return code.joined([*(f"{e.error} {e.code or ''}" for e in self.errors), *tests])
+        details = (line for e in self.errors if e.citation for _, line in self.details(e.citation))
+        return code.joined([*(f"{e.error} {e.code or ''}" for e in self.errors), *details, *tests])
+
+    def details(self, citation: Citation) -> list[tuple[int, str]]:
+        """The numbered log lines of an error down to the first blank one, where tools begin to show the code.
+
+        A compiler tells it from the general to the particular and is quoted at its end, so its lines above count too.
+        """
+        document = self.evidence.document(citation.role, citation.path)
+        if document is None:
+            return []
+        lines, at = document.lines, citation.first - 1
+        below = takewhile(lambda n: lines[n].strip(), range(at, min(at + DETAILS, len(lines))))
+        above = takewhile(
+            lambda n: lines[n].startswith(" ") and lines[n].strip(), range(at - 1, max(-1, at - DETAILS), -1)
+        )
+        numbers = [*(reversed(list(above)) if self.check == "build" else ()), *below]
+        return [(n + 1, lines[n][:LONGEST_LINE]) for n in numbers]
 
     @cached_property
     def notes(self) -> tuple[notes.Note, ...]:
@@ -101,15 +127,15 @@ class Facts:
 
     @cached_property
     def introduced(self) -> tuple[CodeLine, ...]:
-        """Lines of the output that the reference has nowhere."""
+        """Lines of the model's code that the reference has nowhere."""
         theirs = {line.folded for line in self.expected_lines}
-        return tuple(line for line in self.output_lines if line.folded not in theirs)
+        return tuple(line for line in self.output_lines if line.is_code and line.folded not in theirs)
 
     @cached_property
     def left_out(self) -> tuple[CodeLine, ...]:
-        """Lines of the reference that the output has nowhere."""
+        """Lines of the reference's code that the output has nowhere."""
         ours = {line.folded for line in self.output_lines}
-        return tuple(line for line in self.expected_lines if line.folded not in ours)
+        return tuple(line for line in self.expected_lines if line.is_code and line.folded not in ours)
 
     @cached_property
     def blamed(self) -> tuple[CodeLine, ...]:

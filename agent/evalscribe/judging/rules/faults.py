@@ -7,6 +7,16 @@ from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
 
+BUILT_IN = frozenset(
+    "Array Boolean Buffer Date Error JSON Map Math Number Object Promise RegExp Response Set String Symbol URL all allSettled"
+    " append apply assign bind call catch concat console crypto endswith entries error every extend filter finally find"
+    " findIndex flat flatMap floor fetch forEach format from fromEntries get getTime has hasOwnProperty includes indexOf info"
+    " isArray isinstance items join json keys length log lower map match max min next now ok padStart parse parseFloat"
+    " parseInt pop process push race random range reduce reject replace resolve reverse round set shift slice some sort"
+    " splice split startsWith startswith status statusText stringify strip substring text then toFixed toISOString"
+    " toLocaleString toLowerCase toString toUpperCase trim trunc unshift update upper value values warn".split()
+)
+"""What every program may call: a reference that does without proves nothing against it."""
 IMPORTED = re.compile(r"^\s*(?:import|from)\b|\brequire\(")
 
 
@@ -16,22 +26,30 @@ def does_not_compile(facts: Facts) -> Decision | None:
     if facts.check not in ("build", "install") or error is None:
         return None
     name = _subject(error)
+    said = error.error.removeprefix(f"{error.code}: ").rstrip(".")
     return Decision(
         label="MODEL_FAULT",
         kind="model",
         cause=code.kebab(f"{error.code or facts.step} {name}"),
         confidence=0.75,
-        why=_cut(error.error),
-        reasoning=f"`{facts.step}` stops at {_place(error)}: {error.error.rstrip('.')}. The reference passes the same step.",
-        citations=(*quote.blamed(facts), *quote.log(facts)),
+        why=_cut(said),
+        reasoning=f"`{facts.step}` stops at {_place(error)}: {_cut(said, 170)}. The reference passes the same step.",
+        citations=(*quote.blamed(facts), *quote.naming(facts, name), *quote.log(facts)),
     )
 
 
-def misses_a_file(facts: Facts) -> Decision | None:
+def knows_the_wrong_names(facts: Facts) -> Decision | None:
+    """The log gives no reason, but a file the task names is missing, or the code uses a name that nothing else knows."""
+    if facts.errors or facts.outcome.failures:
+        return None
+    return _misses_a_file(facts) or _uses_what_is_not_there(facts)
+
+
+def _misses_a_file(facts: Facts) -> Decision | None:
     """A file that the task asks for by name is not among the output."""
     ours = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("output")}
     named = [d for d in facts.evidence.of("expected") if _name(d.path) in facts.task and _name(d.path) not in ours]
-    if not facts.produced or not named or facts.errors:
+    if not facts.produced or not named:
         return None
     name = _name(named[0].path)
     return Decision(
@@ -39,10 +57,10 @@ def misses_a_file(facts: Facts) -> Decision | None:
         kind="model",
         cause="missing-file-" + code.kebab(name),
         confidence=0.75,
-        why=f"no `{name}` among its files; the task names it"[:90],
+        why=f"no `{name}` among its files; the task names it",
         reasoning=f"The task asks for `{name}`; the output has no file of that name. `{facts.step}` failed without another "
         "reason in the log.",
-        citations=(*quote.suspects(facts, 2), *quote.log(facts)),
+        citations=(*quote.instead_of(facts, named[0]), *quote.log(facts)),
     )
 
 
@@ -52,24 +70,27 @@ def behaves_otherwise(facts: Facts) -> Decision | None:
     if facts.check != "tests" or test is None:
         return None
     title = test.name.rsplit(" > ", 1)[-1].rsplit("::", 1)[-1]
-    said = facts.first.error if facts.first else title
+    said = (facts.first.error if facts.first else title).removeprefix(test.name + ": ")
     return Decision(
         label="MODEL_FAULT",
         kind="model",
         cause="fails-" + code.kebab(title, 42),
         confidence=0.65,
         why=_cut(f"fails `{title}`" if len(title) < 70 else said),
-        reasoning=f"{_count(facts)} fail, first `{title}`: {said.rstrip('.')}. No note, guard or open wording excuses it.",
-        citations=(*(quote.blamed(facts) or quote.suspects(facts, 2)), *quote.log(facts),
-                   *quote.grader_lines(facts, test.message)),
+        reasoning=f"{_count(facts)} fail, first `{title}`: {said.rstrip('.')}. The reference passes, and neither notes nor "
+        "task excuse it.",
+        citations=(
+            *(quote.blamed(facts) or quote.suspects(facts, 2)),
+            *quote.log(facts),
+            *quote.grader_lines(facts, test.message),
+        ),
     )
 
 
-def uses_what_is_not_there(facts: Facts) -> Decision | None:
+def _uses_what_is_not_there(facts: Facts) -> Decision | None:
     """The log gives no reason, but the code calls or imports a name that reference, task and grader never use."""
-    if facts.errors or facts.outcome.failures:
-        return None
-    found = [(line, name) for line in facts.introduced for name in sorted(_reached(line) & facts.foreign)]
+    reached = [(line, name) for line in facts.introduced for name in _reached(line) if name in facts.foreign]
+    found = sorted(reached, key=lambda one: (bool(IMPORTED.search(one[0].text)), one[0].document.path, one[0].number))
     if not found:
         return None
     line, name = found[0]
@@ -78,7 +99,7 @@ def uses_what_is_not_there(facts: Facts) -> Decision | None:
         kind="model",
         cause="unknown-name-" + code.kebab(name),
         confidence=0.6,
-        why=f"uses `{name}`, which neither reference nor task knows"[:90],
+        why=f"uses `{name}`, which neither reference nor task knows",
         reasoning=f"The log ends before the reason. {line.document.path}:{line.number} uses `{name}`, which reference, task "
         "and grader never do: the likeliest cause.",
         citations=(*quote.pairs(facts, [line]), *quote.suspects(facts, 2), *quote.log(facts)),
@@ -95,7 +116,8 @@ def unexplained(facts: Facts) -> Decision:
         confidence=0.5,
         uncertain=True,
         why=_cut(said) if said else f"{facts.step} failed; the log ends before the reason",
-        reasoning=f"`{facts.step}` failed" + (f": {said.rstrip('.')}. " if said else " and the log ends before the reason. ")
+        reasoning=f"`{facts.step}` failed"
+        + (f": {said.rstrip('.')}. " if said else " and the log ends before the reason. ")
         + "No rule covers this; the label is the likeliest, not a proven one.",
         citations=(*quote.suspects(facts), *quote.log(facts)),
     )
@@ -110,11 +132,11 @@ def _place(error: signature.Located) -> str:
     return f"{error.places[0].path}:{error.places[0].line}" if error.places else "the model's code"
 
 
-def _reached(line: CodeLine) -> frozenset[str]:
-    """Names behind a dot, after `new`, or on an import line."""
-    if IMPORTED.search(line.text):
-        return code.names(line.text)
-    return frozenset(re.findall(r"(?:\.|\bnew\s+)([A-Za-z_$][\w$]*)", line.text))
+def _reached(line: CodeLine) -> tuple[str, ...]:
+    """Names behind a dot, after `new`, or on an import line, less what the language brings."""
+    imported = IMPORTED.search(line.text)
+    used = code.NAME.findall(line.text) if imported else re.findall(r"(?:\.|\bnew\s+)([A-Za-z_$][\w$]*)", line.text)
+    return tuple(name for name in used if name not in BUILT_IN)
 
 
 def _count(facts: Facts) -> str:

@@ -50,18 +50,17 @@ def _first(
                 uncertain=confidence <= 0.5,
                 why=f"known gap: {_short(note.text)}",
                 reasoning=tell(name, note),
-                citations=(quote.note(note), *_lines(facts, name), *quote.log(facts)),
+                citations=(quote.note(note), *_lines(facts, name, note), *quote.log_naming(facts, name)),
             )
     return None
 
 
 def _named(note: Note, said: str) -> str | None:
-    """The term of the note that stands in the error as a whole word."""
-    for term in note.terms:
-        bare = term.rsplit("/", 1)[-1] if term.startswith("@") and "-" in term else term
-        if re.search(rf"(?<![\w$-]){re.escape(bare)}(?![\w$-])", said):
-            return bare
-    return None
+    """The term of the note that stands in the error as a whole word; one that the error quotes goes first."""
+    bare = [term.rsplit("/", 1)[-1] if term.startswith("@") and "-" in term else term for term in note.terms]
+    whole = [term for term in bare if re.search(rf"(?<![\w$-]){re.escape(term)}(?![\w$-])", said)]
+    quoted = [term for term in whole if re.search(rf"['\"`]{re.escape(term)}['\"`]", said)]
+    return next(iter([*quoted, *whole]), None)
 
 
 def _spelled_out(note: Note, blamed: str) -> str | None:
@@ -72,14 +71,35 @@ def _spelled_out(note: Note, blamed: str) -> str | None:
 
 
 def _differing(facts: Facts, note: Note) -> str | None:
+    """A term that stands on one side only, one that the note and the output both lack, or what it would rather see."""
     ours, theirs = code.fold(facts.output_code), code.fold(facts.expected_code)
+    if not ours or not theirs:
+        return None
     for term in note.terms:
-        wanted = code.fold(term)
-        if (wanted in ours) != (wanted in theirs) and ours and theirs:
+        if (code.fold(term) in ours) != (code.fold(term) in theirs):
             return term
+    return _absent(note, ours) or _respelled(facts, note) or _preferred(facts, note)
+
+
+def _absent(note: Note, ours: str) -> str | None:
+    """What it says is missing is missing, and something else that it names is there."""
     used = [term for term in note.terms if code.fold(term) in ours]
     absent = [term for term in note.lacking if code.fold(term) not in ours]
     return absent[0] if absent and used else None
+
+
+def _respelled(facts: Facts, note: Note) -> str | None:
+    """Notes are written from memory: `prefixPath` means a `pathPrefix` that the reference has and the output lacks."""
+    missing = code.names(facts.expected_code) - code.names(facts.output_code)
+    by_parts = {frozenset(code.parts(name)): name for name in sorted(missing) if len(code.parts(name)) > 1}
+    named = (frozenset(code.parts(name)) for term in note.terms for name in code.NAME.findall(term))
+    return next((by_parts[parts] for parts in named if parts in by_parts), None)
+
+
+def _preferred(facts: Facts, note: Note) -> str | None:
+    """All the words that follow `instead of` stand in the reference's own lines and nowhere in the output."""
+    gone = stems(code.joined(line.text for line in facts.left_out)) - stems(facts.output_code)
+    return " ".join(sorted(note.preferred)) if note.preferred and note.preferred <= gone else None
 
 
 def _told(note: Note, own: frozenset[str]) -> str | None:
@@ -109,14 +129,14 @@ def _in_words(name: str, note: Note) -> str:
     )
 
 
-def _lines(facts: Facts, name: str) -> tuple[Citation, ...]:
-    """The blamed lines, else those that hold the name, else the output's strangest lines."""
-    if facts.blamed:
-        return quote.blamed(facts)
-    ours, theirs = quote.first_with(facts.introduced, name), quote.first_with(facts.left_out, name)
-    found = quote.pairs(facts, [ours] if ours else [])
-    missing = quote.pairs(facts, [theirs])[:1] if theirs and not ours else ()
-    return (*found, *missing, *(() if found else quote.suspects(facts, 2)))
+def _lines(facts: Facts, name: str, note: Note) -> tuple[Citation, ...]:
+    """The blamed lines and those that hold the name, else what only the reference has, else the strangest lines."""
+    theirs = quote.first_with(facts.left_out, name)
+    own = (quote.first_with(facts.introduced, term) for term in (name, *note.terms))
+    ours = next((line for line in own if line), None)
+    found = (*quote.blamed(facts), *quote.pairs(facts, [ours] if ours else []))
+    missing = quote.pairs(facts, [theirs])[:1] if theirs and not found else ()
+    return (*found, *missing, *(() if found else quote.telling(facts, note.words) or quote.suspects(facts, 2)))
 
 
 def _short(text: str) -> str:

@@ -15,9 +15,12 @@ TASTE = re.compile(
     r"|react/(?:jsx-|self-closing|display-name)|missing-(?:module-|class-|function-)?docstring|line-too-long|invalid-name"
     r"|too-(?:many|few)-|trailing-|wrong-import-order)",
 )
-TASTE_CODES = re.compile(r"(?:E(?!9)|W|D|N|I|Q|C|UP|COM|SIM|RET|PIE|PLR|PLC|PLW|ERA|TC|TCH|FURB|PERF|PTH|EM|TRY|FBT|ISC|ICN|INP"
-                         r"|FIX|TD|DOC|CPY|SLF|ARG|RUF)\d{1,4}")
-UNTYPED = re.compile(r"unsafe|(?<![a-z])any(?![a-z])")
+TASTE_CODES = re.compile(
+    r"(?:E(?!9)|W|D|N|I|Q|C|UP|COM|SIM|RET|PIE|PLR|PLC|PLW|ERA|TC|TCH|FURB|PERF|PTH|EM|TRY|FBT|ISC|ICN|INP"
+    r"|FIX|TD|DOC|CPY|SLF|ARG|RUF)\d{1,4}"
+)
+ELSEWHERE = re.compile(r"unsafe|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare")
+"""Rules that judge a line by what stands elsewhere: an equal line in the reference proves nothing."""
 SUPPRESSED = re.compile(r"eslint-disable|noqa|type:\s*ignore|ts-(?:ignore|expect-error)|pylint:\s*disable|biome-ignore")
 
 
@@ -47,7 +50,7 @@ def reference_breaks_it_too(facts: Facts) -> Decision | None:
     for error in facts.errors:
         lines = [facts.line(place.path, place.line) for place in error.places[:1]]
         theirs = _same(facts, lines[0]) if lines and lines[0] else None
-        if error.code and theirs and not UNTYPED.search(error.code):
+        if error.code and theirs and not ELSEWHERE.search(error.code):
             return _shared(facts, error, lines[0], theirs)
     return None
 
@@ -64,9 +67,9 @@ def lint_finds_a_fault(facts: Facts) -> Decision | None:
         kind="model",
         cause=_cause(grave),
         confidence=0.75 if facts.outcome.all_passed else 0.7,
-        why=f"`{grave}`: {_shortened(first.error)}",
-        reasoning=f"`{grave}` guards correctness, not style, and the reference keeps it. "
-        f"The linter says: {first.error.rstrip('.')}{_where(first)}.",
+        why=f"`{_bare(grave)}`: {_said(first)}",
+        reasoning=f"`{_bare(grave)}` guards correctness, not style, and the reference keeps it. "
+        f"It says of{_where(first)}: {_said(first, 150)}.",
         citations=(*quote.blamed(facts), *quote.log(facts)),
     )
 
@@ -128,12 +131,18 @@ def _tests_pass(facts: Facts) -> str:
 
 
 def _where(error: signature.Located) -> str:
-    return f" ({error.places[0].path}:{error.places[0].line})" if error.places else ""
+    return f" {error.places[0].path}:{error.places[0].line}" if error.places else " the output"
+
+
+def _said(error: signature.Located, longest: int = 56) -> str:
+    """The linter's words without the rule, which stands before them already."""
+    text = error.error.removesuffix(f"({error.code})").removesuffix(f"({_bare(error.code or '')})").strip().rstrip(".")
+    return text if len(text) <= longest else text[: longest - 1].rsplit(" ", 1)[0] + " …"
+
+
+def _bare(rule: str) -> str:
+    return rule.rsplit("/", 1)[-1]
 
 
 def _file(line: CodeLine) -> str:
     return line.document.path.rsplit("/", 1)[-1]
-
-
-def _shortened(text: str, longest: int = 56) -> str:
-    return text if len(text) <= longest else text[: longest - 1].rsplit(" ", 1)[0] + " …"

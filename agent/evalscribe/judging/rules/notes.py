@@ -13,7 +13,9 @@ CODE_SHAPE = re.compile(r"[a-z][A-Z]|\w_\w|^@|\w/\w|\w\.\w|^[A-Z]{1,5}\d{2,5}$|\
 NOTHING = re.compile(r"^(none|nothing|no (known )?(gaps?|issues?)|n/?a|todo|tbd)\b", re.IGNORECASE)
 PRAISE = re.compile(r"\b(got it!?|looks? (great|good)|looking good|works (well|now)|doing better|i'm glad)\b", re.I)
 SETTLED = re.compile(r"^\W*(resolved|fixed|done|no longer)\b", re.IGNORECASE)
-LACKS = re.compile(r"(?:\b(?:not|without|w/o|missing|omits?|omitting|lacks?|lacking|forgets?|forgetting)\b|n't\b)(.*)", re.I)
+LACKS = re.compile(
+    r"(?:\b(?:not|without|w/o|missing|omits?|omitting|lacks?|lacking|forgets?|forgetting)\b|n't\b)(.*)", re.I
+)
 COMMON = frozenset(
     "about actually after again also another asked asking because been being better but does doing explicitly from give "
     "good great have having instead into issue just know knows like line make makes maybe model models more most needs "
@@ -59,6 +61,12 @@ class Note:
         said = LACKS.search(self.text)
         after = re.split(r"\binstead of\b|\bto access\b|[,;]\s*but\b", said.group(1))[0] if said else ""
         return tuple(term for term in self.terms if term in after)
+
+    @cached_property
+    def preferred(self) -> frozenset[str]:
+        """The words after `instead of`: what it says should have been written."""
+        after = self.text.partition("instead of")[2]
+        return stems(re.split(r"[.;,](?:\s|$)", after)[0])
 
     @cached_property
     def words(self) -> frozenset[str]:

@@ -9,12 +9,12 @@ from evalscribe.evidence import Citation, Document, Role
 from evalscribe.judging.cite import cite
 from evalscribe.judging.rules import code
 from evalscribe.judging.rules.facts import CodeLine, Facts
-from evalscribe.judging.rules.notes import Note
+from evalscribe.judging.rules.notes import Note, stems
 
 LOG_LINES = 3
 COMPARED = 400
 """Lines of the reference that one output line is compared with; lines longer than this many characters are cut."""
-ALIKE = 0.45
+ALIKE = 0.6
 """Similarity from which a reference line is taken for the counterpart of an output line."""
 
 
@@ -31,6 +31,16 @@ def log(facts: Facts) -> tuple[Citation, ...]:
     return _last_line(facts)
 
 
+def log_naming(facts: Facts, name: str) -> tuple[Citation, ...]:
+    """The log line of an error's details that says a name, else what `log` quotes."""
+    for error in facts.errors:
+        document = facts.evidence.document("log", error.citation.path) if error.citation else None
+        for number, text in facts.details(error.citation) if error.citation else ():
+            if document and name in text:
+                return (cite(document, number, number),)
+    return log(facts)
+
+
 def short(facts: Facts, citation: Citation) -> Citation:
     """The first lines of a long quotation."""
     document = facts.evidence.document(citation.role, citation.path)
@@ -42,11 +52,24 @@ def blamed(facts: Facts, longest: int = 2) -> tuple[Citation, ...]:
     return pairs(facts, facts.blamed[:longest])
 
 
+def naming(facts: Facts, subject: str, longest: int = 2) -> tuple[Citation, ...]:
+    """The model's own lines that say the name an error is about."""
+    own = (line for line in facts.introduced if subject and subject in code.names(line.text))
+    return pairs(facts, list(own)[:longest])
+
+
+def telling(facts: Facts, words: frozenset[str], longest: int = 2) -> tuple[Citation, ...]:
+    """The model's own lines that hold most of some words."""
+    ranked = sorted(facts.introduced, key=lambda line: -len(stems(line.text) & words))
+    return pairs(facts, [line for line in ranked[:longest] if stems(line.text) & words])
+
+
 def pairs(facts: Facts, lines: Iterable[CodeLine]) -> tuple[Citation, ...]:
     found: dict[tuple[Role, str, int], Citation] = {}
     for line in lines:
         other = counterpart(facts, line)
-        for citation in (_of(line), *([_of(other)] if other else [])):
+        differs = other is not None and other.folded != line.folded
+        for citation in (_of(line), *([_of(other)] if other and differs else [])):
             found.setdefault((citation.role, citation.path, citation.first), citation)
     return tuple(found.values())
 
@@ -66,6 +89,18 @@ def suspects(facts: Facts, longest: int = 3) -> tuple[Citation, ...]:
     """Where no error says which line is wrong: the output lines that stray farthest from reference and task."""
     ranked = sorted(facts.introduced, key=lambda line: (-_strangeness(facts, line), line.document.path, line.number))
     return pairs(facts, ranked[:longest])
+
+
+def instead_of(facts: Facts, missing: Document) -> tuple[Citation, ...]:
+    """The first line of the file that the model wrote in place of a reference file."""
+    written = next((p.output for p in facts.pairs if p.expected and p.expected.path == missing.path), None)
+    return tuple(cite(document, 1, 1) for document in (written, missing) if document)
+
+
+def both(facts: Facts, text: str) -> tuple[Citation, ...]:
+    """Where output and reference hold a text."""
+    lines = (first_with(facts.output_lines, text), first_with(facts.expected_lines, text))
+    return tuple(_of(line) for line in lines if line)
 
 
 def first_with(lines: Sequence[CodeLine], text: str) -> CodeLine | None:

@@ -6,10 +6,14 @@ from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 
-QUOTED_NAME = re.compile(r"['\"`:.]([A-Za-z_$][\w$]{3,})(?=['\"`(])")
-RANGE = re.compile(r"\b(between|from\b.{1,40}\bto|until|up to|range|through|before|after|since|within)\b", re.IGNORECASE | re.DOTALL)
-DECIDED = re.compile(r"\b(inclusive(?:ly)?|exclusive(?:ly)?|including|excluding|at (?:least|most)|no (?:more|less|fewer) than|both ends"
-                     r"|half-open|strictly)\b|[<>]=|≤|≥", re.IGNORECASE)
+QUOTED_NAME = re.compile(r"['\"`:.]([A-Za-z_$][\w$]{2,})(?=['\"`(])")
+SHAPED = re.compile(r"\w_\w|[a-z][A-Z]")
+RANGE = re.compile(r"\b(between|from\b.{1,40}\bto|until|up to|range of|within)\b", re.IGNORECASE | re.DOTALL)
+DECIDED = re.compile(
+    r"\b(inclusive(?:ly)?|exclusive(?:ly)?|including|excluding|at (?:least|most)|no (?:more|less|fewer) than|both ends"
+    r"|half-open|strictly)\b|[<>]=|≤|≥",
+    re.IGNORECASE,
+)
 LISTS = re.compile(r"(\[[^\[\]]*\])\D{0,30}?(?:==|equal|to be|!=)\D{0,10}?(\[[^\[\]]*\])")
 
 
@@ -29,10 +33,14 @@ def asked_for_by_name(facts: Facts) -> Decision | None:
         kind="model",
         cause="missing-" + code.kebab(wanted[0]),
         confidence=0.85,
-        why=f"lacks `{wanted[0]}`, which the task names"[:90],
+        why=f"lacks `{wanted[0]}`, which the task names",
         reasoning=f"The task names `{wanted[0]}` (line {line}); the output has no such name. The check that fails needs it.",
-        citations=(*quote.suspects(facts, 1), *(quote.pairs(facts, [there])[:1] if there else ()),
-                   quote.cite(task, line, line), *quote.log(facts)),
+        citations=(
+            *quote.suspects(facts, 1),
+            *(quote.pairs(facts, [there])[:1] if there else ()),
+            quote.cite(task, line, line),
+            *quote.log(facts),
+        ),
     )
 
 
@@ -62,11 +70,9 @@ def ends_left_open(facts: Facts) -> Decision | None:
 
 def _names_in_question(facts: Facts) -> list[str]:
     """Names that the failed tests quote, then names on reference lines that the output does not have."""
-    quoted = QUOTED_NAME.findall("\n".join(test.message for test in facts.outcome.failures))
-    missing = [name for line in facts.left_out for name in code.NAME.findall(line.text)]
-    titles = code.names("\n".join(test.name for test in facts.outcome.failures))
-    shaped = [n for n in missing if re.search(r"_|[a-z][A-Z]", n)]
-    return list(dict.fromkeys([*quoted, *(n for n in missing if n in titles), *shaped]))
+    said = "\n".join(e.error for e in facts.errors)
+    missing = [name for line in facts.left_out for name in code.NAME.findall(line.text) if SHAPED.search(name)]
+    return list(dict.fromkeys([*QUOTED_NAME.findall(said), *missing]))
 
 
 def _differ_at_an_end(message: str) -> bool:

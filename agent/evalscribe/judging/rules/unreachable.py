@@ -91,4 +91,4 @@ def _server(facts: Facts) -> Decision | None:
 
 
 def _all(count: int) -> str:
-    return "the one failed test ended" if count == 1 else f"all {count} failed tests ended"
+    return {1: "the one failed test ended", 2: "both failed tests ended"}.get(count, f"all {count} failed tests ended")
