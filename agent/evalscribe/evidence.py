@@ -84,4 +84,19 @@ class Packed(Frozen):
     left_out: tuple[str, ...] = ()
     """What the budget left out, one phrase each."""
     tokens: int = 0
-    """Estimated offline (`gather.estimate_tokens`)."""
+    """Estimated offline (`tokens.estimate`)."""
+
+
+class Gathered(Frozen):
+    """What triage needs to know of one failed eval whose evidence is in the store."""
+
+    eval_id: str
+    digest: str
+    """Content id of the evidence; of the reason where it is unreadable."""
+    likeness: str
+    """Content id of what a judge reads, after normalisation: equal ones may share a verdict."""
+    signature: str | None = None
+    before_output: bool = False
+    """Whether the failure came before the model produced any output."""
+    unreadable: str | None = None
+    """Why the source could not get the evidence."""

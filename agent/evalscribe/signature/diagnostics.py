@@ -114,10 +114,12 @@ def _explains(text: str) -> bool:
 
 
 def _cited(lines: Sequence[Line], at: int, last: int) -> tuple[int, int]:
-    """The lines to quote: all of a short explanation, only the deepest two lines of a long one."""
-    if sum(len(line.text) for line in lines[at : last + 1]) > 3 * LONG and last > at:
-        return lines[max(at, last - 1)].number, lines[last].number
-    return lines[at].number, lines[last].number
+    """The lines to quote: all of a short explanation, only the deepest lines of a long one."""
+    first, size = last, len(lines[last].text)
+    while first > at and size + len(lines[first - 1].text) <= 3 * LONG:
+        first -= 1
+        size += len(lines[first].text)
+    return lines[first].number, lines[last].number
 
 
 def _headed(lines: Sequence[Line], at: int) -> Found | None:

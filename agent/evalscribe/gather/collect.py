@@ -1,0 +1,69 @@
+"""Fetch the evidence of a run's failures a few at a time, store it, and keep only what triage needs."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from evalscribe.evidence import Evidence, Gathered, Unreadable
+from evalscribe.gather.digest import before_output, likeness
+from evalscribe.ids import content_id
+from evalscribe.ports import Source, Store
+from evalscribe.run import Eval, Run
+from evalscribe.signature import locate, signature
+
+FETCHES = 8
+"""How many evals are fetched at once."""
+
+
+async def gather(
+    source: Source, run: Run, store: Store, on_progress: Callable[[int, int], None] | None = None
+) -> tuple[Gathered, ...]:
+    """Every failed eval of the run, in its order; its evidence is then in the store and no longer in memory.
+
+    `on_progress` hears how many of how many are done. Raises what concerns all evals: then no more are fetched, and
+    those that were are stored.
+    """
+    gathered: dict[str, Gathered] = {}
+    waiting = iter(run.failures)
+
+    async def fetch() -> None:
+        for eval in waiting:
+            gathered[eval.id] = await _one(source, run, store, eval)
+            if on_progress:
+                on_progress(len(gathered), len(run.failures))
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(FETCHES, len(run.failures))):
+                group.create_task(fetch())
+    except BaseExceptionGroup as failed:
+        raise next(_leaves(failed)) from None
+    return tuple(gathered[eval.id] for eval in run.failures)
+
+
+async def _one(source: Source, run: Run, store: Store, eval: Eval) -> Gathered:
+    evidence = await source.evidence(eval)
+    store.put_evidence(run.id, evidence)
+    await asyncio.sleep(0)  # a source that never waits would keep signals waiting
+    return gathered(evidence)
+
+
+def gathered(evidence: Evidence | Unreadable) -> Gathered:
+    """What triage needs to know of one failed eval."""
+    if isinstance(evidence, Unreadable):
+        own = content_id(["unreadable", evidence.eval.id, evidence.reason])
+        return Gathered(eval_id=evidence.eval.id, digest=own, likeness=own, unreadable=evidence.reason)
+    return Gathered(
+        eval_id=evidence.eval.id,
+        digest=evidence.digest,
+        likeness=likeness(evidence),
+        signature=signature(evidence.eval.failed_step, locate(evidence)),
+        before_output=before_output(evidence),
+    )
+
+
+def _leaves(failed: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in failed.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

@@ -1,0 +1,83 @@
+"""From all that is known about a failure to what a judge reads first, within a budget of tokens."""
+
+from collections.abc import Iterator, Sequence
+
+from evalscribe import tokens
+from evalscribe.evidence import Evidence, Excerpt, Packed
+from evalscribe.gather.code import Differences, code_excerpts, differences
+from evalscribe.gather.grader import grader_excerpts
+from evalscribe.gather.log import log_excerpts
+from evalscribe.gather.pieces import excerpts, fitting, head, shown
+from evalscribe.signature import Located, locate_all, names_tests, tests
+
+BUDGET = 6000
+"""Tokens of one packed failure at most."""
+SHARES = {"log": 0.25, "known_gaps": 0.1, "task": 0.2, "grader": 0.2, "differences": 0.5}
+"""How much of the budget one kind may take; together more than one, because seldom all are long."""
+
+
+def pack(evidence: Evidence, budget: int = BUDGET) -> Packed:
+    """The evidence that matters, most important first, and in `left_out` what it lacks. Never above the budget."""
+    located = locate_all(evidence)
+    told = differences(evidence, located, int(budget * SHARES["differences"]))
+    chosen, cut = _within(_chosen(evidence, located, told, budget), budget - tokens.estimate(told.text))
+    left_out = (*cut, *told.left_out, *_untouched(evidence, chosen), *evidence.missing)
+    return Packed(
+        excerpts=tuple(chosen),
+        differences=told.text,
+        left_out=tuple(dict.fromkeys(left_out)),
+        tokens=tokens.estimate(told.text) + sum(tokens.estimate(excerpt.text) for excerpt in chosen),
+    )
+
+
+def _chosen(
+    evidence: Evidence, located: Sequence[Located], told: Differences, budget: int
+) -> Iterator[tuple[Excerpt, int]]:
+    """Excerpts, most important first, each with the most it may take."""
+    for excerpt in log_excerpts(evidence, located):
+        yield excerpt, int(budget * SHARES["log"])
+    for excerpt in _whole(evidence, "known_gaps", int(budget * SHARES["known_gaps"])):
+        yield excerpt, budget
+    for excerpt in _whole(evidence, "task", int(budget * SHARES["task"])):
+        yield excerpt, budget
+    for excerpt in code_excerpts(evidence, located, told):
+        yield excerpt, budget
+    if names_tests(evidence.eval.failed_step):
+        names = [failure.name for failure in tests(evidence).failures]
+        for excerpt in grader_excerpts(evidence, names):
+            yield excerpt, int(budget * SHARES["grader"])
+
+
+def _whole(evidence: Evidence, role: str, budget: int) -> Iterator[Excerpt]:
+    """The documents of a role from their beginning, as far as the budget goes."""
+    for document in evidence.documents:
+        if document.role == role and document.text.strip():
+            yield from excerpts(document, [head(document, budget)])
+
+
+def _within(chosen: Iterator[tuple[Excerpt, int]], budget: int) -> tuple[list[Excerpt], list[str]]:
+    """The excerpts that fit, the last of them shortened, and what was cut."""
+    kept: list[Excerpt] = []
+    cut: list[str] = []
+    for excerpt, most in chosen:
+        lines = excerpt.text.split("\n")
+        count = fitting(lines, min(most, budget))
+        if count < len(lines):
+            first, last = excerpt.first + count, excerpt.first + len(lines) - 1
+            cut.append(f"{excerpt.role} {shown(excerpt.path)}: lines {first}-{last}")
+        if count:
+            kept.append(excerpt.model_copy(update={"text": "\n".join(lines[:count])}))
+            budget -= sum(tokens.estimate(line) + 1 for line in lines[:count])
+    return kept, cut
+
+
+def _untouched(evidence: Evidence, chosen: Sequence[Excerpt]) -> Iterator[str]:
+    """Graders and logs of which nothing or not all is shown, by name and length."""
+    for document in evidence.of("grader", "log", "task", "known_gaps", "transcript"):
+        shown_lines = sum(
+            excerpt.text.count("\n") + 1
+            for excerpt in chosen
+            if excerpt.role == document.role and excerpt.path == document.path
+        )
+        if shown_lines < len(document.lines) and document.text.strip():
+            yield f"{document.role} {shown(document.path)}: {len(document.lines) - shown_lines} lines"

@@ -1,0 +1,91 @@
+"""How small packed prompts are, and whether they still hold what the maintainers quote.
+
+    python tests/benchmarks/packing.py          with EVALSCRIBE_REAL_DATA set
+
+Prints the share of the raw payload's tokens, per run and overall, and every quoted line that is in the payload and
+not in the packed prompt.
+"""
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from evalscribe import tokens
+from evalscribe.evidence import Evidence, Packed
+from evalscribe.gather.pack import pack
+from real_runs import gold, payloads, run_folders
+
+
+def folded(text: str) -> str:
+    return " ".join(text.split())
+
+
+def quotes(verdict: dict[str, Any]) -> Iterator[str]:
+    """The lines of both snippets, and what the summary quotes in backticks."""
+    for field in ("modelSnippet", "expectedSnippet"):
+        yield from (folded(line) for line in (verdict.get(field) or "").split("\n"))
+    yield from (folded(quote) for quote in re.findall(r"`([^`]+)`", verdict.get("errorSummary") or ""))
+
+
+def prompt(packed: Packed) -> str:
+    return "\n".join([*(excerpt.text for excerpt in packed.excerpts), packed.differences])
+
+
+def texts(evidence: Evidence) -> str:
+    return "\n".join([*(document.text for document in evidence.documents), evidence.eval.reason or ""])
+
+
+def without_marks(text: str) -> str:
+    """Packed text with line marks and numbers of the differences removed, so that lines compare."""
+    return re.sub(r"^[-+ ] \d+ ", "", text, flags=re.MULTILINE)
+
+
+def missing(evidence: Evidence, packed: Packed, verdict: dict[str, Any]) -> tuple[int, list[str]]:
+    """How many quoted lines the payload holds, and those of them that the packed prompt lacks."""
+    raw, kept = folded(texts(evidence)), folded(without_marks(prompt(packed)) + " " + (evidence.eval.reason or ""))
+    quoted = [quote for quote in quotes(verdict) if len(quote) > 3 and quote in raw]
+    return len(quoted), [quote for quote in quoted if quote not in kept]
+
+
+def measure(data: Path) -> dict[str, Any]:
+    """Ratios per run, counts and the lines that are missing."""
+    rows: dict[str, Any] = {"runs": {}, "quoted": 0, "missing": [], "seconds": 0.0}
+    for folder in run_folders(data):
+        verdicts = gold(folder)
+        ratios: list[float] = []
+        sizes = [0, 0]
+        for raw, evidence in payloads(folder):
+            start = time.perf_counter()
+            packed = pack(evidence)
+            rows["seconds"] += time.perf_counter() - start
+            count, lacking = missing(evidence, packed, verdicts[evidence.eval.id])
+            rows["quoted"] += count
+            rows["missing"] += [f"{folder.name} {evidence.eval.path}: {line}" for line in lacking]
+            whole = tokens.estimate(json.dumps(json.loads(raw), ensure_ascii=False))
+            ratios.append(packed.tokens / whole)
+            sizes = [sizes[0] + packed.tokens, sizes[1] + whole]
+        rows["runs"][folder.name] = (len(ratios), sum(ratios) / len(ratios), sizes[0] / sizes[1], max(ratios))
+    return rows
+
+
+def main() -> None:
+    rows = measure(Path(os.environ["EVALSCRIBE_REAL_DATA"]))
+    for name, (count, mean, total, most) in rows["runs"].items():
+        print(f"{name}  {count:3} failures  mean {mean:.3f}  of all tokens {total:.3f}  most {most:.3f}")
+    runs = rows["runs"].values()
+    print(f"mean of runs {sum(mean for _, mean, _, _ in runs) / len(runs):.3f}", end="  ")
+    print(f"mean of failures {sum(n * mean for n, mean, _, _ in runs) / sum(n for n, *_ in runs):.3f}")
+    print(f"{rows['quoted']} quoted lines in the payloads, {len(rows['missing'])} missing from the prompts")
+    print(*rows["missing"], sep="\n")
+    print(f"{rows['seconds'] * 1000 / sum(n for n, *_ in runs):.1f} ms a failure")
+
+
+if __name__ == "__main__":
+    main()
