@@ -1,29 +1,61 @@
-"""The document of one run: only what is printed, so that it can be read back from its markdown."""
+"""The document of one run: only what is printed, so that it can be read back from its markdown.
 
+Text takes its normal form (`prose`) when a report is made; what can be derived is derived here and never stored.
+"""
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Annotated, Literal, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator, model_validator
+
+from evalscribe import prose
 from evalscribe.evidence import CitationStatus, Role
-from evalscribe.finding import CauseKind, Classification, Confidence, Recurrence
+from evalscribe.finding import NOT_THE_MODEL, CauseKind, Classification, Confidence, Recurrence
 from evalscribe.ids import Frozen
-from evalscribe.pattern import Pattern, Recommendation
+from evalscribe.pattern import RECOMMENDATION_GROUPS, NetImpact, Pattern, Recommendation
 from evalscribe.run import RunStatus
+
+WHY_LIMIT = 90
+ERROR_LIMIT = 240
+SNIPPET_LINES = 12
+"""How many lines the snippets of one entry have together, at most."""
+SNIPPET_WIDTH = 200
+MARKS: dict[CitationStatus, str] = {"verified": "", "relocated": "(relocated) ", "unverified": "(unverified) "}
+"""What stands before a quotation; verified is the silent case."""
+Section = Literal["summary", "steps", "classification", "findings", "patterns", "recommendations", "net-impact"]
+Count = Annotated[int, Field(ge=0)]
+Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+M = TypeVar("M", bound=BaseModel)
+
+
+def replaced(noun: M, **changes: object) -> M:
+    """A copy with some fields changed, validated and normalised again (`model_copy` does neither)."""
+    return type(noun)(**{**dict(noun), **changes})
 
 
 class RunHeader(Frozen):
     """The run as the report prints it."""
 
-    id: str
-    provider: str
-    model: str
-    experiment: str = "default"
+    id: prose.Name
+    provider: prose.Name
+    model: prose.Name
+    experiment: prose.Name = "default"
     status: RunStatus = "completed"
-    status_reason: str | None = None
-    passed: int
-    failed: int
-    total: int
-    listed: int
+    status_reason: prose.Prose | None = None
+    passed: Count
+    failed: Count
+    total: Count
+    listed: Count
     """How many failures the source listed: may be fewer than `failed`."""
-    url: str | None = None
+    url: prose.WebUrl = None
     names_all: bool = False
     """Whether the source names every eval of the run, not only the failures."""
+
+    @field_validator("status_reason")
+    @classmethod
+    def _empty_is_none(cls, reason: str | None) -> str | None:
+        return reason or None
 
     @property
     def incomplete(self) -> int:
@@ -31,78 +63,234 @@ class RunHeader(Frozen):
 
 
 class EvalRef(Frozen):
-    path: str
+    path: prose.EvalPath
     """`category/name`, with `#trial` where the source has several trials."""
-    url: str | None = None
+    url: prose.WebUrl = None
+
+    @property
+    def category(self) -> str:
+        return self.path.rpartition("/")[0]
 
 
 class Snippet(Frozen):
-    """Quoted lines, printed with their place."""
+    """Quoted lines, printed with their place: at most twelve of at most 200 characters."""
 
     role: Role
-    path: str
-    first: int
+    path: prose.Name
+    first: Annotated[int, Field(ge=1)]
     text: str
     status: CitationStatus = "verified"
+
+    @field_validator("text")
+    @classmethod
+    def _bounded(cls, text: str) -> str:
+        lines = prose.visible(text).split("\n")[:SNIPPET_LINES]
+        lines = [prose.cut(line.rstrip(), SNIPPET_WIDTH) for line in lines]
+        while f"{lines[0]} ".startswith(tuple(mark for mark in MARKS.values() if mark)):
+            lines[0] = lines[0].partition(") ")[2]
+        return "\n".join(lines)
+
+    @property
+    def last(self) -> int:
+        return self.first + self.text.count("\n")
 
 
 class Opinion(Frozen):
     """The judge's own label, which a person's may override."""
 
-    id: str
+    id: prose.Name
     classification: Classification
-    confidence: Confidence
+    confidence: Annotated[Confidence, AfterValidator(lambda value: round(value, 2) + 0.0)]
+    """Two digits, as printed."""
 
 
 class Entry(Frozen):
     """One finding as printed: one eval, or a group that one verdict answers for."""
 
-    evals: tuple[EvalRef, ...]
-    step: str | None = None
+    evals: Annotated[tuple[EvalRef, ...], Field(min_length=1)]
+    """Each path once, those of a category together."""
+    step: prose.Name | None = None
     classification: Classification | None
     """The label in force; None when unclassified."""
-    cause: str | None = None
+    cause: prose.Slug | None = None
     cause_kind: CauseKind | None = None
     uncertain: bool = False
     judge: Opinion | None = None
     why: str = ""
     error: str = ""
-    reasoning: str = ""
+    reasoning: prose.Prose = ""
     """The reasoning, or the reason why there is no verdict."""
     recurrence: Recurrence = Recurrence()
     snippets: tuple[Snippet, ...] = ()
-    reviewer: tuple[str, ...] = ()
+    reviewer: tuple[prose.Line, ...] = ()
     """Each `Reviewer:` line's text; a person wrote it."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[prose.Block, ...] = ()
     """Text that a person added to this entry elsewhere."""
+
+    @field_validator("evals")
+    @classmethod
+    def _by_category(cls, evals: tuple[EvalRef, ...]) -> tuple[EvalRef, ...]:
+        unique = {ref.path: ref for ref in reversed(evals)}
+        refs = [unique[path] for path in dict.fromkeys(ref.path for ref in evals)]
+        categories = list(dict.fromkeys(ref.category for ref in refs))
+        return tuple(sorted(refs, key=lambda ref: categories.index(ref.category)))
+
+    @field_validator("cause")
+    @classmethod
+    def _no_cause(cls, cause: str | None) -> str | None:
+        return cause or None
+
+    @field_validator("why")
+    @classmethod
+    def _short(cls, why: str) -> str:
+        return prose.prose(why, WHY_LIMIT)
+
+    @field_validator("error")
+    @classmethod
+    def _plain(cls, error: str) -> str:
+        return prose.cut(prose.one_line(error), ERROR_LIMIT)
+
+    @field_validator("recurrence")
+    @classmethod
+    def _printable(cls, recurrence: Recurrence) -> Recurrence:
+        reports = tuple(dict.fromkeys(prose.name(report) for report in recurrence.reports))
+        return Recurrence(kind=recurrence.kind, reports=reports, action=prose.prose(recurrence.action or "") or None)
+
+    @field_validator("snippets")
+    @classmethod
+    def _share_the_fence(cls, snippets: tuple[Snippet, ...]) -> tuple[Snippet, ...]:
+        if sum(snippet.text.count("\n") + 1 for snippet in snippets) <= SNIPPET_LINES:
+            return snippets
+        share = max(1, SNIPPET_LINES // len(snippets))
+        cut = (replaced(snippet, text="\n".join(snippet.text.split("\n")[:share])) for snippet in snippets)
+        return tuple(cut)[:SNIPPET_LINES]
+
+    @field_validator("notes")
+    @classmethod
+    def _said(cls, notes: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(note for note in notes if note)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(ref.path for ref in self.evals)
 
     @property
     def reviewed(self) -> bool:
         """Whether a person changed or confirmed the label."""
-        changed = self.judge is not None and self.classification != self.judge.classification
-        return changed or bool(self.reviewer)
+        judged = self.judge.classification if self.judge else None
+        return self.classification != judged or bool(self.reviewer)
+
+    @property
+    def never_judged_the_model(self) -> bool:
+        return self.cause_kind in NOT_THE_MODEL
+
+
+class Note(Frozen):
+    """Text that a person added to a section, outside the findings."""
+
+    section: Section
+    text: prose.Block
 
 
 class Report(Frozen):
     """What `report_markdown` renders and parses: `parse(render(report)) == report`."""
 
     run: RunHeader
-    date: str
+    date: Date
     """ISO date of the first analysis."""
-    revision: int = 1
-    judges: tuple[str, ...] = ()
+    revision: Annotated[int, Field(ge=1)] = 1
+    judges: tuple[prose.Name, ...] = ()
     own_prompts: bool = False
     """Whether the workspace's own prompt templates were used."""
-    evidence: str = ""
+    evidence: prose.Line = ""
     """Short content id of all evidence: `sha256:<8 hex>`."""
-    earlier: tuple[str, ...] = ()
+    earlier: tuple[prose.Name, ...] = ()
     """File names of earlier reports that were compared, newest first."""
     entries: tuple[Entry, ...] = ()
     patterns: tuple[Pattern, ...] = ()
-    resolved: tuple[str, ...] = ()
+    """Their evals in the order of the entries."""
+    resolved: tuple[prose.EvalPath, ...] = ()
     """Evals of earlier reports that ran here and did not fail, or are no longer among the failures."""
-    incomplete_evals: tuple[str, ...] = ()
+    incomplete_evals: tuple[prose.EvalPath, ...] = ()
     """Paths of the evals that never completed, where the source names them."""
     recommendations: tuple[Recommendation, ...] = ()
-    actions_taken: str = ""
+    """Those of a group together, in the order of the groups."""
+    actions_taken: prose.Block = ""
     """Markdown that people wrote under `Actions taken`; empty means none."""
+    notes: tuple[Note, ...] = ()
+    """Text that people added outside the findings, by section."""
+
+    @field_validator("patterns")
+    @classmethod
+    def _printable_patterns(cls, patterns: tuple[Pattern, ...], info: ValidationInfo) -> tuple[Pattern, ...]:
+        entries = info.data.get("entries", ())
+        return tuple(
+            Pattern(
+                name=prose.prose(pattern.name, also=prose.PARENTHESIS) or "unnamed",
+                kind=pattern.kind,
+                evals=_in_order(pattern.evals, entries),
+                text=prose.prose(pattern.text),
+            )
+            for pattern in patterns
+        )
+
+    @field_validator("recommendations")
+    @classmethod
+    def _printable_recommendations(
+        cls, recommendations: tuple[Recommendation, ...], info: ValidationInfo
+    ) -> tuple[Recommendation, ...]:
+        entries = info.data.get("entries", ())
+        normal = (
+            replaced(item, text=prose.prose(item.text), evals=_in_order(item.evals, entries))
+            for item in recommendations
+        )
+        groups = list(RECOMMENDATION_GROUPS)
+        return tuple(sorted(normal, key=lambda item: groups.index(item.group)))
+
+    @model_validator(mode="after")
+    def _ids_are_numbers(self) -> Self:
+        for item in self.recommendations:
+            if item.id is not None and not (item.id.startswith("R") and item.id[1:].isdecimal() and item.id.isascii()):
+                raise ValueError(f"recommendation id {item.id!r} is not R and a number")
+        return self
+
+    @field_validator("actions_taken")
+    @classmethod
+    def _none_is_empty(cls, text: str) -> str:
+        return "" if text == "None." else text
+
+    @field_validator("notes")
+    @classmethod
+    def _notes_by_section(cls, notes: tuple[Note, ...]) -> tuple[Note, ...]:
+        order = list(Section.__args__)  # type: ignore[attr-defined]
+        return tuple(sorted((note for note in notes if note.text), key=lambda note: order.index(note.section)))
+
+    @cached_property
+    def hoped_for(self) -> tuple[str, ...]:
+        """Failed evals that would pass if the recommendations hold; none that the label in force puts on the model."""
+        claimed = {path for item in self.recommendations if item.would_pass for path in item.evals}
+        entries = (entry for entry in self.entries if entry.classification != "MODEL_FAULT")
+        return tuple(dict.fromkeys(path for entry in entries for path in entry.paths if path in claimed))
+
+    @cached_property
+    def net_impact(self) -> NetImpact:
+        apart = sum(len(entry.evals) for entry in self.entries if entry.never_judged_the_model)
+        scorable = max(0, self.run.total - apart)
+        return NetImpact(
+            passed=self.run.passed,
+            total=self.run.total,
+            scorable_passed=min(self.run.passed, scorable),
+            scorable_total=scorable,
+            hopeful_passed=min(self.run.total, self.run.passed + len(self.hoped_for)),
+        )
+
+    def count(self, classification: Classification | None) -> int:
+        """How many failed evals have this label in force."""
+        return sum(len(entry.evals) for entry in self.entries if entry.classification == classification)
+
+
+def _in_order(paths: Iterable[str], entries: tuple[Entry, ...]) -> tuple[str, ...]:
+    """Each path once: those of the entries in their order, then the others as given."""
+    named = dict.fromkeys(prose.path(path) for path in paths)
+    reported = dict.fromkeys(path for entry in entries for path in entry.paths)
+    return (*(path for path in reported if path in named), *(path for path in named if path not in reported))

@@ -1,0 +1,75 @@
+"""Markdown text to blocks with line numbers: all that this package knows of markdown-it."""
+
+from collections.abc import Iterator
+from functools import cache
+
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
+from mdit_py_plugins.front_matter import front_matter_plugin
+
+from evalscribe.ids import Frozen
+
+
+class Block(Frozen):
+    """One block of the page: a heading, paragraph, list, table, fence, quotation …"""
+
+    kind: str
+    """markdown-it's name of it."""
+    line: int
+    """First line, counted from 1."""
+    source: str
+    """Its lines as they stand."""
+    text: str = ""
+    """Of a heading or paragraph its inline source, of a fence its lines, of front matter its YAML."""
+    level: int = 0
+    """Of a heading."""
+    items: tuple["Block", ...] = ()
+    """Of a list its items (the text of each is its first paragraph), of a table its rows."""
+    cells: tuple[str, ...] = ()
+    """Of a row."""
+    simple: bool = True
+    """Whether an item holds one paragraph and nothing else."""
+
+
+def read(text: str) -> list[Block]:
+    """The blocks of a page, in order."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return [_block(node, lines) for node in SyntaxTreeNode(_parser().parse("\n".join(lines))).children]
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark").enable("table").use(front_matter_plugin)
+    return parser.disable("inline")
+
+
+def _block(node: SyntaxTreeNode, lines: list[str]) -> Block:
+    first, last = node.map or (0, 0)
+    return Block(
+        kind=node.type,
+        line=first + 1,
+        source="\n".join(lines[first:last]).rstrip("\n"),
+        text=_text(node),
+        level=int(node.tag[1:]) if node.type == "heading" else 0,
+        items=tuple(_items(node, lines)),
+    )
+
+
+def _items(node: SyntaxTreeNode, lines: list[str]) -> Iterator[Block]:
+    if node.type in ("bullet_list", "ordered_list"):
+        for item in node.children:
+            block = _block(item, lines)
+            paragraphs = [child for child in item.children if child.type == "paragraph"]
+            text = _text(paragraphs[0]) if paragraphs else ""
+            yield block.model_copy(update={"text": text, "simple": len(item.children) == 1 == len(paragraphs)})
+    elif node.type == "table":
+        for part in node.children:
+            for tr in part.children:
+                cells = tuple(_text(td) for td in tr.children)
+                yield _block(tr, lines).model_copy(update={"cells": cells})
+
+
+def _text(node: SyntaxTreeNode) -> str:
+    if node.type in ("fence", "front_matter", "code_block", "html_block"):
+        return node.content
+    return node.children[0].content if node.children and node.children[0].type == "inline" else ""

@@ -1,0 +1,111 @@
+"""The lines of a finding that name one fact each: error, cause, judge, history, reviewer."""
+
+import re
+from collections.abc import Mapping
+from typing import cast
+
+from evalscribe.finding import CauseKind, Classification, Recurrence, RecurrenceKind
+from evalscribe.prose import masked
+from evalscribe.report import Entry, Opinion
+from evalscribe.report_markdown import inline
+from evalscribe.report_markdown.unreadable import UnreadableReport
+
+OWN_PROMPTS = " with the workspace's own prompts"
+CAUSE = re.compile(r"([\w.-]*)(?: ?\((model|task|grader|lint|harness|infrastructure)\))?")
+JUDGE = re.compile(r"([A-Z_]+), (\d(?:\.\d+)?), (.+)")
+SEEN = re.compile(r"(new|repeat|changed|fix-in-doubt)(?:: \"(.*)\")?([^\"]*)")
+WHERE: dict[RecurrenceKind, str] = {"repeat": "same cause in", "changed": "another cause in"}
+REVIEWER = re.compile(r"[*_]*reviewer[*_]*\s*:[*_]*\s*", re.IGNORECASE)
+
+
+def render(entry: Entry, own_prompts: bool) -> list[str]:
+    facts = (_error(entry), _cause(entry), _judge(entry.judge, own_prompts), _seen(entry.recurrence))
+    return [*(f"- {fact}" for fact in facts if fact), *(f"- Reviewer: {text}".rstrip() for text in entry.reviewer)]
+
+
+def _error(entry: Entry) -> str:
+    return f"Error: {inline.code(entry.error)}" if entry.error else ""
+
+
+def _cause(entry: Entry) -> str:
+    kind = f"({entry.cause_kind})" if entry.cause_kind else ""
+    return f"Cause: {' '.join(filter(None, (entry.cause, kind)))}" if entry.cause or kind else ""
+
+
+def _judge(judge: Opinion | None, own_prompts: bool) -> str:
+    if judge is None:
+        return ""
+    own = OWN_PROMPTS if own_prompts else ""
+    return f"Judge: {judge.classification}, {judge.confidence:.2f}, {inline.name(judge.id)}{own}"
+
+
+def _seen(recurrence: Recurrence) -> str:
+    said = f"Seen: {recurrence.kind}"
+    if recurrence.action:
+        said += f': "{recurrence.action}"'
+    if recurrence.reports:
+        where = "in" if recurrence.action else WHERE.get(recurrence.kind, "in")
+        said += f"{' ' if recurrence.action else ', '}{where} {', '.join(map(inline.report_link, recurrence.reports))}"
+    return said + ("; the run may predate the fix" if recurrence.kind == "fix-in-doubt" else "")
+
+
+def names(text: str) -> str | None:
+    """Which fact a list item states, or None."""
+    word = text.partition(":")[0]
+    return word if word in ("Error", "Cause", "Judge", "Seen") and ":" in text else None
+
+
+def parse(facts: Mapping[str, tuple[str, int]]) -> dict[str, object]:
+    """Fields of `Entry` from the text and line of each fact. Raises `UnreadableReport`."""
+    fields: dict[str, object] = {}
+    for fact, (text, line) in facts.items():
+        fields |= {"Error": _parse_error, "Cause": _parse_cause, "Judge": _parse_judge, "Seen": _parse_seen}[fact](
+            text.partition(":")[2].strip(), line
+        )
+    return fields
+
+
+def _parse_error(text: str, _line: int) -> dict[str, object]:
+    return {"error": inline.uncode(text)}
+
+
+def _parse_cause(text: str, line: int) -> dict[str, object]:
+    match = CAUSE.fullmatch(text)
+    if match is None:
+        raise UnreadableReport("`Cause:` wants a short name and a kind in parentheses", line)
+    return {"cause": match[1] or None, "cause_kind": cast(CauseKind | None, match[2])}
+
+
+def _parse_judge(text: str, line: int) -> dict[str, object]:
+    match = JUDGE.fullmatch(text.removesuffix(OWN_PROMPTS))
+    try:
+        if match is None:
+            raise ValueError("no judge")
+        label = cast(Classification, match[1])
+        return {"judge": Opinion(id=inline.uncode(match[3]), classification=label, confidence=float(match[2]))}
+    except ValueError as error:
+        raise UnreadableReport("`Judge:` wants label, confidence and the judge's id", line) from error
+
+
+def _parse_seen(text: str, line: int) -> dict[str, object]:
+    match = SEEN.fullmatch(masked(text))
+    if match is None:
+        raise UnreadableReport("`Seen:` wants new, repeat, changed or fix-in-doubt", line)
+    action = text[slice(*match.span(2))] if match[2] is not None else None
+    reports = inline.parse_report_links(text[match.start(3) :])
+    return {"recurrence": Recurrence(kind=cast(RecurrenceKind, match[1]), reports=reports, action=action)}
+
+
+def split_reviewer(text: str) -> tuple[list[str], list[str]]:
+    """Lines before the first `Reviewer:`, and what each `Reviewer:` says, its further lines joined."""
+    own: list[str] = []
+    said: list[list[str]] = []
+    for line in text.split("\n"):
+        match = REVIEWER.match(line.strip())
+        if match:
+            said.append([line.strip()[match.end() :]])
+        elif said:
+            said[-1].append(line)
+        else:
+            own.append(line)
+    return own, [" ".join(lines) for lines in said]

@@ -1,0 +1,158 @@
+"""The findings, one entry each: the heading's label is in force, everything else backs it."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from evalscribe.finding import CauseKind
+from evalscribe.report import Entry, EvalRef, Opinion, Report
+from evalscribe.report_markdown import classification, fields, inline, labels, members, notes, snippets
+from evalscribe.report_markdown.blocks import Block
+from evalscribe.report_markdown.classification import Row
+from evalscribe.report_markdown.labels import Label
+from evalscribe.report_markdown.unreadable import UnreadableReport
+
+HEADING = "Findings"
+TITLE = re.compile(r"(\d+)[.)] +(.+): *([^:]+)")
+GROUP = re.compile(r"\d+ evals")
+
+
+def render(report: Report) -> list[str]:
+    lines = [f"## {HEADING}"]
+    lines += [] if report.entries else ["None."]
+    lines += notes.of(report, "findings")
+    for number, entry in enumerate(report.entries, 1):
+        lines += _entry(number, entry, report.own_prompts)
+    return lines
+
+
+def _entry(number: int, entry: Entry, own_prompts: bool) -> list[str]:
+    title = f"### {number}. {classification.subject(entry)}: {labels.render(labels.of(entry))}"
+    reasoning = ["", entry.reasoning] if entry.reasoning else []
+    return [
+        title,
+        *fields.render(entry, own_prompts),
+        *reasoning,
+        *snippets.render(entry.snippets),
+        *members.render(entry),
+        *notes.render(entry.notes),
+    ]
+
+
+def parse(blocks: Sequence[Block], rows: Mapping[int, Row], written: Mapping[str, Label]) -> tuple[Entry, ...]:
+    """Entries from the section's blocks and the classification table. Raises `UnreadableReport`."""
+    starts = [at for at, block in enumerate(blocks) if _is_title(block)]
+    ends = [*starts[1:], len(blocks)] if starts else []
+    return tuple(_parse(blocks[start:end], rows, written) for start, end in zip(starts, ends, strict=True))
+
+
+def before(blocks: Sequence[Block]) -> Sequence[Block]:
+    """What stands before the first finding."""
+    return blocks[: next((at for at, block in enumerate(blocks) if _is_title(block)), len(blocks))]
+
+
+def _is_title(block: Block) -> bool:
+    return block.kind == "heading" and block.level <= 3
+
+
+def _parse(blocks: Sequence[Block], rows: Mapping[int, Row], written: Mapping[str, Label]) -> Entry:
+    title = blocks[0]
+    match = TITLE.fullmatch(title.text)
+    if match is None:
+        raise UnreadableReport(
+            "a finding's heading wants number, eval and label: `### 1. category/name: LABEL`", title.line
+        )
+    row = rows.get(int(match[1]))
+    if row is None:
+        raise UnreadableReport(f"finding {match[1]} has no row in the classification table", title.line)
+    body = _Body(blocks[1:])
+    known = fields.parse(body.facts)
+    evals = _evals(match[2], row, body, title.line)
+    label, kind, confirmed = _label(labels.parse(match[3], title.line), row, known, written.get(evals[0].path), title)
+    return Entry.model_validate(
+        {
+            **known,
+            "evals": evals,
+            "step": row.step,
+            "why": row.why,
+            "classification": label.classification,
+            "uncertain": label.uncertain,
+            "cause_kind": kind,
+            "reasoning": body.reasoning,
+            "snippets": body.snippets,
+            "reviewer": (*body.reviewer, *confirmed),
+            "notes": body.notes,
+        }
+    )
+
+
+def _evals(subject: str, row: Row, body: "_Body", line: int) -> Sequence[EvalRef]:
+    if GROUP.fullmatch(subject) and body.members:
+        return body.members
+    path = EvalRef(path=inline.uncode(subject), url=row.url)
+    if path.path != EvalRef(path=row.path).path:
+        raise UnreadableReport(
+            "a finding's heading and its row in the classification table name two evals", line, row.line
+        )
+    return (path,)
+
+
+def _label(
+    heading: Label, row: Row, known: Mapping[str, object], written: Label | None, title: Block
+) -> tuple[Label, CauseKind | None, Iterator[str]]:
+    """The label, the kind of cause, and a line that keeps a person's kind visible where only the kind was changed."""
+    opinion, kind = known.get("judge"), known.get("cause_kind")
+    judge = opinion if isinstance(opinion, Opinion) else None
+    caused: CauseKind | None = kind  # type: ignore[assignment]
+    label = labels.settle(heading, row.label, (title.line, row.line), written, judge, caused)
+    in_force = labels.kind_in_force(label, caused)
+    alone = judge is not None and judge.classification == label.classification and in_force != caused
+    return label, in_force, iter([f"kind {in_force}, not {caused}"] if alone else [])
+
+
+class _Body:
+    """What stands under a finding's heading, sorted into what is ours and what a person added."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.facts: dict[str, tuple[str, int]] = {}
+        self.reasoning = ""
+        self.snippets: list[object] = []
+        self.members: list[EvalRef] = []
+        self.reviewer: list[str] = []
+        self.notes: list[str] = []
+        rest = list(blocks)
+        while rest:
+            self._take(rest)
+
+    def _take(self, rest: list[Block]) -> None:
+        block = rest.pop(0)
+        if block.kind == "bullet_list":
+            for item in block.items:
+                self._item(item)
+        elif block.kind == "paragraph":
+            self._paragraph(block)
+        elif block.kind == "fence" and not self.snippets and snippets.is_ours(block):
+            self.snippets += snippets.parse(block)
+        elif members.opens(block) and not self.members and rest and members.closes(rest, 1):
+            self.members = members.parse(rest.pop(0))
+            rest.pop(0)
+        else:
+            self.notes.append(notes.parse(block))
+
+    def _item(self, item: Block) -> None:
+        own, said = fields.split_reviewer(item.text)
+        fact = fields.names(item.text)
+        if fact and fact not in self.facts and len(own) == 1 and item.simple:
+            self.facts[fact] = (own[0], item.line)
+            self.reviewer += said
+        elif said and not own and item.simple:
+            self.reviewer += said
+        else:
+            self.notes.append(item.source)
+
+    def _paragraph(self, block: Block) -> None:
+        own, said = fields.split_reviewer(block.text)
+        self.reviewer += said
+        if own and not self.reasoning:
+            self.reasoning = " ".join(own)
+        elif own:
+            self.notes.append("\n".join(own))

@@ -1,0 +1,66 @@
+"""The front matter: what a program needs to find its way."""
+
+import json
+import re
+from collections.abc import Mapping
+
+import yaml
+
+from evalscribe.ids import Frozen
+from evalscribe.report import Report
+from evalscribe.report_markdown.blocks import Block
+from evalscribe.report_markdown.unreadable import UnreadableReport
+
+KIND = "evalscribe-report/1"
+PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./@-]*(?::[0-9a-f]+)?")
+
+
+class FrontMatter(Frozen):
+    run: str
+    revision: int
+    judges: tuple[str, ...]
+    evidence: str
+
+
+def render(report: Report) -> list[str]:
+    judges = ", ".join(_scalar(judge) for judge in report.judges)
+    return [
+        "---",
+        f"kind: {KIND}",
+        f"run: {_scalar(report.run.id)}",
+        f"revision: {report.revision}",
+        f"judges: [{judges}]",
+        f"evidence: {_scalar(report.evidence)}",
+        "---",
+    ]
+
+
+def parse(block: Block | None) -> FrontMatter:
+    """Raises `UnreadableReport`, also for documents of another kind."""
+    values = load(block)
+    if values.get("kind") != KIND:
+        raise UnreadableReport(f"this is no {KIND}: its front matter says kind {values.get('kind')!r}", 1)
+    try:
+        return FrontMatter.model_validate({key: value for key, value in values.items() if key != "kind"})
+    except ValueError as error:
+        raise UnreadableReport(f"front matter: {_first(error)}", 1) from error
+
+
+def load(block: Block | None) -> Mapping[str, object]:
+    """The values of any document's front matter; none where it has none. Raises `UnreadableReport`."""
+    if block is None or block.kind != "front_matter":
+        return {}
+    try:
+        values = yaml.safe_load(block.text)
+    except (yaml.YAMLError, ValueError) as error:
+        raise UnreadableReport("the front matter is no YAML", block.line) from error
+    return values if isinstance(values, dict) else {}
+
+
+def _scalar(text: str) -> str:
+    plain = PLAIN.fullmatch(text) and yaml.safe_load(f"[{text}]") == [text]
+    return text if plain else json.dumps(text, ensure_ascii=False)
+
+
+def _first(error: ValueError) -> str:
+    return str(error).partition("\n")[2].replace("\n", " ") or str(error)

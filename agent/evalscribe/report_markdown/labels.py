@@ -1,0 +1,82 @@
+"""A label as it is printed, in headings and in the table: `OVERLY_STRICT (harness), uncertain`."""
+
+import re
+from typing import cast
+
+from evalscribe.finding import CAUSE_KINDS, CLASSIFICATIONS, NOT_THE_MODEL, CauseKind, Classification
+from evalscribe.ids import Frozen
+from evalscribe.report import Entry, Opinion
+from evalscribe.report_markdown.unreadable import ConflictingEdits, UnreadableReport
+
+UNCLASSIFIED = "UNCLASSIFIED"
+LABEL = re.compile(r"([A-Za-z][A-Za-z_ -]*?)\s*(?:\(\s*([\w-]+)\s*\))?\s*(,\s*uncertain)?", re.IGNORECASE)
+KIND_OF: dict[Classification | None, CauseKind | None] = {"MODEL_FAULT": "model", "AMBIGUOUS_TASK": "task"}
+"""Where a person's label leaves no doubt about the kind of cause."""
+
+
+class Label(Frozen):
+    classification: Classification | None
+    kind: CauseKind | None = None
+    """Only what is printed: a kind that did not judge the model, or one that a person wrote."""
+    uncertain: bool = False
+
+
+def of(entry: Entry) -> Label:
+    kind = entry.cause_kind if entry.never_judged_the_model else None
+    return Label(classification=entry.classification, kind=kind, uncertain=entry.uncertain)
+
+
+def render(label: Label) -> str:
+    kind = f" ({label.kind})" if label.kind else ""
+    return f"{label.classification or UNCLASSIFIED}{kind}{', uncertain' if label.uncertain else ''}"
+
+
+def parse(source: str, line: int) -> Label:
+    """Reads what people write too: `overly strict`, `**MODEL_FAULT**`. Raises `UnreadableReport`."""
+    match = LABEL.fullmatch(re.sub(r"[*`]", "", source).strip())
+    word = re.sub(r"[ -]", "_", match[1]).upper() if match else ""
+    if not match or word not in (*CLASSIFICATIONS, UNCLASSIFIED):
+        raise UnreadableReport(
+            f"{source!r} is no label; labels are {', '.join((*CLASSIFICATIONS, UNCLASSIFIED))}", line
+        )
+    kind = match[2].lower() if match[2] else None
+    if kind and kind not in CAUSE_KINDS:
+        raise UnreadableReport(f"{kind!r} is no kind of cause; kinds are {', '.join(CAUSE_KINDS)}", line)
+    classification = None if word == UNCLASSIFIED else cast(Classification, word)
+    return Label(classification=classification, kind=cast(CauseKind | None, kind), uncertain=bool(match[3]))
+
+
+def settle(
+    heading: Label,
+    row: Label,
+    lines: tuple[int, int],
+    written: Label | None,
+    judge: Opinion | None,
+    kind: CauseKind | None,
+) -> Label:
+    """The label in force: what a person edited since it was `written`, or, unknown, what differs from the judge's line.
+
+    `kind` is the one of the `Cause:` line. Raises `ConflictingEdits` where heading and table were both edited.
+    """
+    if heading == row:
+        return heading
+    if written is not None:
+        edited = (heading != written, row != written)
+    elif heading.classification != row.classification:
+        judged = judge.classification if judge else None
+        edited = (heading.classification != judged, row.classification != judged)
+    else:
+        printed = kind if kind in NOT_THE_MODEL else None
+        edited = (heading.kind != printed, row.kind != printed and row.kind != heading.kind)
+    if edited == (True, True):
+        raise ConflictingEdits(
+            f"the heading says {render(heading)}, the classification table {render(row)}; make them equal", *lines
+        )
+    return row if edited[1] else heading
+
+
+def kind_in_force(label: Label, kind: CauseKind | None) -> CauseKind | None:
+    """A kind in the label replaces that of `Cause:`; one that should be in the label and is not was taken out."""
+    if label.kind:
+        return label.kind
+    return KIND_OF.get(label.classification) if kind in NOT_THE_MODEL else kind

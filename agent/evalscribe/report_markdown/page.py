@@ -1,0 +1,163 @@
+"""The whole page: its sections in order, and the report that they make."""
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import ValidationError
+
+from evalscribe.pattern import Pattern, Recommendation, RecommendationGroup
+from evalscribe.report import Entry, Note, Report, Section
+from evalscribe.report_markdown import (
+    actions,
+    blocks,
+    classification,
+    findings,
+    front_matter,
+    labels,
+    net_impact,
+    notes,
+    patterns,
+    recommendations,
+    run_table,
+    steps,
+    summary,
+)
+from evalscribe.report_markdown.blocks import Block
+from evalscribe.report_markdown.unreadable import UnreadableReport
+
+SECTIONS: dict[str, Section] = {
+    steps.HEADING: "steps",
+    classification.HEADING: "classification",
+    findings.HEADING: "findings",
+    patterns.HEADING: "patterns",
+    recommendations.HEADING: "recommendations",
+    net_impact.HEADING: "net-impact",
+}
+NOTHING = "None."
+
+
+def render(report: Report) -> str:
+    """The report's markdown, ending with one line end."""
+    sections = (steps, classification, findings, patterns, recommendations, net_impact, actions)
+    lines = [*front_matter.render(report), *summary.render(report), "", *run_table.render(report)]
+    for section in sections:
+        lines += ["", *section.render(report)]
+    return "\n".join(lines) + "\n"
+
+
+def parse(text: str, last_written: str | None = None) -> Report:
+    """The report that a page holds, corrections by people in force.
+
+    `last_written` is the text that evalscribe wrote last: against it a label counts as edited, else against the
+    judge's own. Raises `UnreadableReport` with the lines, `ConflictingEdits` where two edits contradict each other.
+    """
+    written = parse(last_written) if last_written is not None else None
+    known = {path: labels.of(entry) for entry in (written.entries if written else ()) for path in entry.paths}
+    try:
+        return _Page(text, known).report()
+    except ValidationError as error:
+        raise UnreadableReport(str(error.errors()[0]["msg"]), 1) from error
+
+
+class _Page:
+    """The blocks of each section; whatever no section knows as its own becomes a note there."""
+
+    def __init__(self, text: str, written: Mapping[str, labels.Label]) -> None:
+        self.written = written
+        self.sections: dict[Section, list[Block]] = {"summary": []}
+        self.notes: list[Note] = []
+        page = blocks.read(text)
+        self.front = front_matter.parse(page[0] if page else None)
+        self.actions = actions.parse(text, self._split(page[1:]))
+
+    def _split(self, page: Sequence[Block]) -> Block | None:
+        """Fill `sections`; the heading of the last one, which is read as plain text."""
+        section: Section = "summary"
+        for block in page:
+            if block.kind == "heading" and block.level == 2:
+                if block.text.strip().casefold() == actions.HEADING.casefold():
+                    return block
+                section = self._start(block)
+            else:
+                self.sections[section].append(block)
+        return None
+
+    def _start(self, heading: Block) -> Section:
+        section = next((s for name, s in SECTIONS.items() if name.casefold() == heading.text.strip().casefold()), None)
+        if section is None or section in self.sections:
+            raise UnreadableReport(f"{heading.text!r} is no section, or a second one of that name", heading.line)
+        self.sections[section] = []
+        return section
+
+    def report(self) -> Report:
+        for name, section in SECTIONS.items():
+            if section not in self.sections:
+                raise UnreadableReport(f"the section {name!r} is missing", 1)
+        run = self._summary()
+        rows = classification.parse(self.sections["classification"])
+        for section in ("steps", "classification", "net-impact"):
+            self._keep(section, self.sections[section], table=True)
+        entries = self._findings(rows)
+        common, resolved = self._patterns(entries)
+        return Report.model_validate(
+            {
+                **run,
+                **self.front.model_dump(exclude={"run"}),
+                "entries": entries,
+                "patterns": common,
+                "resolved": resolved,
+                "recommendations": self._recommendations(entries),
+                "actions_taken": self.actions,
+                "notes": self.notes,
+            }
+        )
+
+    def _summary(self) -> dict[str, object]:
+        page = self.sections["summary"]
+        table = classification.table_of(page)
+        if table is None:
+            raise UnreadableReport("the table with the run's metadata is missing", 1)
+        title = next((block for block in page if block.kind == "heading" and block.level == 1), None)
+        first = next((block for block in page if summary.is_ours(block)), None)
+        self.notes += (Note(section="summary", text=note) for note in notes.rest(page, (table, title, first)))
+        fields = run_table.parse(table)
+        if fields["run"]["id"] != self.front.run:
+            raise UnreadableReport("front matter and table name two runs", 1, table.line)
+        return fields
+
+    def _findings(self, rows: Mapping[int, classification.Row]) -> tuple[Entry, ...]:
+        found = self.sections["findings"]
+        self._keep("findings", findings.before(found))
+        entries = findings.parse(found, rows, self.written)
+        if len(rows) != len(entries):
+            lines = [row.line for number, row in rows.items() if number > len(entries)]
+            raise UnreadableReport("a row of the classification table has no finding", *(lines or [1]))
+        return entries
+
+    def _patterns(self, entries: tuple[Entry, ...]) -> tuple[list[Pattern], list[str]]:
+        page = self.sections["patterns"]
+        items = [item for block in page if block.kind == "bullet_list" for item in block.items]
+        common, resolved, added = patterns.parse(items, entries)
+        self._keep("patterns", [block for block in page if block.kind != "bullet_list"], added)
+        return common, resolved
+
+    def _recommendations(self, entries: tuple[Entry, ...]) -> list[Recommendation]:
+        found: list[Recommendation] = []
+        group: RecommendationGroup | None = None
+        rest: list[Block] = []
+        for block in self.sections["recommendations"]:
+            if block.kind == "heading" and block.level == 3:
+                group = recommendations.group_of(block)
+            elif block.kind == "bullet_list" and group:
+                proposed, added = recommendations.parse(block.items, group, entries)
+                found += proposed
+                self._keep("recommendations", (), added)
+            else:
+                rest.append(block)
+        self._keep("recommendations", rest)
+        return found
+
+    def _keep(self, section: Section, page: Sequence[Block], added: Sequence[str] = (), table: bool = False) -> None:
+        """What is not ours is a note of its section."""
+        ours = classification.table_of(page) if table else None
+        rest = [block for block in page if block is not ours and block.text != NOTHING]
+        self.notes += (Note(section=section, text=text) for text in (*notes.rest(rest, ()), *added))

@@ -1,0 +1,67 @@
+"""What findings have in common, and what no longer fails."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from evalscribe.pattern import Pattern, PatternKind
+from evalscribe.prose import masked
+from evalscribe.report import Entry, Report
+from evalscribe.report_markdown import inline, notes, references
+from evalscribe.report_markdown.blocks import Block
+from evalscribe.report_markdown.unreadable import UnreadableReport
+
+HEADING = "Patterns"
+PATTERN = re.compile(r"([^(]+) \((cause|rule|category|known-gaps|recurring|not-the-model)(?:: ([^()]+))?\):(?: (.*))?")
+RESOLVED = re.compile(
+    r"(?:Resolved|No longer failing)(?: since [\d-]+)?(?: \(or among the \d+ that never completed\))?: (.+)\."
+)
+
+
+def render(report: Report) -> list[str]:
+    lines = [f"- {_pattern(pattern, report.entries)}" for pattern in report.patterns]
+    lines += [f"- {_resolved(report)}"] if report.resolved else []
+    return [f"## {HEADING}", *(lines or ["None."]), *notes.of(report, "patterns")]
+
+
+def _pattern(pattern: Pattern, entries: Sequence[Entry]) -> str:
+    evals = ", ".join(references.render(pattern.evals, entries))
+    return f"{pattern.name} ({pattern.kind}{': ' if evals else ''}{evals}): {pattern.text}".rstrip()
+
+
+def _resolved(report: Report) -> str:
+    """A source that names only failures cannot tell what passed from what never completed."""
+    dates = [match[0] for match in map(inline.DATE.search, report.earlier) if match]
+    since = f" since {min(dates)}" if dates else ""
+    names = inline.paths(report.resolved)
+    if report.run.names_all:
+        return f"Resolved{since}: {names}."
+    open_ = report.run.incomplete
+    among = f" (or among the {open_} that never completed)" if open_ else ""
+    return f"No longer failing{since}{among}: {names}."
+
+
+def parse(items: Iterable[Block], entries: Sequence[Entry]) -> tuple[list[Pattern], list[str], list[str]]:
+    """Patterns, evals no longer failing, and items that a person added."""
+    patterns: list[Pattern] = []
+    resolved: list[str] = []
+    added: list[str] = []
+    for item in items:
+        mask = masked(item.text)
+        gone, pattern = RESOLVED.fullmatch(mask), PATTERN.fullmatch(mask)
+        if gone and item.simple and not resolved:
+            resolved = inline.parse_list(item.text[slice(*gone.span(1))])
+        elif pattern and item.simple:
+            patterns.append(_parse(item, pattern, entries))
+        else:
+            added.append(item.source)
+    return patterns, resolved, added
+
+
+def _parse(item: Block, match: re.Match[str], entries: Sequence[Entry]) -> Pattern:
+    name, evals, text = (item.text[slice(*match.span(n))] if match[n] else "" for n in (1, 3, 4))
+    try:
+        paths = references.parse(inline.split(evals, ",") if evals else (), entries)
+    except LookupError as error:
+        raise UnreadableReport(str(error), item.line) from error
+    return Pattern(name=name, kind=cast(PatternKind, match[2]), evals=tuple(paths), text=text)
