@@ -1,16 +1,12 @@
 """Lanes answer every group once, never more at once than they may, and stop when no failure can be answered."""
 
-import asyncio
-import time
 from pathlib import Path
 
 import pytest
-from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of, slow, verdict
 
-from evalscribe.errors import AccessError
-from evalscribe.finding import Unclassified, Verdict
 from evalscribe.graph.deps import Counts, Deps, Judged
 from evalscribe.graph.run import judge_groups
+from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of, slow
 
 
 def deps_of(count: int, judge: ScriptedJudge, store: MemoryStore | None = None, **more: object) -> Deps:

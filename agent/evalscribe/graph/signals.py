@@ -65,6 +65,7 @@ class _Ending:
     def finish(self) -> None:
         if self._watchdog is not None:
             self._watchdog.cancel()
+            self._watchdog.join()
 
     @staticmethod
     def _give_up(error: EvalscribeError) -> None:

@@ -1,0 +1,51 @@
+"""A whole process that judges a run in lanes: `python lane_process.py FOLDER GROUPS SECONDS [stubborn]`.
+
+Each question is noted in FOLDER/asked as it is sent, each answer in FOLDER/answered, the way a provider would see it.
+"""
+
+import asyncio
+import sys
+import threading
+import time
+from pathlib import Path
+
+from lane_cases import ScriptedJudge, cases_of, groups_of, run_of
+
+from evalscribe.errors import EvalscribeError
+from evalscribe.graph.deps import Counts, Deps
+from evalscribe.graph.run import judge_groups
+from evalscribe.graph.signals import run_until_signal
+from evalscribe.store.sql import open_store
+
+
+def note(file: Path, line: str) -> None:
+    with file.open("a") as out:
+        out.write(f"{line}\n")
+
+
+async def main(folder: Path, count: int, seconds: float, stubborn: bool) -> Counts:
+    async def script(path: str) -> None:
+        note(folder / "asked", path)
+        if stubborn:
+            await asyncio.to_thread(time.sleep, 30)
+        await asyncio.sleep(seconds)
+        note(folder / "answered", path)
+
+    run, store = run_of(count), open_store(folder / ".evalscribe")
+    with store.lock(run.id):
+        deps = Deps(run=run, groups=groups_of(run), case_of=cases_of(run), judge=ScriptedJudge(script), store=store)
+        outcome = await judge_groups(deps, folder / ".evalscribe" / "checkpoints.db")
+    store.close()
+    return outcome.counts
+
+
+if __name__ == "__main__":
+    folder, count, seconds = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    try:
+        counts = run_until_signal(main(folder, count, seconds, "stubborn" in sys.argv))
+        print(counts.model_dump_json())
+    except EvalscribeError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+    finally:
+        assert threading.active_count() == 1, threading.enumerate()
