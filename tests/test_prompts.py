@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from evalscribe.errors import UsageError
 from evalscribe.prompts import Prompts, shipped
 

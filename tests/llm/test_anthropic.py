@@ -8,6 +8,7 @@ from dataclasses import replace
 import anthropic
 import httpx2
 import pytest
+
 from evalscribe.chat import CallFailed, Message, Reply, Request, Tool, ToolResult, Usage
 from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError
 from evalscribe.llm.anthropic import AnthropicModel
@@ -112,9 +113,8 @@ async def test_every_way_to_stop(reason: str, stop: str) -> None:
     ("status", "error"), [(401, AccessError), (403, AccessError), (402, AccessError), (404, UsageError)]
 )
 async def test_what_concerns_all_calls_ends_the_command(status: int, error: type[EvalscribeError]) -> None:
-    with MessagesServer(failure(status, text=f"not with {KEY}")) as server:
-        with pytest.raises(error) as raised:
-            await ask(server)
+    with MessagesServer(failure(status, text=f"not with {KEY}")) as server, pytest.raises(error) as raised:
+        await ask(server)
     assert str(status) in str(raised.value)
     assert KEY not in str(raised.value)
     assert raised.value.__suppress_context__
@@ -132,9 +132,8 @@ async def test_what_may_pass_cost_nothing(status: int) -> None:
 @pytest.mark.parametrize("status", [301, 307, 400, 412, 413, 418, 422, 431])
 async def test_any_other_status_concerns_this_call_only(status: int) -> None:
     answer = replace(failure(status), headers={"location": "http://127.0.0.1:9/", "content-type": "application/json"})
-    with MessagesServer(answer) as server:
-        with pytest.raises(CallFailed, match=str(status)) as raised:
-            await ask(server)
+    with MessagesServer(answer) as server, pytest.raises(CallFailed, match=str(status)) as raised:
+        await ask(server)
     assert raised.value.free
     assert not isinstance(raised.value, Transient)
     assert len(server.calls) == 1
@@ -166,9 +165,8 @@ BROKEN = {
 
 @pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN.keys())
 async def test_an_answer_that_is_none_concerns_this_call_and_may_have_cost(answer: Answer) -> None:
-    with MessagesServer(answer) as server:
-        with pytest.raises(CallFailed) as raised:
-            await ask(server)
+    with MessagesServer(answer) as server, pytest.raises(CallFailed) as raised:
+        await ask(server)
     assert not raised.value.free
     assert KEY not in str(raised.value)
 

@@ -1,0 +1,143 @@
+"""A call starts only if its worst case still fits."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
+from evalscribe.errors import AccessError
+from evalscribe.llm.anthropic import AnthropicModel
+from evalscribe.llm.budget import Budget, Budgeted, worst_case
+from evalscribe.llm.prices import price
+from evalscribe.llm.retry import Patience, Persistent
+from evalscribe.llm.scripted import ScriptedModel, says
+from messages_server import Answer, MessagesServer, failure, message, page
+
+OPUS = price("anthropic/claude-opus-5-5")
+ASKED = Request(system="s" * 4000, messages=(Message(role="user", text="Why?"),), max_tokens=1000)
+WORST = worst_case(ASKED, OPUS)
+SMALL = Usage(calls=1, input_tokens=100, output_tokens=10, cost_usd=0.001)
+
+
+def test_the_worst_case_is_above_what_the_real_one_costs() -> None:
+    assert OPUS is not None
+    assert 2000 < WORST.input_tokens < 2500
+    assert WORST.cost_usd == pytest.approx(WORST.input_tokens * 5e-6 + 1000 * 20e-6)
+
+
+async def test_calls_go_on_until_the_next_one_does_not_fit() -> None:
+    budget = Budget(usd=WORST.cost_usd + 2 * SMALL.cost_usd)
+    model = Budgeted(ScriptedModel([says("x", usage=SMALL)] * 9), budget, OPUS)
+    for _ in range(3):
+        await model.complete(ASKED)
+    with pytest.raises(CallFailed, match=r"budget of \$0\.03.* run again with more") as raised:
+        await model.complete(ASKED)
+    assert raised.value.free
+    assert budget.spent.cost_usd == pytest.approx(0.003)
+
+
+class Slow:
+    """A model whose answers a test lets out; it knows how many calls are under way."""
+
+    id = "scripted/slow"
+
+    def __init__(self, usage: Usage = SMALL) -> None:
+        self.open = 0
+        self.peak = 0
+        self._usage = usage
+
+    async def complete(self, request: Request) -> Reply:
+        self.open += 1
+        self.peak = max(self.peak, self.open)
+        try:
+            await asyncio.sleep(0.02)
+        finally:
+            self.open -= 1
+        return says("x", usage=self._usage)
+
+    async def close(self) -> None: ...
+
+
+async def test_worst_cases_of_calls_under_way_are_kept_aside() -> None:
+    slow = Slow()
+    budget = Budget(usd=2.5 * WORST.cost_usd)
+    model = Budgeted(slow, budget, OPUS)
+    await asyncio.gather(*(model.complete(ASKED) for _ in range(8)))
+    assert slow.peak == 2, "the third waits until one of them is settled"
+    assert budget.spent.calls == 8
+
+
+async def test_the_budget_is_never_overspent_by_calls_at_their_worst() -> None:
+    budget = Budget(usd=3.2 * WORST.cost_usd)
+    model = Budgeted(Slow(WORST), budget, OPUS)
+    results = await asyncio.gather(*(model.complete(ASKED) for _ in range(8)), return_exceptions=True)
+    assert sum(isinstance(result, Reply) for result in results) == 3
+    assert sum(isinstance(result, CallFailed) for result in results) == 5
+    assert budget.spent.cost_usd <= 3.2 * WORST.cost_usd
+
+
+async def test_tokens_are_a_budget_of_their_own() -> None:
+    whole = WORST.input_tokens + WORST.output_tokens
+    model = Budgeted(ScriptedModel([says("x", usage=SMALL)] * 2), Budget(tokens=whole + 109), None)
+    await model.complete(ASKED)
+    with pytest.raises(CallFailed, match=f"budget of {whole + 109} tokens"):
+        await model.complete(ASKED)
+
+
+async def test_a_cancelled_call_counts_at_its_worst() -> None:
+    budget = Budget(usd=1.0)
+    task = asyncio.create_task(Budgeted(Slow(), budget, OPUS).complete(ASKED))
+    await asyncio.sleep(0.005)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert budget.spent == WORST
+
+
+async def spend(answer: Answer) -> tuple[Budget, Exception | None]:
+    budget = Budget(usd=1.0)
+    with MessagesServer(answer) as server:
+        model = Budgeted(AnthropicModel("claude-opus-5-5", "key", server.url, OPUS, timeout_s=0.5), budget, OPUS)
+        try:
+            await model.complete(ASKED)
+        except Exception as error:
+            return budget, error
+        finally:
+            await model.close()
+    return budget, None
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 413, 429, 500, 529])
+async def test_what_was_turned_away_is_free(status: int) -> None:
+    budget, error = await spend(failure(status))
+    assert budget.spent == Usage()
+    assert isinstance(error, AccessError) == (status == 401)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(page(), id="page"),
+        pytest.param(Answer(body=b'{"id": "m'), id="half"),
+        pytest.param(Answer(cut="reset"), id="reset"),
+        pytest.param(replace(message(), delay_s=5.0), id="late"),
+    ],
+)
+async def test_what_ended_without_usage_counts_at_its_worst(answer: Answer) -> None:
+    budget, error = await spend(answer)
+    assert budget.spent == WORST
+    assert isinstance(error, CallFailed)
+    assert error.usage == WORST
+
+
+async def test_retries_spend_from_the_budget_too() -> None:
+    budget = Budget(usd=2.5 * WORST.cost_usd)
+    with MessagesServer(Answer(cut="reset")) as server:
+        attempt = AnthropicModel("claude-opus-5-5", "key", server.url, OPUS)
+        model = Persistent(Budgeted(attempt, budget, OPUS), Patience(first_wait_s=0.01))
+        with pytest.raises(CallFailed, match="used up") as raised:
+            await model.complete(ASKED)
+        await model.close()
+    assert len(server.calls) == 2
+    assert raised.value.usage == WORST + WORST

@@ -1,0 +1,40 @@
+"""Prices, per call."""
+
+import pytest
+
+from evalscribe.chat import Usage
+from evalscribe.llm.prices import price
+
+
+def cost(model: str, **tokens: int) -> float:
+    found = price(model)
+    assert found is not None
+    return found.cost(Usage(**tokens))
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "usd"),
+    [
+        ("anthropic/claude-opus-5-5", {"input_tokens": 1_000_000}, 4.0),
+        ("anthropic/claude-opus-5-5", {"output_tokens": 1_000_000}, 20.0),
+        ("anthropic/claude-opus-5-5", {"input_tokens": 1000, "cache_read_tokens": 1000}, 0.0002),
+        ("anthropic/claude-opus-5-5", {"input_tokens": 1000, "cache_write_tokens": 1000}, 0.005),
+        ("anthropic/claude-haiku-5-5", {"input_tokens": 100_000}, 0.01),
+        ("anthropic/claude-haiku-5-5", {"input_tokens": 100_001, "output_tokens": 1000}, 0.0500005 + 0.0025),
+        ("anthropic/claude-haiku-5-5-20261007", {"output_tokens": 1_000_000}, 0.5),
+        ("anthropic/claude-opus-5-5", {}, 0.0),
+    ],
+)
+def test_cost_of_one_call(model: str, tokens: dict[str, int], usd: float) -> None:
+    assert cost(model, **tokens) == pytest.approx(usd)
+
+
+def test_a_model_without_a_price_has_none() -> None:
+    assert price("anthropic/claude-unheard-of") is None
+    assert price("elsewhere/claude-opus-5-5") is None
+
+
+def test_the_worst_case_writes_everything_to_the_cache() -> None:
+    found = price("anthropic/claude-opus-5-5")
+    assert found is not None
+    assert found.worst(1_000_000, 0) == pytest.approx(5.0)

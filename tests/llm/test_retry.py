@@ -1,0 +1,115 @@
+"""Trying again, within a bound on attempts and on time."""
+
+import asyncio
+import time
+
+import pytest
+
+from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
+from evalscribe.errors import AccessError, UnavailableError
+from evalscribe.llm.anthropic import AnthropicModel
+from evalscribe.llm.retry import Patience, Persistent
+from evalscribe.llm.scripted import ScriptedModel, says
+from evalscribe.llm.transient import Transient
+from messages_server import Answer, MessagesServer, failure, submit
+
+ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),))
+QUICK = Patience(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, total_s=1.5)
+
+
+async def ask(*script: Answer, patience: Patience = QUICK) -> tuple[Reply | Exception, MessagesServer]:
+    with MessagesServer(script) as server:
+        model = Persistent(AnthropicModel("claude-x", "key", server.url), patience)
+        try:
+            return await model.complete(ASKED), server
+        except Exception as error:
+            return error, server
+        finally:
+            await model.close()
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 503, 529])
+async def test_overload_and_then_an_answer(status: int) -> None:
+    reply, server = await ask(failure(status), failure(status), submit())
+    assert isinstance(reply, Reply)
+    assert (len(server.calls), reply.usage.calls) == (3, 1)
+
+
+async def test_overload_without_end_concerns_this_call() -> None:
+    error, server = await ask(failure(529, "overloaded_error", "Overloaded"))
+    assert isinstance(error, CallFailed)
+    assert "529: Overloaded" in error.reason
+    assert "tried 3 times" in error.reason
+    assert (len(server.calls), error.free) == (3, True)
+
+
+async def test_retry_after_is_waited_for() -> None:
+    reply, server = await ask(failure(429, retry_after="0.5"), submit())
+    assert isinstance(reply, Reply)
+    assert server.calls[1].at - server.calls[0].at >= 0.5
+
+
+async def test_retry_after_beyond_the_bound_is_not() -> None:
+    began = time.monotonic()
+    error, server = await ask(failure(429, retry_after="600"))
+    assert time.monotonic() - began < 1
+    assert isinstance(error, CallFailed)
+    assert "asks to wait 600 s" in error.reason
+    assert len(server.calls) == 1
+
+
+async def test_waits_grow_up_to_a_bound() -> None:
+    patience = Patience()
+    assert [patience.wait(n) for n in range(1, 8)] == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
+
+
+async def test_a_wrong_key_is_not_tried_again() -> None:
+    error, server = await ask(failure(401))
+    assert isinstance(error, AccessError)
+    assert len(server.calls) == 1
+
+
+async def test_a_bad_request_is_not_tried_again() -> None:
+    error, server = await ask(failure(400))
+    assert isinstance(error, CallFailed)
+    assert len(server.calls) == 1
+
+
+async def test_a_dropped_connection_is_tried_again() -> None:
+    reply, server = await ask(Answer(cut="reset"), submit())
+    assert isinstance(reply, Reply)
+    assert len(server.calls) == 2
+
+
+async def test_a_host_that_is_not_there_ends_the_command() -> None:
+    with MessagesServer() as server:
+        url = server.url
+    model = Persistent(AnthropicModel("claude-x", "key", url), QUICK)
+    with pytest.raises(UnavailableError, match=r"cannot be reached.*ANTHROPIC_BASE_URL"):
+        await model.complete(ASKED)
+    await model.close()
+
+
+async def test_what_failed_attempts_consumed_is_counted() -> None:
+    lost = Transient("half an answer")
+    lost.usage = Usage(calls=1, output_tokens=10)
+    model = Persistent(ScriptedModel([lost, says("x", usage=Usage(calls=1, output_tokens=5))]), QUICK)
+    assert (await model.complete(ASKED)).usage == Usage(calls=2, output_tokens=15)
+    lost.usage = Usage(calls=1, output_tokens=10)
+    model = Persistent(ScriptedModel([lost, lost, lost]), QUICK)
+    with pytest.raises(CallFailed) as raised:
+        await model.complete(ASKED)
+    assert raised.value.usage == Usage(calls=3, output_tokens=30)
+
+
+async def test_a_wait_is_left_at_once_when_cancelled() -> None:
+    with MessagesServer(failure(429, retry_after="60")) as server:
+        model = Persistent(AnthropicModel("claude-x", "key", server.url), Patience())
+        task = asyncio.create_task(model.complete(ASKED))
+        await asyncio.sleep(0.3)
+        began = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - began < 0.2
+        await model.close()

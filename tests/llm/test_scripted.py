@@ -1,0 +1,22 @@
+"""The fake that ships."""
+
+import pytest
+
+from evalscribe.chat import CallFailed, Message, Request
+from evalscribe.llm.scripted import ScriptedModel, calls, says
+
+ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),))
+
+
+async def test_a_script_is_played_step_by_step() -> None:
+    model = ScriptedModel(
+        [says("one"), lambda request: says(request.system), CallFailed("gone"), calls(("submit", {}))]
+    )
+    assert (await model.complete(ASKED)).text == "one"
+    assert (await model.complete(ASKED)).text == "Judge."
+    with pytest.raises(CallFailed, match="gone"):
+        await model.complete(ASKED)
+    assert (await model.complete(ASKED)).tool_calls[0].name == "submit"
+    with pytest.raises(AssertionError, match="ends before call 5"):
+        await model.complete(ASKED)
+    assert len(model.requests) == 5
