@@ -1,0 +1,233 @@
+"""Every setting with the place it came from.
+
+A setting is looked up on the command line, in the environment, `.env.local`, `.env` and evalscribe.toml; then there is
+a default. A key is sent only to a host that was named in the same place as the key or in a more trusted one, to the
+vendor's default, or to the deployment that the key itself names: files of the folder, which may be a stranger's,
+cannot redirect a key that came from the environment (`settings.access`).
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from evalscribe.errors import EvalscribeError, UsageError
+from evalscribe.ids import Frozen
+from evalscribe.settings import access
+from evalscribe.settings.access import Access
+from evalscribe.settings.config_file import NAME, ConfigFile, load_config
+from evalscribe.settings.place import (
+    COMMAND_LINE,
+    DEFAULT,
+    ENV_FILES,
+    ENVIRONMENT,
+    FOLDER,
+    Origin,
+    Place,
+    Places,
+    Value,
+    env_file,
+    find,
+    place,
+    read,
+)
+
+__all__ = ["Access", "Options", "Origin", "Row", "Settings", "Value", "load", "workspace_root"]
+
+T = TypeVar("T")
+_OWN_NAMES = (
+    "EVALSCRIBE_JUDGE",
+    "EVALSCRIBE_BUDGET",
+    "EVALSCRIBE_CONCURRENCY",
+    "EVALSCRIBE_MAX_TOKENS",
+    "EVALSCRIBE_REPORTS",
+    "EVALSCRIBE_DEPLOYMENT",
+    "EVALSCRIBE_VISUALIZER",
+)
+_NAMES = (*_OWN_NAMES, *access.CONVEX_NAMES, access.ANTHROPIC_KEY, access.ANTHROPIC_URL)
+DEFAULT_BUDGET = 5.0
+DEFAULT_CONCURRENCY = 4
+
+
+class Options(Frozen):
+    """What the command line said; None where it said nothing. A key is never an option, only a file that holds it."""
+
+    judge: str | None = None
+    budget: float | None = None
+    concurrency: int | None = None
+    max_tokens: int | None = None
+    reports: Path | None = None
+    deployment: str | None = None
+    key_file: Path | None = None
+    env_file: Path | None = None
+
+
+class Row(Frozen):
+    """A line of `doctor`: never a secret, only `set` or `missing`."""
+
+    name: str
+    value: str
+    origin: str
+
+
+class Settings(Frozen):
+    root: Path
+    """The workspace: the nearest folder upwards with evalscribe.toml or .git, else the working folder."""
+    judge: Value[str | None]
+    """None: chosen by what keys there are."""
+    budget: Value[float]
+    """USD that one command may spend on models."""
+    concurrency: Value[int]
+    max_tokens: Value[int | None]
+    reports: Value[Path]
+    visualizer: Value[str | None]
+    """Address of the page that shows runs, for links; never contacted."""
+    tracing: Value[str | None]
+    """Where spans are sent; only evalscribe.toml can say so."""
+    places: Places
+
+    @property
+    def store(self) -> Path:
+        """The folder of stored evidence and verdicts, beside the reports."""
+        return self.reports.value.parent / ".evalscribe"
+
+    def convex(self) -> Access:
+        """The deployment and its key. Raises `AccessError` or `UsageError` saying what to set."""
+        return access.convex(self.places)
+
+    def anthropic(self) -> Access | None:
+        """None without a key. Raises `UsageError` where the key would go to a host that a stranger could have named."""
+        return access.anthropic(self.places)
+
+    def describe(self) -> tuple[Row, ...]:
+        """What is configured and where, for `doctor`."""
+        named: dict[str, Value[str]] = {
+            "judge": _printed(self.judge, "by the keys that are set"),
+            "budget": _printed(self.budget),
+            "concurrency": _printed(self.concurrency),
+            "max tokens": _printed(self.max_tokens, "no bound"),
+            "reports": _printed(self.reports),
+            "visualizer": _printed(self.visualizer),
+            "tracing": _printed(self.tracing, "off"),
+        }
+        rows = [Row(name=name, value=value.value, origin=value.origin.where) for name, value in named.items()]
+        return (*rows, *_access_rows("Convex", self.convex), *_access_rows("Anthropic", self.anthropic))
+
+
+def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
+    """Read every place once. Raises `UsageError` or `NotFoundError` naming the place and the setting, never a value."""
+    root = workspace_root(cwd)
+    config = load_config(root)
+    places = _places(options, cwd, root, environ, config)
+    target = config.tracing.target
+    return Settings(
+        root=root,
+        judge=_optional(find(places, "EVALSCRIBE_JUDGE")),
+        budget=_number(places, "EVALSCRIBE_BUDGET", float, DEFAULT_BUDGET, least=0),
+        concurrency=_number(places, "EVALSCRIBE_CONCURRENCY", int, DEFAULT_CONCURRENCY, least=1),
+        max_tokens=_number(places, "EVALSCRIBE_MAX_TOKENS", int, None, least=1),
+        reports=_reports(find(places, "EVALSCRIBE_REPORTS"), cwd, root),
+        visualizer=_visualizer(find(places, "EVALSCRIBE_VISUALIZER")),
+        tracing=Value[str | None](value=target, origin=Origin(where=NAME, trust=FOLDER) if target else DEFAULT),
+        places=places,
+    )
+
+
+def workspace_root(cwd: Path) -> Path:
+    here = cwd.resolve()
+    marked = (folder for folder in (here, *here.parents) if (folder / NAME).is_file() or (folder / ".git").exists())
+    return next(marked, here)
+
+
+def _places(options: Options, cwd: Path, root: Path, environ: Mapping[str, str], config: ConfigFile) -> Places:
+    """Most trusted first. A file named with --env-file stands for all that would otherwise name a deployment."""
+    given = _given(options, cwd)
+    if options.env_file:
+        names = (*_OWN_NAMES, access.ANTHROPIC_KEY, access.ANTHROPIC_URL)
+        files = (env_file(cwd / options.env_file, str(options.env_file), COMMAND_LINE, _NAMES),)
+        rest: Places = (*files, place("environment", ENVIRONMENT, environ, names))
+    else:
+        rest = (place("environment", ENVIRONMENT, environ, _NAMES), *_folder_files(cwd, root))
+    return (given, *rest, place(NAME, FOLDER, config.named(), _NAMES))
+
+
+def _given(options: Options, cwd: Path) -> Place:
+    plain = {
+        "EVALSCRIBE_JUDGE": options.judge,
+        "EVALSCRIBE_BUDGET": options.budget,
+        "EVALSCRIBE_CONCURRENCY": options.concurrency,
+        "EVALSCRIBE_MAX_TOKENS": options.max_tokens,
+        "EVALSCRIBE_REPORTS": options.reports,
+        "EVALSCRIBE_DEPLOYMENT": options.deployment,
+    }
+    settings = {name: None if value is None else str(value) for name, value in plain.items()}
+    if options.key_file:
+        settings[access.DEPLOY_KEYS[0]] = _key_in(cwd / options.key_file)
+    return place("command line", COMMAND_LINE, settings, _NAMES)
+
+
+def _key_in(path: Path) -> str:
+    lines = [line.strip() for line in read(path).splitlines() if line.strip()]
+    if len(lines) != 1:
+        raise UsageError(f"{path} must hold the key on one line and nothing else")
+    return lines[0]
+
+
+def _folder_files(cwd: Path, root: Path) -> Places:
+    folders = dict.fromkeys((cwd.resolve(), root))
+    paths = [folder / name for name in ENV_FILES for folder in folders]
+    return tuple(env_file(path, _shown(path, cwd), FOLDER, _NAMES) for path in paths if path.is_file())
+
+
+def _shown(path: Path, cwd: Path) -> str:
+    return path.name if path.parent == cwd.resolve() else str(path)
+
+
+def _optional(found: Value[str] | None) -> Value[str | None]:
+    return Value[str | None](value=found.value, origin=found.origin) if found else Value(value=None, origin=DEFAULT)
+
+
+def _number(places: Places, name: str, kind: Callable[[str], T], default: T, least: float) -> Value[T]:
+    found = find(places, name)
+    if found is None:
+        return Value(value=default, origin=DEFAULT)
+    try:
+        number = kind(found.value)
+        if least <= float(found.value) < float("inf"):
+            return Value(value=number, origin=found.origin)
+    except ValueError:
+        pass
+    setting = name.removeprefix("EVALSCRIBE_").lower().replace("_", "-")
+    raise UsageError(f"{setting} ({found.origin.where}) must be a number of at least {least:g}")
+
+
+def _reports(found: Value[str] | None, cwd: Path, root: Path) -> Value[Path]:
+    """A folder; what a file of the workspace names is relative to the workspace and stays inside."""
+    if found is None:
+        return Value(value=root / "reports", origin=DEFAULT)
+    inside = found.origin.trust == FOLDER
+    folder = ((root if inside else cwd) / found.value).resolve()
+    if inside and not folder.is_relative_to(root):
+        raise UsageError(f"reports ({found.origin.where}) lies outside {root}: name it with --reports")
+    return Value(value=folder, origin=found.origin)
+
+
+def _visualizer(found: Value[str] | None) -> Value[str | None]:
+    if found is None:
+        return Value(value=None, origin=DEFAULT)
+    return Value(value=access.host_url(found, "visualizer"), origin=found.origin)
+
+
+def _printed(value: Value[T], absent: str = "none") -> Value[str]:
+    return Value(value=absent if value.value is None else str(value.value), origin=value.origin)
+
+
+def _access_rows(vendor: str, read_access: Callable[[], Access | None]) -> tuple[Row, ...]:
+    try:
+        found = read_access()
+    except EvalscribeError as error:
+        return (Row(name=f"{vendor} key", value=str(error).split("\n")[0], origin="missing or refused"),)
+    if found is None or found.key_origin is None:
+        key = Row(name=f"{vendor} key", value="missing", origin="")
+    else:
+        key = Row(name=f"{vendor} key", value="set", origin=found.key_origin.where)
+    return (key, Row(name=f"{vendor} host", value=found.url, origin=found.url_origin.where)) if found else (key,)

@@ -1,0 +1,124 @@
+"""What the RUN argument of a command names: a page of the visualizer, a run id, or a snapshot folder. Pure but for
+asking whether a folder is there; the host of a page is never contacted.
+"""
+
+import re
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote, unquote, urlsplit
+
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.ids import Frozen
+from evalscribe.sources.links import Links
+
+SUMMARY = "failed_evals.json"
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?|\[[0-9a-f:.]+\]")
+_WITHOUT_SCHEME = re.compile(r"[A-Za-z0-9.-]+(?::\d+)?/(?:.*/)?run/")
+_WITHOUT_HOST = re.compile(r"/(?:experiment|model)/.*/?run/")
+_EXPECTED = "expected …/experiment/<experiment>/run/<runId>, a run id, or a snapshot folder"
+
+
+class RunAddress(Frozen):
+    """A run as the user named it."""
+
+    kind: Literal["url", "id", "snapshot"]
+    run_id: str | None = None
+    """None for a snapshot, which holds its own id."""
+    eval_id: str | None = None
+    """The eval whose page this is."""
+    experiment: str | None = None
+    base: str | None = None
+    """The page's address before `/run/`, without login, query or fragment; for links only."""
+    folder: Path | None = None
+
+    def links(self, visualizer: str | None = None) -> Links:
+        """Where to link: the address that the user gave, else the configured visualizer."""
+        return Links(base=self.base, visualizer=visualizer)
+
+
+def parse_address(argument: str, cwd: Path) -> RunAddress:
+    """Raises `UsageError` for what can name no run, `NotFoundError` for a folder that is not there."""
+    argument = argument.strip()
+    if not argument or not argument.isprintable():
+        raise UsageError(f"no run is named: {_EXPECTED}")
+    if "://" in argument:
+        return _page(argument)
+    path = cwd / Path(argument)
+    if _exists(path):
+        return _snapshot(path)
+    if _WITHOUT_SCHEME.match(argument):
+        return _page(f"https://{argument}")
+    if _WITHOUT_HOST.match(argument):
+        return _page(argument)
+    if _ID.fullmatch(argument):
+        return RunAddress(kind="id", run_id=argument)
+    if "/" in argument or "\\" in argument:
+        raise NotFoundError(f"there is no folder {argument!r}")
+    raise UsageError(f"{argument[:80]!r} names no run: {_EXPECTED}")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _snapshot(path: Path) -> RunAddress:
+    folder = path.parent if path.name == SUMMARY else path
+    if not (folder / SUMMARY).exists():
+        raise NotFoundError(f"{path} is no snapshot of a run: it has no {SUMMARY}")
+    return RunAddress(kind="snapshot", folder=folder)
+
+
+def _page(url: str) -> RunAddress:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise UsageError(f"not a URL: {_EXPECTED}") from None
+    if parts.scheme not in ("http", "https", ""):
+        raise UsageError(f"a {parts.scheme}: address names no run: {_EXPECTED}")
+    names = [unquote(name) for name in parts.path.split("/") if name]
+    at = _position_of_run(names)
+    run_id, *rest = names[at + 1 :]
+    if not _ID.fullmatch(run_id):
+        raise UsageError(f"the URL's run id {run_id[:80]!r} cannot be one: {_EXPECTED}")
+    return RunAddress(
+        kind="url",
+        run_id=run_id,
+        eval_id=rest[1] if len(rest) > 1 and _ID.fullmatch(rest[1]) else None,
+        experiment=_experiment(names[:at]),
+        base=_base(parts.scheme, host, port, names[:at]) if parts.scheme else None,
+    )
+
+
+def _experiment(names: list[str]) -> str | None:
+    named = len(names) > 1 and names[-2] == "experiment" and names[-1].isprintable()
+    return names[-1] if named else None
+
+
+def _position_of_run(names: list[str]) -> int:
+    """Where `run` stands that an id follows: behind `experiment/<name>` if it is there, for that may be `run` too."""
+    candidates = [n for n, name in enumerate(names[:-1]) if name == "run"]
+    behind = [n for n in candidates if n > 1 and names[n - 2] == "experiment"]
+    if not candidates:
+        raise UsageError(f"the URL names no run: {_EXPECTED}")
+    return (behind or candidates)[0]
+
+
+def _base(scheme: str, host: str, port: int | None, names: list[str]) -> str:
+    """The address again, from its parts: nothing that is no host, port or path part survives."""
+    host = f"[{host}]" if ":" in host else _ascii(host)
+    if not _HOST.fullmatch(host):
+        raise UsageError(f"the URL's host {host[:80]!r} cannot be one")
+    place = f"{host}:{port}" if port is not None else host
+    return "/".join([f"{scheme}://{place}", *(quote(name, safe="", errors="replace") for name in names)])
+
+
+def _ascii(host: str) -> str:
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
+        raise UsageError(f"the URL's host {host[:80]!r} cannot be one") from None
