@@ -1,4 +1,4 @@
-"""Tests that fail code which does what the task says: a check that nobody asked for, or one that looks in the wrong place."""
+"""Tests that fail code which does what the task says: nobody asked for it, or the check looks in the wrong place."""
 
 import re
 
@@ -36,9 +36,9 @@ def _structure(facts: Facts) -> Decision | None:
         kind="grader",
         cause=code.kebab(f"{failures[0].name} {missing[0]}"),
         confidence=0.65,
-        why=f"only `{_title(failures[0])}` fails, over `{missing[0]}`, which the task never asks for",
-        reasoning=f"The {facts.outcome.passed} other tests pass; `{_title(failures[0])}` compares structure. What the output "
-        f"lacks there (`{'`, `'.join(missing[:2])}`) is in the reference only: the task does not ask for it.",
+        why=f"only `{_title(failures[0])}` fails, over `{missing[0]}`, not asked for in the task",
+        reasoning=f"The {facts.outcome.passed} other tests pass; `{_title(failures[0])}` compares structure. "
+        f"What the output lacks there (`{'`, `'.join(missing[:2])}`) is in the reference only, not in the task.",
         citations=(*(quote.pairs(facts, [line])[:1] if line else ()), *quote.log(facts)),
         fix=f"drop the comparison `{_title(failures[0])}`, or state in the task that `{missing[0]}` is required",
         would_pass=True,
@@ -59,9 +59,9 @@ def _own_guard(facts: Facts) -> Decision | None:
         kind="grader",
         cause="guard-" + code.kebab(_title(failures[0]), 40),
         confidence=0.65,
-        why=f"its own guard stops `{_title(failures[0])}`; the task does not rule that out",
-        reasoning=f"{guard.document.path}:{guard.number} refuses a case that the task does not speak of; the reference has "
-        f"no such guard. The {facts.outcome.passed} other tests pass, so the code does what was asked.",
+        why=f"its own guard fails `{_title(failures[0])}`, left open by the task",
+        reasoning=f"{guard.document.path}:{guard.number} refuses a case that the task does not speak of; the reference "
+        f"has no such guard. The {facts.outcome.passed} other tests pass, so the code does what was asked.",
         citations=(
             *quote.pairs(facts, [guard])[:1],
             *quote.log(facts),
@@ -90,8 +90,8 @@ def _looks_elsewhere(facts: Facts, test: signature.FailedTest, sought: str, line
         cause="check-misses-" + code.kebab(sought, 34),
         confidence=0.65,
         why=f"the check misses `{sought}`, which the code has",
-        reasoning=f"`{_title(test)}` looks for `{sought}`. It stands at {line.document.path}:{line.number}, written as in the "
-        "reference, so the check reads the wrong thing.",
+        reasoning=f"`{_title(test)}` looks for `{sought}`. It stands at {line.document.path}:{line.number}, written as "
+        "in the reference, so the check reads the wrong thing.",
         citations=(*quote.both(facts, sought), *quote.log(facts), *grader),
         fix=f"let `{_title(test)}` look for `{sought}` where the code puts it",
         would_pass=True,

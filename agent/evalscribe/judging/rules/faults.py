@@ -1,4 +1,4 @@
-"""What is left is the model's: code that does not compile, fails a check that was asked for, or uses what is not there."""
+"""What is left is the model's: code that does not compile, behaves otherwise, or uses what is not there."""
 
 import re
 
@@ -7,15 +7,17 @@ from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
 
-BUILT_IN = frozenset(
-    "Array Boolean Buffer Date Error JSON Map Math Number Object Promise RegExp Response Set String Symbol URL all allSettled"
-    " append apply assign bind call catch concat console crypto endswith entries error every extend filter finally find"
-    " findIndex flat flatMap floor fetch forEach format from fromEntries get getTime has hasOwnProperty includes indexOf info"
-    " isArray isinstance items join json keys length log lower map match max min next now ok padStart parse parseFloat"
-    " parseInt pop process push race random range reduce reject replace resolve reverse round set shift slice some sort"
-    " splice split startsWith startswith status statusText stringify strip substring text then toFixed toISOString"
-    " toLocaleString toLowerCase toString toUpperCase trim trunc unshift update upper value values warn".split()
-)
+LANGUAGE = """
+    Array Boolean Buffer Date Error JSON Map Math Number Object Promise RegExp Response Set String Symbol URL add all
+    allSettled append apply assign bind call catch concat console crypto delete endswith entries error every extend
+    filter finally find findIndex flat flatMap floor fetch forEach format from fromEntries get getTime has
+    hasOwnProperty includes indexOf info isArray isinstance items join json keys length log lower map match max min
+    next now ok padStart parse parseFloat parseInt pop process push race random range reduce reject replace resolve
+    reverse round set shift slice some sort splice split startsWith startswith status statusText stringify strip
+    substring text then toFixed toISOString toLocaleString toLowerCase toString toUpperCase trim trunc unshift update
+    upper value values warn
+"""
+BUILT_IN = frozenset(LANGUAGE.split())
 """What every program may call: a reference that does without proves nothing against it."""
 IMPORTED = re.compile(r"^\s*(?:import|from)\b|\brequire\(")
 
@@ -39,7 +41,7 @@ def does_not_compile(facts: Facts) -> Decision | None:
 
 
 def knows_the_wrong_names(facts: Facts) -> Decision | None:
-    """The log gives no reason, but a file the task names is missing, or the code uses a name that nothing else knows."""
+    """The log gives no reason, but a file the task names is missing, or the code uses a name nothing else knows."""
     if facts.errors or facts.outcome.failures:
         return None
     return _misses_a_file(facts) or _uses_what_is_not_there(facts)
@@ -58,8 +60,8 @@ def _misses_a_file(facts: Facts) -> Decision | None:
         cause="missing-file-" + code.kebab(name),
         confidence=0.75,
         why=f"no `{name}` among its files; the task names it",
-        reasoning=f"The task asks for `{name}`; the output has no file of that name. `{facts.step}` failed without another "
-        "reason in the log.",
+        reasoning=f"The task asks for `{name}`; the output has no file of that name. `{facts.step}` failed without "
+        "another reason in the log.",
         citations=(*quote.instead_of(facts, named[0]), *quote.log(facts)),
     )
 
@@ -77,8 +79,8 @@ def behaves_otherwise(facts: Facts) -> Decision | None:
         cause="fails-" + code.kebab(title, 42),
         confidence=0.65,
         why=_cut(f"fails `{title}`" if len(title) < 70 else said),
-        reasoning=f"{_count(facts)} fail, first `{title}`: {said.rstrip('.')}. The reference passes, and neither notes nor "
-        "task excuse it.",
+        reasoning=f"{_count(facts)} fail, first `{title}`: {said.rstrip('.')}. "
+        "The reference passes, and neither notes nor task excuse it.",
         citations=(
             *(quote.blamed(facts) or quote.suspects(facts, 2)),
             *quote.log(facts),
@@ -100,8 +102,8 @@ def _uses_what_is_not_there(facts: Facts) -> Decision | None:
         cause="unknown-name-" + code.kebab(name),
         confidence=0.6,
         why=f"uses `{name}`, which neither reference nor task knows",
-        reasoning=f"The log ends before the reason. {line.document.path}:{line.number} uses `{name}`, which reference, task "
-        "and grader never do: the likeliest cause.",
+        reasoning=f"The log ends before the reason. {line.document.path}:{line.number} uses `{name}`, which "
+        "reference, task and grader never do: the likeliest cause.",
         citations=(*quote.pairs(facts, [line]), *quote.suspects(facts, 2), *quote.log(facts)),
     )
 

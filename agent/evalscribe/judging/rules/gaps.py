@@ -99,7 +99,8 @@ def _respelled(facts: Facts, note: Note) -> str | None:
 def _preferred(facts: Facts, note: Note) -> str | None:
     """All the words that follow `instead of` stand in the reference's own lines and nowhere in the output."""
     gone = stems(code.joined(line.text for line in facts.left_out)) - stems(facts.output_code)
-    return " ".join(sorted(note.preferred)) if note.preferred and note.preferred <= gone else None
+    wanted = stems(note.preferred)
+    return note.preferred if wanted and wanted <= gone else None
 
 
 def _told(note: Note, own: frozenset[str]) -> str | None:

@@ -35,8 +35,8 @@ def taste_only(facts: Facts) -> Decision | None:
         cause=_cause(codes[0]),
         confidence=0.8,
         why=f"{_tests_pass(facts)}; only {_listed(codes)} fail{'s' if len(codes) == 1 else ''}",
-        reasoning=f"{_tests_pass(facts).capitalize()}, and {_listed(codes)} {_is_are(codes)} about style: the code does the "
-        "same either way. The step fails code that behaves as asked.",
+        reasoning=f"{_tests_pass(facts).capitalize()}, and {_listed(codes)} {_is_are(codes)} about style: the code "
+        "does the same either way. The step fails code that behaves as asked.",
         citations=(*quote.blamed(facts), *quote.log(facts)),
         fix=f"make {_listed(codes)} {'a warning' if len(codes) == 1 else 'warnings'}",
         would_pass=True,

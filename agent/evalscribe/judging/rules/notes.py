@@ -16,13 +16,14 @@ SETTLED = re.compile(r"^\W*(resolved|fixed|done|no longer)\b", re.IGNORECASE)
 LACKS = re.compile(
     r"(?:\b(?:not|without|w/o|missing|omits?|omitting|lacks?|lacking|forgets?|forgetting)\b|n't\b)(.*)", re.I
 )
-COMMON = frozenset(
-    "about actually after again also another asked asking because been being better but does doing explicitly from give "
-    "good great have having instead into issue just know knows like line make makes maybe model models more most needs "
-    "need only other otherwise really reason should some still struggles struggling such than that their them then there "
-    "these they thing things think thinks this those tries trying using uses used wants want wanted what when where which "
-    "while with would your telling told claude openai gemini gpt".split()
-)
+EMPTY_WORDS = """
+    about actually after again also another asked asking because been being better but does doing explicitly from give
+    good great have having instead into issue just know knows like line make makes maybe model models more most needs
+    need only other otherwise really reason should some still struggles struggling such than that their them then
+    there these they thing things think thinks this those tries trying using uses used wants want wanted what when
+    where which while with would your telling told
+"""
+COMMON = frozenset(EMPTY_WORDS.split())
 ENDINGS = ("ations", "ation", "ings", "ing", "ies", "es", "ed", "s")
 
 
@@ -39,6 +40,13 @@ def stems(text: str) -> frozenset[str]:
     return frozenset(stem(word) for word in words if len(word) >= 4 and word not in COMMON)
 
 
+def terms(text: str) -> tuple[str, ...]:
+    """What a text quotes or spells as code: identifiers, snippets, rules, packages."""
+    quoted = [next(g for g in groups if g) for groups in QUOTED.findall(text)]
+    spelled = [word for word in LOOKS_LIKE_CODE.findall(QUOTED.sub(" ", text)) if CODE_SHAPE.search(word)]
+    return tuple(dict.fromkeys(term for term in (*quoted, *spelled) if len(fold(term)) > 2))
+
+
 @dataclass(frozen=True)
 class Note:
     """One statement of a known-gaps document."""
@@ -49,11 +57,7 @@ class Note:
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
-        """What it quotes or spells as code: identifiers, snippets, rules, packages."""
-        quoted = [next(g for g in groups if g) for groups in QUOTED.findall(self.text)]
-        rest = QUOTED.sub(" ", self.text)
-        spelled = [word for word in LOOKS_LIKE_CODE.findall(rest) if CODE_SHAPE.search(word)]
-        return tuple(dict.fromkeys(term for term in (*quoted, *spelled) if len(fold(term)) > 2))
+        return terms(self.text)
 
     @cached_property
     def lacking(self) -> tuple[str, ...]:
@@ -63,10 +67,10 @@ class Note:
         return tuple(term for term in self.terms if term in after)
 
     @cached_property
-    def preferred(self) -> frozenset[str]:
+    def preferred(self) -> str:
         """The words after `instead of`: what it says should have been written."""
-        after = self.text.partition("instead of")[2]
-        return stems(re.split(r"[.;,](?:\s|$)", after)[0])
+        after = re.split(r"[.;,](?:\s|$)", self.text.partition("instead of")[2])[0]
+        return re.sub(r"^\s*(?:an?|the|all)\s+", "", after).strip()
 
     @cached_property
     def words(self) -> frozenset[str]:

@@ -4,7 +4,7 @@ from evalscribe.finding import CauseKind, Classification, Precedent
 from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
-from evalscribe.judging.rules.notes import Note
+from evalscribe.judging.rules.notes import terms
 
 KINDS: dict[Classification, CauseKind] = {
     "MODEL_FAULT": "model",
@@ -15,7 +15,7 @@ KINDS: dict[Classification, CauseKind] = {
 
 
 def people_said_before(facts: Facts) -> Decision | None:
-    """A person labelled the same eval, at the same step, with the same error: the label stands until someone changes it."""
+    """A person labelled the same eval, at the same step, with the same error: the label stands."""
     for precedent in facts.case.precedents:
         if precedent.by_person and precedent.classification and _same_failure(facts, precedent):
             return _as_before(facts, precedent, precedent.classification)
@@ -46,7 +46,7 @@ def _same_failure(facts: Facts, precedent: Precedent) -> bool:
 
 def _terms(precedent: Precedent) -> tuple[str, ...]:
     text = " ".join(part for part in (precedent.error, precedent.cause) if part)
-    return Note(document=_NOWHERE, line=1, text=text).terms
+    return terms(text)
 
 
 def _stands_in(term: str, text: str) -> bool:

@@ -128,7 +128,8 @@ def _strangeness(facts: Facts, line: CodeLine) -> float:
     used = code.names(line.text)
     other = counterpart(facts, line)
     changed = _alike(line.text, other.text) if other else 0.0
-    return 2.0 * len(used & facts.foreign) + changed
+    reached = frozenset(re.findall(r"\.([A-Za-z_$][\w$]*)", line.text)) - code.names(facts.expected_code)
+    return 2.0 * len(used & facts.foreign) + len(reached) + changed
 
 
 def _last_line(facts: Facts) -> tuple[Citation, ...]:

@@ -2,6 +2,7 @@
 
 import re
 
+from evalscribe.judging.cite import cite
 from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
@@ -22,11 +23,11 @@ def asked_for_by_name(facts: Facts) -> Decision | None:
     if facts.check != "tests":
         return None
     ours = code.names(facts.output_code)
-    wanted = [n for n in _names_in_question(facts) if n not in ours and re.search(rf"\b{re.escape(n)}\b", facts.task)]
+    wanted = [n for n in _names_in_question(facts) if n not in ours and _stands(n, facts.task)]
     if not wanted:
         return None
     task = facts.evidence.of("task")[0]
-    line = next(n for n, text in enumerate(task.lines, 1) if wanted[0] in text)
+    line = next(n for n, text in enumerate(task.lines, 1) if _stands(wanted[0], text))
     there = quote.first_with(facts.left_out, wanted[0])
     return Decision(
         label="MODEL_FAULT",
@@ -34,18 +35,19 @@ def asked_for_by_name(facts: Facts) -> Decision | None:
         cause="missing-" + code.kebab(wanted[0]),
         confidence=0.85,
         why=f"lacks `{wanted[0]}`, which the task names",
-        reasoning=f"The task names `{wanted[0]}` (line {line}); the output has no such name. The check that fails needs it.",
+        reasoning=f"The task names `{wanted[0]}` (line {line}); the output has no such name. "
+        "The check that fails needs it.",
         citations=(
             *quote.suspects(facts, 1),
             *(quote.pairs(facts, [there])[:1] if there else ()),
-            quote.cite(task, line, line),
+            cite(task, line, line),
             *quote.log(facts),
         ),
     )
 
 
 def ends_left_open(facts: Facts) -> Decision | None:
-    """Results differ by one element at an end, and the task speaks of a range without saying which ends belong to it."""
+    """Results differ by one element at an end, and the task speaks of a range without saying what its ends are."""
     if facts.check != "tests" or not RANGE.search(facts.task) or DECIDED.search(facts.task):
         return None
     test = next((t for t in facts.outcome.failures if _differ_at_an_end(t.message)), None)
@@ -62,10 +64,14 @@ def ends_left_open(facts: Facts) -> Decision | None:
         why="task does not say whether the ends of the range are included",
         reasoning="The result differs from the expected one by one element at an end. The task speaks of a range "
         f"(line {line}) and never says whether its ends belong to it, so both readings are allowed.",
-        citations=(*quote.blamed(facts), quote.cite(task, line, line), *quote.log(facts)),
+        citations=(*quote.blamed(facts), cite(task, line, line), *quote.log(facts)),
         fix="say in the task whether the range includes its ends",
         would_pass=False,
     )
+
+
+def _stands(name: str, text: str) -> bool:
+    return re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", text) is not None
 
 
 def _names_in_question(facts: Facts) -> list[str]:

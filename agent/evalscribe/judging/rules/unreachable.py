@@ -8,7 +8,8 @@ from evalscribe.judging.rules.facts import Facts
 
 CONNECTION = re.compile(
     r"fetch failed|ECONN(?:REFUSED|RESET|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|socket hang ?up"
-    r"|connection\s*(?:was )?(?:refused|reset|aborted|timed out|closed)|Connect(?:ion)?(?:Refused|Reset)?(?:Error|Timeout)"
+    r"|connection\s*(?:was )?(?:refused|reset|aborted|timed out|closed)"
+    r"|Connect(?:ion)?(?:Refused|Reset)?(?:Error|Timeout)"
     r"|name resolution|getaddrinfo|network is unreachable|no route to host|max retries exceeded|read ?timed? ?out"
     r"|ReadTimeout|NewConnectionError|(?:502|504)\b.{0,20}(?:gateway)|503\b.{0,20}unavailable",
     re.IGNORECASE,
