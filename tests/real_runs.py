@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evalscribe.evidence import Document, Evidence
-from evalscribe.run import Eval, Step
+from evalscribe.evidence import Evidence
+from evalscribe.sources.links import Links
+from evalscribe.sources.payload import decode_evidence, decode_run
 
 
 def run_folders(data: Path) -> list[Path]:
@@ -14,39 +15,21 @@ def run_folders(data: Path) -> list[Path]:
 
 
 def gold(folder: Path) -> dict[str, dict[str, Any]]:
+    """The maintainers' verdicts by eval id."""
     failures = json.loads((folder / "gold.json").read_text())["failures"]
     return {failure["evalId"]: failure for failure in failures}
 
 
 def payloads(folder: Path) -> Iterator[tuple[str, Evidence]]:
     """Each failed eval's payload as stored, and as evidence."""
-    for listed in json.loads((folder / "failed_evals.json").read_text())["failedEvals"]:
-        text = (folder / "debug" / f"{listed['_id']}.json").read_text()
-        yield text, evidence(json.loads(text), listed)
+    for eval in decode_run(json.loads((folder / "failed_evals.json").read_text()), Links()).failures:
+        text = (folder / "debug" / f"{eval.id}.json").read_text()
+        evidence = decode_evidence(json.loads(text), eval)
+        assert isinstance(evidence, Evidence)
+        yield text, evidence
 
 
-def evidence(payload: dict[str, Any], listed: dict[str, Any]) -> Evidence:
-    step = listed.get("failedStep") or {}
-    one = Eval(
-        id=listed["_id"],
-        category=listed["category"],
-        name=listed["name"],
-        failed_step=step.get("name"),
-        reason=step.get("failureReason") or listed.get("failureReason"),
-    )
-    steps = tuple(
-        Step(name=s["name"], status=s["status"]["kind"], error=s["status"].get("failureReason"))
-        for s in payload["steps"]
-    )
-    return Evidence(eval=one, steps=steps, documents=tuple(_documents(payload)))
-
-
-def _documents(payload: dict[str, Any]) -> Iterator[Document]:
-    yield Document(role="task", path="TASK.txt", text=payload["eval"].get("task") or "")
-    for path, text in (payload.get("outputFiles") or {}).items():
-        yield Document(role="log" if path == "run.log" else "output", path=path, text=text)
-    for path, text in (payload.get("evalSourceFiles") or {}).items():
-        if path == "TASK.txt":
-            continue
-        role = "expected" if path.startswith("answer/") else "known_gaps" if path == "GAPS.txt" else "grader"
-        yield Document(role=role, path=path, text=text)
+def failures(data: Path) -> Iterator[Evidence]:
+    """The evidence of every failed eval of every run."""
+    for folder in run_folders(data):
+        yield from (evidence for _, evidence in payloads(folder))

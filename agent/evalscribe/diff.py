@@ -77,20 +77,27 @@ def hunks(pair: Pair, context: int = CONTEXT) -> tuple[Hunk, ...]:
 
 
 def _by_path(outputs: Sequence[Document], references: Sequence[Document]) -> dict[int, Document]:
-    """Reference by output: below the folder that all references share, then by the whole path.
+    """Reference by output: equal whole paths, and equal paths below the folder that all references share.
 
-    In this order, so that an output that names itself like a reference does not take the place of the real one.
+    The way that matches more goes first, so that an output that names itself like a reference stands in no one's way.
     """
-    roots = {reference.path.partition("/")[0] for reference in references if "/" in reference.path}
-    shared = len(roots) == 1 and all("/" in reference.path for reference in references)
+    paths = {output.path for output in outputs}
+    cuts = sorted({0, _root(references)}, key=lambda cut: (-sum(r.path[cut:] in paths for r in references), cut))
     matched: dict[int, Document] = {}
-    for cut in (len(next(iter(roots))) + 1 if shared else 0, 0):
+    for cut in cuts:
         taken = {id(reference) for reference in matched.values()}
         by_path = {reference.path[cut:]: reference for reference in references if id(reference) not in taken}
         for output in outputs:
             if id(output) not in matched and output.path in by_path:
                 matched[id(output)] = by_path.pop(output.path)
     return matched
+
+
+def _root(references: Sequence[Document]) -> int:
+    """How many characters the one folder takes that all references stand under; 0 without such a folder."""
+    roots = {reference.path.partition("/")[:2] for reference in references}
+    folder, slash = next(iter(roots)) if len(roots) == 1 else ("", "")
+    return len(folder) + 1 if slash else 0
 
 
 def _by_content(outputs: Sequence[Document], references: Sequence[Document]) -> dict[int, Document]:

@@ -52,8 +52,12 @@ def test_a_file_deep_in_the_reference_is_not_taken_for_one_at_the_top():
 
 
 def test_an_output_named_like_a_reference_does_not_take_its_place():
-    found = diff.pairs(evidence({"answer/a.py": "planted", "a.py": "mine"}, {"answer/a.py": "theirs"}))
-    assert names(found) == [("answer/a.py", None), ("a.py", "answer/a.py")]
+    references = {"answer/a.py": "theirs", "answer/b.py": "other"}
+    found = diff.pairs(evidence({"answer/a.py": "planted", "a.py": "mine", "b.py": "1"}, references))
+    assert names(found) == [("answer/a.py", None), ("a.py", "answer/a.py"), ("b.py", "answer/b.py")]
+    references = {"src/a.py": "theirs", "src/b.py": "other"}
+    found = diff.pairs(evidence({"a.py": "planted", "src/a.py": "mine", "src/b.py": "1"}, references))
+    assert names(found) == [("a.py", None), ("src/a.py", "src/a.py"), ("src/b.py", "src/b.py")]
 
 
 def test_references_without_a_folder_of_their_own_are_matched_by_whole_path():

@@ -15,6 +15,10 @@ _INSTALLER: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("pip", re.compile(r"ERROR: (?P<message>\S.*)")),
     ("pip", re.compile(r"WARNING: (?P<message>Retrying .*)")),
 )
+_BROKEN = re.compile(
+    r"Retrying .{0,400} connection broken by '(?P<error>\w+)\([\"']?(?:\w+\([^)]*\): )?(?P<why>[^\"']*)"
+)
+"""Installers wrap the network's error into a retry message."""
 _ERROR_LINE = re.compile(
     r"(?:.{0,80}?\b)?(?:[A-Za-z]\w*(?:Error|Exception)|error|fatal(?: error)?|panic|✖|✘)(?:\(\w+\))?[:!]?\s+\S.*",
     re.IGNORECASE,
@@ -47,8 +51,13 @@ def installers(lines: Sequence[Line]) -> Iterator[Found]:
         for tool, pattern in _INSTALLER:
             match = pattern.fullmatch(line.text)
             if match and not is_stock(match["message"]):
-                yield Found(tool, match["message"], line.number, line.number)
+                yield Found(tool, _network_error(match["message"]), line.number, line.number)
                 break
+
+
+def _network_error(message: str) -> str:
+    match = _BROKEN.match(message[:2000])
+    return f"{match['error']}: {match['why'].strip()}" if match else message
 
 
 def error_lines(lines: Sequence[Line]) -> Iterator[Found]:

@@ -108,32 +108,36 @@ def _sections(lines: Sequence[Line]) -> list[Section]:
 
 
 def _failing(evidence: Evidence, sections: Sequence[Section]) -> int | None:
-    """Which section reports the failed step: by name, else in the order of the failed steps, else the last."""
+    """Which section reports the failed step: the last that names it, else in the order of the failed steps."""
     errors = [at for at, section in enumerate(sections) if section.mark == "error"]
     step = evidence.eval.failed_step
     named = [at for at in errors if step and _related(step, sections[at].heading)]
     failed = [s.name for s in evidence.steps if s.status == "failed"]
     if named:
-        return named[0]
+        return named[-1]
     if step in failed and len(failed) == len(errors):
         return errors[failed.index(step)]
     return errors[-1] if errors else None
 
 
-def _belonging(evidence: Evidence, sections: Sequence[Section], at: int) -> list[Section]:
-    """The failing section; where only a heading stands there, also the command it speaks of, after or before it."""
+def _belonging(evidence: Evidence, sections: Sequence[Section], at: int) -> Sequence[Section]:
+    """The failing section; where only a heading stands there, also the command it speaks of, after or before it.
+
+    Before it: from the first such command on, since what comes later may be marks that the code under test printed.
+    """
     failing = sections[at]
     if any(line.text.strip() for line in failing.lines[1:]):
         return [failing]
     words = f"{failing.heading} {evidence.eval.failed_step or ''}"
-    follower = _command(sections[at + 1 : at + 3], words)
-    if follower:
-        return [failing, *follower]
-    return [*_command(sections[max(0, at - 1) : at], words), failing]
+    after = [index for index in range(at + 1, min(at + 3, len(sections))) if _is_command(sections[index], words)]
+    before = [index for index in range(at) if _is_command(sections[index], words)]
+    if after:
+        return sections[at : after[0] + 1]
+    return sections[before[0] : at + 1] if before else [failing]
 
 
-def _command(sections: Sequence[Section], words: str) -> list[Section]:
-    return [section for section in sections if section.mark == "cmd" and _related(words, section.heading)][:1]
+def _is_command(section: Section, words: str) -> bool:
+    return section.mark == "cmd" and _related(words, section.heading)
 
 
 def _related(step: str, heading: str) -> bool:
