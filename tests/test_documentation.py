@@ -1,0 +1,125 @@
+"""README, skills and pages say only what the command line can do; every template is used and strict."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from markdown_it import MarkdownIt
+from typer.main import get_command
+
+from evalscribe import cli
+from evalscribe.errors import UsageError
+from evalscribe.prompts import Prompts, shipped
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "agent/docs").glob("*.md")), *sorted((ROOT / "skills").glob("*/SKILL.md"))]
+CLOSING = (
+    "These are my findings. Would you like me to implement any of these recommendations, "
+    "or would you like to discuss specific failures in more detail?"
+)
+COMMANDS = get_command(cli.app)
+
+
+def fences(text: str, language: str) -> Iterator[str]:
+    """Contents of the fenced blocks in one language."""
+    return (t.content for t in MarkdownIt().parse(text) if t.type == "fence" and t.info == language)
+
+
+def inline_code(text: str) -> Iterator[str]:
+    for token in MarkdownIt().parse(text):
+        yield from (child.content for child in token.children or () if child.type == "code_inline")
+
+
+def command_lines(text: str) -> list[list[str]]:
+    """Arguments of each `evalscribe …` that a shell block or a session runs."""
+    blocks = [*fences(text, "bash"), *fences(text, "console")]
+    found = [re.search(r"(?:^|[\s/])evalscribe (.*)", line) for block in blocks for line in block.splitlines()]
+    return [shlex.split(match[1], comments=True) for match in found if match]
+
+
+def cases() -> list[tuple[str, list[str]]]:
+    return [(page.name, args) for page in PAGES for args in command_lines(page.read_text("utf-8"))]
+
+
+def test_pages_have_commands() -> None:
+    assert len(cases()) > 15
+
+
+@pytest.mark.parametrize(
+    ("page", "args"), cases(), ids=lambda value: " ".join(value) if isinstance(value, list) else value
+)
+def test_documented_commands_parse(page: str, args: list[str]) -> None:
+    command, context = COMMANDS, None
+    while hasattr(command, "commands"):
+        assert args[0] in command.commands, f"{page}: no command {args[0]}"
+        context = command.make_context("evalscribe", [], parent=context, resilient_parsing=True)
+        command, args = command.commands[args[0]], args[1:]
+    command.make_context(command.name, list(args), parent=context)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_options_named_in_passing_exist(page: Path) -> None:
+    known = {name for command in leaves(COMMANDS) for param in command.params for name in param.opts}
+    spans = [code for code in inline_code(page.read_text("utf-8")) if code.startswith(("evalscribe ", "--"))]
+    named = {word for code in spans for word in re.findall(r"(?<!\S)--[a-z-]+", code)}
+    assert named <= known
+    first = {code.split()[1] for code in spans if code.startswith("evalscribe ")}
+    assert first <= set(COMMANDS.commands)
+
+
+def leaves(command: object) -> Iterator[object]:
+    """Every command that runs something."""
+    for child in getattr(command, "commands", {}).values():
+        yield from leaves(child)
+    if not hasattr(command, "commands"):
+        yield command
+
+
+def test_every_command_and_option_has_help() -> None:
+    for command in leaves(COMMANDS):
+        assert command.help, command.name
+        for param in command.params:
+            assert getattr(param, "help", None), f"{command.name} {param.name}"
+
+
+def test_skills_have_front_matter_and_end_with_the_question() -> None:
+    for skill in sorted((ROOT / "skills").glob("*/SKILL.md")):
+        _, front, body = skill.read_text("utf-8").split("---\n", 2)
+        meta = yaml.safe_load(front)
+        assert meta["name"] == skill.parent.name
+        assert meta["description"]
+        assert body.rstrip().endswith(f'"{CLOSING}"')
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:)([^)#]*)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def templates() -> list[str]:
+    folder = shipped("prompts")
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.j2"))
+
+
+@pytest.mark.parametrize("name", templates())
+def test_templates_are_used_and_strict(name: str) -> None:
+    sources = [path.read_text("utf-8") for path in (ROOT / "agent/evalscribe").rglob("*.py")]
+    others = [Prompts().source(other) for other in templates() if other != name]
+    assert any(name in text for text in [*sources, *others])
+    if "{{" in Prompts().source(name):
+        with pytest.raises(UsageError, match="undefined"):
+            Prompts().render(name)
+
+
+def test_readme_session_is_real(tmp_path: Path) -> None:
+    (session,) = fences((ROOT / "README.md").read_text("utf-8"), "console")
+    command, *printed = session.splitlines()
+    run = [sys.executable, "-m", *shlex.split(command.removeprefix("$ "))]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == printed
