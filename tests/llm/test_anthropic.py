@@ -122,9 +122,9 @@ async def test_what_concerns_all_calls_ends_the_command(status: int, error: type
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
 async def test_what_may_pass_cost_nothing(status: int) -> None:
-    with MessagesServer(failure(status, retry_after="7")) as server:
-        with pytest.raises(Transient, match=str(status)) as raised:
-            await ask(server)
+    answer = failure(status, retry_after="7")
+    with MessagesServer(answer) as server, pytest.raises(Transient, match=str(status)) as raised:
+        await ask(server)
     assert (raised.value.free, raised.value.after, raised.value.ends_all) == (True, 7.0, None)
     assert len(server.calls) == 1, "the SDK retries nothing by itself"
 

@@ -1,0 +1,31 @@
+"""A judge over a server on loopback."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from classifier_case import Judged, case
+from evalscribe.finding import Case, Unclassified, Verdict
+from evalscribe.judging.classifier import Bounds, ModelJudge
+from evalscribe.llm.anthropic import AnthropicModel
+from evalscribe.llm.retry import Patience, Persistent
+from evalscribe.prompts import Prompts
+from messages_server import MessagesServer, Script
+
+
+@pytest.fixture
+async def judged() -> AsyncIterator[Judged]:
+    """Judge a case against a scripted server: the outcome, and the server with what it was asked."""
+    async with AsyncExitStack() as stack:
+
+        async def ask(
+            script: Script | None = None, of: Case | None = None, bounds: Bounds | None = None
+        ) -> tuple[Verdict | Unclassified, MessagesServer]:
+            server = stack.enter_context(MessagesServer(script))
+            attempt = AnthropicModel("claude-opus-5-5", "key", server.url, timeout_s=5.0)
+            stack.push_async_callback(attempt.close)
+            model = Persistent(attempt, Patience(attempts=3, first_wait_s=0.01, total_s=1.0))
+            return await ModelJudge(model, Prompts(), bounds=bounds).judge(of or case()), server
+
+        yield ask

@@ -1,0 +1,250 @@
+"""The judge against a Messages API on loopback: every way in which a model fails has a bound and a word."""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from classifier_case import QUOTE, Judged, case
+from evalscribe.evidence import Citation
+from evalscribe.finding import Unclassified, Verdict
+from evalscribe.judging.classifier import Bounds
+from messages_server import Answer, Call, failure, message, page, says, submit, use
+
+INVENTED = {**QUOTE, "text": "    return n + n + 2"}
+
+
+def results(call: Call) -> list[dict[str, Any]]:
+    """The tool results that a request ends with."""
+    return [block for block in call.body["messages"][-1]["content"] if block["type"] == "tool_result"]
+
+
+def told(call: Call) -> str:
+    """The text that a request ends with."""
+    return "\n".join(block["text"] for block in call.body["messages"][-1]["content"] if block["type"] == "text")
+
+
+async def test_a_verdict_in_a_single_call(judged: Judged) -> None:
+    verdict, server = await judged(submit(citations=[QUOTE], fix="", confidence=0.9))
+    assert isinstance(verdict, Verdict)
+    assert len(server.calls) == 1
+    assert (verdict.classification, verdict.cause, verdict.judge) == (
+        "MODEL_FAULT",
+        "wrong-result",
+        "anthropic/claude-opus-5-5",
+    )
+    assert (verdict.confidence, verdict.uncertain, verdict.fix) == (0.9, False, None)
+    assert verdict.citations == (Citation(**QUOTE, status="verified"),)
+    assert (verdict.usage.calls, verdict.usage.input_tokens, verdict.usage.output_tokens) == (1, 1000, 100)
+
+
+async def test_tools_are_served_until_the_verdict(judged: Judged) -> None:
+    reading = use(
+        ("list_documents", {}),
+        ("read_lines", {"role": "output", "path": "twice.py", "first": 2, "last": 9}),
+        ("search", {"text": "RETURN", "role": "any"}),
+        ("diff", {"path": "twice.py"}),
+    )
+    verdict, server = await judged([reading, submit()])
+    assert isinstance(verdict, Verdict)
+    listed, lines, hits, diff = (result["content"] for result in results(server.calls[1]))
+    assert 'grader "test_twice.py" 3 lines' in listed
+    assert "2|     return n + n + 1" in lines
+    assert 'expected "answer/twice.py" 2|     return 2 * n' in hits
+    assert "return 2 * n" in diff
+    assert "return n + n + 1" in diff
+    assert verdict.usage.calls == 2
+
+
+async def test_a_wrong_call_is_answered_with_what_is_wrong(judged: Judged) -> None:
+    wrong = use(
+        ("read_lines", {"role": "output", "path": "../../etc/passwd", "first": 1, "last": 9}),
+        ("read_lines", {"role": "output", "path": "twice.py", "first": 7, "last": 9}),
+        ("read_lines", {"path": 3}),
+        ("run_shell", {"command": "ls"}),
+        ("search", {"text": "nowhere at all", "role": "any"}),
+        ("diff", {"path": "none.py"}),
+    )
+    verdict, server = await judged([wrong, submit()])
+    assert isinstance(verdict, Verdict)
+    answers = results(server.calls[1])
+    assert all(answer["is_error"] for answer in answers)
+    assert "no output document" in answers[0]["content"]
+    assert "It has 3 lines" in answers[1]["content"]
+    assert "role: Field required" in answers[2]["content"]
+    assert "no tool" in answers[3]["content"]
+
+
+async def test_too_many_calls_at_once_all_get_an_answer(judged: Judged) -> None:
+    _, server = await judged([use(*[("list_documents", {})] * 30), submit()])
+    answers = results(server.calls[1])
+    assert len(answers) == 30
+    assert [answer["is_error"] for answer in answers] == [False] * 8 + [True] * 22
+
+
+async def test_a_refusal_is_final(judged: Judged) -> None:
+    outcome, server = await judged(says("", "refusal"))
+    assert isinstance(outcome, Unclassified)
+    assert ("refused" in outcome.reason, outcome.final, len(server.calls)) == (True, True, 1)
+    assert outcome.usage.calls == 1
+
+
+async def test_evidence_beyond_the_context_is_final(judged: Judged) -> None:
+    outcome, _ = await judged(failure(400, "invalid_request_error", "prompt is too long: 1 > 0"))
+    assert isinstance(outcome, Unclassified)
+    assert ("too long" in outcome.reason, outcome.final) == (True, True)
+
+
+async def test_overload_and_then_a_verdict(judged: Judged) -> None:
+    verdict, server = await judged([failure(529), failure(429, retry_after="0.1"), submit()])
+    assert isinstance(verdict, Verdict)
+    assert len(server.calls) == 3
+
+
+async def test_overload_without_end(judged: Judged) -> None:
+    outcome, server = await judged(failure(529))
+    assert isinstance(outcome, Unclassified)
+    assert ("overloaded" in outcome.reason, outcome.final, len(server.calls)) == (True, False, 3)
+
+
+async def test_an_answer_cut_off_is_asked_for_again_in_short(judged: Judged) -> None:
+    half = message({"type": "tool_use", "id": "t", "name": "submit", "input": {"cause": "wro"}}, stop="max_tokens")
+    verdict, server = await judged([half, submit()])
+    assert isinstance(verdict, Verdict)
+    assert "cut off" in told(server.calls[1])
+    assert all(turn["role"] == "user" for turn in server.calls[1].body["messages"]), "half a call is not echoed"
+
+
+async def test_an_answer_cut_off_for_ever_is_given_up(judged: Judged) -> None:
+    outcome, server = await judged(says("I think that", "max_tokens"))
+    assert isinstance(outcome, Unclassified)
+    assert ("cut off at 12000 tokens" in outcome.reason, len(server.calls)) == (True, 3)
+
+
+async def test_a_pause_is_resumed(judged: Judged) -> None:
+    verdict, server = await judged([says("Wait.", "pause_turn"), submit()])
+    assert isinstance(verdict, Verdict)
+    assert server.calls[1].body["messages"][-1] == {"role": "assistant", "content": [{"type": "text", "text": "Wait."}]}
+
+
+async def test_invented_quotations_are_sent_back_once_and_then_marked(judged: Judged) -> None:
+    verdict, server = await judged(submit(citations=[QUOTE, INVENTED], confidence=0.9))
+    assert isinstance(verdict, Verdict)
+    assert len(server.calls) == 2
+    assert "citations.1: output 'twice.py' holds no such whole lines" in results(server.calls[1])[0]["content"]
+    assert [citation.status for citation in verdict.citations] == ["verified", "unverified"]
+    assert (verdict.confidence, verdict.uncertain) == (0.9, False)
+
+
+async def test_a_verdict_on_inventions_only_is_uncertain(judged: Judged) -> None:
+    verdict, _ = await judged(submit(citations=[INVENTED], confidence=0.9))
+    assert isinstance(verdict, Verdict)
+    assert (verdict.confidence, verdict.uncertain) == (0.5, True)
+
+
+async def test_a_quotation_put_right_is_verified(judged: Judged) -> None:
+    verdict, _ = await judged([submit(citations=[INVENTED]), submit(citations=[QUOTE])])
+    assert isinstance(verdict, Verdict)
+    assert verdict.citations[0].status == "verified"
+
+
+async def test_a_quotation_from_other_lines_is_relocated(judged: Judged) -> None:
+    verdict, server = await judged(submit(citations=[{**QUOTE, "first": 1, "last": 1}]))
+    assert isinstance(verdict, Verdict)
+    assert len(server.calls) == 1
+    assert (verdict.citations[0].status, verdict.citations[0].first) == ("relocated", 2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"classification": "MODELS_FAULT"}, "classification"),
+        ({"cause_kind": "weather"}, "cause_kind"),
+        ({"confidence": 1.7}, "confidence"),
+        ({"confidence": "high"}, "confidence"),
+        ({"error": "  "}, "error"),
+        ({"cause": "§§"}, "cause"),
+        ({"citations": [{"role": "output"}]}, "citations.0.path"),
+        ({"extra": 1}, "extra"),
+    ],
+)
+async def test_what_breaks_the_schema_is_sent_back_by_field(judged: Judged, fields: Any, named: str) -> None:
+    verdict, server = await judged([submit(**fields), submit()])
+    assert isinstance(verdict, Verdict)
+    answer = results(server.calls[1])[0]
+    assert (answer["is_error"], f"\n{named}: " in answer["content"]) == (True, True)
+
+
+async def test_a_label_outside_the_schema_for_ever_is_given_up(judged: Judged) -> None:
+    outcome, server = await judged(submit(classification="MODELS_FAULT"))
+    assert isinstance(outcome, Unclassified)
+    assert ("classification" in outcome.reason, len(server.calls)) == (True, 3)
+
+
+async def test_a_line_too_long_for_the_table_is_sent_back_once_and_then_cut(judged: Judged) -> None:
+    verdict, server = await judged(submit(why="word " * 40))
+    assert isinstance(verdict, Verdict)
+    assert len(server.calls) == 2
+    assert len(verdict.why) <= 90
+    assert verdict.why.endswith("word…")
+
+
+async def test_talk_without_a_verdict_is_nudged_twice(judged: Judged) -> None:
+    outcome, server = await judged(says("It is MODEL_FAULT."))
+    assert isinstance(outcome, Unclassified)
+    assert ("gave no verdict" in outcome.reason, len(server.calls)) == (True, 3)
+    assert "Call `submit`" in told(server.calls[2])
+
+
+async def test_nothing_said_at_all_is_nudged_too(judged: Judged) -> None:
+    verdict, server = await judged([message(), submit()])
+    assert isinstance(verdict, Verdict)
+    assert len(server.calls[1].body["messages"]) == 2
+
+
+async def test_a_tool_loop_has_an_end_and_the_last_turn_is_announced(judged: Judged) -> None:
+    outcome, server = await judged(use(("list_documents", {})), bounds=Bounds(turns=5))
+    assert isinstance(outcome, Unclassified)
+    assert "within 5 turns" in outcome.reason
+    assert ["last turn" in told(call) for call in server.calls] == [False] * 4 + [True]
+    assert outcome.usage.calls == 5
+    assert not outcome.final
+
+
+async def test_the_bound_on_tokens_ends_a_loop_before_it_is_passed(judged: Judged) -> None:
+    hungry = message(
+        {"type": "tool_use", "id": "t", "name": "list_documents", "input": {}},
+        stop="tool_use",
+        usage={"input_tokens": 30_000, "output_tokens": 1000},
+    )
+    outcome, server = await judged(hungry, bounds=Bounds(tokens=150_000))
+    assert isinstance(outcome, Unclassified)
+    assert outcome.usage.input_tokens + outcome.usage.output_tokens <= 150_000
+    assert "last turn" in told(server.calls[-1])
+
+
+@pytest.mark.parametrize(
+    "answer", [page(), Answer(body=b'{"id": "msg'), Answer(cut="reset")], ids=["page", "half", "reset"]
+)
+async def test_an_answer_that_is_none_leaves_the_failure_unclassified(judged: Judged, answer: Answer) -> None:
+    outcome, _ = await judged(answer)
+    assert isinstance(outcome, Unclassified)
+    assert not outcome.final
+
+
+async def test_a_model_that_hangs_is_left(judged: Judged) -> None:
+    began = time.monotonic()
+    outcome, _ = await judged(replace(submit(), delay_s=30), bounds=Bounds(seconds=0.3))
+    assert isinstance(outcome, Unclassified)
+    assert outcome.reason == "no verdict within 0.3 s"
+    assert time.monotonic() - began < 3
+
+
+async def test_instructions_and_tools_are_the_same_for_every_case(judged: Judged) -> None:
+    other = case().model_copy(update={"evidence": case().evidence.model_copy(update={"missing": ("no log",)})})
+    _, one = await judged()
+    _, two = await judged(of=other)
+    for part in ("system", "tools", "model", "tool_choice", "output_config", "max_tokens"):
+        assert one.calls[0].body[part] == two.calls[0].body[part]
+    assert one.calls[0].body["messages"] == (await judged())[1].calls[0].body["messages"], "no clock, no chance"

@@ -1,0 +1,153 @@
+"""What a judge is asked, under which name, and at what cost."""
+
+from pathlib import Path
+
+import pytest
+
+from classifier_case import case, evidence
+from evalscribe.chat import CallFailed, Usage
+from evalscribe.errors import AccessError, UsageError
+from evalscribe.evidence import Document
+from evalscribe.finding import Precedent, Unclassified, Verdict
+from evalscribe.judging.classifier import Bounds, ModelJudge
+from evalscribe.judging.classifier.tools import TOOLS
+from evalscribe.llm.budget import Budget, Budgeted
+from evalscribe.llm.prices import price
+from evalscribe.llm.scripted import ScriptedModel, calls
+from evalscribe.ports import Judge
+from evalscribe.prompts import Prompts
+from messages_server import VERDICT
+
+PERSON = Precedent(
+    report="jn1.md",
+    date="2026-01-01",
+    eval="a",
+    classification="OVERLY_STRICT",
+    by_person=True,
+    cause="lint",
+)
+OURS = PERSON.model_copy(update={"by_person": False})
+ACTED = OURS.model_copy(update={"action": "retry added to the grader"})
+
+
+def judge(**options: object) -> ModelJudge:
+    return ModelJudge(ScriptedModel([calls(("submit", VERDICT))] * 9, "anthropic/claude-x"), Prompts(), **options)
+
+
+def test_it_has_the_shape_of_a_judge() -> None:
+    shaped: Judge = judge()
+    assert shaped.id == "anthropic/claude-x"
+
+
+def test_equal_questions_have_equal_keys() -> None:
+    assert judge().key(case()) == judge().key(case())
+    assert judge(bounds=Bounds(seconds=1)).key(case()) == judge().key(case())
+
+
+def test_another_question_has_another_key(tmp_path: Path) -> None:
+    (tmp_path / "prompts/classify").mkdir(parents=True)
+    (tmp_path / "prompts/classify/case.md.j2").write_text("Well?")
+    known = case()
+    keys = [
+        judge().key(known),
+        judge(effort="low").key(known),
+        ModelJudge(ScriptedModel([], "anthropic/claude-y"), Prompts()).key(known),
+        ModelJudge(ScriptedModel([], "anthropic/claude-x"), Prompts(tmp_path)).key(known),
+        judge().key(case(evidence(x=Document(role="output", path="x.py", text="x")))),
+        judge().key(known.model_copy(update={"precedents": (PERSON,)})),
+    ]
+    assert len(set(keys)) == len(keys)
+
+
+async def asked(*precedents: Precedent) -> str:
+    model = ScriptedModel([calls(("submit", VERDICT))])
+    await ModelJudge(model, Prompts()).judge(case().model_copy(update={"precedents": precedents}))
+    return model.requests[0].messages[0].text
+
+
+async def test_what_a_person_concluded_is_evidence() -> None:
+    text = await asked(PERSON)
+    assert "What people concluded" in text
+    assert "- 2026-01-01; label: OVERLY_STRICT; cause: lint" in text
+
+
+async def test_our_own_unreviewed_label_is_not_shown_and_costs_no_new_answer() -> None:
+    assert await asked(OURS) == await asked()
+    assert judge().key(case().model_copy(update={"precedents": (OURS,)})) == judge().key(case())
+
+
+async def test_what_was_done_is_history() -> None:
+    text = await asked(ACTED)
+    assert "history, no reason for a label" in text
+    assert "done about it: retry added to the grader" in text
+    assert "OVERLY_STRICT" not in text
+
+
+def test_an_estimate_has_tokens_and_where_there_is_a_price_a_cost() -> None:
+    known = price("anthropic/claude-opus-5-5")
+    assert known is not None
+    priced = judge(cost=known.cost).estimate(case())
+    assert 5_000 < priced.input_tokens < 30_000
+    assert priced.cost_usd is not None
+    assert 0.02 < priced.cost_usd < 0.5
+    assert judge().estimate(case()).cost_usd is None
+
+
+def test_the_order_of_decision_and_every_label_stand_in_the_prompt() -> None:
+    text = Prompts().render("classify/system.md.j2")
+    order = [text.index(f"\n{n}. {words}") for n, words in enumerate(["The provider", "A `known_gaps`", "The ref"])]
+    order += [text.index("\n3. The task's own words"), text.index("\n4. Else: MODEL_FAULT")]
+    assert order == sorted(order)
+    for label in ("MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP", "`harness`", "`infrastructure`"):
+        assert label in text
+
+
+def test_every_tool_is_strict_and_flat() -> None:
+    assert [tool.name for tool in TOOLS] == ["list_documents", "read_lines", "search", "diff", "submit"]
+    for tool in TOOLS:
+        assert tool.input_schema["additionalProperties"] is False
+        assert tool.input_schema["required"] == list(tool.input_schema["properties"])
+        assert not {"$ref", "$defs", "anyOf", "minimum", "maxLength", "title"} & set(_keys(tool.input_schema))
+
+
+def _keys(schema: object) -> list[str]:
+    if isinstance(schema, list):
+        return [key for item in schema for key in _keys(item)]
+    if isinstance(schema, dict):
+        return [*schema, *(key for item in schema.values() for key in _keys(item))]
+    return []
+
+
+async def test_what_the_budget_leaves_undone_says_so_and_can_be_asked_again() -> None:
+    model = Budgeted(ScriptedModel([]), Budget(usd=0.001), price("anthropic/claude-opus-5-5"))
+    outcome = await ModelJudge(model, Prompts()).judge(case())
+    assert isinstance(outcome, Unclassified)
+    assert "the budget of $0.001 is used up: left undone, run again with more" in outcome.reason
+    assert not outcome.final
+
+
+async def test_a_call_that_failed_is_counted() -> None:
+    spent = Usage(calls=1, input_tokens=7)
+    model = ScriptedModel([calls(("list_documents", {}), usage=spent), CallFailed("gone", spent)])
+    outcome = await ModelJudge(model, Prompts()).judge(case())
+    assert isinstance(outcome, Unclassified)
+    assert (outcome.reason, outcome.usage) == ("gone", spent + spent)
+
+
+async def test_what_concerns_all_failures_is_raised() -> None:
+    with pytest.raises(AccessError):
+        await ModelJudge(ScriptedModel([AccessError("no")]), Prompts()).judge(case())
+
+
+async def test_a_workspaces_broken_template_ends_the_command(tmp_path: Path) -> None:
+    (tmp_path / "prompts/classify").mkdir(parents=True)
+    (tmp_path / "prompts/classify/case.md.j2").write_text("{{ nobody }}")
+    with pytest.raises(UsageError, match=r"classify/case\.md\.j2"):
+        await ModelJudge(ScriptedModel([]), Prompts(tmp_path)).judge(case())
+
+
+async def test_a_model_fault_would_not_pass_by_our_change() -> None:
+    fields = {**VERDICT, "fix": "Say it in the task.", "would_pass": True}
+    outcome = await ModelJudge(ScriptedModel([calls(("submit", fields))]), Prompts()).judge(case())
+    assert isinstance(outcome, Verdict)
+    assert (outcome.fix, outcome.would_pass) == ("Say it in the task.", False)
