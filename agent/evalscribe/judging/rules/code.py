@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 HASH_COMMENTS = frozenset({"py", "pyi", "sh", "bash", "rb", "toml", "yaml", "yml", "cfg", "ini", "pl", "r"})
 STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`'
+DOCSTRING = re.compile(r"^[ \t]*[rRuUbB]{0,2}(\"\"\"|''').*?(?:\1|\Z)", re.DOTALL | re.MULTILINE)
+"""A triple-quoted string that is a statement of its own."""
 SLASHES = re.compile(rf"({STRING})|/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 HASHES = re.compile(rf'("""(?:.*?)"""|\'\'\'(?:.*?)\'\'\'|{STRING})|#[^\n]*', re.DOTALL)
 NAME = re.compile(r"[A-Za-z_$][\w$]*")
@@ -21,10 +23,15 @@ LONGEST = 200_000
 
 
 def without_comments(text: str, path: str) -> str:
-    """The code with every comment blanked; line numbers stay as they are."""
-    language = path.rsplit(".", 1)[-1].lower()
-    pattern = HASHES if language in HASH_COMMENTS else SLASHES
-    return pattern.sub(lambda m: m.group(1) or re.sub(r"[^\n]", " ", m.group(0)), text[:LONGEST])
+    """The code with every comment and docstring blanked; line numbers stay as they are."""
+    text = text[:LONGEST]
+    if path.rsplit(".", 1)[-1].lower() not in HASH_COMMENTS:
+        return SLASHES.sub(lambda m: m.group(1) or _blank(m), text)
+    return HASHES.sub(lambda m: m.group(1) or _blank(m), DOCSTRING.sub(_blank, text))
+
+
+def _blank(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match.group(0))
 
 
 def fold(text: str) -> str:

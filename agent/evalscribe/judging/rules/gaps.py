@@ -19,7 +19,8 @@ def gap_names_the_error(facts: Facts) -> Decision | None:
     if not facts.errors and not facts.outcome.failures:
         return None
     blamed = code.joined(line.text for line in facts.blamed) if facts.check == "lint" else ""
-    return _first(facts, lambda note: _named(note, facts.said) or _spelled_out(note, blamed), 0.85, _in_error)
+    codes = frozenset(error.code for error in facts.errors if error.code)
+    return _first(facts, lambda note: _named(note, facts.said, codes) or _spelled_out(note, blamed), 0.85, _in_error)
 
 
 def gap_names_the_difference(facts: Facts) -> Decision | None:
@@ -55,12 +56,13 @@ def _first(
     return None
 
 
-def _named(note: Note, said: str) -> str | None:
-    """The term of the note that stands in the error as a whole word; one that the error quotes goes first."""
+def _named(note: Note, said: str, codes: frozenset[str]) -> str | None:
+    """The term of the note that stands in the error as a whole word; the rule, then what the error quotes."""
     bare = [term.rsplit("/", 1)[-1] if term.startswith("@") and "-" in term else term for term in note.terms]
     whole = [term for term in bare if re.search(rf"(?<![\w$-]){re.escape(term)}(?![\w$-])", said)]
     quoted = [term for term in whole if re.search(rf"['\"`]{re.escape(term)}['\"`]", said)]
-    return next(iter([*quoted, *whole]), None)
+    rules = [term for term in whole if term in codes or any(rule.endswith("/" + term) for rule in codes)]
+    return next(iter([*rules, *quoted, *whole]), None)
 
 
 def _spelled_out(note: Note, blamed: str) -> str | None:

@@ -12,6 +12,7 @@ from evalscribe.judging.rules.facts import CodeLine, Facts
 from evalscribe.judging.rules.notes import Note, stems
 
 LOG_LINES = 3
+ADDRESS = re.compile(r"(?:https?://|localhost|127\.0\.0\.1|0\.0\.0\.0).*[{$+]|\bport\b.*[+-]\s*\d")
 COMPARED = 400
 """Lines of the reference that one output line is compared with; lines longer than this many characters are cut."""
 ALIKE = 0.6
@@ -117,6 +118,15 @@ def grader_lines(facts: Facts, message: str, longest: int = 1) -> tuple[Citation
         found += [cite(document, int(n), int(n)) for n in re.findall(rf"{name}:(\d{{1,6}})", message)]
         found += [cite(document, n, n) for n in _naming_a_test(facts, document)]
     return tuple(found[:longest])
+
+
+def grader_addresses(facts: Facts) -> tuple[Citation, ...]:
+    """The grader's first line that puts an address together."""
+    for document in facts.evidence.of("grader"):
+        for number, line in enumerate(document.lines, 1):
+            if ADDRESS.search(line):
+                return (cite(document, number, number),)
+    return ()
 
 
 def _naming_a_test(facts: Facts, document: Document) -> list[int]:

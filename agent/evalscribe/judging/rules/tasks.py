@@ -54,7 +54,8 @@ def ends_left_open(facts: Facts) -> Decision | None:
     if test is None or len(facts.outcome.failures) > max(1, (facts.outcome.passed or 0)):
         return None
     task = facts.evidence.of("task")[0]
-    line = next((n for n, text in enumerate(task.lines, 1) if RANGE.search(text)), 1)
+    spoken = [n for n, text in enumerate(task.lines, 1) if RANGE.search(text)]
+    line = next((n for n in spoken if "(" not in task.lines[n - 1]), spoken[0] if spoken else 1)
     return Decision(
         label="AMBIGUOUS_TASK",
         kind="task",
@@ -64,7 +65,7 @@ def ends_left_open(facts: Facts) -> Decision | None:
         why="task does not say whether the ends of the range are included",
         reasoning="The result differs from the expected one by one element at an end. The task speaks of a range "
         f"(line {line}) and never says whether its ends belong to it, so both readings are allowed.",
-        citations=(*quote.blamed(facts), cite(task, line, line), *quote.log(facts)),
+        citations=(*(quote.blamed(facts) or quote.suspects(facts, 1)), cite(task, line, line), *quote.log(facts)),
         fix="say in the task whether the range includes its ends",
         would_pass=False,
     )

@@ -75,7 +75,7 @@ def _server(facts: Facts) -> Decision | None:
     if facts.check != "tests" or not failures or not all(CONNECTION.search(test.message) for test in failures):
         return None
     word = CONNECTION.search(failures[0].message)
-    grader = quote.grader_lines(facts, failures[0].message)
+    grader = quote.grader_addresses(facts) or quote.grader_lines(facts, failures[0].message)
     where = grader[0].path.rsplit("/", 1)[-1] if grader else "the grader"
     return Decision(
         label="OVERLY_STRICT",
