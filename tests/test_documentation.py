@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from typer.main import get_command
 from evalscribe import cli
 from evalscribe.errors import UsageError
 from evalscribe.prompts import Prompts, shipped
+from evalscribe.settings.config_file import ConfigFile
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "agent/docs").glob("*.md")), *sorted((ROOT / "skills").glob("*/SKILL.md"))]
@@ -100,6 +102,11 @@ def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#]*)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_configuration_shown_is_one() -> None:
+    (example,) = fences((ROOT / "agent/docs/configuration.md").read_text("utf-8"), "toml")
+    assert ConfigFile.model_validate(tomllib.loads(example)).sources.convex.visualizer == "https://evals.example"
 
 
 def templates() -> list[str]:

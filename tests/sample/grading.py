@@ -35,7 +35,7 @@ class Graded:
 def expected_files(eval_path: str) -> list[str]:
     """Names of the files that an output needs, as the reference answer has them."""
     answer = suite_folder() / eval_path / "answer"
-    return sorted(path.relative_to(answer).as_posix() for path in answer.rglob("*.*"))
+    return sorted(path.relative_to(answer).as_posix() for path in answer.rglob("*.*") if path.suffix != ".pyc")
 
 
 def given_files(eval_path: str) -> list[Path]:
