@@ -1,0 +1,87 @@
+"""A finding as far as a free-form report has told it yet."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from evalscribe.recall.blocks import Line, plain
+from evalscribe.recall.fields import Key
+from evalscribe.recall.lead import Lead, Named
+from evalscribe.recall.words import Label, label_in
+
+Origin = Literal["heading", "field", "table", "list"]
+NUMBER = re.compile(r"^\W{0,5}(\d{1,5})[.):\]]\s")
+_SIDE = re.compile(r"^\s*(?://|#|--|/\*|<!--|;)+\s*(?:the\s+)?(model|output|actual|wrong|bad|got|expected|reference|correct|good|right)\b", re.I)  # fmt: skip # noqa: E501
+_OURS = ("expected", "reference", "correct", "good", "right")
+
+
+@dataclass(slots=True)
+class Draft:
+    origin: Origin
+    evals: tuple[Named, ...] = ()
+    label: Label | None = None
+    """As said where the eval is named: in its heading, row or list item."""
+    inherited: Label | None = None
+    """Of the section or list that it stands in."""
+    failing: bool = False
+    """Whether its section lists failures."""
+    level: int = 0
+    depth: int = 0
+    number: int | None = None
+    category: str | None = None
+    values: dict[Key, list[str]] = field(default_factory=dict)
+    fences: list[str] = field(default_factory=list)
+    first_key: str = ""
+    """The key that opened it, for blocks of fields without headings."""
+
+    @property
+    def for_all(self) -> bool:
+        return not self.evals
+
+    @property
+    def stated(self) -> Label | None:
+        """The label that the report gives: in a field of its own, else where the eval is named, else around it."""
+        return self.explicit or self.inherited
+
+    @property
+    def explicit(self) -> Label | None:
+        said = [label for text in self.values.get("classification", ()) if (label := _label_of_field(text))]
+        return said[-1] if said else self.label
+
+    @property
+    def step(self) -> str | None:
+        text = next(iter(self.values.get("step", ())), "")
+        word = re.sub(r"\(.*", "", text.replace("`", "")).strip(" .:*").lower()
+        return None if word in ("", "none", "null", "n/a", "na", "-", "–", "—", "unknown") or len(word) > 40 else word
+
+    def text(self, key: Key) -> str | None:
+        return "\n".join(line for line in self.values.get(key, ()) if line).strip() or None
+
+    def add(self, key: Key, text: str) -> None:
+        self.values.setdefault(key, []).append(text)
+
+    def snippet(self, key: Literal["output", "expected"]) -> str | None:
+        """A field's text, else the part of a fence that a comment ascribes to that side."""
+        return self.text(key) or next((part for fence in self.fences if (part := _sides(fence).get(key))), None)
+
+
+def opened(origin: Origin, line: Line, found: Lead) -> Draft:
+    number = NUMBER.match(plain(line))
+    return Draft(origin, found.evals, found.label, number=int(number.group(1)) if number else None)
+
+
+def _label_of_field(text: str) -> Label | None:
+    """The label in the first line of a `Classification` field; a foreign word there is a label too."""
+    first = text.split("\n")[0]
+    word = re.match(r"[^\w]*([A-Z][A-Z]{3,})\b", first)
+    return label_in(first) or (label_in(f"{word.group(1)}_LABEL{first[word.end() :]}") if word else None)
+
+
+def _sides(fence: str) -> dict[str, str]:
+    side, sides = "", dict[str, list[str]]()
+    for line in fence.split("\n"):
+        if match := _SIDE.match(line):
+            side = "expected" if match.group(1).lower() in _OURS else "output"
+        elif side:
+            sides.setdefault(side, []).append(line)
+    return {side: "\n".join(lines).strip("\n") for side, lines in sides.items()}

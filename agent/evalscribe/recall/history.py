@@ -1,0 +1,123 @@
+"""What earlier reports of a model say of the evals of a run."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from evalscribe.analysis import FindingSummary
+from evalscribe.finding import Precedent
+from evalscribe.ids import Frozen, same_experiment
+from evalscribe.ports import ReportFile
+from evalscribe.recall.past import PastReport, past_reports
+from evalscribe.recall.words import bare
+from evalscribe.run import Run
+
+
+class History(Frozen):
+    """The earlier reports that a run may be compared with."""
+
+    reports: tuple[PastReport, ...] = ()
+    """Newest first."""
+    precedents: Mapping[str, tuple[Precedent, ...]] = {}
+    """By the path of an eval of the run, newest first; what failed earlier and not in this run is here too."""
+    notes: tuple[str, ...] = ()
+    """Files that could not be read, and why."""
+
+
+def history(files: Sequence[ReportFile], run: Run) -> History:
+    """`files`: reports of the run's model. Never the run's own report, nor one that came after it."""
+    reports, notes = past_reports(files)
+    own_date = next((report.date for report in reports if report.is_of(run.id)), None)
+    earlier = tuple(
+        report
+        for report in reports
+        if not report.is_of(run.id) and not _later(report, run.id, own_date) and _comparable(report, run.experiment)
+    )
+    return History(reports=earlier, precedents=_precedents(earlier, run), notes=notes)
+
+
+def _later(report: PastReport, run_id: str, own_date: str | None) -> bool:
+    return report.follows(run_id) or bool(own_date and report.date and report.date > own_date)
+
+
+def _comparable(report: PastReport, experiment: str) -> bool:
+    """A report on several experiments lists the failures of its first one."""
+    other = any(same_experiment(name, experiment) for name in report.other_experiments)
+    said = report.analysis.run.experiment
+    return same_experiment(said, experiment) and (said is not None or not other)
+
+
+def _precedents(reports: Sequence[PastReport], run: Run) -> dict[str, tuple[Precedent, ...]]:
+    paths = EvalPaths(run, (finding.eval for report in reports for finding in report.analysis.findings))
+    found: dict[str, list[Precedent]] = {}
+    for report in reports:
+        for finding in report.analysis.findings:
+            for path in paths.of(finding.eval):
+                found.setdefault(path, []).append(_precedent(report, finding, path))
+    return {path: tuple(told) for path, told in found.items()}
+
+
+def _precedent(report: PastReport, finding: FindingSummary, path: str) -> Precedent:
+    return Precedent(
+        report=report.name,
+        date=report.date,
+        eval=path,
+        step=finding.step,
+        classification=finding.classification,
+        by_person=by_person(finding),
+        cause=finding.cause,
+        error=finding.error,
+        action=report.action(finding),
+    )
+
+
+def by_person(finding: FindingSummary) -> bool:
+    """Whether a person gave the label: always where no judge is named, else where it was reviewed."""
+    return finding.classification is not None and (finding.judge is None or finding.reviewer is not None)
+
+
+class EvalPaths:
+    """Which evals of a run an earlier report's name stands for."""
+
+    def __init__(self, run: Run, told: Iterable[str]) -> None:
+        self.here = dict.fromkeys([*(eval.path for eval in run.failures), *(run.evals or ())])
+        self.known: dict[str, set[str]] = {}
+        """Per bare name every path that bears it, here or in an earlier report."""
+        for path in (*self.here, *told):
+            if "/" in path:
+                self.known.setdefault(bare(_untried(path)), set()).add(_untried(path))
+        self.trials: dict[str, list[str]] = {}
+        for path in self.here:
+            self.trials.setdefault(_untried(path), []).append(path)
+
+    def of(self, name: str) -> tuple[str, ...]:
+        """The paths in this run, several where it has trials; the name itself where this run has no such eval.
+
+        A bare name that several categories use stands for none of them.
+        """
+        if name in self.here:
+            return (name,)
+        return tuple(path for whole in self._whole(_untried(name)) for path in self._here(whole, name))
+
+    def _whole(self, name: str) -> Iterator[str]:
+        known = self.known.get(bare(name), set())
+        if name in self.trials or not known:
+            yield name
+        elif "/" not in name:
+            yield from known if len(known) == 1 else ()
+        else:
+            nested = [path for path in self.trials if path.endswith("/" + name) or name.endswith("/" + path)]
+            yield nested[0] if len(nested) == 1 else name
+
+    def _here(self, whole: str, name: str) -> Sequence[str]:
+        """Of a run with trials those of the same number, or all where the earlier report tells none apart."""
+        trials = self.trials.get(whole, [])
+        _, numbered, number = name.partition("#")
+        if not trials:
+            return [f"{whole}#{number}" if numbered else whole]
+        same = [path for path in trials if path == f"{whole}#{number}"]
+        return same or (trials if not numbered or whole in trials else [])
+
+
+def _untried(path: str) -> str:
+    """A path without its trial."""
+    name, numbered, number = path.rpartition("#")
+    return name if numbered and number.isdecimal() else path

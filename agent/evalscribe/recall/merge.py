@@ -1,0 +1,124 @@
+"""Drafts into findings: one per eval, under one name, with what all that was said of it says together."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from evalscribe.analysis import ActionTaken, FindingSummary
+from evalscribe.ids import content_id
+from evalscribe.recall.drafts import Draft
+from evalscribe.recall.lead import Named
+from evalscribe.recall.words import KINDS, NOTHING, bare, is_label, is_name
+
+T = TypeVar("T")
+_ORDER = {"heading": 0, "field": 0, "table": 1, "list": 2}
+
+
+@dataclass(slots=True)
+class _Told:
+    """All drafts about one eval, the most detailed first."""
+
+    eval: str
+    drafts: list[Draft] = field(default_factory=list)
+
+
+def merged(
+    drafts: Sequence[Draft], everyone: Draft | None
+) -> tuple[tuple[FindingSummary, ...], tuple[ActionTaken, ...]]:
+    """The failures, those told in most detail first, no eval twice; and what was done about each."""
+    names = _Names(drafts)
+    told: dict[str, _Told] = {}
+    for draft in sorted((d for d in drafts if _tells_of_failure(d, everyone)), key=lambda d: _ORDER[d.origin]):
+        for named in draft.evals:
+            path = names.path(draft, named)
+            if path is not None:
+                told.setdefault(path, _Told(path)).drafts.append(draft)
+    return tuple(_finding(one, everyone) for one in told.values()), tuple(_actions(told.values()))
+
+
+def _actions(told: Iterable[_Told]) -> Iterator[ActionTaken]:
+    for one in told:
+        text = _first(draft.text("action") for draft in one.drafts)
+        if text and not NOTHING.match(text):
+            yield ActionTaken(text=text, evals=(one.eval,))
+
+
+def _tells_of_failure(draft: Draft, everyone: Draft | None) -> bool:
+    return bool(draft.stated or draft.step or draft.values.get("error") or draft.failing or everyone)
+
+
+class _Names:
+    """The evals' paths: who is a category, and which bare name is short for which path."""
+
+    def __init__(self, drafts: Sequence[Draft]) -> None:
+        named = [(draft, one) for draft in drafts for one in draft.evals]
+        remarks = Counter(one.remark for _, one in named if one.remark and _may_be_category(one.remark))
+        self.categories = {one.name.rpartition("/")[0] for _, one in named if "/" in one.name}
+        self.categories |= {draft.category for draft in drafts if draft.category}
+        self.categories |= {word for word, times in remarks.items() if times > 1 or re.search(r"[\d_-]", word)}
+        self.paths = {path for draft, one in named if "/" in (path := self._full(draft, one))}
+        self.shape = _shape([bare(one.name) for draft, one in named if draft.origin != "list" and draft.stated])
+
+    def path(self, draft: Draft, named: Named) -> str | None:
+        """The path that a name stands for; None where it names no eval, or one cannot tell which."""
+        path = self._full(draft, named)
+        if path in self.categories or not self._fits(draft, path):
+            return None
+        if "/" in path:
+            return path
+        longer = sorted(known for known in self.paths if bare(known) == path)
+        if len(longer) > 1:
+            return None
+        return longer[0] if longer else path
+
+    def _full(self, draft: Draft, named: Named) -> str:
+        if "/" in named.name:
+            return named.name
+        category = named.remark if named.remark in self.categories else draft.category
+        return f"{category}/{named.name}" if category else named.name
+
+    def _fits(self, draft: Draft, path: str) -> bool:
+        """In running lists other things have names too (lint rules, files): there a name looks like the others."""
+        return draft.origin != "list" or self.shape is None or bool(self.shape.match(bare(path)))
+
+
+def _may_be_category(remark: str) -> bool:
+    return is_name(remark) and not is_label(remark) and remark.lower() not in KINDS and remark[-1] != "%"
+
+
+def _shape(names: Sequence[str]) -> re.Pattern[str] | None:
+    """What the evals' names have in common, where they are numbered."""
+    return re.compile(r"\d+[-_]") if names and all(re.match(r"\d+[-_]", name) for name in names) else None
+
+
+def _finding(told: _Told, everyone: Draft | None) -> FindingSummary:
+    sources = [*told.drafts, *([everyone] if everyone else [])]
+    label = next((label for source in sources if (label := source.stated)), None)
+    return FindingSummary(
+        n=_first(draft.number for draft in told.drafts),
+        eval=told.eval,
+        category=told.eval.rpartition("/")[0] or None,
+        step=_first(source.step for source in sources),
+        group=_group(told, everyone),
+        classification=label.classification if label else None,
+        cause_kind=label.kind if label else None,
+        error=_first(source.text("error") for source in sources),
+        reasoning=_first(source.text("reasoning") for source in sources),
+        output_snippet=_first(source.snippet("output") for source in sources),
+        expected_snippet=_first(source.snippet("expected") for source in sources),
+    )
+
+
+def _group(told: _Told, everyone: Draft | None) -> str | None:
+    """Failures that one entry answers for share its id."""
+    shared = next((draft for draft in told.drafts if len(draft.evals) > 1 and draft.origin != "list"), None)
+    if shared is not None:
+        return content_id(sorted(named.name for named in shared.evals))
+    alone = all(draft.explicit is None for draft in told.drafts)
+    return content_id("all") if everyone is not None and alone else None
+
+
+def _first(values: Iterable[T | None]) -> T | None:
+    return next((value for value in values if value is not None), None)

@@ -1,0 +1,67 @@
+"""Any report as one document: ours by its front matter, every other as people's free form."""
+
+from dataclasses import dataclass
+
+from evalscribe import report_markdown
+from evalscribe.analysis import Analysis, of_report
+from evalscribe.errors import DataError
+from evalscribe.recall.afterwards import actions_in
+from evalscribe.recall.blocks import blocks
+from evalscribe.recall.freeform import read_freeform
+from evalscribe.recall.metadata import front_values, iso_date
+from evalscribe.report import Report
+
+OURS = "evalscribe-report/"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A report as read, with what the document has no field for."""
+
+    analysis: Analysis
+    date: str | None
+    """ISO date, from the report, else from its file name."""
+    run_ids: tuple[str, ...]
+    """Every run that it says it is about."""
+    other_experiments: tuple[str, ...]
+    """Experiments that it speaks of besides the one whose failures it lists."""
+
+
+def read(text: str, name: str) -> Analysis:
+    """What a report says, null where it does not say. Raises `DataError` for what is no readable report."""
+    return reading(text, name).analysis
+
+
+def reading(text: str, name: str) -> Reading:
+    """As `read`; `name` is the report's file name and dates a report that has no date of its own."""
+    try:
+        return _reading(text, name)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from error
+
+
+def _reading(text: str, name: str) -> Reading:
+    kind = _kind(text)
+    if kind is not None and not kind.startswith(OURS):
+        raise DataError(f"a document of kind {kind!r}, not a report")
+    if kind is not None:
+        report = report_markdown.parse(text)
+        return Reading(_ours(report), report.date, (report.run.id,), ())
+    analysis, header = read_freeform(blocks(text))
+    return Reading(analysis, header.date or iso_date(name), header.run_ids, header.other_experiments)
+
+
+def _ours(report: Report) -> Analysis:
+    meant = {r.id: r.evals for r in report.recommendations if r.id}
+    actions = actions_in(report.actions_taken, [path for entry in report.entries for path in entry.paths], meant)
+    return of_report(report).model_copy(update={"actions_taken": actions})
+
+
+def _kind(text: str) -> str | None:
+    """The `kind` of the front matter, read without reading the rest."""
+    head = text.lstrip("\ufeff").replace("\r\n", "\n")
+    if not head.startswith("---\n"):
+        return None
+    front, end, _ = head[4:].partition("\n---")
+    kind = front_values(front).get("kind") if end else None
+    return str(kind) if kind is not None else None

@@ -1,0 +1,107 @@
+"""The words of reports by people: labels, kinds, names of evals. One place that knows how they are spelled."""
+
+import re
+from typing import NamedTuple
+
+from evalscribe.finding import CLASSIFICATIONS, CauseKind, Classification
+
+KINDS: dict[str, CauseKind] = {
+    "infrastructure": "infrastructure",
+    "infra": "infrastructure",
+    "harness": "harness",
+    "grader": "grader",
+    "lint": "lint",
+    "task": "task",
+    "model": "model",
+}
+LABEL = re.compile(
+    r"(?<![A-Za-z0-9_])(?:"
+    + "|".join(label.replace("_", r"[\s_-]") for label in CLASSIFICATIONS)
+    + r")S?(?![A-Za-z0-9_])",
+    re.IGNORECASE,
+)
+FOREIGN_LABEL = re.compile(r"(?<![A-Za-z0-9_])[A-Z]{3,}(?:_[A-Z]+)+(?![A-Za-z0-9_])")
+"""A label of somebody else's set, such as `HARNESS_FAILURE`."""
+NOT_IN_FORCE = re.compile(
+    r"\b(not|n't|never|no longer|first|initially|originally|previously|formerly|earlier|was|were|"
+    r"instead of|rather than|changed from|reclassified from|thought|nicht|kein|keine|zuerst|vorher|bisher)\b[^.;]*$",
+    re.IGNORECASE,
+)
+NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)*[A-Za-z0-9][\w.-]*(?:#\d+)?")
+FILE = re.compile(r"\.[A-Za-z]{1,5}$")
+SUPERSEDED = re.compile(f"(?:{LABEL.pattern})[*`~]*\\s*(?:→|->|=>)\\s*(?=[*`]*{LABEL.pattern})", re.IGNORECASE)
+"""A label that an arrow replaces by another."""
+NOTHING = re.compile(r"^\W*(none|nothing|no actions?|n/a)\b", re.IGNORECASE)
+"""How people say that there is nothing to say."""
+FRACTION = re.compile(r"\d+(?:[/.,]\d+)?\s*%?")
+
+
+class Label(NamedTuple):
+    """A label as said: `classification` is None for one outside the four."""
+
+    classification: Classification | None
+    kind: CauseKind | None
+
+
+def label_in(text: str) -> Label | None:
+    """The label in force that a short text states, or None where it states none."""
+    text = SUPERSEDED.sub("", text)
+    for match in LABEL.finditer(text):
+        if not NOT_IN_FORCE.search(text[: match.start()]):
+            return Label(_classification(match.group()), kind_in(text[match.end() :]))
+    foreign = FOREIGN_LABEL.search(text)
+    if foreign is None or LABEL.search(text):
+        return None
+    return Label(None, _kind_of_words(foreign.group()) or kind_in(text[foreign.end() :]))
+
+
+def is_label(text: str) -> bool:
+    """Whether a text is a label and nothing else but a remark in parentheses."""
+    bare = re.sub(r"\([^()]*\)", "", text).strip(" \t.:*[]")
+    return bool(LABEL.fullmatch(bare) or FOREIGN_LABEL.fullmatch(bare))
+
+
+def kind_in(after: str) -> CauseKind | None:
+    """The kind named in the parenthesis that follows a label."""
+    remark = re.match(r"[\s*`]*[(\[]([^()\[\]]{1,60})[)\]]", after)
+    return _kind_of_words(remark.group(1)) if remark else None
+
+
+def _classification(text: str) -> Classification:
+    spelled = re.sub(r"[\s-]", "_", text.upper())
+    return next(label for label in CLASSIFICATIONS if spelled in (label, label + "S"))
+
+
+def _kind_of_words(text: str) -> CauseKind | None:
+    """A kind that a remark names; only what says that the code was never judged may stand among other words."""
+    words = re.split(r"[\s_,/-]+", text.lower())
+    said = [KINDS[word] for word in words if word in KINDS]
+    if not said or (len(words) > 1 and said[0] not in ("harness", "infrastructure")):
+        return None
+    return said[0]
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of an eval: one slug, with or without its category."""
+    return bool(
+        len(text) <= 200
+        and NAME.fullmatch(text)
+        and not FRACTION.fullmatch(text)
+        and not LABEL.fullmatch(text)
+        and not FOREIGN_LABEL.fullmatch(text)
+        and not FILE.search(text)
+    )
+
+
+def is_marked_name(text: str) -> bool:
+    """Whether a text looks like an eval's name even in running words: it has a slash, a digit or an inner mark."""
+    return is_name(text) and bool(re.search(r"[/\d_]|\w-\w", text)) and bool(re.search(r"[A-Za-z]", text))
+
+
+def bare(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def key_of(text: str) -> str:
+    """A field's or column's key without decoration: `**Failed step (1):**` is `failed step`."""
+    return re.sub(r"[^\w\s]|[\d_]", " ", re.sub(r"\([^()]*\)", "", text)).strip().lower().replace("  ", " ")
