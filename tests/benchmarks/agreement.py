@@ -1,0 +1,224 @@
+"""How often the rules judge agrees with the maintainers on the six real runs, and how much of that is luck.
+
+    python tests/benchmarks/agreement.py [-v]          with EVALSCRIBE_REAL_DATA set
+
+Failures that ended alike before any output count once. Every figure is printed with no earlier reports, then with those
+of earlier runs only, then once more with, for each run, only the rules that decided rightly in some other run.
+"""
+
+import json
+import os
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from evalscribe.evidence import Evidence, Packed
+from evalscribe.finding import CLASSIFICATIONS, Case, Precedent, Verdict
+from evalscribe.judging.cite import fold, verify
+from evalscribe.judging.rules import RULES, RulesJudge
+from evalscribe.judging.rules.decision import Rule
+from evalscribe.ports import ReportFile
+from evalscribe.recall import history
+from evalscribe.sources.links import Links
+from evalscribe.sources.payload import decode_run
+from evalscribe.statistics import wilson
+from real_runs import gold, payloads, run_folders
+
+EARLIER = {"jn72t14a": ("jn7922j1",)}
+"""Runs of the same model and experiment that came before."""
+BASELINE = "MODEL_FAULT"
+History = Mapping[str, Sequence[Precedent]]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One failure with the maintainers' label and the judge's verdict."""
+
+    run: str
+    evidence: Evidence
+    gold: dict[str, Any]
+    verdict: Verdict
+
+    @property
+    def label(self) -> str:
+        return str(self.gold["classification"])
+
+    @property
+    def right(self) -> bool:
+        return self.verdict.classification == self.label
+
+    @property
+    def rule(self) -> str:
+        return self.verdict.rule or "(none)"
+
+
+def failures(folder: Path) -> Iterator[tuple[Evidence, dict[str, Any]]]:
+    """Each failure with its gold; those that ended alike before any output only once."""
+    verdicts, seen = gold(folder), set()
+    for _, evidence in payloads(folder):
+        alike = None if evidence.of("output", "log") else evidence.eval.reason
+        if evidence.eval.id in verdicts and alike not in seen:
+            seen.update({alike} - {None})
+            yield evidence, verdicts[evidence.eval.id]
+
+
+def earlier_reports(folder: Path) -> History:
+    """What the reports of earlier runs say, by eval path."""
+    files = [_report(folder.parent / name) for name in EARLIER.get(folder.name, ())]
+    run = decode_run(json.loads((folder / "failed_evals.json").read_text()), Links())
+    return history(files, run).precedents if files else {}
+
+
+def judged(folder: Path, rules: tuple[Rule, ...] = RULES, past: History | None = None) -> list[Judged]:
+    judge = RulesJudge(rules)
+    cases = (
+        (evidence, verdict, tuple((past or {}).get(evidence.eval.path, ()))) for evidence, verdict in failures(folder)
+    )
+    return [
+        Judged(folder.name, e, v, judge.decide(Case(evidence=e, packed=Packed(excerpts=()), precedents=p)))
+        for e, v, p in cases
+    ]
+
+
+def everything(data: Path, recalled: bool) -> list[Judged]:
+    return [one for f in run_folders(data) for one in judged(f, past=earlier_reports(f) if recalled else None)]
+
+
+def without_own_run(data: Path, whole: Sequence[Judged], recalled: bool) -> list[Judged]:
+    """Each run judged only by rules that decided rightly in some other run."""
+    found: list[Judged] = []
+    for folder in run_folders(data):
+        proven = {one.rule for one in whole if one.run != folder.name and one.right}
+        rules = tuple(rule for rule in RULES if rule.__name__.replace("_", "-") in proven)
+        found += judged(folder, rules, earlier_reports(folder) if recalled else None)
+    return found
+
+
+def agreement(of: Sequence[Judged]) -> float:
+    return sum(one.right for one in of) / len(of) if of else 0.0
+
+
+def baseline(of: Sequence[Judged]) -> float:
+    return sum(one.label == BASELINE for one in of) / len(of)
+
+
+def covered(of: Iterable[Judged]) -> list[Judged]:
+    return [one for one in of if not one.verdict.uncertain]
+
+
+def recall_of(label: str, of: Sequence[Judged]) -> tuple[int, int]:
+    """How many of a label were found, and how many there are."""
+    those = [one for one in of if one.label == label]
+    return sum(one.right for one in those), len(those)
+
+
+def balanced(of: Sequence[Judged]) -> float:
+    """The mean of the recalls of the labels that occur."""
+    found = [recall_of(label, of) for label in CLASSIFICATIONS]
+    shares = [hits / number for hits, number in found if number]
+    return sum(shares) / len(shares)
+
+
+def model_or_not(of: Sequence[Judged]) -> float:
+    """Agreement on the one question whether it is the model's fault."""
+    return sum((o.label == BASELINE) == (o.verdict.classification == BASELINE) for o in of) / len(of)
+
+
+def cites_the_place(one: Judged) -> bool | None:
+    """Whether a citation covers a line the maintainers quote; None where they quote nothing that is there."""
+    quoted = [fold(line) for line in (one.gold.get("modelSnippet") or "").split("\n")]
+    quoted = [line for line in quoted if len(line) > 8]
+    documents = one.evidence.of("output", "log")
+    places = {
+        (d.role, d.path, n) for d in documents for n, text in enumerate(d.lines, 1) if _holds(fold(text), quoted)
+    }
+    cited = {(c.role, c.path, n) for c in one.verdict.citations for n in range(c.first, c.last + 1)}
+    return bool(places & cited) if places else None
+
+
+def unverified(of: Iterable[Judged]) -> int:
+    """Citations that do not stand verified in the evidence."""
+    return sum(verify(c, one.evidence).status != "verified" for one in of for c in one.verdict.citations)
+
+
+def table(of: Sequence[Judged]) -> str:
+    counts = Counter((one.label, one.verdict.classification) for one in of)
+    head = "maintainers \\ rules".ljust(20) + "".join(label.rjust(16) for label in CLASSIFICATIONS)
+    rows = (
+        label.ljust(20) + "".join(str(counts[label, other]).rjust(16) for other in CLASSIFICATIONS)
+        for label in CLASSIFICATIONS
+    )
+    return "\n".join([head, *rows])
+
+
+def line(name: str, of: Sequence[Judged]) -> str:
+    hits, interval = sum(one.right for one in of), wilson(sum(one.right for one in of), len(of))
+    sure = covered(of)
+    return (
+        f"{name:<12} {hits:>2}/{len(of):<3} {agreement(of):.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+        f"  balanced {balanced(of):.2f}  covered {len(sure) / len(of):.2f} of them {agreement(sure):.2f}"
+        f"  always {BASELINE} {baseline(of):.2f}  model's or not {model_or_not(of):.2f}"
+    )
+
+
+def by_rule(of: Sequence[Judged]) -> Iterator[str]:
+    decided: dict[str, list[Judged]] = defaultdict(list)
+    for one in of:
+        decided[one.rule].append(one)
+    for rule, those in sorted(decided.items(), key=lambda item: -len(item[1])):
+        runs, right = {one.run for one in those}, sum(one.right for one in those)
+        proven = sorted({one.run for one in those if one.right})
+        print_runs = f"right in {', '.join(proven)}" if proven else "right nowhere"
+        yield f"{rule:<30} {len(those):>2} evals in {len(runs)} runs, {right:>2} rightly: {print_runs}"
+
+
+def summary(title: str, plain: Sequence[Judged], recalled: Sequence[Judged]) -> str:
+    lines = [f"== {title}"]
+    for run in dict.fromkeys(one.run for one in plain):
+        lines.append(line(run, [one for one in plain if one.run == run]))
+        lines.append(line("  + earlier", [one for one in recalled if one.run == run]))
+    lines += [line("all", plain), line("  + earlier", recalled)]
+    for label in CLASSIFICATIONS:
+        hits, number = recall_of(label, plain)
+        lines.append(f"recall of {label:<15} {hits}/{number}")
+    return "\n".join([*lines, table(plain), "", *by_rule(recalled)])
+
+
+def places(of: Sequence[Judged]) -> tuple[int, int]:
+    found = [hit for one in of if (hit := cites_the_place(one)) is not None]
+    return sum(found), len(found)
+
+
+def main(data: Path, verbose: bool) -> None:
+    start = time.perf_counter()
+    plain = everything(data, recalled=False)
+    seconds = time.perf_counter() - start
+    recalled = everything(data, recalled=True)
+    print(summary("all rules", plain, recalled), end="\n\n")
+    proven = without_own_run(data, recalled, recalled=False), without_own_run(data, recalled, recalled=True)
+    print(summary("only rules that were right in some other run", *proven), end="\n\n")
+    hits, number = places(plain)
+    print(f"cites where the maintainers quote: {hits}/{number}; citations not verified: {unverified(plain)}")
+    print(f"{len(plain)} failures in {seconds:.2f} s, reading included")
+    for one in plain if verbose else ():
+        mark = "ok " if one.right else "BAD"
+        print(f"{mark} {one.run} {one.evidence.eval.path} {one.label} -> {one.verdict.classification} by {one.rule}")
+
+
+def _report(folder: Path) -> ReportFile:
+    name = json.loads((folder / "gold.json").read_text())["report"].removeprefix("reports/")
+    return ReportFile(path=folder / "report.md", name=name, text=(folder / "report.md").read_text())
+
+
+def _holds(text: str, quoted: Iterable[str]) -> bool:
+    return any(line in text for line in quoted)
+
+
+if __name__ == "__main__":
+    main(Path(os.environ["EVALSCRIBE_REAL_DATA"]), "-v" in sys.argv)
