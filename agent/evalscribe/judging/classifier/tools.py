@@ -130,7 +130,7 @@ class Toolbox:
     def _diff(self, asked: Diff) -> tuple[str, Iterable[str]]:
         pair = next((p for p in self._pairs if asked.path in _paths(p)), None)
         if pair is None:
-            raise Refused(f"No output or reference is called {quoted(asked.path[:200])}; list_documents names them all.")
+            raise Refused(f"No output or reference has the path {quoted(asked.path[:200])}; see list_documents.")
         if pair.output is None or pair.expected is None:
             raise Refused("The other side has no file like it.")
         about = f"output {quoted(pair.output.path)} (+) against reference {quoted(pair.expected.path)} (-)"
