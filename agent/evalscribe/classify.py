@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from evalscribe.chat import Usage
 from evalscribe.errors import EvalscribeError
 from evalscribe.evidence import Unreadable
 from evalscribe.finding import Case, Group, Unclassified, Verdict
 from evalscribe.ids import Frozen
 from evalscribe.ports import Judge, Store
+from evalscribe.redaction import redact
 
 CaseOf = Callable[[Group], Case | Unreadable]
 """The case of the member that stands for a group, made when it is needed and not kept."""
@@ -41,7 +43,7 @@ async def classify(group: Group, case_of: CaseOf, judge: Judge, store: Store, te
     except EvalscribeError:
         raise
     except Exception as error:
-        return Answer(verdict=_broken("the judge broke", error, judge))
+        return Answer(verdict=_broken(error, judge))
 
 
 async def _answer(case: Case | Unreadable, judge: Judge, store: Store, terms: Terms) -> Answer:
@@ -53,7 +55,8 @@ async def _answer(case: Case | Unreadable, judge: Judge, store: Store, terms: Te
         return Answer(verdict=known, cached=True)
     verdict = await _ask(judge, case, terms.timeout_s)
     store.put_verdict(key, verdict)
-    store.add_spend(terms.run_id, verdict.usage)
+    if verdict.usage != Usage():
+        store.add_spend(terms.run_id, verdict.usage)
     return Answer(verdict=verdict)
 
 
@@ -65,10 +68,10 @@ async def _ask(judge: Judge, case: Case, timeout_s: float) -> Verdict | Unclassi
         raise
     except TimeoutError as error:
         if not limit.expired():
-            return _broken("the judge broke", error, judge)
+            return _broken(error, judge)
         return Unclassified(reason=f"no verdict within {timeout_s:g} s", judge=judge.id)
     except Exception as error:
-        return _broken("the judge broke", error, judge)
+        return _broken(error, judge)
 
 
 def _settled(known: Verdict | Unclassified) -> bool:
@@ -76,7 +79,7 @@ def _settled(known: Verdict | Unclassified) -> bool:
     return isinstance(known, Verdict) or known.final
 
 
-def _broken(what: str, error: Exception, judge: Judge) -> Unclassified:
-    said = " ".join(str(error).split())
-    reason = f"{what}: {type(error).__name__}" + (f": {said}" if said else "")
+def _broken(error: Exception, judge: Judge) -> Unclassified:
+    said = " ".join(redact(str(error)).split())
+    reason = f"the judge broke: {type(error).__name__}" + (f": {said}" if said else "")
     return Unclassified(reason=reason[:REASON_LENGTH], judge=judge.id)

@@ -36,14 +36,19 @@ def measured(name: str) -> Iterator[dict[str, Any]]:
     print(f"{name:<34}", *(f"{key} {value:8.2f}" for key, value in figures.items()))
 
 
+def size(database: Path) -> int:
+    """Of a database and its journals, in bytes."""
+    return sum(path.stat().st_size for path in database.parent.glob(f"{database.name}*"))
+
+
 async def scale(name: str, count: int, store: Store, folder: Path) -> None:
-    run, judge = run_of(count), ScriptedJudge()
+    run, judge = run_of(count), ScriptedJudge(slow(0))
     deps = Deps(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=store)
     checkpoints = folder / f"{name.replace(' ', '-')}.db"
     with measured(f"{count} groups, {name}") as figures:
         outcome = await judge_groups(deps, checkpoints)
         figures |= {"at_once": judge.peak, "asked": sum(judge.asked.values())}
-        figures["checkpoint_kb"] = sum(path.stat().st_size for path in folder.glob(f"{checkpoints.name}*")) / 1024
+        figures["checkpoint_kb"] = size(checkpoints) / 1024
     assert outcome.counts.total == count
 
 

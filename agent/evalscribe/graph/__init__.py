@@ -9,7 +9,7 @@ What `app` uses (nothing is imported here, so that `evalscribe.graph.signals` co
     from evalscribe.graph.signals import run_until_signal  # cheap
 
     outcome = await judge_groups(
-        Deps(run=…, groups=…, case_of=…, judge=…, store=…, concurrency=4, timeout_s=600, fresh=False, on_event=…),
+        Deps(run=…, groups=…, case_of=…, judge=…, store=…, concurrency=4, timeout_s=660, fresh=False, on_event=…),
         checkpoints=Path(".evalscribe/checkpoints.db"),
     )
     outcome.findings   # one `Finding` per group, in the groups' order, recurrence still empty

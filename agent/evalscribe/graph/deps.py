@@ -10,7 +10,8 @@ from evalscribe.ports import Judge, Store
 from evalscribe.run import Run
 
 LANES = 4
-TIMEOUT_S = 600.0
+TIMEOUT_S = 660.0
+"""A judge has bounds of its own and knows what it spent when they end it; this one is for a judge that hangs."""
 
 
 class Judged(Frozen):

@@ -1,9 +1,13 @@
 """One start of the lanes over the groups of one run."""
 
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
+from evalscribe.errors import DataError
 from evalscribe.graph.build import builder
 from evalscribe.graph.deps import Counts, Deps, Outcome
 from evalscribe.graph.shift import Shift
@@ -17,10 +21,23 @@ async def judge_groups(deps: Deps, checkpoints: Path) -> Outcome:
     `concurrency` it has; the checkpoint tells where a run is. Raises `EvalscribeError` for what concerns all.
     """
     shift = Shift(deps)
-    async with AsyncSqliteSaver.from_conn_string(str(checkpoints)) as saver:
-        await saver.setup()
-        await saver.adelete_thread(deps.run.id)
+    async with _saver(checkpoints, deps.run.id) as saver:
         graph = builder().compile(checkpointer=saver, name="evalscribe")
         with untraced():
             state = await graph.ainvoke({}, {"configurable": {"thread_id": deps.run.id}}, context=shift)
     return shift.outcome(Counts(**state["counts"]))
+
+
+@asynccontextmanager
+async def _saver(path: Path, thread: str) -> AsyncIterator[AsyncSqliteSaver]:
+    """Checkpoints of this start only: an earlier one's would add up with them."""
+    try:
+        async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
+            await saver.setup()
+            await saver.adelete_thread(thread)
+            yield saver
+    except sqlite3.Error as error:
+        raise DataError(
+            f"the checkpoints {path} cannot be used: {error}.\n"
+            "Every verdict is in the store: move that file away and run the same command again."
+        ) from error

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, select
-from sqlalchemy.dialects.sqlite import Insert, insert
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event
+from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from evalscribe.chat import Usage
@@ -20,6 +20,7 @@ from evalscribe.store import tables
 from evalscribe.store.failures import damaged, explained
 from evalscribe.store.lock import run_lock
 from evalscribe.store.schema import ensure
+from evalscribe.store.statements import adding, by_key, upsert
 
 T = TypeVar("T")
 
@@ -27,6 +28,10 @@ FILE = "store.db"
 BUSY_S = 10
 """How long an operation waits for another process that writes."""
 
+_PUT = {table.name: upsert(table) for table in tables.metadata.tables.values()}
+_GET = {table.name: by_key(table) for table in tables.metadata.tables.values()}
+_PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == Verdict.__name__)
+_ADD_SPEND = adding(tables.spend)
 _RUN = TypeAdapter(Run)
 _EVIDENCE = TypeAdapter[Evidence | Unreadable](Evidence | Unreadable)
 _VERDICT = TypeAdapter[Verdict | Unclassified](Verdict | Unclassified)
@@ -73,19 +78,14 @@ class SqlStore:
     def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None:
         """A verdict that was paid for is replaced by another one only, never by a reason why there is none."""
         kind = type(verdict).__name__
-        insertion = insert(tables.verdicts).values(key=key, kind=kind, body=_pack(verdict))
-        may = None if isinstance(verdict, Verdict) else tables.verdicts.c.kind != Verdict.__name__
-        with self._transaction() as connection:
-            connection.execute(_or_update(insertion, tables.verdicts, where=may))
+        values = {"key": key, "kind": kind, "body": _pack(verdict)}
+        self._execute(_PUT[tables.verdicts.name] if isinstance(verdict, Verdict) else _PUT_UNCLASSIFIED, values)
 
     def get_verdict(self, key: str) -> Verdict | Unclassified | None:
         return self._get(tables.verdicts, _VERDICT, key=key)
 
     def add_spend(self, run_id: str, usage: Usage) -> None:
-        insertion = insert(tables.spend).values(run_id=run_id, **usage.model_dump())
-        sums = {name: tables.spend.c[name] + insertion.excluded[name] for name in Usage.model_fields}
-        with self._transaction() as connection:
-            connection.execute(insertion.on_conflict_do_update(index_elements=["run_id"], set_=sums))
+        self._execute(_ADD_SPEND, {"run_id": run_id, **usage.model_dump()})
 
     def spend(self, run_id: str) -> Usage:
         row = self._row(tables.spend, run_id=run_id)
@@ -116,8 +116,7 @@ class SqlStore:
             yield
 
     def _put(self, table: Table, **values: Any) -> None:
-        with self._transaction() as connection:
-            connection.execute(_or_update(insert(table).values(**values), table))
+        self._execute(_PUT[table.name], values)
 
     def _get(self, table: Table, shape: TypeAdapter[T], **key: str) -> T | None:
         row = self._row(table, **key)
@@ -130,8 +129,11 @@ class SqlStore:
 
     def _row(self, table: Table, **key: str) -> Any:
         with self._transaction() as connection:
-            query = select(table).where(*(table.c[name] == value for name, value in key.items()))
-            return connection.execute(query).mappings().one_or_none()
+            return connection.execute(_GET[table.name], key).mappings().one_or_none()
+
+    def _execute(self, statement: Insert, values: dict[str, Any]) -> None:
+        with self._transaction() as connection:
+            connection.execute(statement, values)
 
     def _unzip(self, body: bytes) -> bytes:
         try:
@@ -165,12 +167,6 @@ def _tune(connection: DBAPIConnection, _record: object) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()
-
-
-def _or_update(insertion: Insert, table: Table, where: Any = None) -> Insert:
-    keys = [column.name for column in table.primary_key]
-    rest = {column.name: insertion.excluded[column.name] for column in table.columns if column.name not in keys}
-    return insertion.on_conflict_do_update(index_elements=keys, set_=rest, where=where)
 
 
 def _pack(value: BaseModel) -> bytes:

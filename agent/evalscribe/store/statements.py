@@ -1,0 +1,34 @@
+"""Statements made once: making one costs more than SQLite needs to run it."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, Table, bindparam, select
+from sqlalchemy.dialects.sqlite import Insert, insert
+
+
+def by_key(table: Table) -> Select[Any]:
+    """The row with this primary key."""
+    return select(table).where(*(column == bindparam(column.name) for column in table.primary_key))
+
+
+def upsert(table: Table, unless: ColumnElement[bool] | None = None) -> Insert:
+    """Insert a row, or replace the one with its key, unless that one is so."""
+    insertion = insert(table)
+    new = {name: insertion.excluded[name] for name in _values(table)}
+    where = None if unless is None else ~unless
+    return insertion.on_conflict_do_update(index_elements=_keys(table), set_=new, where=where)
+
+
+def adding(table: Table) -> Insert:
+    """Insert a row, or add its numbers to the one with its key."""
+    insertion = insert(table)
+    sums = {name: table.c[name] + insertion.excluded[name] for name in _values(table)}
+    return insertion.on_conflict_do_update(index_elements=_keys(table), set_=sums)
+
+
+def _keys(table: Table) -> list[str]:
+    return [column.name for column in table.primary_key]
+
+
+def _values(table: Table) -> list[str]:
+    return [column.name for column in table.columns if not column.primary_key]

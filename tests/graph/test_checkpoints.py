@@ -1,0 +1,69 @@
+"""A checkpoint tells where a run is, in plain JSON, and never grows."""
+
+import json
+from pathlib import Path
+
+import pytest
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from evalscribe.errors import AccessError, DataError
+from evalscribe.graph.deps import Deps
+from evalscribe.graph.run import judge_groups
+from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of
+
+
+def deps_of(judge: ScriptedJudge, count: int = 9) -> Deps:
+    run = run_of(count)
+    return Deps(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=MemoryStore())
+
+
+async def last_state(path: Path, thread: str = "run1") -> dict[str, object]:
+    async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
+        found = await saver.aget_tuple({"configurable": {"thread_id": thread}})
+        assert found is not None
+        return found.checkpoint["channel_values"]
+
+
+async def test_state_is_ids_counts_and_status(tmp_path: Path) -> None:
+    await judge_groups(deps_of(ScriptedJudge()), tmp_path / "c.db")
+    state = await last_state(tmp_path / "c.db")
+    assert json.loads(json.dumps(state)) == state
+    assert {name: state[name] for name in ("run_id", "judge", "groups", "status")} == {
+        "run_id": "run1",
+        "judge": "scripted@1",
+        "groups": 9,
+        "status": "done",
+    }
+    assert state["counts"] == {"total": 9, "judged": 9, "cached": 0, "unclassified": 0}
+
+
+async def test_a_stopped_run_says_so(tmp_path: Path) -> None:
+    async def script(path: str) -> None:
+        raise AccessError("wrong key")
+
+    with pytest.raises(AccessError):
+        await judge_groups(deps_of(ScriptedJudge(script)), tmp_path / "c.db")
+    assert (await last_state(tmp_path / "c.db"))["status"] == "stopped"
+
+
+async def test_starts_do_not_add_up(tmp_path: Path) -> None:
+    sizes = []
+    for _ in range(6):
+        outcome = await judge_groups(deps_of(ScriptedJudge()), tmp_path / "c.db")
+        assert outcome.counts.total == 9
+        sizes.append(sum(path.stat().st_size for path in tmp_path.iterdir()))  # noqa: ASYNC240
+    assert sizes[-1] <= sizes[1]
+
+
+async def test_evidence_and_verdicts_are_in_no_checkpoint(tmp_path: Path) -> None:
+    await judge_groups(deps_of(ScriptedJudge()), tmp_path / "c.db")
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())  # noqa: ASYNC240
+    assert b"run1" in kept
+    assert b"some-cause" not in kept
+    assert b"basics" not in kept
+
+
+async def test_damaged_checkpoints(tmp_path: Path) -> None:
+    (tmp_path / "c.db").write_bytes(b"not a database" * 1000)
+    with pytest.raises(DataError, match=r"c\.db cannot be used.*\n.*move that file away"):
+        await judge_groups(deps_of(ScriptedJudge()), tmp_path / "c.db")

@@ -1,0 +1,35 @@
+"""Floors for what `tests/benchmarks/lanes.py` measures, with room for a busy machine."""
+
+import time
+from pathlib import Path
+
+from evalscribe.graph.deps import Deps
+from evalscribe.graph.run import judge_groups
+from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of, slow
+
+
+def deps_of(count: int, judge: ScriptedJudge) -> Deps:
+    run = run_of(count)
+    return Deps(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=MemoryStore())
+
+
+async def test_ten_thousand_groups(tmp_path: Path) -> None:
+    judge, began = ScriptedJudge(slow(0)), time.process_time()
+    outcome = await judge_groups(deps_of(10_000, judge), tmp_path / "c.db")
+    assert time.process_time() - began < 5
+    assert outcome.counts.judged == 10_000
+    assert judge.peak == 4
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 100_000  # noqa: ASYNC240
+
+
+async def test_forty_answers_of_half_a_second_in_four_lanes(tmp_path: Path) -> None:
+    times: list[float] = []
+
+    async def script(path: str) -> None:
+        times.append(time.monotonic())
+        await slow(0.5)(path)
+        times.append(time.monotonic())
+
+    await judge_groups(deps_of(40, ScriptedJudge(script)), tmp_path / "c.db")
+    assert len(times) == 80
+    assert max(times) - min(times) < 1.15 * 5
