@@ -34,6 +34,8 @@ class Precedent(Frozen):
     """Only a label that a person gave is evidence for a later verdict; any other is history to show."""
     cause: str | None = None
     error: str | None = None
+    reasoning: str | None = None
+    """Free-form reports often name the error only here."""
     action: str | None = None
     """What was done about it, in the report's words."""
 

@@ -135,9 +135,7 @@ def cites_the_place(one: Judged) -> bool | None:
     quoted = [fold(line) for line in (one.gold.get("modelSnippet") or "").split("\n")]
     quoted = [line for line in quoted if len(line) > 8]
     documents = one.evidence.of("output", "log")
-    places = {
-        (d.role, d.path, n) for d in documents for n, text in enumerate(d.lines, 1) if _holds(fold(text), quoted)
-    }
+    places = {(d.role, d.path, n) for d in documents for n, text in enumerate(d.lines, 1) if _holds(fold(text), quoted)}
     cited = {(c.role, c.path, n) for c in one.verdict.citations for n in range(c.first, c.last + 1)}
     return bool(places & cited) if places else None
 

@@ -65,6 +65,7 @@ def _precedent(report: PastReport, finding: FindingSummary, path: str) -> Preced
         by_person=by_person(finding),
         cause=finding.cause,
         error=finding.error,
+        reasoning=finding.reasoning,
         action=report.action(finding),
     )
 

@@ -12,6 +12,8 @@ SOUGHT = re.compile(
 )
 STRUCTURE = re.compile(r"\b(spec|specification|signatures?|schema|shape|structure|api)\b", re.IGNORECASE)
 OPAQUE = re.compile(r"deeply equal|toEqual|==|Object|\{ …|mismatch", re.IGNORECASE)
+STRUCTURAL = re.compile(r"""(?<![\w$.])([A-Za-z_$][\w$]{2,})(?=\s*[:=](?!=)|["'])""")
+"""A key, a keyword argument or a text of one word: what a comparison of structure sees."""
 RAISES = re.compile(r"\b(?:throw|raise)\b")
 MUST_RAISE = re.compile(r"\b(throws?|rejects?|raises?|must fail|should fail)\b", re.IGNORECASE)
 LITERAL = re.compile(r"(['\"`])((?:(?!\1|\$\{|\{).){6,})")
@@ -108,12 +110,10 @@ def _compares_structure(test: signature.FailedTest) -> bool:
 
 
 def _left_out_names(facts: Facts) -> list[str]:
-    """Names on reference lines that the output uses nowhere, in the order of the reference."""
+    """Keys and texts on reference lines that the output has nowhere, in the order of the reference."""
     ours = code.names(facts.output_code)
-    lines = [line for line in facts.left_out if not line.document.path.endswith((".json", ".toml"))]
-    return list(
-        dict.fromkeys(n for line in lines for n in code.NAME.findall(line.text) if n not in ours and len(n) > 2)
-    )
+    found = (name for line in facts.left_out for name in STRUCTURAL.findall(line.text))
+    return list(dict.fromkeys(name for name in found if name not in ours))
 
 
 def _asked(facts: Facts, name: str) -> bool:

@@ -1,5 +1,7 @@
 """What people concluded earlier about the same eval, where the failure is the same again."""
 
+import re
+
 from evalscribe.finding import CauseKind, Classification, Precedent
 from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules.decision import Decision
@@ -24,7 +26,8 @@ def people_said_before(facts: Facts) -> Decision | None:
 
 def _as_before(facts: Facts, precedent: Precedent, label: Classification) -> Decision:
     lint = facts.check == "lint" and label != "MODEL_FAULT"
-    what = " ".join((precedent.error or precedent.cause or "the same failure").split()).rstrip(".")
+    said = precedent.error or precedent.cause or precedent.reasoning or "the same failure"
+    what = _cut(re.split(r"(?<=[.!?])\s", " ".join(said.split()))[0], 160).rstrip(".")
     return Decision(
         label=label,
         kind="lint" if lint else KINDS[label],
@@ -45,7 +48,7 @@ def _same_failure(facts: Facts, precedent: Precedent) -> bool:
 
 
 def _terms(precedent: Precedent) -> tuple[str, ...]:
-    text = " ".join(part for part in (precedent.error, precedent.cause) if part)
+    text = " ".join(part for part in (precedent.error, precedent.cause, precedent.reasoning) if part)
     return terms(text)
 
 

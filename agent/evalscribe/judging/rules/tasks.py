@@ -9,7 +9,7 @@ from evalscribe.judging.rules.facts import Facts
 
 QUOTED_NAME = re.compile(r"['\"`:.]([A-Za-z_$][\w$]{2,})(?=['\"`(])")
 SHAPED = re.compile(r"\w_\w|[a-z][A-Z]")
-RANGE = re.compile(r"\b(between|from\b.{1,40}\bto|until|up to|range of|within)\b", re.IGNORECASE | re.DOTALL)
+RANGE = re.compile(r"\b(between|from `[^`]+` to|until|up to|range of|within)\b", re.IGNORECASE | re.DOTALL)
 DECIDED = re.compile(
     r"\b(inclusive(?:ly)?|exclusive(?:ly)?|including|excluding|at (?:least|most)|no (?:more|less|fewer) than|both ends"
     r"|half-open|strictly)\b|[<>]=|≤|≥",
