@@ -1,0 +1,139 @@
+"""A deployment on loopback that answers as the real one does, and payloads in its shapes."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+KEY = "prod:fabulous-panther-525|dGVzdGtleQ=="
+RUN_ID = "jn7em9ag4xxa9s37nhh83rxw913phxtt"
+EVAL_IDS = [f"jh7{n}yvaask9c22wej0dnknk4jk2135t6" for n in range(10)]
+Answer = tuple[int, dict[str, str], bytes]
+
+
+def success(value: object) -> Answer:
+    return 200, {"Content-Type": "application/json"}, json.dumps({"status": "success", "value": value}).encode()
+
+
+def failure(message: str) -> Answer:
+    body = {"status": "error", "errorMessage": f"[Request ID: f43d00aa11bb22cc] Server Error{message}"}
+    return 200, {"Content-Type": "application/json"}, json.dumps(body).encode()
+
+
+def refusal(status: int, code: str, message: str, **headers: str) -> Answer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return status, named, json.dumps({"code": code, "message": message}).encode()
+
+
+def summary(ids: list[str] = EVAL_IDS, **changes: object) -> dict[str, Any]:
+    """What the first function returns, with numbers as the deployment writes them."""
+    failed = [
+        {
+            "_id": eval_id,
+            "category": "000-fundamentals",
+            "evalPath": f"000-fundamentals/00{n}-task",
+            "failedStep": {"failureReason": "out/convex/index.ts\n  3:7  error ...", "name": "eslint"},
+            "failureReason": "eslint fail",
+            "name": f"00{n}-task",
+        }
+        for n, eval_id in enumerate(ids)
+    ]
+    status = {"durationMs": 184250.0, "kind": "completed"}
+    run = {
+        "_id": RUN_ID,
+        "experiment": "default",
+        "model": "example/sample-model-1",
+        "provider": "openrouter",
+        "status": status,
+    }
+    counts = {"failedCount": float(len(ids)), "passedCount": 5.0, "totalEvals": 5.0 + len(ids)}
+    return {"failedEvals": failed, "run": run, **counts, **changes}
+
+
+def debug(eval_id: str = EVAL_IDS[0], **changes: object) -> dict[str, Any]:
+    """What the second function returns."""
+    status = {"durationMs": 21877.0, "failureReason": "eslint fail", "kind": "failed", "outputStorageId": "kg29"}
+    info = {
+        "_id": eval_id,
+        "category": "000-fundamentals",
+        "evalPath": "000-fundamentals/000-task",
+        "name": "000-task",
+        "status": status,
+        "task": "Write index.ts\n",
+    }
+    outputs = {
+        "convex/index.ts": "export const a = 1;\n",
+        "run.log": "=== Eval: 000-fundamentals/000-task ===\n[error] eslint: no\n",
+    }
+    sources = {
+        "TASK.txt": "Write index.ts\n",
+        "GAPS.txt": "# Gaps\n",
+        "grader.test.ts": "test()\n",
+        "answer/convex/index.ts": "export const a = 2;\n",
+    }
+    steps = [
+        {"name": "tsc", "status": {"kind": "passed", "durationMs": 1311.0}},
+        {"name": "eslint", "status": {"kind": "failed", "failureReason": "eslint failed"}},
+    ]
+    return {"eval": info, "evalSourceFiles": sources, "outputFiles": outputs, "steps": steps, **changes}
+
+
+class Deployment:
+    """Answers like a deployment; a test replaces `answer` to make it odd."""
+
+    def __init__(self) -> None:
+        self.answer: Callable[[str, dict[str, Any]], Answer] = self.usual
+        self.requests: list[tuple[str, str | None, dict[str, Any]]] = []
+        self.at_once = self.most_at_once = 0
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def usual(self, path: str, args: dict[str, Any]) -> Answer:
+        if path == "/api/query":
+            return success(summary() if args.get("runId") == RUN_ID else None)
+        known = args.get("evalId") in EVAL_IDS
+        return success(debug(args["evalId"]) if known else {"error": f"Eval {args.get('evalId')} not found"})
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        deployment = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                with deployment._lock:
+                    deployment.requests.append((self.path, self.headers.get("Authorization"), body))
+                    deployment.at_once += 1
+                    deployment.most_at_once = max(deployment.most_at_once, deployment.at_once)
+                status, headers, content = deployment.answer(self.path, body["args"])
+                with deployment._lock:
+                    deployment.at_once -= 1
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, format: str, *args: object) -> None:
+                return None
+
+        return Handler
+
+
+def slowly(answer: Answer, seconds: float) -> Answer:
+    time.sleep(seconds)
+    return answer

@@ -1,0 +1,12 @@
+from collections.abc import Iterator
+
+import pytest
+
+from convex_server import Deployment
+
+
+@pytest.fixture
+def deployment() -> Iterator[Deployment]:
+    deployment = Deployment()
+    yield deployment
+    deployment.close()

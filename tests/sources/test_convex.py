@@ -1,0 +1,306 @@
+"""Every odd answer of a deployment, from a real server on loopback."""
+
+import asyncio
+import gzip
+import json
+import socket
+import time
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from convex_server import EVAL_IDS, KEY, RUN_ID, Answer, Deployment, debug, failure, refusal, slowly, success, summary
+from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UnavailableError
+from evalscribe.evidence import Evidence, Unreadable
+from evalscribe.sources.convex import Patience, open_convex
+from evalscribe.sources.links import Links
+from evalscribe.sources.payload_source import PayloadSource
+
+QUICK = Patience(attempts=3, first_pause=0.01, longest_pause=0.1, connect=1, read=0.5, whole=3)
+NO_FUNCTION = "\nCould not find public function for 'debugQueries:getFailedEvalsForRun'.\n"
+
+
+def source(
+    deployment: Deployment,
+    run_id: str = RUN_ID,
+    key: str | None = KEY,
+    patience: Patience = QUICK,
+    concurrency: int = 8,
+) -> PayloadSource:
+    secret = SecretStr(key) if key else None
+    return open_convex(deployment.url, secret, run_id, Links(visualizer="https://v.example"), patience, concurrency)
+
+
+async def run_error(deployment: Deployment, answer: Answer, **options: Any) -> EvalscribeError:
+    """What a run ends with when the deployment answers so."""
+    deployment.answer = lambda path, args: answer
+    opened = source(deployment, **options)
+    with pytest.raises(EvalscribeError) as caught:
+        await opened.run()
+    await opened.close()
+    assert "dGVzdGtleQ" not in str(caught.value)
+    assert len(str(caught.value).splitlines()) <= 2
+    return caught.value
+
+
+async def evidence_after(deployment: Deployment, answer: Answer, **options: Any) -> Evidence | Unreadable:
+    """What is known of the first eval when the deployment answers so about it."""
+    deployment.answer = lambda path, args: success(summary()) if path == "/api/query" else answer
+    opened = source(deployment, **options)
+    try:
+        run = await opened.run()
+        return await opened.evidence(run.failures[0])
+    finally:
+        await opened.close()
+
+
+async def test_a_run_and_its_evidence(deployment: Deployment) -> None:
+    opened = source(deployment)
+    run = await opened.run()
+    found = await asyncio.gather(*(opened.evidence(eval) for eval in run.failures))
+    await opened.close()
+    assert (run.id, run.passed, run.failed, run.total, run.incomplete) == (RUN_ID, 5, 10, 15, 0)
+    assert isinstance(run.total, int)
+    assert run.failures[0].url == f"https://v.example/experiment/default/run/{RUN_ID}/000-fundamentals/{EVAL_IDS[0]}"
+    assert all(isinstance(one, Evidence) for one in found)
+    path, authorization, body = deployment.requests[0]
+    assert (path, authorization) == ("/api/query", f"Convex {KEY}")
+    assert body == {"path": "debugQueries:getFailedEvalsForRun", "args": {"runId": RUN_ID}, "format": "json"}
+    assert {path for path, _, _ in deployment.requests[1:]} == {"/api/action"}
+    assert deployment.requests[1][2]["path"] == "debug:getEvalDebugInfo"
+
+
+async def test_never_more_calls_at_once_than_allowed(deployment: Deployment) -> None:
+    deployment.answer = lambda path, args: slowly(deployment.usual(path, args), 0.03)
+    opened = source(deployment, concurrency=3)
+    run = await opened.run()
+    await asyncio.gather(*(opened.evidence(eval) for eval in run.failures))
+    await opened.close()
+    assert deployment.most_at_once == 3
+
+
+async def test_no_such_run(deployment: Deployment) -> None:
+    error = await run_error(deployment, success(None), run_id="jn7000")
+    assert isinstance(error, NotFoundError)
+    assert "jn7000" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "says"),
+    [
+        pytest.param(refusal(401, "BadAdminKey", "The key was invalid"), AccessError, "BadAdminKey", id="wrong key"),
+        pytest.param(refusal(403, "BadDeployKey", "invalid"), AccessError, "BadDeployKey", id="key of another"),
+        pytest.param(refusal(400, "InvalidAdminKey", "no"), AccessError, "InvalidAdminKey", id="bare key"),
+        pytest.param(refusal(400, "BadJsonBody", "no"), UnavailableError, "BadJsonBody", id="bad body"),
+        pytest.param(failure(NO_FUNCTION), UnavailableError, "not deployed there, or the key is no", id="no function"),
+        pytest.param(failure(""), UnavailableError, "[Request ID: f43d00aa11bb22cc] Server Error", id="withheld"),
+        pytest.param(
+            failure('\nArgumentValidationError: Value does not match validator.\nPath: .runId\nValue: "nope"'),
+            NotFoundError,
+            "ArgumentValidationError",
+            id="malformed id",
+        ),
+        pytest.param(
+            failure(
+                '\nArgumentValidationError: Found ID "jh75" from table `evals`, which does not match the table name'
+            ),
+            NotFoundError,
+            "from table `evals`",
+            id="id of another table",
+        ),
+        pytest.param((200, {}, b"<!doctype html><p>hi"), UnavailableError, "dashboard", id="html"),
+        pytest.param((404, {}, b"<h1>Not Found</h1>"), UnavailableError, "404", id="html 404"),
+        pytest.param((200, {}, b"[1]"), UnavailableError, "dashboard", id="json of another kind"),
+        pytest.param((200, {}, b"{}"), UnavailableError, "dashboard", id="no status"),
+        pytest.param((200, {}, b"\xff\xfe"), UnavailableError, "dashboard", id="bytes"),
+        pytest.param((200, {}, b"[" * 100_000), UnavailableError, "dashboard", id="nested without end"),
+        pytest.param((200, {}, b""), UnavailableError, "dashboard", id="empty"),
+        pytest.param((560, {}, failure(NO_FUNCTION)[2]), UnavailableError, "not deployed", id="560"),
+        pytest.param(
+            (301, {"Location": "http://127.0.0.1:9/"}, b""), UnavailableError, "redirects", id="redirect not followed"
+        ),
+        pytest.param(refusal(500, "InternalServerError", "sorry"), UnavailableError, "InternalServerError", id="500"),
+        pytest.param(refusal(503, "Overloaded", "later"), UnavailableError, "Overloaded", id="503"),
+        pytest.param((200, {"Content-Encoding": "gzip"}, b"no gzip"), UnavailableError, "broke", id="bad gzip"),
+        pytest.param(success(summary(totalEvals="NaN")), DataError, "totalEvals", id="NaN is a text"),
+        pytest.param(success(summary(passedCount=1.5)), DataError, "passedCount", id="half an eval"),
+        pytest.param(success({"run": {}}), DataError, "_id", id="keys missing"),
+        pytest.param(success(["run"]), DataError, "not an object", id="a list"),
+    ],
+)
+async def test_answers_that_end_a_run(
+    deployment: Deployment, answer: Answer, expected: type[EvalscribeError], says: str
+) -> None:
+    error = await run_error(deployment, answer)
+    assert type(error) is expected
+    assert says in str(error)
+
+
+async def test_without_a_key_the_message_says_that_one_is_missing(deployment: Deployment) -> None:
+    error = await run_error(deployment, failure(NO_FUNCTION), key=None)
+    assert isinstance(error, AccessError)
+    assert "CONVEX_DEPLOY_KEY" in str(error)
+    assert "not deployed" in str(error)
+    assert deployment.requests[0][1] is None
+
+
+async def test_a_key_that_a_server_repeats_is_not_printed(deployment: Deployment) -> None:
+    error = await run_error(deployment, refusal(401, "BadAdminKey", f"no such key {KEY} here"))
+    assert "[redacted" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        pytest.param(
+            success({"error": "Eval jh7 not found"}), "Eval jh7 not found", id="not found with status success"
+        ),
+        pytest.param(success(None), "no such eval", id="null"),
+        pytest.param(
+            failure(
+                "\nFunction debug.js:getEvalDebugInfo return value is too large (actual: 17.00 MiB, limit: 16 MiB)"
+            ),
+            "17.00 MiB",
+            id="over 16 MiB",
+        ),
+        pytest.param(
+            failure("\nUncaught Error: Can't find end of central directory : is this a zip file ?\n    at async f"),
+            "is this a zip file",
+            id="corrupt zip",
+        ),
+        pytest.param(failure(""), "Server Error", id="withheld"),
+        pytest.param(failure("\nArgumentValidationError: Path: .evalId"), "ArgumentValidationError", id="malformed id"),
+        pytest.param(refusal(500, "InternalServerError", "sorry"), "InternalServerError", id="500 for good"),
+        pytest.param(success({"eval": 7}), "`eval` is 7", id="wrong shape"),
+    ],
+)
+async def test_answers_that_cost_one_eval(deployment: Deployment, answer: Answer, says: str) -> None:
+    found = await evidence_after(deployment, answer)
+    assert isinstance(found, Unreadable)
+    assert says in found.reason
+    assert "\n" not in found.reason
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "says"),
+    [
+        pytest.param(
+            refusal(403, "OperationNotPermitted", "You do not have permission"),
+            AccessError,
+            "may read",
+            id="read-only key",
+        ),
+        pytest.param(
+            failure("\nCould not find public function for 'debug:x'."), UnavailableError, "debug:", id="missing"
+        ),
+    ],
+)
+async def test_answers_about_one_eval_that_concern_all(
+    deployment: Deployment, answer: Answer, expected: type[EvalscribeError], says: str
+) -> None:
+    with pytest.raises(expected, match=says):
+        await evidence_after(deployment, answer)
+
+
+async def test_one_of_ten_is_unreadable_and_the_rest_goes_on(deployment: Deployment) -> None:
+    broken = refusal(500, "InternalServerError", "sorry")
+    deployment.answer = lambda path, args: broken if args.get("evalId") == EVAL_IDS[3] else deployment.usual(path, args)
+    opened = source(deployment)
+    run = await opened.run()
+    found = await asyncio.gather(*(opened.evidence(eval) for eval in run.failures))
+    await opened.close()
+    assert [type(one) for one in found] == [Evidence] * 3 + [Unreadable] + [Evidence] * 6
+
+
+async def test_a_deployment_that_goes_down_ends_the_command(deployment: Deployment) -> None:
+    down = refusal(503, "Overloaded", "later")
+    deployment.answer = lambda path, args: success(summary()) if path == "/api/query" else down
+    opened = source(deployment)
+    run = await opened.run()
+    with pytest.raises(UnavailableError, match="in a row"):
+        await asyncio.gather(*(opened.evidence(eval) for eval in run.failures))
+    await opened.close()
+
+
+async def test_it_tries_again_on_overload_and_heeds_retry_after(deployment: Deployment) -> None:
+    answers = [refusal(429, "TooManyConcurrentRequests", "slow down", Retry_After="1"), refusal(503, "x", "y")]
+    deployment.answer = lambda path, args: answers.pop(0) if answers else deployment.usual(path, args)
+    patience = QUICK.model_copy(update={"longest_pause": 0.4})
+    opened, begun = source(deployment, patience=patience), time.monotonic()
+    assert (await opened.run()).failed == 10
+    await opened.close()
+    assert len(deployment.requests) == 3
+    assert 0.4 <= time.monotonic() - begun < 1, "asked for a second, bounded to 0.4"
+
+
+async def test_it_does_not_try_again_what_cannot_get_better(deployment: Deployment) -> None:
+    await run_error(deployment, refusal(401, "BadAdminKey", "no"))
+    assert len(deployment.requests) == 1
+
+
+async def test_nobody_listens() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    opened = open_convex(url, SecretStr(KEY), RUN_ID, Links(), QUICK)
+    with pytest.raises(UnavailableError, match=r"cannot be reached.*\n.*--deployment"):
+        await opened.run()
+    await opened.close()
+
+
+async def test_a_server_that_does_not_answer(deployment: Deployment) -> None:
+    deployment.answer = lambda path, args: slowly(success(None), 0.6)
+    opened, begun = source(deployment, patience=QUICK.model_copy(update={"read": 0.1, "whole": 0.5})), time.monotonic()
+    with pytest.raises(UnavailableError, match=r"stopped answering|no whole answer"):
+        await opened.run()
+    await opened.close()
+    assert time.monotonic() - begun < 1
+
+
+async def test_a_broken_connection_is_tried_again() -> None:
+    """The first connection is closed without an answer, the second is answered."""
+    calls = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal calls
+        calls += 1
+        await reader.readuntil(b"\r\n\r\n")
+        if calls > 1:
+            body = success(summary())[2]
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    opened = open_convex(url, None, RUN_ID, Links(), QUICK)
+    assert (await opened.run()).failed == 10
+    await opened.close()
+    server.close()
+    await server.wait_closed()
+    assert calls == 2
+
+
+async def test_a_large_compressed_answer(deployment: Deployment) -> None:
+    large = debug(outputFiles={"big.txt": "0123456789abcdef\n" * 500_000})
+    body = gzip.compress(json.dumps({"status": "success", "value": large}).encode())
+    found = await evidence_after(
+        deployment,
+        (200, {"Content-Encoding": "gzip"}, body),
+        patience=QUICK.model_copy(update={"read": 10, "whole": 30}),
+    )
+    assert isinstance(found, Evidence)
+    assert len(found.of("output")[0].text) == 17 * 500_000
+
+
+async def test_what_it_hands_out_for_a_snapshot_is_redacted(deployment: Deployment) -> None:
+    secret = "ghp_" + "a1B2c3D4e5" * 4
+    leak = success(debug(outputFiles={".env": f"TOKEN={secret}\n", f"{secret}.txt": "x"}))
+    deployment.answer = lambda path, args: success(summary()) if path == "/api/query" else leak
+    opened = source(deployment)
+    run = await opened.run()
+    payload = json.dumps(await opened.payload(run.failures[0]))
+    await opened.close()
+    assert secret not in payload
+    assert payload.count("[redacted:") == 2

@@ -1,0 +1,237 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from convex_server import EVAL_IDS, RUN_ID, debug, summary
+from evalscribe.errors import DataError
+from evalscribe.evidence import Evidence, Unreadable
+from evalscribe.run import Eval
+from evalscribe.sources.json_value import clean, parse
+from evalscribe.sources.links import Links
+from evalscribe.sources.payload import BINARY, decode_evidence, decode_run
+
+EVAL = Eval(id=EVAL_IDS[0], category="000-fundamentals", name="000-task")
+HEADER = "=== Eval: 000-fundamentals/000-task ==="
+
+
+def evidence(**changes: object) -> Evidence:
+    found = decode_evidence(debug(**changes), EVAL)
+    assert isinstance(found, Evidence), found
+    return found
+
+
+def roles(found: Evidence) -> list[tuple[str, str]]:
+    return [(document.role, document.path) for document in found.documents]
+
+
+def test_roles_come_from_where_a_document_stands() -> None:
+    assert roles(evidence()) == [
+        ("task", "TASK.txt"),
+        ("known_gaps", "GAPS.txt"),
+        ("expected", "convex/index.ts"),
+        ("grader", "grader.test.ts"),
+        ("output", "convex/index.ts"),
+        ("log", "run.log"),
+    ]
+
+
+def test_nothing_the_model_wrote_is_a_task_a_reference_or_a_gap_note() -> None:
+    planted = dict.fromkeys(
+        ("GAPS.txt", "TASK.txt", "answer/convex/index.ts", "sub/run.log", "./run.log", "RUN.LOG"), "x"
+    )
+    found = evidence(outputFiles=planted)
+    assert {document.path for document in found.of("output")} == set(planted)
+    assert "there is no run.log" in found.missing
+    assert not found.of("log")
+
+
+@pytest.mark.parametrize(
+    ("content", "log", "output"),
+    [
+        pytest.param(f"{HEADER}\n[error] no\n", f"{HEADER}\n[error] no\n", None, id="the runner's alone"),
+        pytest.param(
+            f"fake\n{HEADER}\nfake too\n{HEADER}\nreal", f"{HEADER}\nreal", f"fake\n{HEADER}\nfake too", id="last"
+        ),
+        pytest.param(f"{HEADER}\r\nreal", f"{HEADER}\r\nreal", None, id="CRLF"),
+        pytest.param("[error] faked by the model", None, "[error] faked by the model", id="no header at all"),
+        pytest.param(f"x {HEADER}\n  {HEADER}", None, f"x {HEADER}\n  {HEADER}", id="header inside a line"),
+        pytest.param("=== Eval: other/eval ===\nx", None, "=== Eval: other/eval ===\nx", id="header of another eval"),
+        pytest.param("", None, None, id="empty"),
+    ],
+)
+def test_only_what_follows_the_runners_last_header_is_log(content: str, log: str | None, output: str | None) -> None:
+    found = evidence(outputFiles={"run.log": content})
+    assert [document.text for document in found.of("log")] == ([log] if log else [])
+    assert [document.text for document in found.of("output")] == ([output] if output else [])
+    assert ("the runner wrote nothing to run.log" in found.missing) is (log is None)
+
+
+def test_the_task_is_not_told_twice_unless_it_differs() -> None:
+    assert [d.path for d in evidence(evalSourceFiles={"TASK.txt": "Write index.ts"}).of("task")] == ["TASK.txt"]
+    assert [d.path for d in evidence(evalSourceFiles={"TASK.txt": "Other"}).of("task")] == ["TASK", "TASK.txt"]
+    assert [d.path for d in evidence(evalSourceFiles={}).of("task")] == ["TASK"]
+
+
+def test_a_gaps_file_with_only_a_heading_is_a_document() -> None:
+    assert [document.text for document in evidence().of("known_gaps")] == ["# Gaps\n"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "phrase"),
+    [
+        pytest.param({"outputFiles": None}, "output files were deleted", id="deleted"),
+        pytest.param({"evalSourceFiles": None}, "reference answer and grader are not stored", id="no sources"),
+        pytest.param({"outputFiles": {"a.png": BINARY}}, "output file `a.png` is binary", id="binary"),
+        pytest.param({"outputFiles": {"a": 7}}, "output file `a` is no text", id="no text"),
+    ],
+)
+def test_what_is_missing_is_said(changes: dict[str, object], phrase: str) -> None:
+    assert phrase in evidence(**changes).missing
+
+
+def test_output_without_a_storage_id_was_never_stored() -> None:
+    payload = debug(outputFiles=None)
+    del payload["eval"]["status"]["outputStorageId"]
+    found = decode_evidence(payload, EVAL)
+    assert isinstance(found, Evidence)
+    assert "output files were never stored" in found.missing
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [None, [], "text", {}, {"error": "gone"}, {"eval": None}, debug(steps=7), debug(steps=[{}]), debug(outputFiles=[])],
+)
+def test_a_payload_of_the_wrong_shape_costs_one_eval(payload: object) -> None:
+    found = decode_evidence(payload, EVAL)
+    assert isinstance(found, Unreadable)
+    assert found.reason
+
+
+def test_steps_keep_their_order_and_unknown_kinds_are_no_verdict() -> None:
+    steps = [*debug()["steps"], {"name": "tests", "status": {"kind": "postponed"}}]
+    found = evidence(steps=steps)
+    assert [(step.name, step.status) for step in found.steps] == [
+        ("tsc", "passed"),
+        ("eslint", "failed"),
+        ("tests", "skipped"),
+    ]
+    assert found.steps[1].error == "eslint failed"
+
+
+def test_a_run_counts_and_links() -> None:
+    run = decode_run(summary(), Links(base="https://v.example/experiment/default"))
+    assert (run.passed, run.failed, run.total, run.incomplete, len(run.failures)) == (5, 10, 15, 0, 10)
+    first = run.failures[0]
+    assert (first.category, first.name, first.failed_step) == ("000-fundamentals", "000-task", "eslint")
+    assert first.reason == "out/convex/index.ts\n  3:7  error ..."
+    assert run.url == f"https://v.example/experiment/default/run/{RUN_ID}"
+    assert first.url == f"{run.url}/000-fundamentals/{EVAL_IDS[0]}"
+    assert decode_run(summary(), Links()).url is None
+
+
+def test_extra_keys_are_tolerated_and_absent_optional_ones_too() -> None:
+    payload = summary(more={"a": 1})
+    payload["run"] |= {"new": True, "provider": None, "experiment": None}
+    payload["failedEvals"][0] = {"_id": "x", "evalPath": "a/b/c", "novel": 1}
+    run = decode_run(payload, Links())
+    assert (run.provider, run.experiment) == ("unknown", "default")
+    assert (run.failures[0].category, run.failures[0].name, run.failures[0].reason) == ("a/b", "c", None)
+
+
+@pytest.mark.parametrize("key", ["totalEvals", "passedCount", "failedCount", "failedEvals", "run"])
+def test_a_missing_key_is_named(key: str) -> None:
+    payload = summary()
+    del payload[key]
+    with pytest.raises(DataError, match=key):
+        decode_run(payload, Links())
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", float("nan"), float("inf"), -1, 1.5, True, None, [], 10**30])
+def test_a_count_is_a_whole_number(value: object) -> None:
+    with pytest.raises(DataError, match="totalEvals"):
+        decode_run(summary(totalEvals=value), Links())
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("completed", "completed"),
+        ("failed", "failed"),
+        ("running", "running"),
+        ("pending", "running"),
+        ("new", "unknown"),
+    ],
+)
+def test_status(kind: str, status: str) -> None:
+    payload = summary()
+    payload["run"]["status"] = {"kind": kind}
+    assert decode_run(payload, Links()).status == status
+
+
+def test_an_incomplete_run() -> None:
+    payload = summary(totalEvals=20.0)
+    payload["run"]["status"] = {"kind": "failed", "failureReason": "Only 15/20 evals completed"}
+    run = decode_run(payload, Links())
+    assert (run.incomplete, run.status, run.status_reason) == (5, "failed", "Only 15/20 evals completed")
+    assert not run.all_passed
+
+
+def test_trials_of_one_eval_are_numbered() -> None:
+    payload = summary()
+    for entry in payload["failedEvals"][:3]:
+        entry |= {"name": "same", "evalPath": "000-fundamentals/same"}
+    payload["failedEvals"].append(payload["failedEvals"][0])
+    run = decode_run(payload, Links())
+    assert len(run.failures) == 10, "an entry listed twice is one eval"
+    assert [eval.path for eval in run.failures[:3]] == [f"000-fundamentals/same#{n}" for n in (1, 2, 3)]
+    assert run.failures[3].path == "000-fundamentals/003-task"
+
+
+def test_names_are_one_line_of_bounded_length() -> None:
+    payload = summary()
+    payload["failedEvals"][0] |= {"name": "a\nb\x1b[31m" + "c" * 4000, "category": "x\r\ny"}
+    first = decode_run(payload, Links()).failures[0]
+    assert first.path.isprintable()
+    assert len(first.name) == 200
+
+
+@pytest.mark.parametrize("run_id", ["", "a\nb", "x" * 300, 7, None])
+def test_an_id_is_one_printable_line(run_id: object) -> None:
+    payload = summary()
+    payload["run"]["_id"] = run_id
+    with pytest.raises(DataError, match="_id"):
+        decode_run(payload, Links())
+
+
+def test_text_that_is_no_unicode_can_be_stored() -> None:
+    value: Any = clean(parse(b'{"\\ud800": ["a\\u0000b", "\\udc00", "\\ud83d\\ude00", "\xff"]}'))
+    assert json.dumps(value, ensure_ascii=False).encode()
+    assert value == {"\ufffd": ["a\ufffdb", "\ufffd", "\U0001f600", "\ufffd"]}
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[" * 200_000, b"1" * 10_000])
+def test_json_that_cannot_be_read_is_bad_data(raw: bytes) -> None:
+    with pytest.raises(DataError):
+        parse(raw)
+
+
+def test_links_quote_what_they_are_given() -> None:
+    links = Links(visualizer="https://v.example/")
+    assert links.eval("r", "a b", "c/d)", "e") == "https://v.example/experiment/a%20b/run/r/c%2Fd%29/e"
+
+
+async def test_the_real_runs(real_data: Path) -> None:
+    from evalscribe.sources.snapshot import open_snapshot
+
+    found = []
+    for folder in sorted((real_data / "convex-runs").iterdir()):
+        source = open_snapshot(folder, Links())
+        run = await source.run()
+        found += [await source.evidence(eval) for eval in run.failures]
+    read = [one for one in found if isinstance(one, Evidence)]
+    assert len(read) == len(found) == 146
+    assert sum(bool(one.of("log")) for one in read) == 74
+    assert sum(bool(one.of("known_gaps")) for one in read) == 62
+    assert all(len(one.of("task")) == 1 for one in read)

@@ -1,0 +1,187 @@
+import asyncio
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from convex_server import EVAL_IDS, RUN_ID, debug, summary
+from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.evidence import Evidence, Unreadable
+from evalscribe.run import Eval
+from evalscribe.sources.links import Links
+from evalscribe.sources.snapshot import SnapshotWriter, open_snapshot
+
+SECRET = "sk-ant-api03-" + "aB3dE6gH9j" * 5
+
+
+def snapshot(folder: Path, ids: list[str] = EVAL_IDS) -> Path:
+    (folder / "debug").mkdir(parents=True)
+    (folder / "failed_evals.json").write_text(json.dumps(summary(ids)))
+    for eval_id in ids:
+        (folder / "debug" / f"{eval_id}.json").write_text(json.dumps(debug(eval_id)))
+    return folder
+
+
+async def read(folder: Path, eval_id: str) -> Evidence | Unreadable:
+    return await open_snapshot(folder, Links()).evidence(Eval(id=eval_id, category="c", name="n"))
+
+
+async def test_a_run_and_its_evidence(tmp_path: Path) -> None:
+    source = open_snapshot(snapshot(tmp_path / "a"), Links())
+    run = await source.run()
+    found = await source.evidence(run.failures[0])
+    await source.close()
+    assert run.id == RUN_ID
+    assert isinstance(found, Evidence)
+    assert found.eval == run.failures[0]
+
+
+async def test_one_corrupt_file_costs_one_eval(tmp_path: Path) -> None:
+    folder = snapshot(tmp_path / "a")
+    (folder / "debug" / f"{EVAL_IDS[1]}.json").write_bytes(b'{"eval": \xff')
+    (folder / "debug" / f"{EVAL_IDS[2]}.json").unlink()
+    (folder / "debug" / f"{EVAL_IDS[3]}.json").unlink()
+    (folder / "debug" / f"{EVAL_IDS[3]}.json").mkdir()
+    source = open_snapshot(folder, Links())
+    run = await source.run()
+    found = [await source.evidence(eval) for eval in run.failures]
+    assert [isinstance(one, Unreadable) for one in found] == [False, True, True, True] + [False] * 6
+
+
+async def test_nothing_leads_out_of_the_folder(tmp_path: Path) -> None:
+    folder = snapshot(tmp_path / "a")
+    outside = tmp_path / "outside.json"
+    outside.write_text(json.dumps(debug()))
+    (folder / "debug" / "link.json").symlink_to(outside)
+    for eval_id in ("../../outside", "link", "/etc/passwd", "..", "", "a/b", "x" * 4096, "a\x00b", "a\nb"):
+        found = await read(folder, eval_id)
+        assert isinstance(found, Unreadable), eval_id
+    (folder / "debug" / "inside.json").symlink_to(folder / "debug" / f"{EVAL_IDS[0]}.json")
+    assert isinstance(await read(folder, "inside"), Evidence)
+
+
+async def test_a_debug_folder_that_is_a_link_is_not_followed_out(tmp_path: Path) -> None:
+    other = snapshot(tmp_path / "other")
+    folder = tmp_path / "a"
+    folder.mkdir()
+    (folder / "debug").symlink_to(other / "debug")
+    assert isinstance(await read(folder, EVAL_IDS[0]), Unreadable)
+
+
+async def test_a_pipe_does_not_hang(tmp_path: Path) -> None:
+    folder = snapshot(tmp_path / "a")
+    os.mkfifo(folder / "debug" / "pipe.json")
+    async with asyncio.timeout(5):
+        assert isinstance(await read(folder, "pipe"), Unreadable)
+
+
+async def test_a_folder_without_summary_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match=r"failed_evals\.json"):
+        await open_snapshot(tmp_path, Links()).run()
+
+
+@pytest.mark.parametrize("content", [b"", b"null", b"{", b"[]", b'{"run": {}}', b"\xff\xfe\x00", b"[" * 200_000])
+async def test_a_corrupt_summary_is_bad_data(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "failed_evals.json").write_bytes(content)
+    with pytest.raises(DataError):
+        await open_snapshot(tmp_path, Links()).run()
+
+
+async def test_nothing_else_in_the_folder_is_read(tmp_path: Path) -> None:
+    folder = snapshot(tmp_path / "a")
+    os.mkfifo(folder / "report.md")
+    (folder / "gold.json").write_text("{")
+    async with asyncio.timeout(5):
+        assert (await open_snapshot(folder, Links()).run()).failed == 10
+
+
+async def test_what_is_read_is_redacted(tmp_path: Path) -> None:
+    folder = snapshot(tmp_path / "a")
+    payload = debug(
+        outputFiles={"a.ts": f'const k = "{SECRET}"', f"{SECRET}.ts": "x"}, evalSourceFiles={"GAPS.txt": SECRET}
+    )
+    (folder / "debug" / f"{EVAL_IDS[0]}.json").write_text(json.dumps(payload))
+    found = await read(folder, EVAL_IDS[0])
+    assert isinstance(found, Evidence)
+    assert SECRET not in found.model_dump_json()
+    assert found.model_dump_json().count("[redacted:anthropic-key]") == 3
+
+
+async def copy(source_folder: Path, target: Path) -> None:
+    """What `fetch` does."""
+    source = open_snapshot(source_folder, Links())
+    run = await source.run()
+    writer = SnapshotWriter(target, run.id)
+    for eval in run.failures:
+        writer.put(eval.id, await source.payload(eval))
+    writer.finish(await source.summary())
+
+
+async def test_a_written_snapshot_reads_the_same(tmp_path: Path) -> None:
+    folder, target = snapshot(tmp_path / "a"), tmp_path / "b"
+    (folder / "debug" / f"{EVAL_IDS[1]}.json").write_text("{")
+    await copy(folder, target)
+    await copy(folder, target)  # again into the same folder
+    first, second = open_snapshot(folder, Links()), open_snapshot(target, Links())
+    assert await first.run() == await second.run()
+    for eval in (await first.run()).failures:
+        assert await first.evidence(eval) == await second.evidence(eval)
+    assert sorted(path.name for path in target.iterdir()) == ["debug", "failed_evals.json"]
+    assert not list(target.rglob(".part-*"))
+
+
+async def test_no_secret_is_written(tmp_path: Path) -> None:
+    folder, target = snapshot(tmp_path / "a"), tmp_path / "b"
+    leak = summary(note=SECRET)
+    leak["failedEvals"][0]["failureReason"] = f"Authorization: Bearer {SECRET}"
+    (folder / "failed_evals.json").write_text(json.dumps(leak))
+    (folder / "debug" / f"{EVAL_IDS[0]}.json").write_text(json.dumps(debug(outputFiles={"a": SECRET})))
+    await copy(folder, target)
+    assert all(SECRET.encode() not in path.read_bytes() for path in target.rglob("*.json"))
+
+
+def test_a_folder_of_another_run_is_not_overwritten(tmp_path: Path) -> None:
+    folder = snapshot(tmp_path / "a")
+    before = (folder / "failed_evals.json").read_bytes()
+    with pytest.raises(UsageError, match="holds run"):
+        SnapshotWriter(folder, "another")
+    assert (folder / "failed_evals.json").read_bytes() == before
+    SnapshotWriter(folder, RUN_ID)
+
+
+def test_a_file_or_an_unreadable_snapshot_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "failed_evals.json").write_text("{")
+    for folder in (tmp_path / "file", tmp_path):
+        with pytest.raises(UsageError):
+            SnapshotWriter(folder, RUN_ID)
+
+
+def test_an_eval_id_cannot_leave_the_written_folder(tmp_path: Path) -> None:
+    writer = SnapshotWriter(tmp_path / "a" / "b", RUN_ID)
+    for eval_id in ("../../out", "/tmp/out", ""):
+        with pytest.raises(DataError):
+            writer.put(eval_id, {})
+    assert not list(tmp_path.rglob("*out*"))
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    writer = SnapshotWriter(tmp_path / "a", RUN_ID)
+    writer.put("x", {"eval": 1})
+    unwritable: Any = {"eval": object()}
+    with pytest.raises(TypeError):
+        writer.put("x", unwritable)
+    assert json.loads((tmp_path / "a" / "debug" / "x.json").read_text()) == {"eval": 1}
+    assert [path.name for path in (tmp_path / "a" / "debug").iterdir()] == ["x.json"]
+
+
+async def test_a_run_of_ten_thousand_is_cheap_to_list(tmp_path: Path) -> None:
+    ids = [f"jh7{n:029d}" for n in range(10_000)]
+    (tmp_path / "failed_evals.json").write_text(json.dumps(summary(ids)))
+    begun = time.process_time()
+    run = await open_snapshot(tmp_path, Links(visualizer="https://v.example")).run()
+    assert len(run.failures) == 10_000
+    assert time.process_time() - begun < 4
