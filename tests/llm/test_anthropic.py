@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import json
+import logging
 from dataclasses import replace
 
 import anthropic
@@ -129,7 +130,7 @@ async def test_what_may_pass_cost_nothing(status: int) -> None:
     assert len(server.calls) == 1, "the SDK retries nothing by itself"
 
 
-@pytest.mark.parametrize("status", [301, 307, 400, 412, 413, 418, 422, 431])
+@pytest.mark.parametrize("status", [301, 307, 400, 412, 418, 422, 431])
 async def test_any_other_status_concerns_this_call_only(status: int) -> None:
     answer = replace(failure(status), headers={"location": "http://127.0.0.1:9/", "content-type": "application/json"})
     with MessagesServer(answer) as server, pytest.raises(CallFailed, match=str(status)) as raised:
@@ -139,9 +140,27 @@ async def test_any_other_status_concerns_this_call_only(status: int) -> None:
     assert len(server.calls) == 1
 
 
-async def test_a_prompt_that_is_too_long_is_a_way_to_stop() -> None:
-    with MessagesServer(failure(400, "invalid_request_error", "prompt is too long: 1000001 tokens")) as server:
+@pytest.mark.parametrize("status", [400, 413])
+async def test_a_prompt_that_is_too_long_is_a_way_to_stop(status: int) -> None:
+    with MessagesServer(failure(status, "invalid_request_error", "prompt is too long: 1000001 tokens")) as server:
         assert (await ask(server)).stop == "context_exceeded"
+
+
+@pytest.mark.parametrize("status", [400, 403, 429])
+async def test_no_credit_ends_the_command_whatever_its_status(status: int) -> None:
+    answer = failure(status, "billing_error", "no credit")
+    with MessagesServer(answer) as server, pytest.raises(AccessError, match=f"{status}: no credit.*billing"):
+        await ask(server)
+
+
+async def test_no_log_holds_the_key(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with MessagesServer([failure(401, text=KEY), submit()]) as server:
+        with pytest.raises(AccessError):
+            await ask(server)
+        await ask(server)
+    assert caplog.records, "the SDK logs its requests"
+    assert KEY not in caplog.text
 
 
 BROKEN = {

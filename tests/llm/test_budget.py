@@ -136,7 +136,7 @@ async def test_retries_spend_from_the_budget_too() -> None:
     with MessagesServer(Answer(cut="reset")) as server:
         attempt = AnthropicModel("claude-opus-5-5", "key", server.url, OPUS)
         model = Persistent(Budgeted(attempt, budget, OPUS), Patience(first_wait_s=0.01))
-        with pytest.raises(CallFailed, match="used up") as raised:
+        with pytest.raises(CallFailed, match="no room") as raised:
             await model.complete(ASKED)
         await model.close()
     assert len(server.calls) == 2

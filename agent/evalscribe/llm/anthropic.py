@@ -23,7 +23,6 @@ STOPS: dict[str, Stop] = {
     "pause_turn": "pause",
     "model_context_window_exceeded": "context_exceeded",
 }
-TOO_LONG = ("prompt is too long", "context window", "context limit")
 
 
 class AnthropicModel:
@@ -43,15 +42,15 @@ class AnthropicModel:
 
     async def complete(self, request: Request) -> Reply:
         """Raises `Transient` for what may pass, `CallFailed` for this call, `EvalscribeError` for all."""
-        from evalscribe.llm.anthropic_errors import mapped
+        from evalscribe.llm.anthropic_errors import TooLong, mapped
 
         try:
             async with asyncio.timeout(self._timeout_s):
                 answer = await self._create(request)
         except Exception as error:
             failure = mapped(error, self.id, self._host)
-            if isinstance(failure, CallFailed) and any(words in failure.reason.lower() for words in TOO_LONG):
-                return Reply(text="", stop="context_exceeded", usage=Usage(calls=1))
+            if isinstance(failure, TooLong):
+                return Reply(text="", stop="context_exceeded", usage=Usage())
             # `from None`: the SDK's exception holds the request, and with it the key.
             raise self._without_key(failure) from None
         return self._reply(answer)

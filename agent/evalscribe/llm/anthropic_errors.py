@@ -19,6 +19,12 @@ from evalscribe.llm.transient import Transient
 
 PASSING = frozenset({408, 409, 429, 499})
 LONGEST_MESSAGE = 200
+TOO_LONG = ("prompt is too long", "context window", "context limit")
+"""How the service words a 400 for a prompt beyond the context; it has no code of its own."""
+
+
+class TooLong(CallFailed):
+    """The prompt does not fit the model, and never will."""
 
 
 def mapped(error: Exception, model: str, host: str) -> CallFailed | EvalscribeError:
@@ -38,17 +44,19 @@ def mapped(error: Exception, model: str, host: str) -> CallFailed | EvalscribeEr
 
 def _of_status(error: anthropic.APIStatusError, model: str, host: str) -> CallFailed | EvalscribeError:
     status, said = error.status_code, _said(error)
+    if error.type == "billing_error" or (error.error_code or "").endswith("spend_limit_reached"):
+        status = 402
     match status:
         case 401 | 403:
             reason = "refused the key" if status == 401 else "does not allow this key to do that"
             return AccessError(f"{host} {reason} ({status}{said}). Check ANTHROPIC_API_KEY.")
         case 402:
-            return AccessError(f"{host} wants to be paid first (402{said}). Check the account's billing.")
+            return AccessError(f"{host} wants to be paid ({error.status_code}{said}). See the account's billing.")
         case 404:
             name = model.partition("/")[2]
             return UsageError(f"{host} knows no model {name} (404{said}). Choose another with --judge PROVIDER/MODEL.")
-        case 413:
-            return CallFailed(f"the question is too large for {host} (413)", free=True)
+        case 400 | 413 if status == 413 or any(words in said.lower() for words in TOO_LONG):
+            return TooLong(f"the question is too long for {host} ({status}{said})", free=True)
     if status in PASSING or status >= 500:
         name = "is overloaded" if status == 529 else "limits the rate" if status == 429 else "failed"
         return Transient(f"{host} {name} ({status}{said})", free=True, after=retry_after(error.response.headers))

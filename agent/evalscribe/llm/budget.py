@@ -12,6 +12,8 @@ from evalscribe.ports import Model
 BYTES_PER_TOKEN = 2
 """Of the densest text that evidence holds (ids, hashes, minified code); prose and code take three to four."""
 
+LEFT_UNDONE = "left undone, run again with more"
+
 
 class Budget:
     """What may be spent, on dollars, on tokens or on both, by all calls of one command together."""
@@ -31,7 +33,7 @@ class Budget:
         """
         while not self._fits(worst):
             if not self._held:
-                raise CallFailed(f"{self._name()} is used up: left undone, run again with more", free=True)
+                raise CallFailed(f"{self._name()} has no room for another call: {LEFT_UNDONE}", free=True)
             await self._settled.wait()
         self._held.append(worst)
         try:

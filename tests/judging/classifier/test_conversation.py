@@ -119,7 +119,7 @@ async def test_an_answer_cut_off_is_asked_for_again_in_short(judged: Judged) -> 
 async def test_an_answer_cut_off_for_ever_is_given_up(judged: Judged) -> None:
     outcome, server = await judged(says("I think that", "max_tokens"))
     assert isinstance(outcome, Unclassified)
-    assert ("cut off at 12000 tokens" in outcome.reason, len(server.calls)) == (True, 3)
+    assert ("cut off at 8000 tokens" in outcome.reason, len(server.calls)) == (True, 3)
 
 
 async def test_a_pause_is_resumed(judged: Judged) -> None:

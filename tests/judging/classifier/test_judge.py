@@ -122,7 +122,7 @@ async def test_what_the_budget_leaves_undone_says_so_and_can_be_asked_again() ->
     model = Budgeted(ScriptedModel([]), Budget(usd=0.001), price("anthropic/claude-opus-5-5"))
     outcome = await ModelJudge(model, Prompts()).judge(case())
     assert isinstance(outcome, Unclassified)
-    assert "the budget of $0.001 is used up: left undone, run again with more" in outcome.reason
+    assert "the budget of $0.001 has no room for another call: left undone, run again with more" in outcome.reason
     assert not outcome.final
 
 

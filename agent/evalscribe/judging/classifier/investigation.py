@@ -22,7 +22,7 @@ class Bounds(Frozen):
     tokens: int = 400_000
     """Input and output of all turns together, as the model counts them."""
     seconds: float = 600.0
-    answer_tokens: int = 12_000
+    answer_tokens: int = 8_000
     """Longest single answer, thinking included."""
     nudges: int = 2
     """Answers without a tool call, or cut off, that are asked again."""
