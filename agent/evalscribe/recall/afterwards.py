@@ -1,9 +1,10 @@
 """What a free-form report says besides its findings: patterns, recommendations, what was done."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from evalscribe.analysis import ActionTaken, PatternSummary, RecommendationSummary
+from evalscribe.analysis import ActionTaken, Analysis, FindingSummary, PatternSummary, RecommendationSummary
 from evalscribe.recall.blocks import Block, Line, blocks, marked, plain
 from evalscribe.recall.mentions import TOKEN, Mentions
 from evalscribe.recall.sections import Sections, Topic
@@ -30,9 +31,9 @@ class _Point:
         return "\n".join(said for line in self.lines if (said := marked(line)))
 
 
-def afterwards(read: Sequence[Block], evals: Sequence[str]) -> Afterwards:
-    """`evals`: the paths of the findings, to tell which of them a sentence names."""
-    mentions = Mentions(evals)
+def afterwards(read: Sequence[Block], findings: Sequence[FindingSummary]) -> Afterwards:
+    """`findings`: of the same report, to tell which of them a sentence names."""
+    mentions = Mentions(findings)
     points = [point for point in _points(read) if not NOTHING.match(plain(point.lines[0]))]
     return Afterwards(
         tuple(_pattern(point, mentions) for point in points if point.topic == "patterns"),
@@ -41,9 +42,10 @@ def afterwards(read: Sequence[Block], evals: Sequence[str]) -> Afterwards:
     )
 
 
-def actions_in(markdown: str, evals: Sequence[str], meant: Mapping[str, Sequence[str]]) -> tuple[ActionTaken, ...]:
-    """The actions that people wrote into a report of ours; `meant` gives the evals of a recommendation's id."""
-    mentions = Mentions(evals)
+def actions_in(markdown: str, report: Analysis) -> tuple[ActionTaken, ...]:
+    """The actions that people wrote into a report of ours, where they may name a recommendation by its id."""
+    mentions = Mentions(report.findings)
+    meant = {one.id: one.evals for one in report.recommendations if one.id}
     points = _points(blocks(f"# Report\n## Actions taken\n{markdown}"))
     return tuple(_action(point, mentions, meant) for point in points if not NOTHING.match(plain(point.lines[0])))
 
@@ -56,7 +58,8 @@ def _action(point: _Point, mentions: Mentions, meant: Mapping[str, Sequence[str]
 def _points(read: Sequence[Block]) -> Iterator[_Point]:
     sections, lines = Sections(), list[Line]()
     for block in read:
-        begins = block.kind == "heading" or (block.depth <= 1 and block.kind in ("item", "paragraph"))
+        inside = block.depth > 1 or block.kind in ("table", "fence") or sections.in_one_pattern
+        begins = block.kind == "heading" or not inside
         if begins and lines:
             yield _Point(_copy(sections), sections.topic, tuple(lines))
             lines = []
@@ -74,8 +77,12 @@ def _copy(sections: Sections) -> Sections:
 
 def _pattern(point: _Point, mentions: Mentions) -> PatternSummary:
     strong = next((span.text.strip(" :.") for span in point.lines[0] if span.style == "strong"), None)
-    title = point.sections.titles[-1] if point.sections.titles else ""
-    return PatternSummary(name=strong or title, evals=mentions.in_text(point.text), text=point.text)
+    title = re.sub(r"^[\W\d]+", "", point.sections.titles[-1])
+    return PatternSummary(
+        name=title if point.sections.in_one_pattern else strong or title,
+        evals=mentions.in_text(point.text),
+        text=point.text,
+    )
 
 
 def _recommendations(points: Sequence[_Point], mentions: Mentions) -> Iterator[RecommendationSummary]:

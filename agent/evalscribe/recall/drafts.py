@@ -7,7 +7,7 @@ from typing import Literal
 from evalscribe.recall.blocks import Line, plain
 from evalscribe.recall.fields import Key
 from evalscribe.recall.lead import Lead, Named
-from evalscribe.recall.words import Label, label_in
+from evalscribe.recall.words import NOTHING, Label, label_in
 
 Origin = Literal["heading", "field", "table", "list"]
 NUMBER = re.compile(r"^\W{0,5}(\d{1,5})[.):\]]\s")
@@ -62,7 +62,10 @@ class Draft:
 
     def snippet(self, key: Literal["output", "expected"]) -> str | None:
         """A field's text, else the part of a fence that a comment ascribes to that side."""
-        return self.text(key) or next((part for fence in self.fences if (part := _sides(fence).get(key))), None)
+        said = self.text(key)
+        if said and not NOTHING.match(said):
+            return said
+        return next((part for fence in self.fences if (part := _sides(fence).get(key))), None)
 
 
 def opened(origin: Origin, line: Line, found: Lead) -> Draft:

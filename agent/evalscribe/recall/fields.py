@@ -57,7 +57,7 @@ class Field(NamedTuple):
 
     @property
     def said(self) -> str:
-        return marked(self.value).strip(" |·•;")
+        return marked(self.value).strip(" |·•")
 
     def means(self, header: bool) -> Key:
         """What the key stands for, above the findings (`header`) or in one of them."""

@@ -15,7 +15,7 @@ def read_freeform(blocks: Sequence[Block]) -> tuple[Analysis, Metadata]:
     entries = Entries().read(blocks)
     header = metadata(blocks, entries.first)
     found, done = merged(entries.drafts, entries.everyone)
-    told = afterwards(blocks, [one.eval for one in found])
+    told = afterwards(blocks, found)
     analysis = Analysis(
         run=header.run,
         findings=found,

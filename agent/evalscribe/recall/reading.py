@@ -52,9 +52,8 @@ def _reading(text: str, name: str) -> Reading:
 
 
 def _ours(report: Report) -> Analysis:
-    meant = {r.id: r.evals for r in report.recommendations if r.id}
-    actions = actions_in(report.actions_taken, [path for entry in report.entries for path in entry.paths], meant)
-    return of_report(report).model_copy(update={"actions_taken": actions})
+    analysis = of_report(report)
+    return analysis.model_copy(update={"actions_taken": actions_in(report.actions_taken, analysis)})
 
 
 def _kind(text: str) -> str | None:

@@ -14,7 +14,7 @@ _TOPICS: dict[Topic, re.Pattern[str]] = {
         r"\bactions? taken|\bactions\b|\bchanges (made|applied)|\bfixes applied|\bwhat (was|we) (done|did)", re.I
     ),
     "recommendations": re.compile(r"\brecommend|\bnext steps|\bsuggest|\bto-?do\b|\bpropos|\bimprovements\b", re.I),
-    "patterns": re.compile(r"\bpatterns?\b|\bthemes?\b|\bcross-cutting|\bobservations?\b|\binsights?\b", re.I),
+    "patterns": re.compile(r"\bpatterns\b|\bthemes?\b|\bcross-cutting|\bobservations?\b|\binsights?\b", re.I),
     "aside": re.compile(
         r"\bcompar|\bvs\.?\b|\bprevious|\bprior\b|\bearlier|\bhistor|\brecurr|\bpass(ed|ing|es)\b|\bresolved|"
         r"\bfixed\b|\bimproved|\bno longer|\bappendix|\blegend|\bglossar|\bdefinition|\bmethod|\brubric|\bimpact|"
@@ -71,6 +71,11 @@ class Sections:
         return _topic(self.titles[:-1])
 
     @property
+    def in_one_pattern(self) -> bool:
+        """Whether the innermost title is that of a single pattern, in a section of patterns."""
+        return self.topic == "patterns" and topic_of(self.titles[-1]) != "patterns"
+
+    @property
     def label(self) -> Label | None:
         """The label that a section's title gives to all that it lists: `## Known gaps (no action taken)`."""
         return next((label for title in reversed(self.titles) if (label := _titled(title))), None)
@@ -89,8 +94,9 @@ def _topic(titles: Sequence[str]) -> Topic:
 
 
 def topic_of(title: str) -> Topic:
-    """What a title announces; what it adds in parentheses does not count."""
+    """What a title announces; what it adds in parentheses does not count, nor do the names of evals."""
     bare = re.sub(r"\([^()]*\)", "", title)
+    bare = " ".join(word for word in bare.split() if not re.search(r"[A-Za-z].*[\d_]|[\d_].*[A-Za-z]", word))
     return next((topic for topic, words in _TOPICS.items() if words.search(bare)), "none")
 
 
