@@ -1,4 +1,4 @@
-"""A whole process that judges a run in lanes: `python lane_process.py FOLDER GROUPS SECONDS [stubborn]`.
+"""A whole process that judges a run in lanes: `python lane_process.py FOLDER GROUPS SECONDS [stubborn|busy]`.
 
 Each question is noted in FOLDER/asked as it is sent, each answer in FOLDER/answered, the way a provider would see it.
 """
@@ -23,11 +23,13 @@ def note(file: Path, line: str) -> None:
         out.write(f"{line}\n")
 
 
-async def main(folder: Path, count: int, seconds: float, stubborn: bool) -> Counts:
+async def main(folder: Path, count: int, seconds: float, manner: str) -> Counts:
     async def script(path: str) -> None:
         note(folder / "asked", path)
-        if stubborn:
+        if manner == "stubborn":
             await asyncio.to_thread(time.sleep, 30)
+        while manner == "busy":
+            """Never lets the event loop have a turn."""
         await asyncio.sleep(seconds)
         note(folder / "answered", path)
 
@@ -42,7 +44,7 @@ async def main(folder: Path, count: int, seconds: float, stubborn: bool) -> Coun
 if __name__ == "__main__":
     folder, count, seconds = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     try:
-        counts = run_until_signal(main(folder, count, seconds, "stubborn" in sys.argv))
+        counts = run_until_signal(main(folder, count, seconds, sys.argv[4] if len(sys.argv) > 4 else ""))
         print(counts.model_dump_json())
     except EvalscribeError as error:
         print(error, file=sys.stderr)

@@ -78,9 +78,13 @@ def test_a_signal_ends_it_within_a_second(number: signal.Signals, code: int, wor
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_thread_that_will_not_end_is_left_behind(number: signal.Signals, code: int, tmp_path: Path) -> None:
-    process = start(tmp_path, 8, 30, "stubborn")
-    wait_for(tmp_path / "asked", 4)
+@pytest.mark.parametrize(("manner", "asked"), [("stubborn", 4), ("busy", 1)])
+def test_what_will_not_end_is_left_behind(
+    number: signal.Signals, code: int, manner: str, asked: int, tmp_path: Path
+) -> None:
+    """A thread that sleeps on, or a judge that computes without a pause."""
+    process = start(tmp_path, 8, 30, manner)
+    wait_for(tmp_path / "asked", asked)
     returned, said, seconds = end(process, number)
     assert (returned, said.count("\n")) == (code, 1), said
     assert seconds < 1

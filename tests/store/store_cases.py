@@ -1,0 +1,31 @@
+"""One of each thing that a store keeps."""
+
+from evalscribe.chat import Usage
+from evalscribe.evidence import Citation, Document, Evidence
+from evalscribe.finding import Unclassified, Verdict
+from evalscribe.run import Eval, Run, Step
+
+EVAL = Eval(id="e1", category="basics", name="001", failed_step="tests", reason="Tests failed", url="https://x.example")
+EVIDENCE = Evidence(
+    eval=EVAL,
+    steps=(Step(name="tests", status="failed", error="x\x00y"),),
+    documents=(Document(role="output", path="../../etc/passwd\x07", text="zeile\r\n\u2028 ünï \U0001f600" * 50),),
+    missing=("log",),
+)
+RUN = Run(id="../r1 '; drop table runs", provider="example", model="m", failures=(EVAL,), evals=("a/b",), failed=1)
+USAGE = Usage(calls=1, input_tokens=10, output_tokens=5, cache_read_tokens=3, cache_write_tokens=2, cost_usd=0.25)
+VERDICT = Verdict(
+    classification="MODEL_FAULT",
+    cause="some-cause",
+    cause_kind="model",
+    confidence=0.75,
+    error="TypeError",
+    why="wrong",
+    reasoning="It is wrong.",
+    judge="scripted@1",
+    citations=(Citation(role="log", path="run.log", first=1, last=2, text="a\nb", status="verified"),),
+    usage=USAGE,
+)
+ANOTHER = VERDICT.model_copy(update={"why": "new"})
+BUSY = Unclassified(reason="overloaded", judge="scripted@1")
+REFUSED = Unclassified(reason="refused", judge="scripted@1", final=True)
