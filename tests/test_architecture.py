@@ -16,8 +16,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parent.parent
 HEAVY = ("langgraph", "anthropic", "openai", "sqlalchemy", "alembic", "git", "httpx2", "rich", "markdown_it", "scipy")
 HELP_SECONDS = 0.4
-HOSTS = ("registry.example", "registry.example", "registry.example", "registry.example", "registry.npm", "registry.example")
-FORBIDDEN = re.compile("|".join(map(re.escape, HOSTS)) + r"|(?<![\w.])/(work|tmp/venv|root)/")
+HOSTS = [".".join(name) for name in (("pypi", "org"), ("python" + "hosted", "org"), ("npmjs", "com"), ("npmjs", "org"))]
+FORBIDDEN = re.compile("|".join(map(re.escape, HOSTS)) + r"|registry\.npm|deb\.debian|(?<![\w.])/(work|tmp/venv|root)/")
 """Hosts of package registries, and absolute paths of somebody's machine."""
 
 
