@@ -76,7 +76,8 @@ def _copy(sections: Sections) -> Sections:
 
 
 def _pattern(point: _Point, mentions: Mentions) -> PatternSummary:
-    strong = next((span.text.strip(" :.") for span in point.lines[0] if span.style == "strong"), None)
+    lead, colon, _ = plain(point.lines[0]).partition(":")
+    strong = lead if colon and any(span.style == "strong" for span in point.lines[0]) else None
     title = re.sub(r"^[\W\d]+", "", point.sections.titles[-1])
     return PatternSummary(
         name=title if point.sections.in_one_pattern else strong or title,

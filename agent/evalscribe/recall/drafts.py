@@ -39,6 +39,12 @@ class Draft:
         return not self.evals
 
     @property
+    def only_named(self) -> bool:
+        """Whether nothing is known yet but one name."""
+        alone = len(self.evals) == 1 and self.evals[0].remark is None and "/" not in self.evals[0].name
+        return alone and self.label is None and self.number is None and not self.values and not self.fences
+
+    @property
     def stated(self) -> Label | None:
         """The label that the report gives: in a field of its own, else where the eval is named, else around it."""
         return self.explicit or self.inherited

@@ -7,9 +7,10 @@ from evalscribe.recall.blocks import Block, Line, marked, plain
 from evalscribe.recall.drafts import Draft, opened
 from evalscribe.recall.fields import Field, Key, fields
 from evalscribe.recall.lead import Lead, lead
-from evalscribe.recall.sections import Sections, speaks_of_all
+from evalscribe.recall.sections import speaks_of_all
+from evalscribe.recall.surroundings import Surroundings
 from evalscribe.recall.tables import rows_of
-from evalscribe.recall.words import Label, label_in
+from evalscribe.recall.words import label_in
 
 TELLING = ("none", "failures")
 """Topics of sections that may tell of failures of this run."""
@@ -31,11 +32,10 @@ class Entries:
     everyone: Draft | None = None
     first: int | None = None
     """The block that tells of the first failure; what stands before it is the report's header."""
-    _sections: Sections = field(default_factory=Sections)
+    _around: Surroundings = field(default_factory=Surroundings)
     _current: Draft | None = None
     _field: _OpenField | None = None
     _pending: list[Field] = field(default_factory=list)
-    _list_labels: dict[int, Label] = field(default_factory=dict)
     _block: int = 0
 
     def read(self, blocks: Iterable[Block]) -> "Entries":
@@ -56,18 +56,18 @@ class Entries:
     def _heading(self, block: Block) -> None:
         line = block.lines[0]
         found = lead(line, whole=True)
-        inner = self._current is not None and self._current.origin == "heading" and block.level > self._current.level
-        if inner and not found.evals:
-            self._part(line)
-            return
-        category = self._leave_category() if inner else None
-        if inner and category is None and self._current is not None and not self._current.for_all:
-            return
+        current = self._current
+        if current is not None and current.origin == "heading" and block.level > current.level:
+            if not found.evals:
+                self._part(line)
+                return
+            if not current.for_all and not self._was_category(found):
+                return
         self._close()
-        self._pending, self._list_labels = [], {}
-        self._sections.enter(block.level, plain(line))
-        if self._sections.around in TELLING and (found.evals or speaks_of_all(plain(line))):
-            self._open(opened("heading", line, found), block, found, category)
+        self._pending = []
+        self._around.enter_heading(block.level, plain(line))
+        if self._around.sections.around in TELLING and (found.evals or speaks_of_all(plain(line))):
+            self._open(opened("heading", line, found), block, found)
 
     def _part(self, line: Line) -> None:
         """A heading inside a finding names the part that follows: `#### Error`."""
@@ -76,7 +76,7 @@ class Entries:
 
     def _words(self, block: Block) -> None:
         if block.kind == "item":
-            self._list_labels = {depth: label for depth, label in self._list_labels.items() if depth < block.depth}
+            self._around.enter_item(block.depth)
         self._leave_list(block)
         for line in block.lines:
             if block.quoted:
@@ -92,7 +92,7 @@ class Entries:
                 self._list_entry(line, found, block)
                 return
             if found.label and not found.evals and block.kind == "item" and self._current is None:
-                self._list_labels[block.depth] = found.label
+                self._around.label_item(block.depth, found.label)
         if told:
             for one in told:
                 self._tell(one, block)
@@ -101,42 +101,39 @@ class Entries:
 
     def _may_open(self, found: Lead, block: Block) -> bool:
         current = self._current
-        if self._sections.topic not in TELLING and not (current and current.for_all):
+        if self._around.topic not in TELLING and not (current and current.for_all):
             return False
         if current is None or current.for_all:
             return True
         if current.origin == "list" and block.depth <= current.depth:
             return True
-        return found.label is not None and current.explicit is None and current.origin in ("heading", "list")
+        return self._was_category(found)
 
     def _list_entry(self, line: Line, found: Lead, block: Block) -> None:
-        current = self._current
-        inside = current is not None and (current.origin == "heading" or block.depth > current.depth)
-        category = self._leave_category() if inside else None
         self._close()
         draft = opened("list", line, found)
-        draft.inherited = next(reversed(self._list_labels.values()), None)
-        self._open(draft, block, found, category)
+        self._open(draft, block, found)
         if found.segments:
             draft.add("reasoning", _behind(line, found))
 
-    def _open(self, draft: Draft, block: Block, found: Lead, category: str | None) -> None:
-        draft.level, draft.depth, draft.category = block.level, block.depth, category
-        draft.inherited = draft.inherited or self._sections.label
-        draft.failing = self._sections.topic == "failures"
+    def _open(self, draft: Draft, block: Block, found: Lead) -> None:
+        draft.level, draft.depth = block.level, block.depth
+        draft.category, draft.inherited = self._around.category, self._around.label
+        draft.failing = self._around.topic == "failures"
         if draft.origin == "heading" and draft.evals and found.segments and len(found.segments[0].split()) <= 3:
             draft.add("step", found.segments[0])
         self._current, self._field = draft, None
         if self.first is None:
             self.first = self._block
 
-    def _leave_category(self) -> str | None:
-        """A heading or item over others that name evals was no eval, but their category."""
+    def _was_category(self, found: Lead) -> bool:
+        """A heading or item that says no more than a name, with evals below it, names their category."""
         current = self._current
-        if current is None or current.for_all or current.explicit or len(current.evals) != 1:
-            return None
+        if current is None or not current.only_named or any("/" in named.name for named in found.evals):
+            return False
+        self._around.categorise(current.evals[0].name, current.level, current.depth)
         self._current = None
-        return current.evals[0].name
+        return True
 
     def _leave_list(self, block: Block) -> None:
         current = self._current
@@ -166,13 +163,13 @@ class Entries:
         """`Eval: basics/003-schedule` begins a finding; what stood before it in its block belongs to it."""
         found = lead(told.value, whole=True)
         current = self._current
-        if not found.evals or self._sections.topic not in TELLING:
+        if not found.evals or self._around.topic not in TELLING:
             return False
         if current is not None and current.origin == "heading" and not current.for_all:
             return True
         self._close()
         draft = opened("field", told.value, found)
-        self._open(draft, block, found, None)
+        self._open(draft, block, found)
         draft.first_key = self._pending[0].means(header=False) if self._pending else "eval"
         for earlier in self._pending:
             draft.add(earlier.means(header=False), earlier.said)
@@ -202,7 +199,7 @@ class Entries:
 
     def _sentence(self, text: str, block: Block) -> None:
         """`All 5 failures are MODEL_FAULT.`"""
-        if block.quoted or self._sections.topic not in TELLING or len(text) > 200:
+        if block.quoted or self._around.topic not in TELLING or len(text) > 200:
             return
         label = label_in(text)
         if label and text.lower().startswith(("all ", "every ", "each ")) and speaks_of_all(text):
@@ -219,16 +216,18 @@ class Entries:
             current.fences.append(block.text)
 
     def _table(self, block: Block) -> None:
+        drafts = list(rows_of(block.rows)) if self._around.topic in TELLING else []
         current = self._current
         if current is not None and not current.for_all:
-            self._facts(block)
-            return
-        if self._sections.topic not in TELLING:
-            return
-        for draft in rows_of(block.rows):
-            draft.inherited, draft.failing = self._sections.label, self._sections.topic == "failures"
-            self.drafts.append(draft)
+            named = Lead(tuple(named for draft in drafts for named in draft.evals))
+            if not drafts or not self._was_category(named):
+                self._facts(block)
+                return
+        for draft in drafts:
+            draft.inherited, draft.failing = self._around.label, self._around.topic == "failures"
+            draft.category = draft.category or self._around.category
             self.first = self._block if self.first is None else self.first
+        self.drafts.extend(drafts)
 
     def _facts(self, block: Block) -> None:
         """A table of two columns inside a finding holds its fields."""

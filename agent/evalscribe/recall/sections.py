@@ -53,7 +53,7 @@ class Sections:
 
     def enter(self, level: int, title: str) -> None:
         self.above = [heading for heading in self.above if heading.level < level]
-        self.above.append(Heading(level, title, first=self.seen == 0))
+        self.above.append(Heading(level, title, first=self.seen == 0 and level == 1))
         self.seen += 1
 
     @property
