@@ -14,7 +14,10 @@ AROUND = 4
 MANIFESTS = ("package.json", "pyproject.toml", "requirements.txt", "setup.cfg", "cargo.toml", "go.mod")
 FILE_BUDGET = 1500
 """Tokens of one file that only the model has."""
+BOILERPLATE_BUDGET = 200
+"""Tokens of the names of boilerplate files."""
 MANY_FILES = 60
+"""Files of the output that excerpts are taken from."""
 
 
 class Differences(NamedTuple):
@@ -30,7 +33,9 @@ def differences(evidence: Evidence, located: Sequence[Located], budget: int) -> 
     What only one side has is named; so is what the budget leaves out.
     """
     pointed = {place.path for error in located for place in error.places}
-    both = [pair for pair in pairs(evidence) if pair.output or pair.expected]
+    both = pairs(evidence)
+    names = list(_named(both, budget // 10))
+    budget -= sum(tokens.estimate(line) + 1 for line in names)
     printed: list[str] = []
     covered: dict[str, tuple[Range, ...]] = {}
     left_out: list[str] = []
@@ -39,12 +44,12 @@ def differences(evidence: Evidence, located: Sequence[Located], budget: int) -> 
             continue
         found = hunks(pair)
         texts, kept = _fitting(pair, found, budget)
-        budget -= sum(tokens.estimate(text) for text in texts)
+        budget -= sum(tokens.estimate(text) + 1 for text in texts)
         printed += texts
         covered[pair.output.path] = tuple(_lines(hunk) for hunk in found[:kept])
         if kept < len(found):
             left_out.append(f"{len(found) - kept} of {len(found)} differences in {shown(pair.output.path)}")
-    return Differences("\n".join([*printed, *_named(both)]), covered, (*left_out, *_boilerplate(both)))
+    return Differences("\n".join([*printed, *names]), covered, (*left_out, *_boilerplate(both)))
 
 
 def code_excerpts(evidence: Evidence, located: Sequence[Located], told: Differences) -> list[Excerpt]:
@@ -74,10 +79,10 @@ def _fitting(pair: Pair, found: Sequence[Hunk], budget: int) -> tuple[list[str],
     if not found or pair.output is None or pair.expected is None:
         return [], 0
     texts = [f"--- {shown(pair.expected.path)}\n+++ {shown(pair.output.path)}"]
-    spent = tokens.estimate(texts[0])
+    spent = tokens.estimate(texts[0]) + 1
     for at, hunk in enumerate(found):
         text = "\n".join(["@@", *(clipped(line) for line in hunk.lines)])
-        spent += tokens.estimate(text)
+        spent += tokens.estimate(text) + 1
         if spent > budget:
             return (texts if at else []), at
         texts.append(text)
@@ -98,21 +103,22 @@ def _around(document: Document, places: Iterable[Place], covered: Iterable[Range
             yield place.line - AROUND, place.line + AROUND
 
 
-def _named(both: Sequence[Pair]) -> Iterator[str]:
-    """What only one side has, and what is equal on both, by name."""
+def _named(both: Sequence[Pair], budget: int) -> Iterator[str]:
+    """What only one side has, and what is equal on both, by name; each list within the budget."""
     lacking = [p.expected for p in both if p.output is None and p.expected and not is_boilerplate(p.expected.path)]
-    yield from _list("Only in the reference, not printed", (f"{shown(d.path)} ({_size(d)})" for d in lacking))
+    yield from _list("Only in the reference, not printed", [f"{shown(d.path)} ({_size(d)})" for d in lacking], budget)
     added = [p.output for p in both if p.expected is None and p.output and not is_boilerplate(p.output.path)]
-    yield from _list("Only in the output", (f"{shown(d.path)} ({_size(d)})" for d in added))
+    yield from _list("Only in the output", [f"{shown(d.path)} ({_size(d)})" for d in added], budget)
     equal = [p.output for p in both if p.output and p.expected and p.output.text == p.expected.text]
-    yield from _list("Equal in both", (shown(d.path) for d in equal if not is_boilerplate(d.path)))
+    yield from _list("Equal in both", [shown(d.path) for d in equal if not is_boilerplate(d.path)], budget)
 
 
-def _list(title: str, names: Iterable[str]) -> Iterator[str]:
-    listed = list(names)
-    more = f" and {len(listed) - MANY_FILES} more" if len(listed) > MANY_FILES else ""
-    if listed:
-        yield f"{title}: {', '.join(listed[:MANY_FILES])}{more}"
+def _list(title: str, names: Sequence[str], budget: int) -> Iterator[str]:
+    """One line of as many names as fit, and how many more there are; nothing where not even the title fits."""
+    count = fitting(names, budget - tokens.estimate(title) - 8)
+    more = f" and {len(names) - count} more" if count < len(names) else ""
+    if names and budget > tokens.estimate(title) + 8:
+        yield f"{title}: {', '.join(names[:count])}{more}"
 
 
 def _size(document: Document) -> str:
@@ -122,4 +128,4 @@ def _size(document: Document) -> str:
 def _boilerplate(both: Sequence[Pair]) -> Iterator[str]:
     """Boilerplate by name, once for both sides."""
     named = [document.path for pair in both if (document := pair.output or pair.expected)]
-    yield from _list("boilerplate", (shown(path) for path in named if is_boilerplate(path)))
+    yield from _list("boilerplate", [shown(path) for path in named if is_boilerplate(path)], BOILERPLATE_BUDGET)

@@ -1,6 +1,7 @@
 """From all that is known about a failure to what a judge reads first, within a budget of tokens."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 
 from evalscribe import tokens
 from evalscribe.evidence import Evidence, Excerpt, Packed
@@ -12,6 +13,7 @@ from evalscribe.signature import Located, locate_all, names_tests, tests
 
 BUDGET = 6000
 """Tokens of one packed failure at most."""
+MOST_LEFT_OUT = 30
 SHARES = {"log": 0.25, "known_gaps": 0.1, "task": 0.2, "grader": 0.2, "differences": 0.5}
 """How much of the budget one kind may take; together more than one, because seldom all are long."""
 
@@ -21,13 +23,18 @@ def pack(evidence: Evidence, budget: int = BUDGET) -> Packed:
     located = locate_all(evidence)
     told = differences(evidence, located, int(budget * SHARES["differences"]))
     chosen, cut = _within(_chosen(evidence, located, told, budget), budget - tokens.estimate(told.text))
-    left_out = (*cut, *told.left_out, *_untouched(evidence, chosen), *evidence.missing)
+    left_out = (*evidence.missing, *_untouched(evidence, chosen), *told.left_out, *cut)
     return Packed(
         excerpts=tuple(chosen),
         differences=told.text,
-        left_out=tuple(dict.fromkeys(left_out)),
+        left_out=_bounded(dict.fromkeys(left_out)),
         tokens=tokens.estimate(told.text) + sum(tokens.estimate(excerpt.text) for excerpt in chosen),
     )
+
+
+def _bounded(phrases: Collection[str]) -> tuple[str, ...]:
+    more = len(phrases) - MOST_LEFT_OUT
+    return (*islice(phrases, MOST_LEFT_OUT), *([f"and {more} more"] if more > 0 else []))
 
 
 def _chosen(
@@ -56,15 +63,15 @@ def _whole(evidence: Evidence, role: str, budget: int) -> Iterator[Excerpt]:
 
 
 def _within(chosen: Iterator[tuple[Excerpt, int]], budget: int) -> tuple[list[Excerpt], list[str]]:
-    """The excerpts that fit, the last of them shortened, and what was cut."""
+    """The excerpts that fit, the last of them shortened, and what of the output was cut."""
     kept: list[Excerpt] = []
     cut: list[str] = []
     for excerpt, most in chosen:
         lines = excerpt.text.split("\n")
         count = fitting(lines, min(most, budget))
-        if count < len(lines):
+        if count < len(lines) and excerpt.role == "output":
             first, last = excerpt.first + count, excerpt.first + len(lines) - 1
-            cut.append(f"{excerpt.role} {shown(excerpt.path)}: lines {first}-{last}")
+            cut.append(f"output {shown(excerpt.path)}: lines {first}-{last}")
         if count:
             kept.append(excerpt.model_copy(update={"text": "\n".join(lines[:count])}))
             budget -= sum(tokens.estimate(line) + 1 for line in lines[:count])

@@ -20,10 +20,12 @@ _BROKEN = re.compile(
 )
 """Installers wrap the network's error into a retry message."""
 _ERROR_LINE = re.compile(
-    r"(?:.{0,80}?\b)?(?:[A-Za-z]\w*(?:Error|Exception)|error|fatal(?: error)?|panic|✖|✘)(?:\(\w+\))?[:!]?\s+\S.*",
+    r"(?:.{0,80}?\b)?(?:[A-Za-z]\w*(?:Error|Exception)|error|uncaught|fatal(?: error)?|panic|✖|✘)"
+    r"(?:\(\w+\))?[:!]?\s+\S.*",
     re.IGNORECASE,
 )
 _AT = re.compile(r"\s*at (?:\S+ )?\(?\S+:\d+(?::\d+)?\)?$")
+_PROGRESS = re.compile(r"\s*(?:[-$>+✔✓]\s|To ignore\b)|.*\.\.\.$")
 _PASSED_OVER = re.compile(r"0 errors?\b|\bno (?:errors?|problems?)\b", re.IGNORECASE)
 
 
@@ -74,6 +76,14 @@ def first_saying(lines: Sequence[Line]) -> Found | None:
     """The first line that is more than a stock message: for a recorded reason, where every line counts."""
     line = next((line for line in lines if line.text.strip() and not is_stock(line.text)), None)
     return Found("", stripped(line.text), line.number, line.number) if line else None
+
+
+def below_heading(lines: Sequence[Line]) -> Iterator[Found]:
+    """The first telling line below a heading such as `[error] … Failed to deploy:`, whatever it looks like."""
+    at = next((at for at, line in enumerate(lines) if line.mark == "error"), len(lines))
+    telling = (line for line in lines[at + 1 :] if not line.mark and not _PROGRESS.match(line.text))
+    if found := first_saying(list(telling)):
+        yield found
 
 
 def _stack(lines: Sequence[Line], at: int) -> tuple[tuple[str, int], ...]:

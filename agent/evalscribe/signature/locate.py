@@ -6,14 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from evalscribe.evidence import Citation, Document, Evidence
 from evalscribe.signature.diagnostics import diagnostics
 from evalscribe.signature.found import Found
-from evalscribe.signature.general import error_lines, first_saying, installers, tracebacks
+from evalscribe.signature.general import below_heading, error_lines, first_saying, installers, tracebacks
 from evalscribe.signature.located import FailedTest, Located, Place, TestOutcome
 from evalscribe.signature.log import Line, failed_sections, lines_of, log_of, names_tests, plain_lines
 from evalscribe.signature.runners import Failure, Ran, ran
 from evalscribe.signature.wording import is_stock, normalised, quoted, stripped
 
 MAX_LOCATED = 50
-_ASSERTION = re.compile(r"(?:assert\b|AssertionError|expected\b|promise\b|fetch failed$|test timed out)", re.IGNORECASE)
+_ASSERTION = re.compile(
+    r"(?:assert\b|AssertionError|expect(?:ed)?\b|promise\b|fetch failed$|test timed out)", re.IGNORECASE
+)
 
 
 def locate_all(evidence: Evidence) -> tuple[Located, ...]:
@@ -64,18 +66,14 @@ def _found(lines: Sequence[Line]) -> Iterator[Found]:
         diagnostics(lines),
         tracebacks(lines),
         installers(lines),
-        error_lines(_after_heading(lines)),
+        error_lines([line for line in lines if line.mark in ("", "error")]),
+        below_heading(lines),
     )
     for way in ways:
         found = list(way)
         if any(one.severity == "error" for one in found):
             yield from found
             return
-
-
-def _after_heading(lines: Sequence[Line]) -> list[Line]:
-    """The lines with the runner's own headings reduced to what follows their last stock phrase."""
-    return [line for line in lines if line.mark in ("", "error")]
 
 
 def _found_in_reason(evidence: Evidence) -> Iterator[Found]:
@@ -99,7 +97,11 @@ def _of_tests(told: Ran) -> Iterator[Found]:
 
 def _reason(failure: Failure) -> str | None:
     """The first line of the message that says more than that there was an error."""
-    return next((stripped(line) for line in failure.message if not is_stock(line)), None)
+    message = next((stripped(line) for line in failure.message if not is_stock(line)), None)
+    values = [line for line in failure.message if line.startswith(("Expected", "Received"))]
+    if not message or not message.startswith("expect(") or not values:
+        return message
+    return " ".join([message.partition(" // ")[0], *values[:2]])
 
 
 def _located(one: Found, log: Document | None, evidence: Evidence) -> Located:

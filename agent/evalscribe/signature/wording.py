@@ -20,6 +20,7 @@ _STOCK = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_ASIDE = re.compile(r" \([^()]*\)")
 _IMPORT_TYPE = re.compile(r'import\("[^"]{0,1000}"\)\.')
 _ABSOLUTE = re.compile(
     r"(?<![\w.:/])(?:/(?:tmp|home|root|var|private|Users|opt|usr|mnt|srv)|[A-Za-z]:)?[\\/](?:[\w.@+~-]+[\\/])*"
@@ -49,7 +50,8 @@ def stripped(text: str) -> str:
 
 def is_stock(text: str) -> bool:
     """Whether a line only says that something failed, and not what."""
-    parts = [part.strip(" .:!,;-") for part in re.split(r":\s|:$", _PREFIX.sub("", text.strip()[:400]))]
+    bare = _PREFIX.sub("", _ASIDE.sub("", text.strip()[:400]))
+    parts = [part.strip(" .:!,;-") for part in re.split(r":\s|:$", bare)]
     return all(not part or _STOCK.fullmatch(part) or _topic(part) for part in parts) and _says_failure(parts)
 
 

@@ -1,0 +1,70 @@
+"""Fetching: a few at a time, stored at once, nothing kept."""
+
+import asyncio
+
+import pytest
+
+from evalscribe.errors import AccessError
+from evalscribe.evidence import Document, Evidence, Unreadable
+from evalscribe.gather import gather
+from evalscribe.gather.collect import FETCHES
+from evalscribe.ports import Source, Store
+from evalscribe.run import Eval, Run
+
+EVALS = tuple(Eval(id=f"e{n}", category="c", name=f"n{n}", failed_step="tests") for n in range(40))
+RUN = Run(id="r1", provider="p", model="m", failures=EVALS, failed=40, total=50)
+
+
+class Slow(Source):
+    """A source that counts how many are fetched at once; eval 7 is unreadable."""
+
+    def __init__(self, broken: str | None = None) -> None:
+        self.at_once = self.most = 0
+        self.broken = broken
+
+    async def evidence(self, eval: Eval) -> Evidence | Unreadable:
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        await asyncio.sleep(0.001 * (int(eval.id[1:]) % 3))
+        self.at_once -= 1
+        if eval.id == self.broken:
+            raise AccessError("the key was refused")
+        if eval.id == "e7":
+            return Unreadable(eval=eval, reason="corrupt zip")
+        return Evidence(eval=eval, documents=(Document(role="output", path="a.py", text=eval.id),))
+
+
+class Kept(Store):
+    """What was put, by eval."""
+
+    def __init__(self) -> None:
+        self.evidence: dict[str, Evidence | Unreadable] = {}
+
+    def put_evidence(self, run_id: str, evidence: Evidence | Unreadable) -> None:
+        assert run_id == "r1"
+        self.evidence[evidence.eval.id] = evidence
+
+
+async def test_every_failure_is_stored_and_summed_up_in_the_order_of_the_run() -> None:
+    source, store, heard = Slow(), Kept(), []
+    found = await gather(source, RUN, store, lambda done, total: heard.append((done, total)))
+    assert [one.eval_id for one in found] == [eval.id for eval in EVALS]
+    assert set(store.evidence) == {eval.id for eval in EVALS}
+    assert heard == [(n, 40) for n in range(1, 41)]
+    assert 1 < source.most <= FETCHES
+
+
+async def test_one_unreadable_eval_is_a_value() -> None:
+    found = await gather(Slow(), RUN, Kept())
+    assert {one.eval_id: one.unreadable for one in found if one.unreadable} == {"e7": "corrupt zip"}
+
+
+async def test_what_concerns_all_is_raised_as_itself_and_ends_the_fetching() -> None:
+    store = Kept()
+    with pytest.raises(AccessError, match="refused"):
+        await gather(Slow(broken="e12"), RUN, store)
+    assert 0 < len(store.evidence) < 40
+
+
+async def test_a_run_without_failures_gathers_nothing() -> None:
+    assert await gather(Slow(), RUN.model_copy(update={"failures": ()}), Kept()) == ()

@@ -1,0 +1,53 @@
+"""Signatures: accidents are removed, causes are not."""
+
+import pytest
+
+from evalscribe import signature
+from evalscribe.signature import Located
+
+SAME = [
+    ("Cannot open /tmp/run-81/a/b.ts:3", "Cannot open /var/other/c.ts:90"),
+    ("took 31ms", "took 4.5 s"),
+    ("expected 3 to be 4", "expected 30 to be -4"),
+    ("row j57kr14d5e5xbc3h9r9j609ffebpe645 is gone", "row k572xxyc3fc6shagz3ran5pmvq4ehs2r is gone"),
+    ("commit 4bf1d9e02a", "commit 99aa31c0ffee1"),
+    ("at 0x7f2a5c31d6c0", "at 0x1"),
+    ("id '12ab34cd56ef78' unknown", "id 'ffab34cd56ef00' unknown"),
+    ("550e8400-e29b-41d4-a716-446655440000", "123e4567-e89b-12d3-a456-426614174000"),
+    ("GET http://127.0.0.1:35276/x", "GET http://127.0.0.1:41000/y"),
+    ("a   b", "A b"),
+]
+DIFFERENT = [
+    ("'React' is not defined", "'Vue' is not defined"),
+    ("TS2554: Expected arguments", "TS2339: Expected arguments"),
+    ("is assignable", "is not assignable"),
+    ("(PLW2901)", "(PLR2004)"),
+]
+
+
+def of(error: str, step: str = "build") -> str | None:
+    return signature.signature(step, Located(error=error))
+
+
+@pytest.mark.parametrize(("a", "b"), SAME)
+def test_accidents_do_not_count(a: str, b: str) -> None:
+    assert of(a) == of(b)
+
+
+@pytest.mark.parametrize(("a", "b"), DIFFERENT)
+def test_causes_do(a: str, b: str) -> None:
+    assert of(a) != of(b)
+
+
+def test_the_step_is_part_of_it() -> None:
+    assert of("same", "lint") != of("same", "tests")
+
+
+def test_without_an_error_there_is_none() -> None:
+    assert signature.signature("tests", None) is None
+
+
+def test_a_quoted_error_has_no_paths_of_a_machine_but_keeps_routes() -> None:
+    assert signature.quoted("/tmp/x/y/app.ts is broken 31ms") == "app.ts is broken"
+    assert signature.quoted("GET /api/hello returns 404") == "GET /api/hello returns 404"
+    assert len(signature.quoted("x " * 500)) <= 240
