@@ -83,6 +83,8 @@ _SHAPES = (
     ),
 )
 
+_BY_HINT = tuple((hint, shape.pattern, f"[redacted:{shape.kind}]") for shape in _SHAPES for hint in shape.hints)
+
 _PEM = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
     r"(?:(?:[^-]|-(?!----)){0,20000}+-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
@@ -134,9 +136,9 @@ def redact(text: str) -> str:
     """The text with every secret replaced by `[redacted:<kind>]`. Keeps the number of lines; linear in the text."""
     if "-----BEGIN" in text:
         text = _PEM.sub(_pem, text)
-    for shape in _SHAPES:
-        if any(hint in text for hint in shape.hints):
-            text = shape.pattern.sub(f"[redacted:{shape.kind}]", text)
+    for hint, pattern, mark in _BY_HINT:
+        if hint in text:
+            text = pattern.sub(mark, text)
     if "://" in text:
         text = _URL_LOGIN.sub(_url_login, text)
     return _redact_named(text)
@@ -176,7 +178,7 @@ def _url_login(match: re.Match[str]) -> str:
     user, password = match[1], match[2]
     if password is None:
         return "://[redacted:basic-auth]@" if len(user) >= 20 and _looks_random(user) else match[0]
-    if password.startswith((":${", ":{", ":$", ":[redacted")):
+    if password.startswith((":${", ":{", ":$", ":[redacted")) or user.startswith("[redacted"):
         return match[0]
     return f"://{user}:[redacted:basic-auth]@"
 
