@@ -78,3 +78,16 @@ def test_a_template_that_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_a_missing_template_is_named() -> None:
     with pytest.raises(UsageError, match=r"no template classify/none\.md\.j2"):
         Prompts().source("classify/none.md.j2")
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret.txt", "{top}/secret.txt", "classify/../../secret.txt", "classify/link.md.j2"]
+)
+def test_no_template_leads_out_of_its_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    put(tmp_path, "classify/system.md.j2", f"{{% include '{name.format(top=tmp_path)}' %}}")
+    (tmp_path / "prompts/link.md.j2").symlink_to(tmp_path / "secret.txt")
+    prompts = Prompts(tmp_path)
+    assert prompts.own() == ("classify/system.md.j2",)
+    with pytest.raises(UsageError, match="no template"):
+        prompts.render("classify/system.md.j2")

@@ -32,7 +32,7 @@ class Prompts:
 
     def own(self, folder: str = "") -> tuple[str, ...]:
         """Names below `folder` whose text is the workspace's own and differs from what was shipped."""
-        return tuple(name for name in self._names(folder) if self.source(name) != _text(self._shipped / name))
+        return tuple(name for name in self._names(folder) if self.source(name) != _text(self._shipped, name))
 
     def digest(self, folder: str) -> str:
         """Content id of every template below `folder`, whatever they are rendered with."""
@@ -41,7 +41,7 @@ class Prompts:
     def source(self, name: str) -> str:
         """The text of one template. Raises `UsageError` when no folder has it, or it is not UTF-8."""
         for folder in self._folders():
-            text = _text(folder / name)
+            text = _text(folder, name)
             if text is not None:
                 return text
         raise UsageError(f"no template {name} in {' or '.join(map(str, self._folders()))}")
@@ -76,13 +76,8 @@ class Prompts:
         return (self._workspace, self._shipped) if self._workspace else (self._shipped,)
 
     def _names(self, folder: str) -> list[str]:
-        found = {
-            path.relative_to(top).as_posix()
-            for top in self._folders()
-            for path in (top / folder).rglob("*.j2")
-            if path.is_file()
-        }
-        return sorted(found)
+        found = {path.relative_to(top).as_posix() for top in self._folders() for path in (top / folder).rglob("*.j2")}
+        return sorted(name for name in found if any(_text(top, name) is not None for top in self._folders()))
 
 
 def _own_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:
@@ -93,7 +88,11 @@ def _own_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:
     return folder if folder.is_dir() and folder != shipped_folder.resolve() else None
 
 
-def _text(path: Path) -> str | None:
+def _text(folder: Path, name: str) -> str | None:
+    """The text of a file below a folder; None where it is none, or lies elsewhere by `..` or a symbolic link."""
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        return None
     try:
         return path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

@@ -1,6 +1,7 @@
 """One attempt at one answer from Anthropic's Messages API."""
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -105,7 +106,7 @@ class AnthropicModel:
 
 def reply_of(answer: "Answer", price: Price | None) -> Reply:
     """Raises `AttributeError`, `KeyError`, `TypeError` or `ValueError` where the answer has another shape."""
-    blocks = [block.to_dict(mode="json", warnings=False) for block in answer.content]
+    blocks = _echoable([block.to_dict(mode="json", warnings=False) for block in answer.content])
     if answer.stop_reason is None:
         raise ValueError("no stop reason")
     return Reply(
@@ -160,6 +161,12 @@ def _message(message: Message) -> "MessageParam":
 
 def _tool(name: str, description: str, schema: dict[str, Any]) -> "ToolParam":
     return {"name": name, "description": description, "input_schema": schema, "strict": True}
+
+
+def _echoable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same content, without lone surrogates: JSON can spell them, but they can neither be sent nor stored."""
+    cleaned: list[dict[str, Any]] = json.loads(_sendable(json.dumps(blocks, ensure_ascii=False)))
+    return cleaned
 
 
 def _sendable(text: str) -> str:

@@ -63,7 +63,6 @@ async def test_a_wrong_call_is_answered_with_what_is_wrong(judged: Judged) -> No
         ("read_lines", {"role": "output", "path": "twice.py", "first": 7, "last": 9}),
         ("read_lines", {"path": 3}),
         ("run_shell", {"command": "ls"}),
-        ("search", {"text": "nowhere at all", "role": "any"}),
         ("diff", {"path": "none.py"}),
     )
     verdict, server = await judged([wrong, submit()])
@@ -74,6 +73,19 @@ async def test_a_wrong_call_is_answered_with_what_is_wrong(judged: Judged) -> No
     assert "It has 3 lines" in answers[1]["content"]
     assert "role: Field required" in answers[2]["content"]
     assert "no tool" in answers[3]["content"]
+
+
+async def test_a_search_that_finds_nothing_says_so(judged: Judged) -> None:
+    _, server = await judged([use(("search", {"text": "nowhere at all", "role": "any"})), submit()])
+    assert "no line holds that" in results(server.calls[1])[0]["content"]
+
+
+async def test_what_no_store_can_hold_is_not_in_a_verdict(judged: Judged) -> None:
+    quotation = {**QUOTE, "text": "x\ud800", "path": "p\udfff"}
+    verdict, _ = await judged(submit(reasoning="a\ud800b\x00c\u202ed", citations=[quotation]))
+    assert isinstance(verdict, Verdict)
+    assert verdict.reasoning == "a?b\ufffdc\ufffdd"
+    assert verdict.model_dump_json().encode("utf-8")
 
 
 async def test_too_many_calls_at_once_all_get_an_answer(judged: Judged) -> None:

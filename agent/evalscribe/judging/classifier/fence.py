@@ -8,7 +8,10 @@ from evalscribe.ids import canonical_json, content_id
 LONGEST_LINE = 1000
 """Characters of one line that are shown; what is longer is data, not code that somebody wrote."""
 _BREAKS = dict.fromkeys(map(ord, "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
-_HIDDEN = dict.fromkeys([*range(9), *range(14, 28), 31, 127, *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")
+_CONTROLS = (*range(9), *range(14, 28), 31, 127)
+_TURNS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_SURROGATES = range(0xD800, 0xE000)
+_HIDDEN = dict.fromkeys((*_CONTROLS, *_TURNS, *_SURROGATES), "\ufffd")
 
 
 class Fence:

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from functools import cached_property
 
 from evalscribe.chat import Effort, Message, Request, Usage
-from evalscribe.finding import Case, Precedent, Unclassified, Verdict
+from evalscribe.finding import Case, Unclassified, Verdict
 from evalscribe.ids import canonical_json, content_id
-from evalscribe.judging.classifier.fence import Fence, marked, numbered, one_line, quoted
+from evalscribe.judging.classifier.fence import Fence
 from evalscribe.judging.classifier.investigation import Bounds, Investigation
+from evalscribe.judging.classifier.question import FOLDER, instructions, question, shown
 from evalscribe.judging.classifier.tools import TOOLS, Toolbox
 from evalscribe.ports import Estimate, Model
 from evalscribe.prompts import Prompts
@@ -16,8 +17,6 @@ from evalscribe.tokens import estimate
 
 VERSION = 1
 """Raised when the same question would be asked in another way than templates and tools show."""
-FOLDER = "classify"
-MOST_PRECEDENTS = 6
 LIKELY_TURNS = 3
 LIKELY_ANSWER = 1_200
 """Tokens of one answer, thinking included."""
@@ -56,13 +55,13 @@ class ModelJudge:
                 self._effort,
                 case.evidence.digest,
                 case.packed,
-                _shown(case),
+                shown(case),
             ]
         )
 
     def estimate(self, case: Case) -> Estimate:
         """What the case is likely to take: a few turns, each reading the ones before from the cache."""
-        first = self._first_tokens + estimate(self._question(case, Fence(case)))
+        first = self._first_tokens + estimate(question(self._prompts, case, Fence(case)))
         turns = [
             Usage(
                 calls=1,
@@ -83,7 +82,7 @@ class ModelJudge:
         fence = Fence(case)
         opening = Request(
             system=self._system,
-            messages=(Message(role="user", text=self._question(case, fence)),),
+            messages=(Message(role="user", text=question(self._prompts, case, fence)),),
             tools=TOOLS,
             max_tokens=self._bounds.answer_tokens,
             effort=self._effort,
@@ -99,80 +98,8 @@ class ModelJudge:
     @cached_property
     def _system(self) -> str:
         """The same for every case, so that the provider's cache holds it together with the tools."""
-        return self._prompts.render(f"{FOLDER}/system.md.j2")
+        return instructions(self._prompts)
 
     @cached_property
     def _first_tokens(self) -> int:
         return estimate(self._system) + estimate(canonical_json(TOOLS))
-
-    def _question(self, case: Case, fence: Fence) -> str:
-        return self._prompts.render(
-            f"{FOLDER}/case.md.j2",
-            tag=fence.tag,
-            failure=fence.block("the failure", _failure(case)),
-            excerpts=_excerpts(case, fence),
-            differences=_differences(case, fence),
-            missing=fence.block("not here", _listed(_absent(case))) if _absent(case) else "",
-            concluded=_precedents(case, fence, by_person=True),
-            history=_precedents(case, fence, by_person=False),
-        )
-
-
-def _failure(case: Case) -> str:
-    judged = case.evidence.eval
-    steps = ", ".join(f"{step.name} {step.status}" for step in case.evidence.steps)
-    facts = {
-        "Eval": judged.path,
-        "Failed step": judged.failed_step or "none: grading never began",
-        "Steps": steps,
-        "Recorded reason": judged.reason or "none",
-    }
-    return "\n".join(f"{name}: {one_line(text)}" for name, text in facts.items() if text)
-
-
-def _excerpts(case: Case, fence: Fence) -> list[str]:
-    return [
-        fence.block(f"{excerpt.role} {quoted(excerpt.path)}", numbered(excerpt.first, excerpt.text))
-        for excerpt in case.packed.excerpts
-    ]
-
-
-def _differences(case: Case, fence: Fence) -> str:
-    if not case.packed.differences:
-        return ""
-    return fence.block("differences between output and reference", marked(case.packed.differences))
-
-
-def _absent(case: Case) -> tuple[str, ...]:
-    return (*case.evidence.missing, *case.packed.left_out)
-
-
-def _precedents(case: Case, fence: Fence, *, by_person: bool) -> str:
-    told = [_told(precedent) for precedent in _shown(case) if precedent.by_person == by_person]
-    return fence.block("earlier reports", _listed(told)) if told else ""
-
-
-def _shown(case: Case) -> tuple[Precedent, ...]:
-    """What people concluded or did. A label of our own that nobody reviewed is no reason, so it is not shown."""
-    kept = (
-        precedent if precedent.by_person else precedent.model_copy(update={"classification": None, "cause": None})
-        for precedent in case.precedents
-        if precedent.by_person or precedent.action
-    )
-    return tuple(kept)[:MOST_PRECEDENTS]
-
-
-def _told(precedent: Precedent) -> str:
-    facts = {
-        "": precedent.date or precedent.report,
-        "step": precedent.step,
-        "label": precedent.classification,
-        "cause": precedent.cause,
-        "error": precedent.error,
-        "done about it": precedent.action,
-    }
-    return "; ".join(f"{name}: {text}".removeprefix(": ") for name, text in facts.items() if text)
-
-
-def _listed(lines: tuple[str, ...] | list[str]) -> str:
-    return "\n".join(f"- {one_line(line)}" for line in lines)

@@ -12,6 +12,7 @@ from evalscribe.chat import Usage
 from evalscribe.evidence import Citation, Evidence, Role
 from evalscribe.finding import UNCERTAIN_CONFIDENCE, CauseKind, Classification, Verdict
 from evalscribe.judging.cite import verify
+from evalscribe.judging.classifier.fence import one_line
 
 LONGEST_WHY = 90
 LONGEST_ERROR = 300
@@ -28,7 +29,7 @@ def _kebab(name: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(one_line(text).split())
 
 
 Line = Annotated[str, AfterValidator(_one_line)]

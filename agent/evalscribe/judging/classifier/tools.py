@@ -123,9 +123,8 @@ class Toolbox:
         role = None if asked.role == "any" else asked.role
         documents = (d for d in self._evidence.documents if role in (None, d.role))
         hits = list(islice(_hits(documents, asked.text.casefold()), MOST_HITS + 1))
-        if not hits:
-            raise Refused("No line holds that.")
-        return "search", hits[:MOST_HITS] + (["and more"] if len(hits) > MOST_HITS else [])
+        more = ["and more"] if len(hits) > MOST_HITS else []
+        return "search", [*hits[:MOST_HITS], *more] or ["no line holds that"]
 
     def _diff(self, asked: Diff) -> tuple[str, Iterable[str]]:
         pair = next((p for p in self._pairs if asked.path in _paths(p)), None)

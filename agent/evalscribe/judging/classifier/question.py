@@ -1,0 +1,82 @@
+"""What the model is asked: the same instructions for every case, and the case as delimited data."""
+
+from evalscribe.finding import Case, Precedent
+from evalscribe.judging.classifier.fence import Fence, marked, numbered, one_line, quoted
+from evalscribe.prompts import Prompts
+
+FOLDER = "classify"
+MOST_PRECEDENTS = 6
+
+
+def instructions(prompts: Prompts) -> str:
+    return prompts.render(f"{FOLDER}/system.md.j2")
+
+
+def question(prompts: Prompts, case: Case, fence: Fence) -> str:
+    absent = _listed((*case.evidence.missing, *case.packed.left_out))
+    return prompts.render(
+        f"{FOLDER}/case.md.j2",
+        tag=fence.tag,
+        failure=fence.block("the failure", _failure(case)),
+        excerpts=_excerpts(case, fence),
+        differences=_differences(case, fence),
+        missing=fence.block("not here", absent) if absent else "",
+        concluded=_precedents(case, fence, by_person=True),
+        history=_precedents(case, fence, by_person=False),
+    )
+
+
+def _failure(case: Case) -> str:
+    judged = case.evidence.eval
+    steps = ", ".join(f"{step.name} {step.status}" for step in case.evidence.steps)
+    facts = {
+        "Eval": judged.path,
+        "Failed step": judged.failed_step or "none: grading never began",
+        "Steps": steps,
+        "Recorded reason": judged.reason or "none",
+    }
+    return "\n".join(f"{name}: {one_line(text)}" for name, text in facts.items() if text)
+
+
+def _excerpts(case: Case, fence: Fence) -> list[str]:
+    return [
+        fence.block(f"{excerpt.role} {quoted(excerpt.path)}", numbered(excerpt.first, excerpt.text))
+        for excerpt in case.packed.excerpts
+    ]
+
+
+def _differences(case: Case, fence: Fence) -> str:
+    if not case.packed.differences:
+        return ""
+    return fence.block("differences between output and reference", marked(case.packed.differences))
+
+
+def _precedents(case: Case, fence: Fence, *, by_person: bool) -> str:
+    told = [_told(precedent) for precedent in shown(case) if precedent.by_person == by_person]
+    return fence.block("earlier reports", _listed(told)) if told else ""
+
+
+def shown(case: Case) -> tuple[Precedent, ...]:
+    """What people concluded or did. A label of our own that nobody reviewed is no reason, so it is not shown."""
+    kept = (
+        precedent if precedent.by_person else precedent.model_copy(update={"classification": None, "cause": None})
+        for precedent in case.precedents
+        if precedent.by_person or precedent.action
+    )
+    return tuple(kept)[:MOST_PRECEDENTS]
+
+
+def _told(precedent: Precedent) -> str:
+    facts = {
+        "": precedent.date or precedent.report,
+        "step": precedent.step,
+        "label": precedent.classification,
+        "cause": precedent.cause,
+        "error": precedent.error,
+        "done about it": precedent.action,
+    }
+    return "; ".join(f"{name}: {text}".removeprefix(": ") for name, text in facts.items() if text)
+
+
+def _listed(lines: tuple[str, ...] | list[str]) -> str:
+    return "\n".join(f"- {one_line(line)}" for line in lines)
