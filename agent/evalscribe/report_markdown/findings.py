@@ -21,6 +21,7 @@ def render(report: Report) -> list[str]:
     lines += [] if report.entries else ["None."]
     lines += notes.of(report, "findings")
     for number, entry in enumerate(report.entries, 1):
+        lines += [""] if lines[-1] == members.CLOSE else []  # HTML lasts until a blank line
         lines += _entry(number, entry, report.own_prompts)
     return lines
 

@@ -14,7 +14,7 @@ HEADING = "Recommendations"
 WITH_ID = re.compile(r"(R\d+)(?: \(([^()]+)\))?:(?: (.*))?")
 WITHOUT_ID = re.compile(r"()([^:()]+):(?: (.*))?")
 GENERAL = "General"
-WOULD_PASS = "would pass"
+PASSES = "would pass"
 
 
 def render(report: Report) -> list[str]:
@@ -34,7 +34,7 @@ def _item(item: Recommendation, entries: Sequence[Entry]) -> str:
 
 
 def _claim(item: Recommendation) -> list[str]:
-    return [WOULD_PASS] if item.would_pass else []
+    return [PASSES] if item.would_pass else []
 
 
 def group_of(heading: Block) -> RecommendationGroup:
@@ -64,14 +64,14 @@ def parse(
 
 def _parse(item: Block, match: re.Match[str], group: RecommendationGroup, evals: list[str]) -> Recommendation:
     text = item.text[slice(*match.span(3))] if match[3] else ""
-    claim = WOULD_PASS in inline.split(item.text[slice(*match.span(2))], ",") if match[2] else False
+    claim = PASSES in inline.split(item.text[slice(*match.span(2))], ",") if match[2] else False
     return Recommendation(id=match[1] or None, group=group, text=text, evals=tuple(evals), would_pass=claim)
 
 
 def _evals(item: Block, match: re.Match[str], entries: Sequence[Entry]) -> list[str] | None:
     """None where what stands in their place is no list of evals: then a person wrote the line."""
     names = inline.split(item.text[slice(*match.span(2))], ",") if match[2] else []
-    concerns = [name for name in names if name not in (WOULD_PASS, GENERAL)]
+    concerns = [name for name in names if name not in (PASSES, GENERAL)]
     if any(
         not name.isdecimal() and not name.startswith("`") and not inline.PLAIN_PATH.fullmatch(name) for name in concerns
     ):

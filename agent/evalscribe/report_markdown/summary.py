@@ -90,7 +90,8 @@ def _quotations(report: Report) -> Iterator[str]:
     states = [snippet.status for entry in report.entries for snippet in entry.snippets]
     odd = {status: states.count(status) for status in ("unverified", "relocated") if status in states}
     if odd:
-        yield f"Of {len(states)} quotations {_and([f'{count} {_are(count)} {status}' for status, count in odd.items()])}."
+        said = _and(f"{count} {_are(count)} {status}" for status, count in odd.items())
+        yield f"Of {len(states)} {_s('quotation', len(states))} {said}."
     elif states:
         yield f"All {len(states)} quotations are verified." if len(states) > 1 else "The one quotation is verified."
 
