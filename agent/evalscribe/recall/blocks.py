@@ -1,5 +1,6 @@
 """A markdown text as a flat sequence of blocks: what a reader of reports needs, and nothing of the syntax."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,6 +17,10 @@ BlockKind = Literal["front", "heading", "item", "paragraph", "table", "fence", "
 MAX_CHARACTERS = 8_000_000
 MAX_LINES = 100_000
 """Parsing costs time per line: 100,000 one-word bullets take four seconds."""
+MAX_NESTING = 100
+"""Two per list. Where there is more the parser gives up the rest of the text."""
+PLAIN = re.compile(r"[^`*~\[\]<>&\\!\n_]*(?:(?<=[A-Za-z0-9])_(?=[A-Za-z0-9])[^`*~\[\]<>&\\!\n_]*)*")
+"""Text in which the inline grammar has nothing to find; most cells of a large table are."""
 MAX_INLINE = 5_000
 """Longer paragraphs are read as plain text: the inline grammar is quadratic for hostile ones."""
 
@@ -61,9 +66,16 @@ def blocks(text: str) -> tuple[Block, ...]:
     """The blocks in their order. Raises `DataError` for a text too large to be a report."""
     if len(text) > MAX_CHARACTERS or text.count("\n") > MAX_LINES:
         raise DataError(f"too large to be a report: {len(text):,} characters, {text.count(chr(10)):,} lines")
-    grammar = MarkdownIt("commonmark").enable(["table", "strikethrough"]).use(front_matter_plugin)
+    grammar = (
+        MarkdownIt("commonmark", {"maxNesting": MAX_NESTING})
+        .enable(["table", "strikethrough"])
+        .use(front_matter_plugin)
+    )
     grammar.core.ruler.disable("inline")
-    return tuple(_Reader(grammar).read(grammar.parse(text.lstrip("\ufeff"))))
+    tokens = grammar.parse(text.lstrip("\ufeff"))
+    if any(token.level >= MAX_NESTING - 1 and token.type == "list_item_open" for token in tokens):
+        raise DataError("lists nested too deeply to be read: what follows them would be lost")
+    return tuple(_Reader(grammar).read(tokens))
 
 
 @dataclass(slots=True)
@@ -116,6 +128,8 @@ class _Reader:
 
 
 def _lines(grammar: MarkdownIt, content: str) -> tuple[Line, ...]:
+    if PLAIN.fullmatch(content):
+        return ((Span(content),),)
     if len(content) > MAX_INLINE:
         return tuple((Span(line),) for line in content.split("\n"))
     return tuple(_broken(grammar.inline.parse(content, grammar, {}, [])))

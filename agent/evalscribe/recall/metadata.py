@@ -17,6 +17,8 @@ PERCENT_RATE = re.compile(r"^\d{1,7}/\d{1,7}\s*\(\d+(?:[.,]\d+)?\s*%\)$")
 ISO_DATE = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
 DATE_FORMATS = ("%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y", "%Y/%m/%d", "%d.%m.%Y")
 MAX_FRONT = 10_000
+MAX_BRACKETS = 100
+"""The YAML reader is slow and recursive: nobody's front matter is nested like that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def _front(blocks: Sequence[Block]) -> Iterator[Field]:
 def front_values(text: str) -> dict[object, object]:
     """The mapping in a front matter; what is none says nothing."""
     try:
-        found = yaml.safe_load(text) if 0 < len(text) <= MAX_FRONT else None
+        found = yaml.safe_load(text) if len(text) <= MAX_FRONT and text.count("[") < MAX_BRACKETS else None
     except (yaml.YAMLError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
