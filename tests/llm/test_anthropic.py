@@ -218,6 +218,15 @@ async def test_nobody_there_ends_the_command_once_the_retries_are_spent() -> Non
     assert isinstance(raised.value.ends_all, UnavailableError)
 
 
+def test_a_host_that_takes_no_connection_in_time_is_not_there() -> None:
+    error = made(anthropic.APITimeoutError)
+    error.__cause__ = httpx2.ConnectTimeout("late")
+    failure = mapped(error, "anthropic/claude-x", "127.0.0.1")
+    assert isinstance(failure, Transient)
+    assert failure.free
+    assert isinstance(failure.ends_all, UnavailableError)
+
+
 async def test_text_that_is_no_unicode_is_sent_all_the_same() -> None:
     with MessagesServer() as server:
         await ask(server, ASKED.model_copy(update={"messages": (Message(role="user", text="a\ud800b"),)}))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from anthropic.types import MessageParam, TextBlockParam, ToolParam
 
 DEFAULT_URL = "https://api.anthropic.com"
+CONNECT_S = 10.0
 STOPS: dict[str, Stop] = {
     "end_turn": "end",
     "stop_sequence": "end",
@@ -61,7 +62,7 @@ class AnthropicModel:
             await self._client.close()
 
     async def _create(self, request: Request) -> "Answer":
-        from anthropic import omit
+        from anthropic import Timeout, omit
 
         return await self._open().messages.create(
             model=self._name,
@@ -72,7 +73,7 @@ class AnthropicModel:
             tool_choice={"type": "auto"} if request.tools else omit,
             output_config={"effort": request.effort} if request.effort else omit,
             cache_control={"type": "ephemeral"},
-            timeout=self._timeout_s,
+            timeout=Timeout(self._timeout_s, connect=CONNECT_S),
         )
 
     def _open(self) -> "AsyncAnthropic":

@@ -18,6 +18,8 @@ from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, Us
 from evalscribe.llm.transient import Transient
 
 PASSING = frozenset({408, 409, 429, 499})
+NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+"""Causes that leave no connection to send anything over."""
 LONGEST_MESSAGE = 200
 TOO_LONG = ("prompt is too long", "context window", "context limit")
 """How the service words a 400 for a prompt beyond the context; it has no code of its own."""
@@ -31,9 +33,7 @@ def mapped(error: Exception, model: str, host: str) -> CallFailed | EvalscribeEr
     """The one place where an SDK's exception becomes ours; nothing of the request is kept in it."""
     if isinstance(error, anthropic.APIStatusError):
         return _of_status(error, model, host)
-    if isinstance(error, anthropic.APITimeoutError | TimeoutError):
-        return Transient(f"{host} did not answer in time", free=_never_sent(error))
-    if isinstance(error, anthropic.APIConnectionError):
+    if isinstance(error, anthropic.APIConnectionError | TimeoutError):
         return _of_connection(error, host)
     if isinstance(error, anthropic.CredentialsError):
         return AccessError(f"No usable key for {host}: set ANTHROPIC_API_KEY.")
@@ -65,17 +65,13 @@ def _of_status(error: anthropic.APIStatusError, model: str, host: str) -> CallFa
     return CallFailed(f"{host} turned the question away ({status}{said})", free=True)
 
 
-def _of_connection(error: anthropic.APIConnectionError, host: str) -> Transient:
-    if _never_sent(error):
+def _of_connection(error: anthropic.APIConnectionError | TimeoutError, host: str) -> Transient:
+    if isinstance(error.__cause__, NEVER_SENT):
         ends_all = UnavailableError(f"{host} cannot be reached. Check the network and ANTHROPIC_BASE_URL.")
         return Transient(f"{host} cannot be reached", free=True, ends_all=ends_all)
+    if isinstance(error, anthropic.APITimeoutError | TimeoutError):
+        return Transient(f"{host} did not answer in time")
     return Transient(f"{host} closed the connection without an answer")
-
-
-def _never_sent(error: Exception) -> bool:
-    """Whether there was no connection to send anything over."""
-    causes = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-    return isinstance(error.__cause__, causes)
 
 
 def _said(error: anthropic.APIStatusError) -> str:
