@@ -3,7 +3,6 @@
 import base64
 import json
 import random
-import re
 import string
 import time
 from pathlib import Path

@@ -11,6 +11,7 @@ from evalscribe.evidence import Document, Evidence, Role, Unreadable
 from evalscribe.run import Eval, Run, RunStatus, Step, StepStatus
 from evalscribe.sources.json_value import Members, count, identity, items, members, optional_text, text
 from evalscribe.sources.links import Links
+from evalscribe.sources.shown import shown
 
 BINARY = "<binary file>"
 """What the deployment sends in place of a file that is no text."""
@@ -43,7 +44,7 @@ def decode_run(payload: object, links: Links) -> Run:
         model=_name(text(run, "model", "`run`")),
         experiment=_name(experiment),
         status=_RUN_STATUS.get(kind, "unknown"),
-        status_reason=reason or (None if kind in _RUN_STATUS else f"status {kind!r}"),
+        status_reason=shown(reason) if reason else None if kind in _RUN_STATUS else f"status {_name(kind)}",
         passed=count(summary, "passedCount", "the run's summary"),
         failed=count(summary, "failedCount", "the run's summary"),
         total=count(summary, "totalEvals", "the run's summary"),
@@ -63,7 +64,7 @@ def decode_evidence(payload: object, eval: Eval) -> Evidence | Unreadable:
 def _evidence(payload: Members, eval: Eval) -> Evidence | Unreadable:
     if "eval" not in payload:
         reason = optional_text(payload, "error")
-        return Unreadable(eval=eval, reason=reason or "the answer has no `eval`")
+        return Unreadable(eval=eval, reason=shown(reason or "the answer has no `eval`"))
     info = members(payload["eval"], "`eval`")
     outputs, lost = _outputs(payload, info, eval)
     sources, gone = _sources(payload, info)

@@ -1,0 +1,146 @@
+"""`npx` is a real process here: a small program of that name, first on PATH."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from convex_server import EVAL_IDS, RUN_ID, debug, summary
+from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
+from evalscribe.evidence import Evidence, Unreadable
+from evalscribe.sources.links import Links
+from evalscribe.sources.npx import open_npx
+
+KEY = "prod:fabulous-panther-525|dGVzdGtleQ=="
+LOG = "import json, os, sys; open('calls', 'a').write(json.dumps([os.getcwd(), sys.argv[1:]]) + '\\n')\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "evalScores"
+    folder.mkdir()
+    (folder / "package.json").write_text('{"dependencies": {"convex": "1"}}')
+    return folder
+
+
+@pytest.fixture
+def npx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The program; a test writes its body."""
+    program = tmp_path / "bin" / "npx"
+    program.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    return program
+
+
+def write(npx: Path, body: str) -> None:
+    npx.write_text(f"#!{sys.executable}\n{LOG}{body}\n")
+    npx.chmod(0o755)
+
+
+def printing(folder: Path, answers: dict[str, object]) -> str:
+    (folder / "answers").write_text(json.dumps(answers))
+    return (
+        "answer = json.load(open('answers')).get(list(json.loads(sys.argv[5]).values())[0])\n"
+        "print('[LOG] something', file=sys.stderr)\n"
+        "if answer is not None: print(json.dumps(answer, indent=2))"
+    )
+
+
+async def test_the_two_functions_are_run_in_the_folder_without_a_shell(npx: Path, folder: Path) -> None:
+    write(npx, printing(folder, {RUN_ID: summary(EVAL_IDS[:2]), EVAL_IDS[0]: debug()}))
+    source = open_npx(folder, RUN_ID, Links())
+    run = await source.run()
+    found = await asyncio.gather(*(source.evidence(eval) for eval in run.failures))
+    await source.close()
+    assert (run.id, run.failed) == (RUN_ID, 2)
+    assert isinstance(found[0], Evidence)
+    assert isinstance(found[1], Unreadable), "nothing printed is null: no such eval"
+    calls = [json.loads(line) for line in (folder / "calls").read_text().splitlines()]
+    start = ["convex", "run", "--prod"]
+    assert calls[0] == [str(folder), [*start, "debugQueries:getFailedEvalsForRun", json.dumps({"runId": RUN_ID})]]
+    assert [*start, "debug:getEvalDebugInfo", json.dumps({"evalId": EVAL_IDS[0]})] in [call[1] for call in calls]
+
+
+async def test_a_run_id_is_an_argument_and_never_a_command(npx: Path, folder: Path) -> None:
+    write(npx, "")
+    with pytest.raises(NotFoundError):
+        await open_npx(folder, "x'; touch pwned; '", Links()).run()
+    assert not (folder / "pwned").exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "says"),
+    [
+        pytest.param("", NotFoundError, RUN_ID, id="nothing printed is a missing run"),
+        pytest.param("print('null')", NotFoundError, RUN_ID, id="null"),
+        pytest.param("sys.exit('No CONVEX_DEPLOYMENT set, run npx convex dev')", AccessError, "login", id="no login"),
+        pytest.param(
+            "sys.exit('ArgumentValidationError: Path: .runId')", NotFoundError, "ArgumentValidation", id="malformed id"
+        ),
+        pytest.param("sys.exit('Could not find function for x')", UnavailableError, "not deployed", id="no function"),
+        pytest.param(f"sys.exit('bad {KEY} here')", UnavailableError, "[redacted:convex-key]", id="key on stderr"),
+        pytest.param("sys.exit(3)", UnavailableError, "no reason", id="silent failure"),
+        pytest.param("print('Need to install convex')", UnavailableError, "something else", id="no JSON"),
+        pytest.param("os.kill(os.getpid(), 9)", UnavailableError, "no reason", id="killed"),
+    ],
+)
+async def test_what_ends_a_run(npx: Path, folder: Path, body: str, expected: type[EvalscribeError], says: str) -> None:
+    write(npx, body)
+    with pytest.raises(expected) as caught:
+        await open_npx(folder, RUN_ID, Links()).run()
+    assert says in str(caught.value)
+    assert len(str(caught.value).splitlines()) <= 2
+    assert "dGVzdGtleQ" not in str(caught.value)
+
+
+async def test_one_eval_that_fails_costs_one_eval(npx: Path, folder: Path) -> None:
+    answers: dict[str, object] = {RUN_ID: summary(EVAL_IDS[:2]), EVAL_IDS[1]: debug()}
+    write(npx, f"if {EVAL_IDS[0]!r} in sys.argv[5]: sys.exit('Uncaught Error: no zip')\n{printing(folder, answers)}")
+    source = open_npx(folder, RUN_ID, Links())
+    run = await source.run()
+    found = [await source.evidence(eval) for eval in run.failures]
+    assert isinstance(found[0], Unreadable)
+    assert "no zip" in found[0].reason
+    assert isinstance(found[1], Evidence)
+
+
+async def test_a_hanging_tool_is_killed_with_its_children(npx: Path, folder: Path) -> None:
+    write(npx, "import subprocess, time; subprocess.Popen(['sleep', '60']); open('up', 'w'); time.sleep(60)")
+    begun = time.monotonic()
+    with pytest.raises(UnavailableError, match="did not end"):
+        await open_npx(folder, RUN_ID, Links(), timeout=1).run()
+    assert time.monotonic() - begun < 5
+    assert (folder / "up").exists()
+
+
+def wait_for_text(path: Path) -> None:
+    while not path.exists() or not path.read_text():
+        time.sleep(0.02)
+
+
+async def test_cancelling_kills_the_tool(npx: Path, folder: Path) -> None:
+    write(npx, "import time; open('pid', 'w').write(str(os.getpid())); time.sleep(60)")
+    task = asyncio.create_task(open_npx(folder, RUN_ID, Links()).run())
+    await asyncio.to_thread(wait_for_text, folder / "pid")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((folder / "pid").read_text()), 0)
+
+
+async def test_npx_is_not_installed(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match=r"Node\.js"):
+        await open_npx(folder, RUN_ID, Links()).run()
+
+
+def test_the_folder_must_have_a_package(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"package\.json"):
+        open_npx(tmp_path, RUN_ID, Links())
+    with pytest.raises(UsageError, match="no folder"):
+        open_npx(tmp_path / "none", RUN_ID, Links())

@@ -1,0 +1,338 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UsageError
+from evalscribe.settings import Options, Settings, load, workspace_root
+
+KEY, SECRET = "prod:fabulous-panther-525|dGVzdGtleQ==", "dGVzdGtleQ"
+NAMED = "https://fabulous-panther-525.convex.cloud"
+SELF_HOSTED = "convex-self-hosted|01abcdef"
+ANTHROPIC = "sk-ant-api03-thisIsNoRealKey"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A working folder below nothing that could be a workspace."""
+    (tmp_path / ".git").mkdir()
+    return tmp_path
+
+
+def read(folder: Path, environ: dict[str, str] | None = None, **options: Any) -> Settings:
+    return load(Options(**options), folder, environ or {})
+
+
+def message(caught: pytest.ExceptionInfo[EvalscribeError]) -> str:
+    text = str(caught.value)
+    assert SECRET not in text
+    assert ANTHROPIC not in text
+    assert len(text.splitlines()) <= 2
+    return text
+
+
+def test_defaults(folder: Path) -> None:
+    settings = read(folder)
+    assert (settings.judge.value, settings.budget.value, settings.concurrency.value) == (None, 5.0, 4)
+    assert settings.reports.value == folder / "reports"
+    assert settings.store == folder / ".evalscribe"
+    assert settings.judge.origin.where == "default"
+    assert settings.anthropic() is None
+
+
+def test_each_place_beats_those_after_it(folder: Path) -> None:
+    (folder / "evalscribe.toml").write_text('judge = "toml"\n')
+    assert (read(folder).judge.value, read(folder).judge.origin.where) == ("toml", "evalscribe.toml")
+    (folder / ".env").write_text("EVALSCRIBE_JUDGE=env-file\n")
+    assert (read(folder).judge.value, read(folder).judge.origin.where) == ("env-file", ".env")
+    (folder / ".env.local").write_text("EVALSCRIBE_JUDGE='local file'\n")
+    assert (read(folder).judge.value, read(folder).judge.origin.where) == ("local file", ".env.local")
+    environ = {"EVALSCRIBE_JUDGE": "environ"}
+    assert (read(folder, environ).judge.value, read(folder, environ).judge.origin.where) == ("environ", "environment")
+    assert read(folder, {"EVALSCRIBE_JUDGE": ""}).judge.value == "local file", "an empty value is none"
+    given = read(folder, environ, judge="rules").judge
+    assert (given.value, given.origin.where) == ("rules", "command line")
+
+
+def test_the_whole_of_evalscribe_toml(folder: Path) -> None:
+    (folder / "evalscribe.toml").write_text(
+        'judge = "rules"\nbudget = 2\nconcurrency = 3\nmax_tokens = 9\nreports = "docs/reports"\n'
+        '[sources.convex]\ndeployment = "https://a.example/"\nvisualizer = "https://v.example/"\n'
+        '[tracing]\ntarget = "https://t.example"\n'
+    )
+    settings = read(folder)
+    assert (settings.budget.value, settings.concurrency.value, settings.max_tokens.value) == (2.0, 3, 9)
+    assert settings.reports.value == folder / "docs" / "reports"
+    assert settings.store == folder / "docs" / ".evalscribe"
+    assert settings.visualizer.value == "https://v.example"
+    assert settings.tracing.value == "https://t.example"
+    assert settings.convex().url == "https://a.example"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('judge = "a"\nbugdet = 5\n', "line 2: `bugdet` is no setting"),
+        ('\n[sources.convex]\ndeploy_key = "x"\n', "line 3: `sources.convex.deploy_key` is no setting"),
+        ("judge = \n", "line 1"),
+        ('budget = "much"\n', "line 1: `budget`"),
+        ("budget = -1\n", "line 1: `budget`"),
+        ("budget = nan\n", "`budget`"),
+        ("concurrency = 0\n", "line 1: `concurrency`"),
+        ("[sources]\nconvex = 3\n", "line 2: `sources.convex`"),
+        ('judge = ""\n', "`judge`"),
+    ],
+)
+def test_a_wrong_line_of_evalscribe_toml_is_named(folder: Path, text: str, says: str) -> None:
+    (folder / "evalscribe.toml").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read(folder)
+    assert says in message(caught)
+
+
+def test_a_key_that_strayed_into_evalscribe_toml_is_not_printed(folder: Path) -> None:
+    (folder / "evalscribe.toml").write_text(f'anthropic_api_key = "{ANTHROPIC}"\nbudget = "{SECRET}"\n')
+    with pytest.raises(UsageError) as caught:
+        read(folder)
+    assert "anthropic_api_key" in message(caught) or "budget" in message(caught)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("EVALSCRIBE_BUDGET", "five"),
+        ("EVALSCRIBE_BUDGET", "nan"),
+        ("EVALSCRIBE_BUDGET", "inf"),
+        ("EVALSCRIBE_BUDGET", "-1"),
+        ("EVALSCRIBE_CONCURRENCY", "0"),
+        ("EVALSCRIBE_CONCURRENCY", "1.5"),
+        ("EVALSCRIBE_MAX_TOKENS", "0"),
+    ],
+)
+def test_a_number_that_is_none_names_its_setting_and_place(folder: Path, name: str, value: str) -> None:
+    with pytest.raises(UsageError, match=r"\(environment\)"):
+        read(folder, {name: value})
+
+
+def test_the_workspace_is_the_nearest_marked_folder(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    assert workspace_root(inner) == tmp_path
+    (tmp_path / "a" / "evalscribe.toml").write_text("")
+    assert workspace_root(inner) == tmp_path / "a"
+    (tmp_path / ".env").write_text("EVALSCRIBE_JUDGE=outer")
+    (tmp_path / "a" / ".env").write_text("EVALSCRIBE_JUDGE=root")
+    assert read(inner).judge.value == "root"
+    (inner / ".env").write_text("EVALSCRIBE_JUDGE=here")
+    assert read(inner).judge.value == "here"
+    assert read(inner).reports.value == tmp_path / "a" / "reports"
+
+
+def test_a_path_on_the_command_line_is_relative_to_the_working_folder(folder: Path) -> None:
+    inner = folder / "sub"
+    inner.mkdir()
+    assert read(inner, reports=Path("r")).reports.value == inner / "r"
+
+
+@pytest.mark.parametrize("reports", ["/etc/x", "../x", "a/../../x"])
+def test_a_file_of_the_folder_cannot_send_reports_elsewhere(folder: Path, reports: str) -> None:
+    (folder / ".env").write_text(f"EVALSCRIBE_REPORTS={reports}\n")
+    with pytest.raises(UsageError, match="outside"):
+        read(folder)
+    assert read(folder, {"EVALSCRIBE_REPORTS": "/tmp/x"}).reports.value == Path("/tmp/x")
+
+
+def test_nothing_is_configured_says_what_to_set_and_where_to_find_it(folder: Path) -> None:
+    with pytest.raises(AccessError) as caught:
+        read(folder).convex()
+    lines = message(caught).splitlines()
+    assert len(lines) == 2
+    assert "CONVEX_DEPLOY_KEY" in lines[0]
+    assert "dashboard" in lines[1]
+
+
+def test_a_logged_in_maintainer_is_told_of_both_ways(folder: Path) -> None:
+    with pytest.raises(AccessError) as caught:
+        read(folder, {"CONVEX_DEPLOYMENT": "dev:quick-otter-1"}).convex()
+    assert "CONVEX_DEPLOY_KEY" in message(caught)
+    assert "--via npx" in message(caught)
+
+
+@pytest.mark.parametrize("name", ["CONVEX_DEPLOY_KEY", "CONVEX_DEPLOYMENT_TOKEN"])
+def test_a_deploy_key_names_its_deployment(folder: Path, name: str) -> None:
+    access = read(folder, {name: KEY}).convex()
+    assert access.url == NAMED
+    assert access.key is not None
+    assert access.key.get_secret_value() == KEY, "sent whole"
+
+
+def test_a_key_file_is_the_command_line(folder: Path) -> None:
+    (folder / "key").write_text(f"\n{KEY}\n")
+    access = read(folder, {"CONVEX_DEPLOY_KEY": "prod:other-1|x"}, key_file=Path("key")).convex()
+    assert access.url == NAMED
+    assert access.key_origin is not None
+    assert access.key_origin.where == "command line"
+    (folder / "two").write_text(f"{KEY}\n{KEY}\n")
+    with pytest.raises(UsageError, match="one line"):
+        read(folder, key_file=Path("two"))
+    with pytest.raises(NotFoundError, match="no file"):
+        read(folder, key_file=Path("none"))
+    with pytest.raises(UsageError, match="cannot be read"):
+        read(folder, key_file=Path())
+
+
+def test_an_env_file_stands_for_all_that_names_a_deployment(folder: Path) -> None:
+    (folder / "prod.env").write_text(
+        f"CONVEX_SELF_HOSTED_URL=http://127.0.0.1:1\nCONVEX_SELF_HOSTED_ADMIN_KEY={SELF_HOSTED}\n"
+    )
+    (folder / ".env.local").write_text("CONVEX_DEPLOY_KEY=prod:other-1|x\n")
+    environ = {"CONVEX_DEPLOY_KEY": KEY, "ANTHROPIC_API_KEY": ANTHROPIC}
+    settings = read(folder, environ, env_file=Path("prod.env"))
+    assert settings.convex().url == "http://127.0.0.1:1"
+    assert settings.anthropic() is not None
+    with pytest.raises(NotFoundError):
+        read(folder, env_file=Path("none.env"))
+
+
+def test_a_self_hosted_pair(folder: Path) -> None:
+    pair = {"CONVEX_SELF_HOSTED_URL": "http://127.0.0.1:3210/", "CONVEX_SELF_HOSTED_ADMIN_KEY": SELF_HOSTED}
+    assert read(folder, pair).convex().url == "http://127.0.0.1:3210"
+    assert read(folder, {**pair, "CONVEX_DEPLOY_KEY": KEY}).convex().url == NAMED, "as for npx convex"
+    with pytest.raises(UsageError, match="CONVEX_SELF_HOSTED_URL"):
+        read(folder, {"CONVEX_SELF_HOSTED_ADMIN_KEY": SELF_HOSTED}).convex()
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "says"),
+    [
+        ("project:team:proj|s", UsageError, "names no deployment"),
+        ("preview:team:proj|s", UsageError, "names no deployment"),
+        ("dGVzdGtleQ==", UsageError, "new deploy key"),
+        ("prod:a|b\nc", UsageError, "damaged"),
+        (SELF_HOSTED, UsageError, "--deployment"),
+        ("prod:evil.example/x|secret", UsageError, "--deployment"),
+        ("<missing_deploy_key:ask your team>", AccessError, "ask your team"),
+        ("<ignore_deploy_key>", AccessError, "no Convex deployment is set"),
+    ],
+)
+def test_keys_that_name_no_deployment(folder: Path, key: str, error: type[EvalscribeError], says: str) -> None:
+    with pytest.raises(error) as caught:
+        read(folder, {"CONVEX_DEPLOY_KEY": key}).convex()
+    assert says in message(caught)
+
+
+def test_a_host_on_the_command_line_may_see_any_key(folder: Path) -> None:
+    (folder / ".env").write_text(f"CONVEX_DEPLOY_KEY={KEY}\n")
+    for environ in ({}, {"CONVEX_DEPLOY_KEY": KEY}, {"CONVEX_SELF_HOSTED_ADMIN_KEY": SELF_HOSTED}):
+        access = read(folder, environ, deployment="http://127.0.0.1:9").convex()
+        assert access.url == "http://127.0.0.1:9"
+        assert access.key is not None
+
+
+def test_a_deployment_without_a_key_gets_none(folder: Path) -> None:
+    assert read(folder, deployment="http://127.0.0.1:9").convex().key is None
+
+
+EVIL = "http://evil.example"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "environ"),
+    [
+        (".env", f"EVALSCRIBE_DEPLOYMENT={EVIL}", {"CONVEX_DEPLOY_KEY": KEY}),
+        (".env.local", f"EVALSCRIBE_DEPLOYMENT={EVIL}", {"CONVEX_DEPLOYMENT_TOKEN": KEY}),
+        ("evalscribe.toml", f'[sources.convex]\ndeployment = "{EVIL}"', {"CONVEX_DEPLOY_KEY": KEY}),
+        (".env", f"CONVEX_SELF_HOSTED_URL={EVIL}", {"CONVEX_DEPLOY_KEY": KEY}),
+        (".env", f"CONVEX_SELF_HOSTED_URL={EVIL}", {"CONVEX_SELF_HOSTED_ADMIN_KEY": SELF_HOSTED}),
+        (".env", f"EVALSCRIBE_DEPLOYMENT={EVIL}", {"CONVEX_SELF_HOSTED_ADMIN_KEY": SELF_HOSTED}),
+    ],
+)
+def test_the_folder_cannot_redirect_a_deploy_key_of_the_environment(
+    folder: Path, file: str, text: str, environ: dict[str, str]
+) -> None:
+    (folder / file).write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read(folder, environ).convex()
+    assert file in message(caught)
+    assert "environment" in message(caught)
+
+
+def test_the_folder_may_repeat_what_the_key_names(folder: Path) -> None:
+    (folder / "evalscribe.toml").write_text(f'[sources.convex]\ndeployment = "{NAMED}"')
+    assert read(folder, {"CONVEX_DEPLOY_KEY": KEY}).convex().url == NAMED
+
+
+def test_a_stranger_with_a_pair_of_his_own_does_not_get_the_key(folder: Path) -> None:
+    (folder / ".env").write_text(f"CONVEX_SELF_HOSTED_URL={EVIL}\nCONVEX_SELF_HOSTED_ADMIN_KEY=x|y\n")
+    assert read(folder, {"CONVEX_DEPLOY_KEY": KEY}).convex().url == NAMED
+
+
+def test_the_folder_cannot_redirect_an_anthropic_key_of_the_environment(folder: Path) -> None:
+    (folder / ".env").write_text(f"ANTHROPIC_BASE_URL={EVIL}\n")
+    settings = read(folder, {"ANTHROPIC_API_KEY": ANTHROPIC})
+    with pytest.raises(UsageError) as caught:
+        settings.anthropic()
+    assert "ANTHROPIC_BASE_URL comes from .env but ANTHROPIC_API_KEY from environment" in message(caught)
+
+
+def test_key_and_host_of_one_place_belong_together(folder: Path) -> None:
+    both = {"ANTHROPIC_API_KEY": ANTHROPIC, "ANTHROPIC_BASE_URL": "http://127.0.0.1:8000/"}
+    access = read(folder, both).anthropic()
+    assert access is not None
+    assert access.url == "http://127.0.0.1:8000"
+    (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in both.items()))
+    found = read(folder).anthropic()
+    assert found is not None
+    assert found.url == "http://127.0.0.1:8000"
+    more_trusted = read(folder, {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}).anthropic()
+    assert more_trusted is not None
+    assert more_trusted.url == "http://127.0.0.1:9"
+
+
+def test_nothing_in_a_file_is_expanded(folder: Path) -> None:
+    (folder / ".env").write_text("EVALSCRIBE_DEPLOYMENT=http://evil.example/${CONVEX_DEPLOY_KEY}/$HOME\n")
+    url = read(folder, {"HOME": "/home/me"}).convex().url
+    assert url == "http://evil.example/${CONVEX_DEPLOY_KEY}/$HOME"
+
+
+@pytest.mark.parametrize(
+    "url", ["evil", "file:///etc", "https://user:pw@a.example", "https://a.example?x=1", "http://", "http://[", "a b"]
+)
+def test_an_address_that_is_none(folder: Path, url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(folder, deployment=url).convex()
+    assert "command line" in message(caught)
+    with pytest.raises(UsageError):
+        read(folder, {"EVALSCRIBE_VISUALIZER": url})
+
+
+def test_files_that_are_no_settings_do_no_harm(folder: Path) -> None:
+    (folder / ".env").mkdir()
+    (folder / ".env.local").write_bytes(b"\xff\xfe\x00= \n=\nnonsense\nEVALSCRIBE_JUDGE=rules\n")
+    assert read(folder).judge.value == "rules"
+
+
+def test_no_secret_is_printed_by_anything(folder: Path) -> None:
+    settings = read(folder, {"CONVEX_DEPLOY_KEY": KEY, "ANTHROPIC_API_KEY": ANTHROPIC, "OTHER_SECRET": "unrelated"})
+    rows = settings.describe()
+    everything = (
+        repr(settings) + str(rows) + settings.model_dump_json() + repr(settings.convex()) + str(settings.anthropic())
+    )
+    assert SECRET not in everything
+    assert ANTHROPIC not in everything
+    assert "OTHER_SECRET" not in everything
+    shown = {row.name: (row.value, row.origin) for row in rows}
+    assert shown["Convex key"] == ("set", "environment")
+    assert shown["Convex host"] == (NAMED, "environment")
+    assert shown["Anthropic key"] == ("set", "environment")
+    assert shown["judge"] == ("by the keys that are set", "default")
+
+
+def test_doctor_says_what_is_missing_and_what_is_refused(folder: Path) -> None:
+    shown = {row.name: row for row in read(folder).describe()}
+    assert shown["Anthropic key"].value == "missing"
+    assert "CONVEX_DEPLOY_KEY" in shown["Convex key"].value
+    (folder / ".env").write_text(f"ANTHROPIC_BASE_URL={EVIL}\n")
+    refused = {row.name: row for row in read(folder, {"ANTHROPIC_API_KEY": ANTHROPIC}).describe()}
+    assert "not sent" in refused["Anthropic key"].value
