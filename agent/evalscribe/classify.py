@@ -70,8 +70,18 @@ async def _ask(judge: Judge, case: Case, timeout_s: float) -> Verdict | Unclassi
         if not limit.expired():
             return _broken(error, judge)
         return Unclassified(reason=f"no verdict within {timeout_s:g} s", judge=judge.id)
+    except asyncio.CancelledError as error:
+        if cancelled_from_outside():
+            raise
+        return _broken(error, judge)
     except Exception as error:
         return _broken(error, judge)
+
+
+def cancelled_from_outside() -> bool:
+    """Whether somebody cancelled the current task; else something inside it says that it was cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _settled(known: Verdict | Unclassified) -> bool:
@@ -79,7 +89,7 @@ def _settled(known: Verdict | Unclassified) -> bool:
     return isinstance(known, Verdict) or known.final
 
 
-def _broken(error: Exception, judge: Judge) -> Unclassified:
+def _broken(error: BaseException, judge: Judge) -> Unclassified:
     said = " ".join(redact(str(error)).split())
     reason = f"the judge broke: {type(error).__name__}" + (f": {said}" if said else "")
     return Unclassified(reason=reason[:REASON_LENGTH], judge=judge.id)

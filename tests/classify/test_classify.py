@@ -116,6 +116,14 @@ async def test_a_bug_before_there_is_a_question() -> None:
     assert store.verdicts == {}
 
 
+async def test_a_judge_that_says_it_was_cancelled_when_nobody_did() -> None:
+    async def script(_: str) -> None:
+        raise asyncio.CancelledError
+
+    given = (await answer(ScriptedJudge(script), MemoryStore())).verdict
+    assert given == Unclassified(reason="the judge broke: CancelledError", judge="scripted@1")
+
+
 async def test_a_cancellation_goes_through() -> None:
     async def script(_: str) -> None:
         await asyncio.sleep(60)

@@ -1,6 +1,8 @@
 """A checkpoint tells where a run is, in plain JSON, and never grows."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,17 @@ async def test_evidence_and_verdicts_are_in_no_checkpoint(tmp_path: Path) -> Non
     assert b"run1" in kept
     assert b"some-cause" not in kept
     assert b"basics" not in kept
+
+
+async def test_a_planted_checkpoint_is_never_read(tmp_path: Path) -> None:
+    """Reading one makes objects of what it names, and the folder may be somebody else's."""
+    await judge_groups(deps_of(ScriptedJudge()), tmp_path / "c.db")
+    with closing(sqlite3.connect(tmp_path / "c.db")) as raw, raw:
+        raw.execute("UPDATE checkpoints SET checkpoint = ?, metadata = ?", [b"\xc1", b"\xc1"])
+    with pytest.raises(ValueError, match="Reserved"):
+        await last_state(tmp_path / "c.db")
+    outcome = await judge_groups(deps_of(ScriptedJudge()), tmp_path / "c.db")
+    assert outcome.counts.judged == 9
 
 
 async def test_damaged_checkpoints(tmp_path: Path) -> None:

@@ -47,6 +47,16 @@ def test_released_at_the_end_and_after_an_error(store: SqlStore) -> None:
         pass
 
 
+def test_a_lock_that_somebody_else_wrote_into(store: SqlStore, folder: Path) -> None:
+    other = open_store(folder)
+    with store.lock("r"):
+        lock = next(path for path in folder.glob("r-*.lock"))
+        lock.write_text("\x1b[2J owned")
+        with pytest.raises(UnavailableError, match="by another process"), other.lock("r"):
+            pass
+    other.close()
+
+
 def test_two_runs_at_once(store: SqlStore) -> None:
     with store.lock("r1"), store.lock("r2"):
         pass

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from evalscribe.classify import Answer, Terms, classify
+from evalscribe.classify import Answer, Terms, cancelled_from_outside, classify
 from evalscribe.finding import Finding, Group, Verdict
 from evalscribe.graph.deps import Counts, Deps, Judged, Outcome
 from evalscribe.run import Eval
@@ -37,7 +37,7 @@ class Shift:
             answer = await self._ask(group)
             return self._keep(group, answer)
         except asyncio.CancelledError:
-            if self.error is None or _cancelled_from_outside():
+            if self.error is None or cancelled_from_outside():
                 raise
             return Counts()
         except Exception as error:
@@ -75,8 +75,3 @@ class Shift:
         self.error = self.error or error
         for task in self._under_way:
             task.cancel()
-
-
-def _cancelled_from_outside() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

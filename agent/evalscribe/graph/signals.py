@@ -14,8 +14,10 @@ from evalscribe.errors import EvalscribeError, InterruptedError_, TerminatedErro
 
 T = TypeVar("T")
 
-GRACE_S = 0.7
+GRACE_S = 0.5
 """How long a cancelled use case may wind down before the process ends without it."""
+SHOW_CURSOR = "\x1b[?25h"
+"""A progress display hides it, and will not get to show it again."""
 GO_ON = "what is finished is kept, run the same command again to go on."
 
 
@@ -70,7 +72,8 @@ class _Ending:
     @staticmethod
     def _give_up(error: EvalscribeError) -> None:
         """End the process where something, a thread for one, will not: everything finished is already on disk."""
-        print(error, file=sys.stderr, flush=True)
+        shown_again = SHOW_CURSOR if sys.stderr.isatty() else ""
+        print(f"{shown_again}{error}", file=sys.stderr, flush=True)
         os._exit(error.exit_code)
 
 

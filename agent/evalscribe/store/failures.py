@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError
 
 NO_PERMISSION = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH")
-DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+FOR_NOW = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_INTERRUPT")
 
 
 @contextmanager
@@ -38,8 +38,8 @@ def damaged(path: Path, what: str) -> DataError:
 
 def _explain(path: Path, error: BaseException | None) -> EvalscribeError:
     name = getattr(error, "sqlite_errorname", "") or ""
-    if name.startswith(DAMAGED):
-        return damaged(path, str(error))
+    if name.startswith(FOR_NOW):
+        return UnavailableError(f"the store {path} does not answer: {error}.\nNothing is lost: try again.")
     if name.startswith(NO_PERMISSION):
         return AccessError(f"the store {path} cannot be used: {error}.\n{_ADVICE}")
-    return UnavailableError(f"the store {path} does not answer: {error}.\nNothing is lost: try again.")
+    return damaged(path, str(error))

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -45,5 +46,6 @@ def _sign(descriptor: int) -> None:
 
 
 def _busy(run_id: str, descriptor: int) -> str:
-    holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another process"
+    signed = re.match(rb"process \d+ since [-+:\d ]+", os.pread(descriptor, 200, 0))
+    holder = signed[0].decode() if signed else "another process"
     return f"run {run_id} is being analysed already, by {holder}.\nWait for it, or end that process and start again."
