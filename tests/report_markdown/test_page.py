@@ -9,7 +9,8 @@ from evalscribe.report import Report
 from evalscribe.report_markdown import parse, render
 
 spec = importlib.util.spec_from_file_location("made_reports", Path(__file__).with_name("made_reports.py"))
-assert spec and spec.loader
+assert spec
+assert spec.loader
 made_reports = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(made_reports)
 

@@ -1,0 +1,131 @@
+"""Reports as files: found by model, whatever its spelling, and written whole or not at all."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from evalscribe.errors import AccessError, DataError, EvalscribeError
+from evalscribe.ids import same_model
+from evalscribe.ports import ReportFile
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes; no report is larger, and what is larger is not read."""
+
+
+class ReportsFolder:
+    """`ports.Library` over a folder; every path stays inside it, symbolic links followed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def of_model(self, provider: str, model: str) -> list[ReportFile]:
+        """Every markdown file in the model's folder, under any spelling of its name."""
+        folders: dict[tuple[str, ...], bool] = {}
+        found = []
+        for file in self._files():
+            folder = PurePosixPath(self._name(file)).parts[:-1]
+            if folder not in folders:
+                folders[folder] = len(folder) > 1 and same_model(provider, model, folder[0], "/".join(folder[1:]))
+            if folders[folder]:
+                found.append(file)
+        return [report for report in map(self._read, found) if report]
+
+    def all(self) -> Iterator[ReportFile]:
+        """Every markdown file, by name."""
+        yield from (report for report in map(self._read, self._files()) if report)
+
+    def write(self, name: str, text: str) -> Path:
+        """Write one report; its absolute path. Raises `DataError`, `AccessError`."""
+        target = self._inside(name)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _replace(target, text.encode("utf-8", "replace"))
+        except OSError as error:
+            raise _refused(target, error) from error
+        return target
+
+    def commit(self, path: Path, message: str) -> str:
+        """One commit with only this file on the current branch; its id. Raises `UsageError`, `DataError`."""
+        from evalscribe.library.git_commit import commit_only
+
+        return commit_only(path, message)
+
+    def _files(self) -> Iterator[Path]:
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            yield from (Path(folder, name) for name in sorted(names) if _is_report(name))
+
+    def _name(self, file: Path) -> str:
+        return file.relative_to(self.root).as_posix()
+
+    def _read(self, file: Path) -> ReportFile | None:
+        """None for what is no readable file of this folder. Bytes that are no UTF-8 are replaced."""
+        try:
+            inside = file.resolve().is_relative_to(self.root.resolve())
+            if not inside or not file.is_file() or file.stat().st_size > LARGEST:
+                return None
+            text = file.read_bytes().decode("utf-8-sig", "replace")
+        except OSError:
+            return None
+        return ReportFile(path=file.absolute(), name=self._name(file), text=text)
+
+    def _inside(self, name: str) -> Path:
+        """The file that a name means, links resolved. Raises `DataError` where it leaves the folder."""
+        parts = PurePosixPath(name).parts
+        if not parts or "\0" in name or "\\" in name or PurePosixPath(name).is_absolute() or ".." in parts:
+            raise DataError(f"{name!r} is no name of a report below {self.root}")
+        try:
+            target = self.root.joinpath(*parts).resolve()
+            inside = target.is_relative_to(self.root.resolve())
+        except (OSError, RuntimeError) as error:
+            raise DataError(f"{name!r} cannot be resolved below {self.root}: {error}") from error
+        if not inside:
+            raise DataError(f"{name!r} leaves {self.root} through a symbolic link; nothing was written")
+        return target
+
+
+def _is_report(name: str) -> bool:
+    return name.endswith(".md") and not name.startswith(".")
+
+
+def _replace(target: Path, content: bytes) -> None:
+    """Either the old file or the whole new one is there, whatever happens in between."""
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, _mode(target))
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(target.parent)
+
+
+def _mode(target: Path) -> int:
+    """The old file's permissions, or those that a new file gets (a temporary one is private)."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename last; not every system can sync a folder."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _refused(target: Path, error: OSError) -> EvalscribeError:
+    kind = AccessError if isinstance(error, PermissionError) else DataError
+    return kind(f"cannot write {target}: {error.strerror or error}")

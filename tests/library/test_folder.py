@@ -1,0 +1,121 @@
+"""Reports are found whatever the spelling, and written whole, inside the folder, or not at all."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from evalscribe.errors import AccessError, DataError
+from evalscribe.library import ReportsFolder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ReportsFolder:
+    return ReportsFolder(tmp_path / "reports")
+
+
+def test_writes_into_new_folders_and_reads_back(folder: ReportsFolder) -> None:
+    path = folder.write("openai/gpt-5/a_2026-01-01.md", "text é\n")
+    (report,) = folder.all()
+    assert path == report.path == folder.root.resolve() / "openai/gpt-5/a_2026-01-01.md"
+    assert (report.name, report.text) == ("openai/gpt-5/a_2026-01-01.md", "text é\n")
+    assert path.stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
+
+
+def test_keeps_permissions_and_leaves_no_temporary_file(folder: ReportsFolder) -> None:
+    path = folder.write("p/m/a.md", "one")
+    path.chmod(0o640)
+    folder.write("p/m/a.md", "two")
+    assert path.read_text() == "two"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert os.listdir(path.parent) == ["a.md"]
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "names"),
+    [
+        ("google", "gemini-3.1-pro", ["google/gemini-3-1-pro/a.md", "google/gemini-3.1-pro/b.md"]),
+        ("google", "google/gemini-3-1-pro", ["google/gemini-3-1-pro/a.md", "google/gemini-3.1-pro/b.md"]),
+        ("openrouter", "arcee-ai/trinity", ["openrouter/arcee-ai/trinity/c.md"]),
+        ("openrouter", "arcee-ai", []),
+        ("google", "gemini", []),
+    ],
+)
+def test_finds_a_model_by_any_spelling(folder: ReportsFolder, provider: str, model: str, names: list[str]) -> None:
+    for name in (
+        "google/gemini-3-1-pro/a.md",
+        "google/gemini-3.1-pro/b.md",
+        "openrouter/arcee-ai/trinity/c.md",
+        "README.md",
+        "google/README.md",
+    ):
+        folder.write(name, "x")
+    assert [report.name for report in folder.of_model(provider, model)] == names
+
+
+def test_tolerates_what_is_no_report(folder: ReportsFolder, tmp_path: Path) -> None:
+    folder.write("p/m/a.md", "a")
+    here = folder.root / "p/m"
+    (here / "latin.md").write_bytes(b"caf\xe9")
+    (here / "bom.md").write_bytes(b"\xef\xbb\xbf---\n")
+    (here / "note.txt").write_text("x")
+    (here / ".hidden.md").write_text("x")
+    (here / "folder.md").mkdir()
+    (tmp_path / "secret.md").write_text("secret")
+    (here / "link.md").symlink_to(tmp_path / "secret.md")
+    (here / "gone.md").symlink_to(here / "nothing.md")
+    os.mkfifo(here / "pipe.md")
+    texts = {report.path.name: report.text for report in folder.all()}
+    assert texts == {"a.md": "a", "latin.md": "caf\ufffd", "bom.md": "---\n"}
+
+
+def test_an_absent_folder_is_empty(folder: ReportsFolder) -> None:
+    assert list(folder.all()) == []
+    assert folder.of_model("p", "m") == []
+
+
+@pytest.mark.parametrize("name", ["../a.md", "/etc/a.md", "p/../../a.md", "", "a\0.md", "..\\a.md"])
+def test_refuses_to_leave_the_folder(folder: ReportsFolder, name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError):
+        folder.write(name, "x")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_refuses_links_that_leave(folder: ReportsFolder, tmp_path: Path) -> None:
+    folder.write("p/m/a.md", "a")
+    (tmp_path / "outside").mkdir()
+    (folder.root / "q").symlink_to(tmp_path / "outside")
+    (folder.root / "p/m/b.md").symlink_to(tmp_path / "outside/b.md")
+    (folder.root / "p/m/loop.md").symlink_to(folder.root / "p/m/loop.md")
+    for name in ("q/m/a.md", "p/m/b.md", "p/m/loop.md"):
+        with pytest.raises(DataError):
+            folder.write(name, "x")
+    assert os.listdir(tmp_path / "outside") == []
+
+
+def test_a_link_that_stays_is_followed(folder: ReportsFolder) -> None:
+    target = folder.write("p/m/a.md", "a")
+    (folder.root / "p/m/b.md").symlink_to(target)
+    assert folder.write("p/m/b.md", "new") == target
+    assert target.read_text() == "new"
+    assert (folder.root / "p/m/b.md").is_symlink()
+
+
+def test_says_what_cannot_be_written(folder: ReportsFolder) -> None:
+    folder.write("p/m.md", "a")
+    with pytest.raises(DataError, match="cannot write"):
+        folder.write("p/m.md/a.md", "x")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_no_permission(folder: ReportsFolder) -> None:
+    folder.write("p/m/a.md", "a")
+    (folder.root / "p/m").chmod(0o500)
+    with pytest.raises(AccessError):
+        folder.write("p/m/b.md", "x")
