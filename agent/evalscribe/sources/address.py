@@ -10,8 +10,9 @@ from urllib.parse import quote, unquote, urlsplit
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.sources.links import Links
-from evalscribe.sources.snapshot import SUMMARY
 
+SUMMARY = "failed_evals.json"
+"""The file that makes a folder a snapshot of a run."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?|\[[0-9a-f:.]+\]")
 _WITHOUT_SCHEME = re.compile(r"[A-Za-z0-9.-]+(?::\d+)?/(?:.*/)?run/")

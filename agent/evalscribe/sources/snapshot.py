@@ -10,11 +10,11 @@ from pathlib import Path
 
 from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
 from evalscribe.evidence import Unreadable
+from evalscribe.sources.address import SUMMARY
 from evalscribe.sources.json_value import members, optional_text, parse
 from evalscribe.sources.links import Links
 from evalscribe.sources.payload_source import OneEvalFailed, PayloadSource
 
-SUMMARY = "failed_evals.json"
 DEBUG = "debug"
 LARGEST = 64 * 1024 * 1024
 """Bytes; a deployment's answers end at 16 MiB before escaping."""
