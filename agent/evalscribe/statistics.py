@@ -17,7 +17,7 @@ def wilson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
     if trials == 0:
         return Interval(0.0, 1.0)
     try:
-        from scipy.stats import binomtest
+        from scipy.stats import binomtest  # type: ignore[import-untyped]
     except ImportError as error:
         raise UsageError("statistics need scipy: pip install 'evalscribe[stats]'") from error
     found = binomtest(successes, trials).proportion_ci(confidence_level=confidence, method="wilson")

@@ -10,7 +10,7 @@ from evalscribe.judging.rules.facts import CodeLine, Facts
 SOUGHT = re.compile(
     r"(?:to contain|to include|to match|not found in|missing)\s+(['\"`])(.{6,80}?)\1|^\W*assert (['\"])(.{6,80}?)\3 in "
 )
-STRUCTURE = re.compile(r"\b(spec|specification|signatures?|schema|shape|structure|api)\b", re.IGNORECASE)
+STRUCTURE = re.compile(r"(?<![a-z])(spec|specification|signatures?|schema|shape|structure|api)(?![a-z])", re.IGNORECASE)
 OPAQUE = re.compile(r"deeply equal|toEqual|==|Object|\{ …|mismatch", re.IGNORECASE)
 STRUCTURAL = re.compile(r"""(?<![\w$.])([A-Za-z_$][\w$]{2,})(?=\s*[:=](?!=)|["'])""")
 """A key, a keyword argument or a text of one word: what a comparison of structure sees."""

@@ -12,10 +12,10 @@ DOCSTRING = re.compile(r"^[ \t]*[rRuUbB]{0,2}(\"\"\"|''').*?(?:\1|\Z)", re.DOTAL
 """A triple-quoted string that is a statement of its own."""
 SLASHES = re.compile(rf"({STRING})|/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 HASHES = re.compile(rf'("""(?:.*?)"""|\'\'\'(?:.*?)\'\'\'|{STRING})|#[^\n]*', re.DOTALL)
-NAME = re.compile(r"[A-Za-z_$][\w$]*")
+NAME = re.compile(r"[A-Za-z_$][\w$]*+")
 DECLARED = re.compile(
-    r"\b(?:const|let|var|function|class|def|type|interface|import|for|as|with)\s+(?:await\s+|\*\s*)?([A-Za-z_$][\w$]*)"
-    r"|([A-Za-z_$][\w$]*)\s*(?:=(?!=)|:|\)?\s*=>|,|\))"
+    r"\b(?:const|let|var|function|class|def|type|interface|import|for|as|with)\s+(?:await\s+|\*\s*)?([A-Za-z_$][\w$]*+)"
+    r"|(?<![\w$])([A-Za-z_$][\w$]*+)\s*+(?:=(?!=)|:|\)?\s*=>|,|\))"
 )
 CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 LONGEST = 200_000

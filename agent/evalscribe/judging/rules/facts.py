@@ -14,7 +14,7 @@ from evalscribe.finding import Case
 from evalscribe.judging.rules import code, notes, steps
 
 DETAILS = 40
-LONGEST_LINE = 4000
+LONGEST_LINE = 2000
 PROSE = (".md", ".txt", ".lock", ".log", ".rst")
 MANIFESTS = (".json", ".toml", ".yaml", ".yml", ".cfg", ".ini")
 """Settings and dependencies: their names count, but no line of theirs is taken for wrong code."""
@@ -26,8 +26,8 @@ class CodeLine:
     __slots__ = ("document", "folded", "number", "text")
 
     def __init__(self, document: Document, number: int, text: str) -> None:
-        self.document, self.number, self.text = document, number, text.strip()
-        self.folded = code.fold(text)
+        self.document, self.number, self.text = document, number, text[:LONGEST_LINE].strip()
+        self.folded = code.fold(self.text)
 
     @property
     def is_code(self) -> bool:
@@ -98,10 +98,14 @@ class Facts:
         return code.joined(d.text for d in self.evidence.of("grader"))
 
     @cached_property
+    def original(self) -> Evidence:
+        """The evidence without output files that copy the path of another role's document."""
+        return self.evidence.model_copy(update={"documents": tuple(_without_copies(self.evidence))})
+
+    @cached_property
     def pairs(self) -> tuple[diff.Pair, ...]:
         """Output and reference files that answer each other; prose, and files without a counterpart, are left out."""
-        evidence = self.evidence.model_copy(update={"documents": tuple(_without_copies(self.evidence))})
-        whole = (pair for pair in diff.pairs(evidence) if pair.output and pair.expected)
+        whole = (pair for pair in diff.pairs(self.original) if pair.output and pair.expected)
         return tuple(pair for pair in whole if pair.output and not pair.output.path.endswith(PROSE))
 
     @cached_property

@@ -49,7 +49,7 @@ def knows_the_wrong_names(facts: Facts) -> Decision | None:
 
 def _misses_a_file(facts: Facts) -> Decision | None:
     """A file that the task asks for by name is not among the output."""
-    ours = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("output")}
+    ours = {d.path.rsplit("/", 1)[-1] for d in facts.original.of("output")}
     named = [d for d in facts.evidence.of("expected") if _name(d.path) in facts.task and _name(d.path) not in ours]
     if not facts.produced or not named:
         return None
@@ -91,11 +91,11 @@ def behaves_otherwise(facts: Facts) -> Decision | None:
 
 def _uses_what_is_not_there(facts: Facts) -> Decision | None:
     """The log gives no reason, but the code calls or imports a name that reference, task and grader never use."""
-    reached = [(line, name) for line in facts.introduced for name in _reached(line) if name in facts.foreign]
-    found = sorted(reached, key=lambda one: (bool(IMPORTED.search(one[0].text)), one[0].document.path, one[0].number))
-    if not found:
+    own = sorted(facts.introduced, key=lambda line: bool(IMPORTED.search(line.text)))
+    found = next(((line, name) for line in own for name in _reached(line) if name in facts.foreign), None)
+    if found is None:
         return None
-    line, name = found[0]
+    line, name = found
     return Decision(
         label="MODEL_FAULT",
         kind="model",

@@ -1,0 +1,84 @@
+"""The floors that the rules keep on the real runs; `benchmarks/agreement.py` prints the whole picture."""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from benchmarks.agreement import (
+    Judged,
+    agreement,
+    baseline,
+    covered,
+    everything,
+    places,
+    recall_of,
+    unverified,
+    without_own_run,
+)
+from evalscribe.judging.rules import RULES
+
+
+@cache
+def plain(data: Path) -> Sequence[Judged]:
+    return everything(data, recalled=False)
+
+
+@cache
+def recalled(data: Path) -> Sequence[Judged]:
+    return everything(data, recalled=True)
+
+
+def test_agreement_is_well_above_always_saying_model_fault(real_data: Path) -> None:
+    found = plain(real_data)
+    assert len(found) == 75
+    assert baseline(found) == pytest.approx(0.49, abs=0.01)
+    assert agreement(found) >= 0.68
+    assert agreement(recalled(real_data)) >= agreement(found)
+
+
+def test_what_is_covered_is_mostly_right(real_data: Path) -> None:
+    sure = covered(plain(real_data))
+    assert len(sure) / len(plain(real_data)) >= 0.5
+    assert agreement(sure) >= 0.8
+
+
+def test_half_of_what_is_overly_strict_is_found(real_data: Path) -> None:
+    hits, number = recall_of("OVERLY_STRICT", plain(real_data))
+    assert hits / number >= 0.5
+
+
+def test_no_rule_is_needed_that_only_its_own_run_bears_out(real_data: Path) -> None:
+    assert agreement(without_own_run(real_data, plain(real_data), recalled=False)) >= 0.68
+
+
+def test_every_rule_is_right_in_more_than_one_run(real_data: Path) -> None:
+    """Precedents need an earlier run of the same model, and there is one such pair; two rules meet no real failure."""
+    exempt = {"people-said-before", "reference-breaks-it-too", "ends-left-open"}
+    runs = {rule.__name__.replace("_", "-"): set[str]() for rule in RULES}
+    for one in plain(real_data):
+        if one.right and one.verdict.rule:
+            runs[one.verdict.rule].add(one.run)
+    assert {rule for rule, proven in runs.items() if len(proven) < 2} == exempt
+
+
+def test_findings_cite_where_the_maintainers_quote(real_data: Path) -> None:
+    hits, number = places(plain(real_data))
+    assert number >= 20
+    assert hits / number >= 0.7
+
+
+def test_every_citation_stands_in_the_evidence(real_data: Path) -> None:
+    found = [*plain(real_data), *recalled(real_data)]
+    assert unverified(found) == 0
+    assert all(one.verdict.citations for one in found if one.evidence.of("log"))
+
+
+def test_what_is_printed_is_short_and_never_a_stock_message(real_data: Path) -> None:
+    for one in plain(real_data):
+        verdict = one.verdict
+        assert len(verdict.why) <= 90
+        assert "\n" not in verdict.error + verdict.why + verdict.reasoning
+        assert verdict.error not in {"deploy failed", "eslint failed"}
+        assert verdict.uncertain == (verdict.confidence <= 0.5)

@@ -1,0 +1,48 @@
+"""Rule 2 for tests: what nobody asked for, and checks that look in the wrong place."""
+
+from evalscribe.finding import Case
+from rules_case import decide, made, pytest_log
+
+GUARD = (
+    "def adults(users, age):\n    if age < 0:\n        raise ValueError('age must not be negative')\n    return users\n"
+)
+PLAIN = "def adults(users, age):\n    return users\n"
+
+
+def guarded(task: str, passed: int = 5) -> Case:
+    log = pytest_log(("test_negative_ages", "ValueError: age must not be negative"), passed=passed)
+    return made(log=log, output={"a.py": GUARD}, expected={"a.py": PLAIN}, task=task)
+
+
+def test_a_guard_the_task_leaves_open_is_overly_strict() -> None:
+    verdict = decide(guarded("Return the users of at least this age."))
+    assert (verdict.classification, verdict.cause_kind) == ("OVERLY_STRICT", "grader")
+    assert ("output", 3) in {(c.role, c.first) for c in verdict.citations}
+
+
+def test_a_guard_is_no_excuse_where_the_task_speaks_of_refusals_or_more_fails() -> None:
+    assert decide(guarded("Return the users. It raises KeyError for no users.")).classification == "MODEL_FAULT"
+    assert decide(guarded("Return the users of at least this age.", passed=0)).classification == "MODEL_FAULT"
+
+
+def test_structure_the_task_never_asks_for_is_overly_strict() -> None:
+    parts = {
+        "log": pytest_log(
+            ("test_function_spec", "AssertionError: assert {'a': 1} == {'a': 1, 'returns': 2}"), passed=6
+        ),
+        "output": {"a.ts": "export const list = query({\n  args: {},\n});\n"},
+        "expected": {"a.ts": "export const list = query({\n  args: {},\n  returns: v.any(),\n});\n"},
+    }
+    silent = decide(made(task="Export a query `list`.", **parts))  # type: ignore[arg-type]
+    asked = decide(made(task="Export a query `list` with `args` and `returns`.", **parts))  # type: ignore[arg-type]
+    assert (silent.classification, asked.classification) == ("OVERLY_STRICT", "MODEL_FAULT")
+    assert "`returns`" in silent.why
+
+
+def test_a_text_that_is_there_was_looked_for_elsewhere() -> None:
+    log = pytest_log(("test_labels", "AssertionError: expected '[…]' to contain 'run every second'"), passed=1)
+    line = 'crons.interval("run every second", task);\n'
+    there = made(log=log, output={"a.ts": line + "a();\n"}, expected={"a.ts": line + "b();\n"})
+    missing = made(log=log, output={"a.ts": "a();\n"}, expected={"a.ts": line})
+    assert decide(there).classification == "OVERLY_STRICT"
+    assert decide(missing).classification == "MODEL_FAULT"

@@ -1,0 +1,51 @@
+"""What counts as code: no comment, no docstring, line numbers kept."""
+
+import time
+
+import pytest
+
+from evalscribe.judging.rules import code
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "kept"),
+    [
+        ("a.ts", 'const a = "// no comment"; // known gap', 'const a = "// no comment";'),
+        ("a.ts", "a(); /* known\n gap */ b();", "a(); b();"),
+        ("a.ts", "const url = `http://x/${y}`;", "const url = `http://x/${y}`;"),
+        ("a.py", "x = 1  # known gap", "x = 1"),
+        ("a.py", 'def f():\n    """known gap"""\n    return "# kept"', 'def f(): return "# kept"'),
+        ("a.py", "x = '''kept # too'''", "x = '''kept # too'''"),
+    ],
+)
+def test_comments_go_and_code_stays(path: str, text: str, kept: str) -> None:
+    bare = code.without_comments(text, path)
+    assert " ".join(bare.split()) == " ".join(kept.split())
+    assert bare.count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize("text", ["/*" * 50_000, '"' * 100_000, "`" * 99_999, "# " * 60_000, "//" * 50_000])
+def test_hostile_text_takes_no_time(text: str) -> None:
+    start = time.perf_counter()
+    for path in ("a.ts", "a.py"):
+        code.without_comments(text, path)
+    assert time.perf_counter() - start < 2
+
+
+def test_formatting_makes_no_difference() -> None:
+    assert code.fold("f(a,\n  b,\n)") == code.fold("f( a, b )")
+    assert code.fold("f(a)") != code.fold("f(b)")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("no-explicit-any", "no-explicit-any"),
+        ("TS2554 interval", "ts2554-interval"),
+        ("by_userId", "by-user-id"),
+        ("!!", "unnamed"),
+        ("one " * 40, "one-one-one-one-one-one-one-one-one-one-one-one"),
+    ],
+)
+def test_causes_are_kebab_case(text: str, name: str) -> None:
+    assert code.kebab(text) == name

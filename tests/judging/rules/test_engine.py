@@ -1,0 +1,39 @@
+"""The judge as its callers see it."""
+
+from evalscribe.finding import Precedent
+from evalscribe.judging.rules import RULES, RulesJudge
+from evalscribe.ports import Estimate, Judge
+from rules_case import decide, made, pytest_log
+
+CASE = made(log=pytest_log(("test_a", "AssertionError: assert 1 == 2")), output={"a.py": "x = 1\n"})
+SAID = Precedent(report="r.md", eval="basics/001-made", classification="MODEL_FAULT", by_person=True)
+
+
+async def test_it_is_a_judge_that_costs_nothing() -> None:
+    judge: Judge = RulesJudge()
+    verdict = await judge.judge(CASE)
+    assert judge.id == "rules@1"
+    assert judge.estimate(CASE) == Estimate()
+    assert verdict == RulesJudge().decide(CASE)
+
+
+def test_equal_questions_have_equal_keys() -> None:
+    judge = RulesJudge()
+    other = made(log=pytest_log(("test_a", "AssertionError: assert 1 == 3")), output={"a.py": "x = 1\n"})
+    assert judge.key(CASE) == judge.key(CASE.model_copy())
+    assert judge.key(CASE) != judge.key(other)
+    assert judge.key(CASE) != judge.key(CASE.model_copy(update={"precedents": (SAID,)}))
+    unreviewed = SAID.model_copy(update={"by_person": False})
+    assert judge.key(CASE) == judge.key(CASE.model_copy(update={"precedents": (unreviewed,)}))
+
+
+def test_rules_are_documented_and_named_apart() -> None:
+    assert all(rule.__doc__ for rule in RULES)
+    assert len({rule.__name__ for rule in RULES}) == len(RULES)
+
+
+def test_the_line_of_the_table_is_short() -> None:
+    long = made(
+        log=pytest_log((f"test_{'very_' * 40}long", f"AssertionError: {'x ' * 400}")), output={"a.py": "x = 1\n"}
+    )
+    assert len(decide(long).why) <= 90

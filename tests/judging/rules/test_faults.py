@@ -1,0 +1,61 @@
+"""Rule 4: the model's own faults, and what nobody can tell."""
+
+from rules_case import decide, made, pytest_log
+
+STOCK = "[error] types: mypy failed"
+
+
+def test_code_that_does_not_compile_is_a_fault() -> None:
+    log = (
+        '[cmd] mypy a.py\na.py:2: error: Argument 1 to "sorted" has incompatible type "set[str]"  [arg-type]\n' + STOCK
+    )
+    verdict = decide(made("types", log=log, output={"a.py": "x = 1\ny = sorted(x)\n"}, expected={"a.py": "y = 1\n"}))
+    assert (verdict.classification, verdict.cause) == ("MODEL_FAULT", "arg-type-sorted")
+    assert {("output", 2), ("log", 3)} <= {(c.role, c.first) for c in verdict.citations}
+
+
+def test_another_behaviour_is_a_fault() -> None:
+    verdict = decide(
+        made(log=pytest_log(("test_page", "AssertionError: assert [1] == [2]")), output={"a.py": "x = 1\n"})
+    )
+    assert (verdict.classification, verdict.cause) == ("MODEL_FAULT", "fails-test-page")
+    assert "1 of 1 tests fail" in verdict.reasoning
+
+
+def test_a_file_that_the_task_names_is_missed() -> None:
+    verdict = decide(
+        made(
+            "types",
+            log=STOCK,
+            output={"src/cron_jobs.py": "x = 1\n"},
+            expected={"src/crons.py": "x = 1\n"},
+            task="Write `crons.py`.",
+        )
+    )
+    assert (verdict.rule, verdict.cause) == ("knows-the-wrong-names", "missing-file-crons-py")
+
+
+def test_a_name_that_nobody_knows_is_the_likeliest_reason() -> None:
+    verdict = decide(
+        made(
+            "types",
+            log=STOCK,
+            output={"a.ts": "let y = db.rows();\nfor (const x of db.all().iter()) f(x);\n"},
+            expected={"a.ts": "let y = db.rows();\nfor (const x of db.all()) f(x);\n"},
+        )
+    )
+    assert (verdict.rule, verdict.cause) == ("knows-the-wrong-names", "unknown-name-iter")
+    assert verdict.error == "types failed; the log ends before the reason"
+
+
+def test_what_no_rule_covers_is_marked() -> None:
+    verdict = decide(made("types", log=STOCK, output={"a.ts": "let y = 1;\n"}, expected={"a.ts": "let y = 2;\n"}))
+    assert (verdict.classification, verdict.rule, verdict.uncertain) == ("MODEL_FAULT", None, True)
+    assert verdict.confidence <= 0.5
+    assert "mypy failed" not in verdict.error
+
+
+def test_without_anything_to_read_there_is_still_a_verdict() -> None:
+    verdict = decide(made("tests"))
+    assert verdict.uncertain
+    assert verdict.citations == ()

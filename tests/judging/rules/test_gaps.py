@@ -1,0 +1,60 @@
+"""Rule 1: known-gap notes that speak of this failure, and notes that do not."""
+
+import pytest
+
+from evalscribe.finding import Case
+from rules_case import decide, lint_log, made, pytest_log
+
+ANY = "loop.py:3:9: ANN401 Dynamically typed expressions (typing.Any) are disallowed in `default`"
+SLIP = "loop.py:3:9: F821 Undefined name `itmes`"
+
+
+def lint(gaps: str | None, *errors: str) -> Case:
+    code = "import os\n\nitems = [1]\n"
+    return made("lint", log=lint_log(*errors), output={"loop.py": code}, expected={"loop.py": code}, gaps=gaps)
+
+
+def test_a_note_that_names_the_rule_is_a_known_gap() -> None:
+    verdict = decide(lint("a, b:\n\n- ANN401 fires on every loader", ANY))
+    assert (verdict.classification, verdict.rule) == ("KNOWN_GAP", "gap-names-the-error")
+    assert verdict.cause == "known-gap-ann401"
+    assert ("known_gaps", 3) in {(c.role, c.first) for c in verdict.citations}
+
+
+@pytest.mark.parametrize("gaps", [None, "a, b:\n", "a:\n- None for now", "a:\n- B006 fires on every default"])
+def test_other_notes_and_headings_are_not(gaps: str | None) -> None:
+    assert decide(lint(gaps, SLIP)).classification == "MODEL_FAULT"
+
+
+def test_without_a_reason_in_the_log_a_note_may_name_the_difference() -> None:
+    parts = {
+        "log": "[error] types: failed",
+        "output": {"a.ts": "import { x } from 'lib';\nstore(new TextEncoder().encode(text));\n"},
+        "expected": {"a.ts": "import { x } from 'lib';\nstore(new Blob([text]));\n"},
+    }
+    said = decide(made("types", gaps="a:\n- Uses TextEncoder instead of Blob.", **parts))  # type: ignore[arg-type]
+    silent = decide(made("types", gaps="a:\n- Forgets `await`.", **parts))  # type: ignore[arg-type]
+    assert (said.classification, silent.classification) == ("KNOWN_GAP", "MODEL_FAULT")
+    assert any(c.role == "output" and "TextEncoder" in c.text for c in said.citations)
+
+
+def test_a_misspelled_name_in_a_note_still_means_the_references() -> None:
+    case = made(
+        log=pytest_log(("test_prefix", "AssertionError: assert 404 == 200"), passed=5),
+        output={"http.ts": 'route({ path: "/a/*" });\nserve(1);\n'},
+        expected={"http.ts": 'route({ pathPrefix: "/a/" });\nserve(1);\n'},
+        gaps="http:\n- Should be prefixPath",
+    )
+    assert decide(case).rule == "gap-names-the-difference"
+
+
+def test_words_alone_are_only_a_guess() -> None:
+    case = made(
+        "types",
+        log="[error] types: failed",
+        output={"a.ts": "export const storeFile = mutation({ run });\nlet a = 1;\n"},
+        expected={"a.ts": "export const keep = internal({ run });\nlet a = 1;\n"},
+        gaps="a:\n- Trying to store a file from a mutation",
+    )
+    verdict = decide(case)
+    assert (verdict.rule, verdict.uncertain, verdict.confidence) == ("gap-tells-of-the-code", True, 0.5)

@@ -1,0 +1,96 @@
+"""Rule 2 for linters: taste, the reference's own slips, and real faults."""
+
+import pytest
+
+from evalscribe.finding import Case
+from rules_case import decide, lint_log, made
+
+STYLE = "loop.py:2:5: PLW2901 `for` loop variable `line` overwritten by assignment target"
+UNDEFINED = "loop.py:2:5: F821 Undefined name `lines`"
+OUTPUT = "for line in text:\n    line = line.strip()\n"
+EXPECTED = "for raw in text:\n    line = raw.strip()\n"
+
+
+def lint(log: str, output: str = OUTPUT, expected: str = EXPECTED) -> Case:
+    return made("lint", log=log, output={"loop.py": output}, expected={"loop.py": expected})
+
+
+def eslint(rule: str, failed: bool = False) -> Case:
+    tests = " Tests  1 failed | 3 passed (4)" if failed else " Tests  4 passed (4)"
+    log = (
+        "[error] Linting (eslint): Error: Failed to lint code:\n\n/tmp/out/src/app.ts\n"
+        f"  2:3  error  Something is said here  {rule}\n\n✖ 1 problem (1 error, 0 warnings)\n"
+        f"[cmd] bunx vitest run grader.test.ts\n[vitest]  RUN  v3.0.4 /x\n[vitest] {tests}"
+    )
+    code = "const a = 1;\nlet firstValue = compute(a);\n"
+    case = made("lint", log=log, output={"src/app.ts": code}, expected={"src/app.ts": "const a = 1;\nrun(a);\n"})
+    if not failed:
+        return case
+    steps = tuple(s.model_copy(update={"status": "failed"}) if s.name == "tests" else s for s in case.evidence.steps)
+    return case.model_copy(update={"evidence": case.evidence.model_copy(update={"steps": steps})})
+
+
+def test_style_alone_is_overly_strict_where_all_tests_pass() -> None:
+    verdict = decide(lint(lint_log(STYLE)))
+    assert (verdict.classification, verdict.cause_kind, verdict.would_pass) == ("OVERLY_STRICT", "lint", True)
+    assert verdict.cause == "plw2901"
+    assert verdict.fix == "make `PLW2901` a warning"
+    assert verdict.why == "all 8 tests pass; only `PLW2901` fails"
+    assert ("output", 2) in {(c.role, c.first) for c in verdict.citations}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "prefer-const",
+        "@typescript-eslint/promise-function-async",
+        "require-await",
+        "@typescript-eslint/explicit-function-return-type",
+        "quotes",
+        "import/order",
+        "@typescript-eslint/no-unnecessary-condition",
+    ],
+)
+def test_rules_about_taste(rule: str) -> None:
+    assert decide(eslint(rule)).classification == "OVERLY_STRICT"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "no-undef",
+        "@typescript-eslint/no-explicit-any",
+        "no-unreachable",
+        "no-unused-vars",
+        "@typescript-eslint/no-floating-promises",
+        "@typescript-eslint/no-unsafe-argument",
+    ],
+)
+def test_rules_about_correctness(rule: str) -> None:
+    verdict = decide(eslint(rule))
+    assert (verdict.classification, verdict.would_pass, verdict.fix) == ("MODEL_FAULT", False, None)
+
+
+def test_style_where_tests_fail_too_is_not_overly_strict() -> None:
+    assert decide(eslint("prefer-const", failed=True)).classification == "MODEL_FAULT"
+
+
+def test_a_fault_among_style_is_a_fault() -> None:
+    verdict = decide(lint(lint_log(STYLE, UNDEFINED)))
+    assert (verdict.classification, verdict.cause) == ("MODEL_FAULT", "f821")
+
+
+def test_what_the_reference_does_too_is_overly_strict() -> None:
+    line = "subprocess.run(command, shell=True)\n"
+    same = decide(lint(lint_log("loop.py:1:1: S602 `shell=True` call"), line, line + "done()\n"))
+    assert (same.rule, same.classification) == ("reference-breaks-it-too", "OVERLY_STRICT")
+
+
+@pytest.mark.parametrize(
+    "reference", ["# noqa: S602\nsubprocess.run(command, shell=True)\n", "subprocess.run(command)\n"]
+)
+def test_unless_the_reference_is_exempt_or_does_otherwise(reference: str) -> None:
+    verdict = decide(
+        lint(lint_log("loop.py:1:1: S602 `shell=True` call"), "subprocess.run(command, shell=True)\n", reference)
+    )
+    assert verdict.classification == "MODEL_FAULT"

@@ -1,0 +1,56 @@
+"""What a known-gaps document says, and what it does not."""
+
+import pytest
+
+from evalscribe.evidence import Document
+from evalscribe.judging.rules.notes import Note, notes
+
+
+def read(text: str) -> list[str]:
+    return [note.text for note in notes((Document(role="known_gaps", path="GAPS.txt", text=text),))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "queries, pages:\n\n",
+        "a, b:\n\n- None for now 👏",
+        "# Gaps",
+        "",
+        "- n/a",
+        "a:\n- It got it! No help needed.",
+        "a:\n- (resolved) The rule was dropped.",
+    ],
+)
+def test_these_say_nothing(text: str) -> None:
+    assert read(text) == []
+
+
+def test_praise_with_a_but_says_something() -> None:
+    assert read("- It does a good job, looks great, but `map` is flagged") != []
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("lacks `splitCursor` or `pageStatus`", {"splitCursor", "pageStatus"}),
+        ('Doesn\'t know about "use node"', {"use node"}),
+        ("maybe-dumb lint: @typescript-eslint/no-misused-promises", {"@typescript-eslint/no-misused-promises"}),
+        ("ANN401 fires on every loader", {"ANN401"}),
+        ("PaginationOpts are a custom object", {"PaginationOpts"}),
+        ("It is trying to store a file from a mutation", set()),
+        ("isn't installing @types/node", {"@types/node"}),
+    ],
+)
+def test_terms_are_what_is_quoted_or_spelled_as_code(text: str, terms: set[str]) -> None:
+    assert set(note(text).terms) == terms
+
+
+def test_a_note_says_what_is_missing_and_what_should_be_there() -> None:
+    said = note("Isn't installing `@types/node` to access `process.env`")
+    assert said.lacking == ("@types/node",)
+    assert note("uses `.impl` instead of a helper function.").preferred == "helper function"
+
+
+def note(text: str) -> Note:
+    return Note(Document(role="known_gaps", path="GAPS.txt", text=text), 1, text)

@@ -1,0 +1,45 @@
+"""What people concluded before about the same failure."""
+
+import pytest
+
+from evalscribe.finding import Precedent
+from rules_case import decide, made
+
+STOCK = '[cmd] mypy a.py\na.py:1: error: Module has no attribute "interval"  [attr-defined]\n[error] types: mypy failed'
+PERSON = Precedent(
+    report="r1.md",
+    eval="basics/001-made",
+    step="types",
+    classification="AMBIGUOUS_TASK",
+    by_person=True,
+    error="`crons.interval()` is called without arguments",
+)
+
+
+def judged(precedent: Precedent) -> str | None:
+    case = made("types", log=STOCK, output={"a.py": "crons.interval(1)\n"}, precedents=[precedent])
+    verdict = decide(case)
+    assert (verdict.classification == "AMBIGUOUS_TASK") == (verdict.rule == "people-said-before")
+    return verdict.rule
+
+
+def test_a_persons_label_for_the_same_failure_stands() -> None:
+    assert judged(PERSON) == "people-said-before"
+
+
+def test_free_form_reports_name_the_error_in_their_reasoning() -> None:
+    assert judged(PERSON.model_copy(update={"error": None, "reasoning": "Calls `crons.interval` with 1."})) is not None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"by_person": False},
+        {"step": "tests"},
+        {"error": "`storage.store` in a mutation"},
+        {"classification": None},
+        {"error": None},
+    ],
+)
+def test_anything_less_is_history_only(change: dict[str, object]) -> None:
+    assert judged(PERSON.model_copy(update=change)) != "people-said-before"

@@ -1,0 +1,22 @@
+import pytest
+
+from evalscribe.judging.rules.steps import kind
+
+
+@pytest.mark.parametrize(
+    ("step", "tool", "expected"),
+    [
+        ("eslint", None, "lint"),
+        ("lint", "ruff", "lint"),
+        ("tsc", None, "build"),
+        ("types", "mypy", "build"),
+        ("deploy", "tsc", "build"),
+        ("tests", "tsc", "tests"),
+        ("install", None, "install"),
+        ("stage 4", "pytest", "tests"),
+        (None, None, "other"),
+        ("files", None, "other"),
+    ],
+)
+def test_a_step_is_known_by_name_else_by_its_tool(step: str | None, tool: str | None, expected: str) -> None:
+    assert kind(step, tool) == expected

@@ -1,0 +1,50 @@
+"""What the task names, and what it leaves open."""
+
+import pytest
+
+from rules_case import decide, made, pytest_log
+
+CLOSED = "def between(events, start, end):\n    return [e for e in events if start <= e <= end]\n"
+OPEN = CLOSED.replace("<= end", "< end")
+SHORT = ("test_day", "AssertionError: assert ['open', 'lunch'] == ['open', 'lunch', 'close']")
+
+
+def test_the_end_of_a_range_may_be_open() -> None:
+    case = made(
+        log=pytest_log(SHORT, passed=2),
+        output={"a.py": OPEN},
+        expected={"a.py": CLOSED},
+        task="Return the events between `start` and `end`.",
+    )
+    verdict = decide(case)
+    assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("AMBIGUOUS_TASK", "task", True)
+    assert {c.role for c in verdict.citations} >= {"task", "output", "log"}
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Return the events between `start` and `end`, both included. Use `>=`.",
+        "Return the events from `start` until `end`, inclusive.",
+        "Return the events.",
+    ],
+)
+def test_a_task_that_decides_or_knows_no_range_leaves_nothing_open(task: str) -> None:
+    case = made(log=pytest_log(SHORT, passed=2), output={"a.py": OPEN}, expected={"a.py": CLOSED}, task=task)
+    assert decide(case).classification == "MODEL_FAULT"
+
+
+def test_a_name_that_the_task_spells_out_is_missed() -> None:
+    case = made(
+        log=pytest_log(("test_url", "AttributeError: module 'a' has no attribute 'get_site_url'")),
+        output={"a.py": "def site_url():\n    return 1\n"},
+        expected={"a.py": "def get_site_url():\n    return 1\n"},
+        task="Write `a.py`.\nIt has a function `get_site_url`.",
+    )
+    verdict = decide(case)
+    assert (verdict.classification, verdict.rule, verdict.cause) == (
+        "MODEL_FAULT",
+        "asked-for-by-name",
+        "missing-get-site-url",
+    )
+    assert ("task", 2) in {(c.role, c.first) for c in verdict.citations}

@@ -1,0 +1,61 @@
+"""Rule 0: what was never judged."""
+
+import pytest
+
+from rules_case import decide, made, pytest_log
+
+REFUSED = "ConnectionRefusedError: [Errno 111] Connection refused"
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "error: AI_APICallError: No endpoints found for vendor/model.",
+        "429 Too Many Requests",
+        "The model is overloaded",
+        "insufficient credits",
+        "fetch failed",
+        "model `x` not found",
+    ],
+)
+def test_a_provider_that_failed_is_infrastructure(reason: str) -> None:
+    verdict = decide(made(None, reason=reason))
+    assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("KNOWN_GAP", "infrastructure", False)
+    assert verdict.fix is None
+
+
+def test_no_output_without_a_reason_is_a_guess() -> None:
+    verdict = decide(made(None, reason="it broke"))
+    assert verdict.cause_kind == "infrastructure"
+    assert verdict.uncertain
+    assert verdict.confidence <= 0.5
+
+
+def installing(error: str) -> str:
+    return f"[cmd] pip install -r requirements.txt\nERROR: {error}\n[error] install: pip failed"
+
+
+def test_a_package_index_that_timed_out_is_infrastructure() -> None:
+    log = installing("ReadTimeoutError: Read timed out. (read timeout=1.0)")
+    verdict = decide(made("install", log=log, output={"a.py": "x = 1\n"}))
+    assert (verdict.classification, verdict.cause_kind) == ("KNOWN_GAP", "infrastructure")
+
+
+def test_a_package_that_does_not_exist_is_the_models() -> None:
+    log = installing("No matching distribution found for nosuch==1")
+    verdict = decide(made("install", log=log, output={"requirements.txt": "nosuch==1\n"}))
+    assert verdict.classification == "MODEL_FAULT"
+
+
+def test_a_grader_that_cannot_connect_is_the_harness() -> None:
+    grader = {"test_grader.py": 'def base(port):\n    return f"http://127.0.0.1:{port + 1}"\n'}
+    verdict = decide(
+        made(log=pytest_log(("test_a", REFUSED), ("test_b", REFUSED)), output={"a.py": "x = 1"}, grader=grader)
+    )
+    assert (verdict.classification, verdict.cause_kind, verdict.would_pass) == ("OVERLY_STRICT", "harness", True)
+    assert [c.first for c in verdict.citations if c.role == "grader"] == [2]
+
+
+def test_one_failed_assertion_among_them_is_not_the_harness() -> None:
+    log = pytest_log(("test_a", REFUSED), ("test_b", "AssertionError: assert 1 == 2"))
+    assert decide(made(log=log, output={"a.py": "x = 1"})).cause_kind == "model"

@@ -1,0 +1,82 @@
+"""Small made failures for the rules judge: task, answer, output, grader, notes and log, as a source would give them."""
+
+from collections.abc import Iterable, Sequence
+
+from evalscribe.evidence import Document, Evidence, Packed, Role
+from evalscribe.finding import Case, Precedent, Verdict
+from evalscribe.judging.rules import RulesJudge
+from evalscribe.run import Eval, Step
+
+STEPS = ("files", "install", "lint", "types", "tests")
+HEADER = "=== Eval: basics/001-made ===\n"
+
+
+def made(
+    step: str | None = "tests",
+    *,
+    log: str = "",
+    output: dict[str, str] | None = None,
+    expected: dict[str, str] | None = None,
+    grader: dict[str, str] | None = None,
+    task: str = "Write it.",
+    gaps: str | None = None,
+    reason: str | None = None,
+    precedents: Sequence[Precedent] = (),
+) -> Case:
+    """A failed eval whose steps passed, but for `step`; with no step it failed before grading."""
+    found = [
+        *_documents("task", {"TASK.txt": task}),
+        *_documents("output", output or {}),
+        *_documents("expected", expected or {}),
+        *_documents("grader", grader or {}),
+        *_documents("known_gaps", {} if gaps is None else {"GAPS.txt": gaps}),
+        *_documents("log", {"run.log": HEADER + log} if log else {}),
+    ]
+    steps = tuple(Step(name=name, status="failed" if name == step else "passed") for name in STEPS if step)
+    failed = Eval(id="e1", category="basics", name="001-made", failed_step=step, reason=reason)
+    evidence = Evidence(eval=failed, steps=steps, documents=tuple(found))
+    return Case(evidence=evidence, packed=Packed(excerpts=()), precedents=tuple(precedents))
+
+
+def decide(case: Case) -> Verdict:
+    return RulesJudge().decide(case)
+
+
+def pytest_log(*failures: tuple[str, str], passed: int = 0) -> str:
+    """What pytest prints of failed tests, each with the line after `E`."""
+    bodies = [
+        f"{'_' * 30} {name} {'_' * 30}\n\n    def {name}():\n>       check()\nE       {said}\n\ntest_grader.py:9: Error"
+        for name, said in failures
+    ]
+    return "\n".join(
+        [
+            "[cmd] pytest test_grader.py",
+            f"{'=' * 40} FAILURES {'=' * 40}",
+            *bodies,
+            f"{'=' * 30} short test summary info {'=' * 30}",
+            *(f"FAILED test_grader.py::{name} - {said}" for name, said in failures),
+            f"{len(failures)} failed, {passed} passed in 0.12s",
+            "[error] tests: pytest failed",
+        ]
+    )
+
+
+def lint_log(*errors: str, passed: int = 8, failed: int = 0) -> str:
+    """Ruff's lines, then a test step that passed, or did not."""
+    end = f"{failed} failed, {passed} passed in 0.12s" if failed else f"{passed} passed in 0.12s"
+    return "\n".join(
+        [
+            "[cmd] ruff check loop.py",
+            *errors,
+            f"Found {len(errors)} error.",
+            "[error] lint: ruff failed",
+            "[cmd] pytest test_grader.py",
+            "........  [100%]",
+            end,
+            "[ok] tests",
+        ]
+    )
+
+
+def _documents(role: Role, files: dict[str, str]) -> Iterable[Document]:
+    return (Document(role=role, path=path, text=text) for path, text in files.items())
