@@ -1,5 +1,7 @@
 """Where a log says why: one table of tool output, then the ways a log may mislead."""
 
+import time
+
 import pytest
 
 from evalscribe import signature
@@ -405,3 +407,32 @@ def test_huge_logs_take_bounded_time(log: str) -> None:
     given = evidence("[error] build: failed\n" + log)
     assert len(signature.locate_all(given)) <= 50
     assert signature.tests(given).failed in (None, 0)
+
+
+HEADERS = "[error] tests: failed\n RUN  v3.0.4 /x\n======= FAILURES =======\n"
+SHAPES = {
+    "blanks": "   × " + " " * 19_000 + "x",
+    "underscores": "a_" * 9_000,
+    "brackets": "FAILED " + "[" * 15_000 + " x",
+    "rules": "_" * 9_000 + " " + "_ " * 5_000,
+    "words": "Error" * 4_000,
+    "slashes": "error: " + "/a" * 9_000,
+    "dots": "A.a." * 5_000,
+    "spaces": "  1:1  error  " + "x  " * 6_000,
+    "words and blanks": "a " * 9_000 + "failed",
+    "at": "    at " + "x:1" * 6_000,
+    "urls": "http://" * 2_500,
+    "digits": "E   " + "1a" * 9_000,
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("header", ["[error] build: failed\n", HEADERS, HEADERS.replace(" RUN", "no")])
+def test_long_lines_of_every_shape_take_bounded_time(shape: str, header: str) -> None:
+    given = evidence(header + f"{shape}\n" * 100, "tests", reason=shape)
+    start = time.process_time()
+    for one in signature.locate_all(given):
+        signature.signature("tests", one)
+    signature.tests(given)
+    assert time.process_time() - start < 5

@@ -6,7 +6,7 @@ from typing import Any
 from evalscribe.evidence import Document, Evidence
 from evalscribe.gather.pack import pack
 from evalscribe.ids import content_id
-from evalscribe.signature import failed_log, locate, normalised, signature
+from evalscribe.signature import failed_log, locate, signature
 
 _ACCIDENTS = re.compile(r"\bport \d+|:\d{4,5}\b|\b\d+(?:\.\d+)?\s?m?s\b|\b\d{1,2}:\d{2}:\d{2}\b|/tmp/\S+|\b\d{9,}\b")
 
@@ -42,7 +42,7 @@ def _read(evidence: Evidence) -> list[Any]:
     log = failed_log(evidence)
     return [
         evidence.eval.failed_step,
-        normalised(evidence.eval.reason or ""),
+        _ACCIDENTS.sub("<n>", evidence.eval.reason or ""),
         [[excerpt.role, excerpt.path, _trimmed(excerpt.text)] for excerpt in packed.excerpts if excerpt.role != "log"],
         packed.differences,
         [_written(document) for document in evidence.of("output", "transcript", "known_gaps", "grader", "expected")],

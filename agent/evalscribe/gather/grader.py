@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from evalscribe.evidence import Document, Evidence, Excerpt
 from evalscribe.gather.pieces import Range, excerpts, head
 
 MAX_BLOCK = 120
 """Lines of one test that are shown."""
+MOST_TESTS = 20
 UNNAMED_BUDGET = 500
 """Tokens of the grader's beginning, where no failed test could be found in it."""
 _CLOSER = re.compile(r"\s*[)\]}]")
@@ -25,7 +27,7 @@ def grader_excerpts(evidence: Evidence, names: Sequence[str]) -> list[Excerpt]:
 
 
 def _blocks(grader: Document, names: Sequence[str]) -> Iterator[Range]:
-    for name in dict.fromkeys(_bare(name) for name in names):
+    for name in islice(dict.fromkeys(_bare(name) for name in names), MOST_TESTS):
         at = _line_of(grader.lines, name)
         if at is not None:
             yield _block(grader.lines, at)

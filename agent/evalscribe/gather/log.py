@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from evalscribe import signature
-from evalscribe.evidence import Document, Evidence, Excerpt
+from evalscribe.evidence import Evidence, Excerpt
 from evalscribe.gather.pieces import Range, excerpts
 
 TAIL = 8
@@ -33,7 +33,3 @@ def _errors(located: Sequence[signature.Located]) -> Iterator[Range]:
         seen[alike] = seen.get(alike, 0) + 1
         if one.citation and seen[alike] <= ALIKE and len(seen) <= ERRORS:
             yield one.citation.first, one.citation.last
-
-
-def log_of(evidence: Evidence) -> Document | None:
-    return next(iter(evidence.of("log")), None)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from evalscribe.signature.found import PATH_LINE
 from evalscribe.signature.log import Line
 
+MAX_NAME = 1000
 MESSAGE_LINES = 12
 QUOTED_LINES = 6
 QUOTED_LINE = 400
@@ -87,7 +88,7 @@ def _marked(lines: Sequence[Line], mark: re.Pattern[str], following: re.Pattern[
             if following.match(below.text) or mark.match(below.text):
                 break
             message.append(below)
-        yield _failure(_DURATION.sub("", match["name"].strip()), line, message)
+        yield _failure(_DURATION.sub("", " ".join(match["name"][:MAX_NAME].split())), line, message)
 
 
 def _failure(name: str, line: Line, message: Sequence[Line]) -> Failure:
@@ -149,7 +150,7 @@ def _pytest_sections(lines: Sequence[Line]) -> Iterator[Failure]:
 
 def _pytest_summary(lines: Sequence[Line]) -> Iterator[Failure]:
     for line in lines:
-        if match := _PYTEST_SHORT.match(line.text):
+        if match := _PYTEST_SHORT.match(line.text[:MAX_NAME]):
             name = match["name"].rpartition("::")[2]
             yield Failure(name, (match["message"],) if match["message"] else (), line.number, line.number)
 

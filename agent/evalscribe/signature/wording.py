@@ -3,11 +3,12 @@
 import re
 
 MAX_ERROR = 240
+MAX_NORMALISED = 1000
 _NETWORK = r"fetch|connection|request|lookup|network|dns|socket|handshake|authentication|assertion|download"
 _PREFIX = re.compile(r"^(?:\s*(?:\[[^\]]*\]|uncaught|unhandled|error:|fatal:|npm ERR!|[×✖✘✗→❯●•-])\s*)+", re.IGNORECASE)
 _STOCK = re.compile(
     rf"""
-    (?!(?:{_NETWORK})\b)[\w./-]+(?:[ _][\w./()-]+){{0,3}}[ ](?:has[ ])?fail(?:ed|s|ure|ing)?(?:[ ]\(.{{0,60}}\))?
+    (?!(?:{_NETWORK})\b)[\w./-]+(?:[ ][\w./()-]+){{0,3}}[ ](?:has[ ])?fail(?:ed|s|ure|ing)?(?:[ ]\(.{{0,60}}\))?
     | .{{0,80}}?\bfail(?:ed|ure)?\ (?:to|while|during)\ \w+(?:ing)?(?:\ (?:code|project|app|backend|files?))?
     | (?:internal[ ]|unknown[ ])?(?:server[ ]|harness[ ])?errors?
     | (?:typescript[ ])?type-?check\b.{{0,40}}\bfailed
@@ -57,13 +58,14 @@ def is_stock(text: str) -> bool:
 
 def quoted(text: str, limit: int = MAX_ERROR) -> str:
     """One line as a person would quote it: no absolute paths, timings or folded white space."""
-    text = _EQUALITY.sub("", _TIMING.sub("", _ABSOLUTE.sub(_tail, _IMPORT_TYPE.sub("", text[:8000]))))
-    text = " ".join(text.split())
+    text = " ".join(_IMPORT_TYPE.sub("", text[:8000]).split())  # folded first: the patterns below look for blanks
+    text = _EQUALITY.sub("", _TIMING.sub("", _ABSOLUTE.sub(_tail, text)))
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
 def normalised(text: str) -> str:
     """An error without its accidents: paths, ids, numbers, timings and hex become placeholders."""
+    text = text[:MAX_NORMALISED]
     for pattern, placeholder in _NORMAL:
         text = pattern.sub(placeholder, text)
     return text.strip().lower()
