@@ -105,9 +105,10 @@ def _label(
     judge = opinion if isinstance(opinion, Opinion) else None
     caused: CauseKind | None = kind  # type: ignore[assignment]
     label = labels.settle(heading, row.label, (title.line, row.line), written, judge, caused)
-    in_force = labels.kind_in_force(label, caused)
+    in_force = labels.kind_in_force(label, written, judge, caused)
     alone = judge is not None and judge.classification == label.classification and in_force != caused
-    return label, in_force, iter([f"kind {in_force}, not {caused}"] if alone else [])
+    said = f"kind {in_force}, not {caused}" if in_force else f"not of kind {caused}"
+    return label, in_force, iter([said] if alone else [])
 
 
 class _Body:

@@ -8,6 +8,7 @@ import yaml
 
 from evalscribe.ids import Frozen
 from evalscribe.report import Report
+from evalscribe.report_markdown import blocks
 from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.unreadable import UnreadableReport
 
@@ -55,6 +56,17 @@ def load(block: Block | None) -> Mapping[str, object]:
     except (yaml.YAMLError, ValueError) as error:
         raise UnreadableReport("the front matter is no YAML", block.line) from error
     return values if isinstance(values, dict) else {}
+
+
+def run_of(text: str) -> str | None:
+    """The run that a report of ours is about; None for every other document, readable or not."""
+    head, end, _ = text.removeprefix("\ufeff").replace("\r\n", "\n").partition("\n---\n")
+    try:
+        page = blocks.read(head + end)
+        values = load(page[0] if page else None)
+    except UnreadableReport:
+        return None
+    return str(values["run"]) if values.get("kind") == KIND and "run" in values else None
 
 
 def _scalar(text: str) -> str:

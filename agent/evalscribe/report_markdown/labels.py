@@ -75,8 +75,15 @@ def settle(
     return row if edited[1] else heading
 
 
-def kind_in_force(label: Label, kind: CauseKind | None) -> CauseKind | None:
-    """A kind in the label replaces that of `Cause:`; one that should be in the label and is not was taken out."""
-    if label.kind:
-        return label.kind
-    return KIND_OF.get(label.classification) if kind in NOT_THE_MODEL else kind
+def kind_in_force(
+    label: Label, written: Label | None, judge: Opinion | None, kind: CauseKind | None
+) -> CauseKind | None:
+    """A kind in the label replaces that of `Cause:`; one that a person took out of the label is gone.
+
+    Without the label last `written`, a kind counts as taken out where a person changed the label around it.
+    """
+    if label.kind or kind not in NOT_THE_MODEL:
+        return label.kind or kind
+    corrected = judge is None or judge.classification != label.classification
+    taken_out = written.kind == kind if written else corrected
+    return KIND_OF.get(label.classification) if taken_out else kind

@@ -1,0 +1,6 @@
+"""Where a run's report goes, and what of the last one it keeps."""
+
+from evalscribe.publish.merge import Merged, merge
+from evalscribe.publish.placement import Place, place
+
+__all__ = ["Merged", "Place", "merge", "place"]

@@ -1,0 +1,85 @@
+"""Findings of a new report with what people wrote into those of the last one."""
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+
+from evalscribe.report import Entry, Note, Report, replaced
+
+GENERATED = ("why", "error", "reasoning")
+"""What a judge writes; a person's wording of it is kept as a note."""
+
+
+def carried(entries: tuple[Entry, ...], old: Report, written: Report | None) -> tuple[Entry, ...]:
+    """The new entries, corrected as the old ones of the same evals.
+
+    A group whose evals people had treated differently is split: each part has its own correction.
+    """
+    last = _by_path(written) if written else {}
+    known = {path: entry for path, entry in _by_path(old).items() if _touched(entry, last.get(path))}
+    parts = (part for entry in entries for part in _parts(entry, known))
+    return tuple(_corrected(part, known.get(part.paths[0]), last.get(part.paths[0])) for part in parts)
+
+
+def departed(old: Report, entries: tuple[Entry, ...]) -> Iterator[Note]:
+    """What people said about evals that are no longer among the failures."""
+    here = {path for entry in entries for path in entry.paths}
+    for entry in old.entries:
+        if (entry.reviewed or entry.notes) and not here.intersection(entry.paths):
+            said = [*(f"Reviewer: {text}" for text in entry.reviewer), *entry.notes]
+            label = entry.classification or "not classified"
+            text = "\n\n".join((f"No longer among the failures: {', '.join(entry.paths)} ({label}).", *said))
+            yield Note(section="findings", text=text)
+
+
+def _by_path(report: Report) -> Mapping[str, Entry]:
+    return {path: entry for entry in report.entries for path in entry.paths}
+
+
+def _touched(entry: Entry, written: Entry | None) -> bool:
+    """Whether a person wrote into the entry."""
+    return entry.reviewed or bool(entry.notes) or (written is not None and entry != written)
+
+
+def _parts(entry: Entry, known: Mapping[str, Entry]) -> Iterator[Entry]:
+    order = {id(old): number for number, old in enumerate(known.values())}
+    of = {ref: order[id(known[ref.path])] if ref.path in known else -1 for ref in entry.evals}
+    for _, refs in groupby(sorted(entry.evals, key=lambda ref: of[ref]), key=lambda ref: of[ref]):
+        yield replaced(entry, evals=tuple(refs))
+
+
+def _corrected(new: Entry, old: Entry | None, written: Entry | None) -> Entry:
+    if old is None:
+        return new
+    said = (*old.reviewer, *_unsaid(new, old, written))
+    notes = tuple(dict.fromkeys((*old.notes, *_rewordings(new, old, written))))
+    if old.classification is None or not (old.reviewed or said):
+        return replaced(new, reviewer=said, notes=notes)
+    return replaced(
+        new,
+        classification=old.classification,
+        uncertain=old.uncertain,
+        cause=old.cause or new.cause,
+        cause_kind=old.cause_kind,
+        reviewer=said,
+        notes=notes,
+    )
+
+
+def _unsaid(new: Entry, old: Entry, written: Entry | None) -> Iterator[str]:
+    """Lines that keep a correction visible which nothing else on the page would show from now on."""
+    if old.reviewer:
+        return
+    if old.reviewed and new.judge and new.judge.classification == old.classification:
+        yield f"{old.classification}, before the judge said so"
+    elif written and not old.reviewed and old.uncertain != written.uncertain:
+        yield "uncertain" if old.uncertain else "not uncertain"
+    elif written and not old.reviewed and (old.cause, old.cause_kind) != (written.cause, written.cause_kind):
+        yield f"cause {old.cause or 'unknown'} ({old.cause_kind or 'of no kind'})"
+
+
+def _rewordings(new: Entry, old: Entry, written: Entry | None) -> Iterator[str]:
+    """A person's own wording of what the judge wrote."""
+    for field in GENERATED if written else ():
+        text = getattr(old, field)
+        if text and text not in (getattr(written, field), getattr(new, field)):
+            yield text

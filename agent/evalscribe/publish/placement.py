@@ -1,0 +1,85 @@
+"""Which file is the report of a run."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from evalscribe.ids import Frozen, content_id, model_folder, path_part, run_id_prefix
+from evalscribe.ports import ReportFile
+from evalscribe.prose import name as printed
+from evalscribe.publish.reading import read
+from evalscribe.report_markdown import ConflictingEdits, UnreadableReport, run_of
+from evalscribe.run import Run
+
+BESIDE = ".evalscribe.md"
+"""Ends the name of a report that stands beside a file which cannot be read as one, and is never overwritten."""
+
+
+class Place(Frozen):
+    """The file for a report."""
+
+    name: str
+    """Relative to the reports folder."""
+    current: str | None = None
+    """Its text, where it exists."""
+    message: str | None = None
+    """Why it is not where one would look for it."""
+
+
+def place(run: Run, date: str, files: Sequence[ReportFile], last_written: str | None = None) -> Place:
+    """The run's file among those of its model, or a new one named by the ISO date.
+
+    A run has one file, whatever its date. What cannot be read is left alone, and the place is beside it.
+    """
+    own = sorted((file for file in files if run_of(file.text) == printed(run.id)), key=lambda file: file.name)
+    refused = {file.name: reason for file in own if (reason := _unreadable(file, last_written))}
+    readable = next((file for file in own if file.name not in refused), None)
+    message = "; ".join(f"{name} cannot be read and is left as it is: {reason}" for name, reason in refused.items())
+    if readable:
+        return Place(name=readable.name, current=readable.text, message=message or None)
+    if refused:
+        return Place(name=_beside(own[0].name, files), message=f"{message}; the new report is beside it")
+    return _new(run, date, files)
+
+
+def _unreadable(file: ReportFile, last_written: str | None) -> str | None:
+    try:
+        read(file.text, last_written)
+    except ConflictingEdits:
+        return None  # readable; whoever merges it says what contradicts
+    except UnreadableReport as error:
+        return str(error)
+    return None
+
+
+def _new(run: Run, date: str, files: Sequence[ReportFile]) -> Place:
+    folder = PurePosixPath(*model_folder(run.provider, run.model))
+    stem = next(stem for stem in _stems(run) if not _of_another(folder, stem, files))
+    name = str(folder / f"{stem}_{path_part(date)}.md")
+    if not _taken(name, files):
+        return Place(name=name)
+    message = f"{name} is no report of evalscribe and is left as it is; the new one is beside it"
+    return Place(name=_beside(name, files), message=message)
+
+
+def _stems(run: Run) -> Iterator[str]:
+    """Names for the run, the last one its own beyond doubt."""
+    yield run_id_prefix(run.id)
+    yield path_part(run.id)
+    yield f"{path_part(run.id)}-{content_id(run.id).removeprefix('sha256:')[:12]}"
+
+
+def _of_another(folder: PurePosixPath, stem: str, files: Sequence[ReportFile]) -> bool:
+    """Whether a report of another run goes by this name, at any date."""
+    same = (file for file in files if file.name.startswith(f"{folder}/{stem}_"))
+    return any(run_of(file.text) is not None for file in same)
+
+
+def _beside(name: str, files: Sequence[ReportFile]) -> str:
+    """A free name next to a file's."""
+    stem = name.removesuffix(".md").removesuffix(".evalscribe")
+    candidates = (f"{stem}{f'-{number}' if number > 1 else ''}{BESIDE}" for number in range(1, len(files) + 2))
+    return next(candidate for candidate in candidates if not _taken(candidate, files))
+
+
+def _taken(name: str, files: Sequence[ReportFile]) -> bool:
+    return any(file.name.casefold() == name.casefold() for file in files)

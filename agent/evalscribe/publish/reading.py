@@ -1,0 +1,33 @@
+"""The report on disk beside the text last written: the difference is what people did."""
+
+from typing import NamedTuple
+
+from evalscribe.report import Report
+from evalscribe.report_markdown import UnreadableReport, parse
+
+
+class Reading(NamedTuple):
+    """A report as it stands, corrections in force, and as evalscribe wrote it last."""
+
+    current: Report
+    written: Report | None
+    """None where the text last written is not known, or is not the one that people edited."""
+    written_text: str | None
+
+
+def read(current: str, last_written: str | None) -> Reading:
+    """Raises `UnreadableReport` with the lines, `ConflictingEdits` where two edits contradict each other."""
+    written = _parsed(last_written) if last_written is not None else None
+    if written is None:
+        return Reading(parse(current), None, None)
+    report = parse(current, last_written)
+    if (report.revision, report.run.id) == (written.revision, written.run.id):
+        return Reading(report, written, last_written)
+    return Reading(parse(current), None, None)  # somebody else's analysis came in between
+
+
+def _parsed(text: str) -> Report | None:
+    try:
+        return parse(text)
+    except UnreadableReport:
+        return None
