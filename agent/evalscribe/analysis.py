@@ -143,6 +143,7 @@ def of_report(report: Report) -> Analysis:
         patterns=tuple(PatternSummary(**pattern.model_dump()) for pattern in report.patterns),
         resolved=report.resolved,
         recommendations=tuple(RecommendationSummary(**r.model_dump()) for r in report.recommendations),
+        net_impact=NetImpactSummary(**report.net_impact.model_dump()),
     )
 
 

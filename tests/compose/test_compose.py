@@ -2,10 +2,11 @@
 
 from evalscribe.chat import Usage
 from evalscribe.compose import analysis, compose
-from evalscribe.compose.snippets import MAX_LINES, snippets
+from evalscribe.compose.snippets import snippets
 from evalscribe.evidence import Citation, Role
 from evalscribe.finding import Finding, Unclassified, Verdict
 from evalscribe.pattern import Collation
+from evalscribe.report import SNIPPET_LINES
 from evalscribe.run import Eval, Run
 
 EVALS = (
@@ -72,16 +73,17 @@ def test_the_document_has_a_finding_for_each_eval() -> None:
     assert (said.usage.calls, said.usage.cost_usd) == (2, 0.5)
 
 
-def test_a_log_line_that_is_the_error_is_not_printed_twice() -> None:
-    assert [snippet.role for snippet in snippets(VERDICT.citations, VERDICT.error)] == ["output"]
+def test_the_log_is_quoted_only_where_nothing_else_is() -> None:
+    assert [snippet.role for snippet in snippets(VERDICT.citations)] == ["output"]
+    assert [snippet.role for snippet in snippets(VERDICT.citations[:1])] == ["log"]
 
 
 def test_wrong_and_right_come_first_and_twelve_lines_are_enough() -> None:
     many = "\n".join(f"line {n}" for n in range(20))
-    shown = snippets((citation("log", many), citation("expected", many), citation("output", many)), "x")
+    shown = snippets((citation("task", many), citation("expected", many), citation("output", many)))
     assert [snippet.role for snippet in shown] == ["output", "expected"]
-    assert sum(snippet.text.count("\n") + 1 for snippet in shown) == MAX_LINES
+    assert sum(snippet.text.count("\n") + 1 for snippet in shown) == SNIPPET_LINES
 
 
 def test_a_place_cited_twice_is_shown_once() -> None:
-    assert len(snippets((citation("output", "x = 1"), citation("output", "x = 1")), "")) == 1
+    assert len(snippets((citation("output", "x = 1"), citation("output", "x = 1")))) == 1

@@ -31,3 +31,15 @@ ConvexDir = Annotated[Path | None, typer.Option(metavar="DIR", help="With --via 
 Provider = Annotated[str | None, typer.Option(help="The run's provider, where the source has it wrong or not at all.")]
 Model = Annotated[str | None, typer.Option(help="The run's model, where the source has it wrong or not at all.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, all else on standard error.")]
+
+
+def checked_date(text: str | None) -> str | None:
+    """The date as given. Raises `UsageError` for what is no date."""
+    from datetime import date
+
+    from evalscribe.errors import UsageError
+
+    try:
+        return None if text is None else date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise UsageError(f"--date {text!r} is no date of the form YYYY-MM-DD") from None

@@ -34,7 +34,9 @@ class Display:
         self._bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._bar.stop()
 
     def started(self, run: Run) -> None:
@@ -42,7 +44,7 @@ class Display:
         self.say(f"{run.model} ({run.provider}), {run.experiment}: {len(run.failures)} of {run.total} evals failed")
 
     def say(self, line: str) -> None:
-        self._console.print(Text(line))
+        self._console.print(Text(_plain(line)))
 
     def fetched(self, done: int, total: int) -> None:
         self._bar.update(self._task, description="Reading evidence", completed=done, total=total, visible=True)
@@ -55,13 +57,20 @@ class Display:
         members = [self._evals[id] for id in event.group.eval_ids]
         name = members[0].path if len(members) == 1 else f"{len(members)} evals"
         width = len(str(event.total))
-        line = Text(f"{event.n:>{width}}/{event.total}  {name}  {members[0].failed_step or 'no step'}  ")
+        line = Text(f"{event.n:>{width}}/{event.total}  {_plain(name)}  {members[0].failed_step or 'no step'}  ")
         return line.append_text(_verdict(event.verdict)).append("  (known)" if event.cached else "")
 
 
 def _verdict(verdict: Verdict | Unclassified) -> Text:
     if isinstance(verdict, Unclassified):
-        return Text(f"UNCLASSIFIED: {verdict.reason}", style="yellow")
+        return Text(f"UNCLASSIFIED: {_plain(verdict.reason)}", style="yellow")
     style = "red" if verdict.classification == "MODEL_FAULT" else "cyan"
-    label = f"{verdict.classification}{', uncertain' if verdict.uncertain else ''}"
-    return Text(label, style=style).append(f" {verdict.confidence:.2f}", style="default").append(f"  {verdict.why}")
+    unsure = ", uncertain" if verdict.uncertain else ""
+    return Text(f"{verdict.classification}{unsure}", style=style).append(
+        f" {verdict.confidence:.2f}  {_plain(verdict.why)}", style="default"
+    )
+
+
+def _plain(line: str) -> str:
+    """Without what a terminal would obey."""
+    return "".join(char if char.isprintable() else " " for char in line)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from evalscribe.analysis import Analysis, CitationSummary, FindingSummary, UsageSummary, of_report
 from evalscribe.chat import Usage
 from evalscribe.finding import Finding, Verdict
-from evalscribe.report import Report
+from evalscribe.report import EvalRef, Report
 from evalscribe.run import Eval
 
 
@@ -13,7 +13,7 @@ def analysis(
     report: Report, findings: Iterable[Finding], *, report_path: str | None, changed: bool, usage: Usage
 ) -> Analysis:
     """`findings` add ids, groups and every citation; `usage` is this command's own."""
-    known = {eval.path: (eval, finding) for finding in findings for eval in finding.evals}
+    known = {EvalRef(path=eval.path).path: (eval, finding) for finding in findings for eval in finding.evals}
     said = of_report(report)
     return said.model_copy(
         update={

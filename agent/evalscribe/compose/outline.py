@@ -71,5 +71,5 @@ def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict)
         error=verdict.error,
         reasoning=verdict.reasoning,
         recurrence=finding.recurrence,
-        snippets=snippets(verdict.citations, verdict.error),
+        snippets=snippets(verdict.citations),
     )

@@ -1,38 +1,30 @@
 """Which quotations a finding shows: wrong and right code side by side, at most twelve lines, nothing twice."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from evalscribe.evidence import Citation, Role
-from evalscribe.report import Snippet
+from evalscribe.report import SNIPPET_LINES, Snippet
 
-MAX_LINES = 12
 MAX_LINES_OF_ONE = 6
 ORDER: tuple[Role, ...] = ("output", "expected", "grader", "known_gaps", "task", "transcript", "log")
 
 
-def snippets(citations: Sequence[Citation], error: str) -> tuple[Snippet, ...]:
-    """The citations worth printing, in the order of `ORDER`; one that only repeats the error line is left out."""
-    wanted = [c for c in _ordered(citations) if c.text.strip() and not _repeats(c, error)]
+def snippets(citations: Sequence[Citation]) -> tuple[Snippet, ...]:
+    """The citations worth printing, in the order of `ORDER`.
+
+    Lines of the log only where nothing else is quoted: the entry's error line says what they say.
+    """
+    unique = {(c.role, c.path, c.first, c.last): c for c in citations if c.text.strip()}
+    ordered = sorted(unique.values(), key=lambda c: ORDER.index(c.role))
+    wanted = [c for c in ordered if c.role != "log"] or ordered
     kept: list[Snippet] = []
-    left = MAX_LINES
+    left = SNIPPET_LINES
     for citation in wanted:
         lines = citation.text.split("\n")[: min(MAX_LINES_OF_ONE, left)]
-        if not lines:
-            break
-        kept.append(_snippet(citation, lines))
-        left -= len(lines)
+        if lines:
+            kept.append(_snippet(citation, lines))
+            left -= len(lines)
     return tuple(kept)
-
-
-def _ordered(citations: Iterable[Citation]) -> list[Citation]:
-    unique = {(c.role, c.path, c.first, c.last): c for c in citations}
-    return sorted(unique.values(), key=lambda c: ORDER.index(c.role))
-
-
-def _repeats(citation: Citation, error: str) -> bool:
-    """Whether the report already says it in its error line."""
-    quoted, said = " ".join(citation.text.split()), " ".join(error.split())
-    return citation.role == "log" and bool(said) and (said in quoted or quoted in said)
 
 
 def _snippet(citation: Citation, lines: Sequence[str]) -> Snippet:

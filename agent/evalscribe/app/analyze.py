@@ -1,0 +1,129 @@
+"""Analyze a run: read its failures, judge them, and write the report."""
+
+from collections.abc import Iterable
+
+from evalscribe.app.desk import Desk
+from evalscribe.app.failures import Docket, docket, judge
+from evalscribe.app.outcomes import Advice, Analyzed, NothingFailed, Plan, Wish
+from evalscribe.app.publishing import publish
+from evalscribe.app.watcher import Watcher
+from evalscribe.chat import Usage
+from evalscribe.collate import collate
+from evalscribe.compose import compose
+from evalscribe.finding import Case, Finding
+from evalscribe.ports import Estimate, Judge
+from evalscribe.run import Run
+
+
+async def analyze(desk: Desk, wish: Wish, watcher: Watcher) -> Analyzed | Plan | NothingFailed:
+    """Every failure judged and the report written, unless nothing failed or only the plan was asked for.
+
+    Raises `EvalscribeError` for what concerns the whole run; what was finished by then is in the store.
+    """
+    run = _renamed(await desk.source.run(), wish)
+    if not run.failures:
+        return NothingFailed(run=run, message=nothing_failed(run))
+    watcher.started(run)
+    with desk.store.lock(run.id):
+        desk.store.put_run(run)
+        found = await docket(desk, run, watcher)
+        if wish.dry_run:
+            return _plan(found, fresh=wish.fresh)
+        if _costs(found):
+            _announce(_plan(found, fresh=wish.fresh), watcher)
+        findings, usage = await judge(found, watcher, fresh=wish.fresh)
+        return _analyzed(found, findings, usage, wish)
+
+
+def nothing_failed(run: Run) -> str:
+    """All passed is said only where it is so: every eval of a completed run."""
+    if run.all_passed:
+        return f"All {run.total} evals passed. Nothing was written."
+    so_far = f"{run.passed} of {run.total} evals passed, {run.incomplete} never completed"
+    if run.failed:
+        return f"The source counts {run.failed} failed evals but lists none of them ({so_far}). Nothing was written."
+    state = f"The run is {run.status}" + (f": {run.status_reason}" if run.status_reason else "")
+    return f"{state}. No failed eval is listed ({so_far}). Nothing was written."
+
+
+def _renamed(run: Run, wish: Wish) -> Run:
+    given = {"provider": wish.provider, "model": wish.model}
+    return run.model_copy(update={name: value for name, value in given.items() if value})
+
+
+def _costs(found: Docket) -> bool:
+    """Whether this judge consumes anything; a plan reads every case, which is only worth it then."""
+    first = next((case for case in map(found.case, found.groups) if isinstance(case, Case)), None)
+    return first is not None and found.desk.judge.estimate(first).input_tokens > 0
+
+
+def _plan(found: Docket, *, fresh: bool) -> Plan:
+    judge = found.desk.judge
+    cases = [case for case in map(found.case, found.groups) if isinstance(case, Case)]
+    asked = cases if fresh else [case for case in cases if not found.knows(case)]
+    return Plan(
+        run=found.run,
+        judge=judge.id,
+        groups=len(found.groups),
+        known=len(cases) - len(asked),
+        estimate=_total(judge, asked),
+    )
+
+
+def _total(judge: Judge, cases: Iterable[Case]) -> Estimate:
+    estimates = [judge.estimate(case) for case in cases]
+    costs = [estimate.cost_usd for estimate in estimates]
+    return Estimate(
+        input_tokens=sum(estimate.input_tokens for estimate in estimates),
+        output_tokens=sum(estimate.output_tokens for estimate in estimates),
+        cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+    )
+
+
+def _announce(plan: Plan, watcher: Watcher) -> None:
+    """What it will take is said before the first call."""
+    asked = plan.groups - plan.known
+    watcher.say(f"{plan.judge} for {asked} of {plan.groups} verdicts: {likely(plan.estimate)}")
+
+
+def likely(estimate: Estimate) -> str:
+    """`about 120,000 tokens, $1.20`."""
+    tokens = f"about {estimate.input_tokens + estimate.output_tokens:,} tokens"
+    return tokens if estimate.cost_usd is None else f"{tokens}, ${estimate.cost_usd:.2f}"
+
+
+def _analyzed(found: Docket, findings: tuple[Finding, ...], usage: Usage, wish: Wish) -> Analyzed:
+    desk, past = found.desk, found.history
+    collation = collate(found.run, findings, past.precedents, next((one.name for one in past.reports), None))
+    report = compose(
+        found.run,
+        collation,
+        judge=desk.judge.id,
+        date=wish.date or desk.clock.today().isoformat(),
+        evidence=found.digests,
+        earlier=[one.name for one in past.reports],
+        own_prompts=desk.own_prompts,
+    )
+    done = publish(desk, found.run, report, collation.findings, usage)
+    unsure = [finding for finding in findings if finding.judged and finding.judged.uncertain]
+    return done.model_copy(
+        update={
+            "notes": (*past.notes, *done.notes),
+            "uncertain": _paths(unsure),
+            "unclassified": _paths(finding for finding in findings if finding.judged is None),
+            "advice": _advice(found, unsure),
+        }
+    )
+
+
+def _advice(found: Docket, unsure: list[Finding]) -> Advice | None:
+    adviser = found.desk.adviser
+    if adviser is None or not unsure:
+        return None
+    of_group = {group.id: group for group in found.groups}
+    cases = (found.case(of_group[finding.group]) for finding in unsure)
+    return Advice(judge=adviser.id, estimate=_total(adviser, (case for case in cases if isinstance(case, Case))))
+
+
+def _paths(findings: Iterable[Finding]) -> tuple[str, ...]:
+    return tuple(path for finding in findings for path in finding.paths)

@@ -1,0 +1,86 @@
+"""From a run to its failures, ready to be judged, and to their findings. Shared by `analyze` and `explain`."""
+
+import asyncio
+from dataclasses import dataclass
+from functools import cached_property
+
+from evalscribe.app.desk import Desk
+from evalscribe.app.watcher import Watcher
+from evalscribe.chat import Usage
+from evalscribe.evidence import Unreadable
+from evalscribe.finding import Case, Finding, Group, Verdict
+from evalscribe.gather import gather, pack
+from evalscribe.graph.deps import Deps, Judged
+from evalscribe.recall import History, history
+from evalscribe.run import Eval, Run
+from evalscribe.triage import groups
+
+
+@dataclass(frozen=True)
+class Docket:
+    """The failures of a run in groups; their evidence is in the store."""
+
+    desk: Desk
+    run: Run
+    history: History
+    groups: tuple[Group, ...]
+    digests: tuple[str, ...]
+    """Content ids of the evidence, in the order of the run's failures."""
+
+    def case(self, group: Group) -> Case | Unreadable:
+        """The case of the member that stands for a group, read from the store."""
+        eval = self._evals[group.eval_ids[0]]
+        found = self.desk.store.get_evidence(self.run.id, eval.id)
+        if found is None:
+            return Unreadable(eval=eval, reason="its evidence is no longer in the store")
+        if isinstance(found, Unreadable):
+            return found
+        return Case(evidence=found, packed=pack(found), precedents=self.history.precedents.get(eval.path, ()))
+
+    @cached_property
+    def _evals(self) -> dict[str, Eval]:
+        return {eval.id: eval for eval in self.run.failures}
+
+    def knows(self, case: Case) -> bool:
+        """Whether the store has this judge's verdict on the case."""
+        return isinstance(self.desk.store.get_verdict(self.desk.judge.key(case)), Verdict)
+
+
+async def docket(desk: Desk, run: Run, watcher: Watcher) -> Docket:
+    """Read the evidence of every failure and the earlier reports of the model."""
+    past = await asyncio.to_thread(lambda: history(desk.library.of_model(run.provider, run.model), run))
+    for note in past.notes:
+        watcher.say(note)
+    gathered = await gather(desk.source, run, desk.store, watcher.fetched)
+    return Docket(
+        desk=desk,
+        run=run,
+        history=past,
+        groups=groups(gathered),
+        digests=tuple(one.digest for one in gathered),
+    )
+
+
+async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> tuple[tuple[Finding, ...], Usage]:
+    """One finding for each group, and what it took; what the store knows is not asked again unless `fresh`."""
+    from evalscribe.graph.run import judge_groups  # LangGraph takes seconds to import
+
+    spent: list[Usage] = []
+
+    def hear(event: Judged) -> None:
+        spent.extend([] if event.cached else [event.verdict.usage])
+        watcher.judged(event)
+
+    desk = docket.desk
+    deps = Deps(
+        run=docket.run,
+        groups=docket.groups,
+        case_of=docket.case,
+        judge=desk.judge,
+        store=desk.store,
+        concurrency=desk.concurrency,
+        fresh=fresh,
+        on_event=hear,
+    )
+    outcome = await judge_groups(deps, desk.checkpoints)
+    return outcome.findings, sum(spent, Usage())

@@ -1,0 +1,65 @@
+"""What an analysis was asked for, and how it ended."""
+
+from pathlib import Path
+from typing import Literal
+
+from evalscribe.analysis import Analysis
+from evalscribe.ids import Frozen
+from evalscribe.ports import Estimate
+from evalscribe.report import Report
+from evalscribe.run import Run
+
+
+class Wish(Frozen):
+    """What the user asked of one analysis."""
+
+    date: str | None = None
+    """ISO date of the analysis; None for today."""
+    fresh: bool = False
+    """Ask again whatever the store knows."""
+    dry_run: bool = False
+    provider: str | None = None
+    model: str | None = None
+
+
+class NothingFailed(Frozen):
+    """No failure to analyse; nothing was written."""
+
+    run: Run
+    message: str
+
+
+class Plan(Frozen):
+    """What would be judged, by whom, and what it would take."""
+
+    run: Run
+    judge: str
+    groups: int
+    known: int
+    """Groups whose verdict is in the store already."""
+    estimate: Estimate
+
+
+class Advice(Frozen):
+    """What a model would take for the failures that the rules are not sure of."""
+
+    judge: str
+    estimate: Estimate
+
+
+class Analyzed(Frozen):
+    """A finished analysis."""
+
+    run: Run
+    report: Report
+    text: str
+    """The report as it is on disk."""
+    path: Path
+    state: Literal["new", "updated", "unchanged"]
+    analysis: Analysis
+    notes: tuple[str, ...] = ()
+    """What the user should know about where the report went, or what could not be read."""
+    uncertain: tuple[str, ...] = ()
+    """Paths of the evals whose verdict is uncertain."""
+    unclassified: tuple[str, ...] = ()
+    advice: Advice | None = None

@@ -1,0 +1,78 @@
+"""Look at the reports: list, read and check them, and what recurs in them."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from evalscribe.analysis import Analysis
+from evalscribe.errors import DataError, NotFoundError
+from evalscribe.ids import Frozen
+from evalscribe.ports import Library, ReportFile
+from evalscribe.recall import Recurring, read, recurring
+
+
+class Listed(Frozen):
+    """A report, or the reason why it cannot be read as one."""
+
+    name: str
+    analysis: Analysis | None = None
+    problem: str | None = None
+
+
+def listed(library: Library, model: str | None = None) -> tuple[Listed, ...]:
+    """Every report of the folder, by name; of one model (`provider/model`, in any spelling) where it is given."""
+    return tuple(_listed(file) for file in _files(library, model))
+
+
+def _listed(file: ReportFile) -> Listed:
+    try:
+        return Listed(name=file.name, analysis=read(file.text, file.name.rpartition("/")[2]))
+    except DataError as error:
+        return Listed(name=file.name, problem=str(error))
+
+
+def found(library: Library, name: str) -> ReportFile:
+    """The report that a person means: a path, a name below the reports folder, or the start of a run id.
+
+    Raises `NotFoundError` where there is none or more than one.
+    """
+    path = Path(name)
+    if path.is_file():
+        return ReportFile(path=path.resolve(), name=path.name, text=path.read_text("utf-8", errors="replace"))
+    files = [file for file in library.all() if _means(name, file)]
+    if len(files) != 1:
+        several = ", ".join(file.name for file in files[:5]) or "none"
+        raise NotFoundError(f"no single report is called {name!r} (found: {several}); see `evalscribe reports list`")
+    return files[0]
+
+
+def _means(name: str, file: ReportFile) -> bool:
+    return file.name in (name, f"{name}.md") or file.name.rpartition("/")[2].startswith(name)
+
+
+def parsed(file: ReportFile) -> Analysis:
+    """What a report says. Raises `DataError` for what is no readable report."""
+    return read(file.text, file.name.rpartition("/")[2]).model_copy(update={"report_path": file.name})
+
+
+def check(library: Library, name: str | None = None) -> tuple[Listed, ...]:
+    """Every report, or the named one, with its problem where it cannot be read."""
+    files = [found(library, name)] if name else _files(library, None)
+    return tuple(_listed(file) for file in files)
+
+
+def recurring_evals(library: Library, model: str | None = None) -> Recurring:
+    """Each failing eval over all reports. Raises `NotFoundError` where the model has none."""
+    files = _files(library, model)
+    if model is not None and not files:
+        raise NotFoundError(f"there is no report of {model}; see `evalscribe reports list`")
+    return recurring(files)
+
+
+def _files(library: Library, model: str | None) -> Sequence[ReportFile]:
+    files: Iterable[ReportFile] = library.all()
+    if model is not None:
+        provider, _, name = model.partition("/")
+        if not name:
+            raise NotFoundError(f"{model!r} names no model: give provider/model")
+        files = library.of_model(provider, name)
+    return sorted(files, key=lambda file: file.name)

@@ -1,0 +1,21 @@
+"""`evalscribe doctor`."""
+
+from evalscribe.cli import options
+
+
+def doctor(
+    reports: options.Reports = None,
+    deployment: options.Deployment = None,
+    key_file: options.KeyFile = None,
+    env_file: options.EnvFile = None,
+) -> int:
+    """Show what is configured with its origin, what can be reached, and what is missing."""
+    from evalscribe import wiring
+    from evalscribe.app.doctor import checks
+    from evalscribe.cli import finish
+    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.settings import Options
+
+    settings = wiring.settings(Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file))
+    finish.diagnosis(settings.describe(), run_until_signal(checks(wiring.attempts(settings))))
+    return 0

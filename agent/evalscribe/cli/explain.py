@@ -1,0 +1,60 @@
+"""`evalscribe explain RUN [EVAL]`."""
+
+from typing import Annotated
+
+import typer
+
+from evalscribe.cli import options
+
+
+def explain(
+    run: options.RunArgument,
+    eval: Annotated[
+        str | None, typer.Argument(help="The eval: `category/name`, its name or id. Not needed with an eval's URL.")
+    ] = None,
+    judge: options.Judge = None,
+    reports: options.Reports = None,
+    budget: options.Budget = None,
+    max_tokens: options.MaxTokens = None,
+    deployment: options.Deployment = None,
+    key_file: options.KeyFile = None,
+    env_file: options.EnvFile = None,
+    via: options.Via = "http",
+    convex_dir: options.ConvexDir = None,
+    as_json: options.Json = False,
+) -> int:
+    """Explain one failure in full: the same analysis, every quotation, nothing written."""
+    from evalscribe import wiring
+    from evalscribe.app.explain import explain as use_case
+    from evalscribe.cli import finish
+    from evalscribe.cli.progress import Display
+    from evalscribe.errors import UsageError
+    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.settings import Options
+
+    name = eval or wiring.address(run).eval_id
+    if name is None:
+        raise UsageError("which eval? `evalscribe explain RUN category/name`, or an eval's URL")
+    given = wiring.Choice(
+        run=run,
+        via=via,
+        convex_dir=convex_dir,
+        options=Options(
+            judge=judge,
+            budget=budget,
+            max_tokens=max_tokens,
+            reports=reports,
+            deployment=deployment,
+            key_file=key_file,
+            env_file=env_file,
+        ),
+    )
+
+    async def main() -> None:
+        async with wiring.open_desk(given) as desk:
+            with Display(quiet=True) as display:
+                explained = await use_case(desk, name, display)
+        finish.explanation(explained, as_json=as_json)
+
+    run_until_signal(main())
+    return 0

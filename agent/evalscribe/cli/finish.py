@@ -1,0 +1,160 @@
+"""What a command prints when it is done: results on standard output."""
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from evalscribe.analysis import Analysis
+from evalscribe.app.analyze import likely
+from evalscribe.app.doctor import Check
+from evalscribe.app.explain import Explained
+from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan
+from evalscribe.app.reports import Listed
+from evalscribe.errors import DataError
+from evalscribe.ids import Frozen
+from evalscribe.recall import Recurring
+from evalscribe.render.explanation import explanation as explained_text
+from evalscribe.settings import Row
+
+CLOSING = (
+    "These are my findings. Would you like me to implement any of these recommendations, "
+    "or would you like to discuss specific failures in more detail?"
+)
+"""The last words of an analysis, as the people who asked for it want them."""
+
+
+def analysis(outcome: Analyzed | Plan | NothingFailed, run: str, *, as_json: bool, quiet: bool) -> None:
+    """`run` is RUN as the user gave it."""
+    if as_json:
+        _json(outcome.analysis if isinstance(outcome, Analyzed) else outcome)
+    elif isinstance(outcome, Plan):
+        _planned(outcome)
+    elif isinstance(outcome, NothingFailed):
+        print(outcome.message)
+    elif quiet:
+        print(outcome.path)
+    else:
+        _analyzed(outcome, run)
+
+
+def _analyzed(done: Analyzed, run: str) -> None:
+    """The analysis, where it is, how to go on, and the closing question."""
+    page(done.text)
+    print()
+    for note in done.notes:
+        print(f"Note: {note}")
+    state = "unchanged" if done.state == "unchanged" else f"{done.state}, revision {done.report.revision}"
+    print(f"Report: {done.path} ({state})")
+    print(_how_to_go_on(done, run))
+    print()
+    print(CLOSING)
+
+
+def _how_to_go_on(done: Analyzed, run: str) -> str:
+    example = (*done.uncertain, *done.unclassified, *(entry.paths[0] for entry in done.report.entries))[0]
+    line = f"Go on: `evalscribe explain {run} {example}`, or correct a label in the report and run this again"
+    if done.unclassified:
+        line += f"; {len(done.unclassified)} could not be judged: run this again"
+    if done.advice:
+        line += f"; {len(done.uncertain)} uncertain: {done.advice.judge} would take {likely(done.advice.estimate)}"
+    return f"{line}."
+
+
+def _planned(plan: Plan) -> None:
+    asked = plan.groups - plan.known
+    print(f"{plan.run.model} ({plan.run.provider}), run {plan.run.id}: {len(plan.run.failures)} failed evals listed")
+    print(f"Verdicts needed: {plan.groups}, of which {plan.known} are known")
+    print(f"Judge: {plan.judge} for {asked}: {likely(plan.estimate)}")
+    print("Nothing was judged and no report written.")
+
+
+def page(markdown: str) -> None:
+    """A report: as markdown, and laid out where there is a terminal."""
+    text = body(markdown)
+    if not sys.stdout.isatty():
+        print(text)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console().print(Markdown(text, hyperlinks=False))
+
+
+def body(markdown: str) -> str:
+    """A report without its front matter, which is for programs."""
+    if not markdown.startswith("---\n"):
+        return markdown.rstrip("\n")
+    return markdown.partition("\n---\n")[2].strip("\n")
+
+
+def explanation(explained: Explained, *, as_json: bool) -> None:
+    if as_json:
+        _json(explained.analysis)
+    else:
+        print(explained_text(explained.finding, explained.case))
+
+
+def reports(listed: Sequence[Listed]) -> None:
+    """A line per report."""
+    for one in listed:
+        print(f"{one.name}  {_in_short(one)}")
+    if not listed:
+        print("No reports yet. Begin with: evalscribe analyze sample --judge rules")
+
+
+def _in_short(one: Listed) -> str:
+    if one.analysis is None:
+        return f"unreadable: {one.problem}"
+    run, findings = one.analysis.run, one.analysis.findings
+    labels = [finding.classification or "no label" for finding in findings]
+    counts = ", ".join(f"{labels.count(label)} {label}" for label in dict.fromkeys(labels)) or "no findings"
+    return f"{run.model or 'unknown model'}, run {(run.id or 'unknown')[:8]}: {counts}"
+
+
+def checked(listed: Sequence[Listed]) -> int:
+    """A line per problem; the exit code says whether there are any."""
+    problems = [one for one in listed if one.problem is not None]
+    for one in problems:
+        print(f"{one.name}: {one.problem}")
+    print(f"{len(listed)} reports checked, {len(problems)} with problems")
+    return DataError.exit_code if problems else 0
+
+
+def document(said: Analysis, *, as_json: bool) -> None:
+    if as_json:
+        _json(said)
+        return
+    for finding in said.findings:
+        print(f"{finding.eval}  {finding.step or '-'}  {finding.classification or 'no label'}")
+
+
+def recurring(found: Recurring, *, as_json: bool) -> None:
+    if as_json:
+        _json(found)
+        return
+    for row in found.rows:
+        print(f"{row.model}  {row.eval}: {row.times} times, {row.first.date or '?'} to {row.last.date or '?'}")
+        print(f"    {', '.join(row.labels) or 'no label'}{'; ' + ', '.join(row.causes) if row.causes else ''}")
+        for action in row.actions:
+            print(f"    {action.seen.date or action.seen.report}: {action.text} ({action.held})")
+    _notes(found.notes)
+    if not found.rows:
+        print("No earlier report names a failing eval.")
+
+
+def diagnosis(rows: Iterable[Row], checks: Iterable[Check]) -> None:
+    """Settings with their origin, then what was tried."""
+    rows = tuple(rows)
+    width = max(len(row.name) for row in rows)
+    for row in rows:
+        print(f"{row.name:<{width}}  {row.value}{f'  ({row.origin})' if row.origin else ''}")
+    for check in checks:
+        print(f"{'ok' if check.ok else 'MISSING':<{width}}  {check.name}: {check.detail}")
+
+
+def _notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        print(f"Note: {note}", file=sys.stderr)
+
+
+def _json(document: Frozen) -> None:
+    print(document.model_dump_json(indent=2))

@@ -1,0 +1,1 @@
+"""Nouns to text for people and programs, the report itself aside."""

@@ -1,0 +1,80 @@
+"""All that is known of one failure, as text: more than the report prints of it."""
+
+from collections.abc import Iterator
+
+from evalscribe.evidence import Citation, Evidence, Unreadable
+from evalscribe.finding import Case, Finding, Precedent, Unclassified, Verdict
+
+
+def explanation(finding: Finding, case: Case | Unreadable) -> str:
+    """Label, error, reasoning, every quotation with its place, history, and what the judge had to read."""
+    eval = finding.evals[0]
+    lines = [f"{eval.path}: {_label(finding.verdict)}"]
+    if len(finding.evals) > 1:
+        lines.append(f"One verdict for {len(finding.evals)} evals that failed alike.")
+    if eval.url:
+        lines.append(eval.url)
+    lines += ["", *_verdict(finding.verdict, finding.step)]
+    if isinstance(case, Case):
+        lines += [*_history(finding, case.precedents), *_evidence(case.evidence), *_left_out(case)]
+    return "\n".join(_plain(line) for line in lines)
+
+
+def _label(verdict: Verdict | Unclassified) -> str:
+    if isinstance(verdict, Unclassified):
+        return "UNCLASSIFIED"
+    unsure = ", uncertain" if verdict.uncertain else ""
+    return f"{verdict.classification} ({verdict.cause_kind}){unsure}"
+
+
+def _verdict(verdict: Verdict | Unclassified, step: str | None) -> Iterator[str]:
+    if isinstance(verdict, Unclassified):
+        yield f"{verdict.judge} gave no verdict: {verdict.reason}"
+        return
+    decided = f", rule {verdict.rule}" if verdict.rule else ""
+    yield f"Step    {step or 'none: grading never began'}"
+    yield f"Error   {verdict.error}"
+    yield f"Cause   {verdict.cause}"
+    yield f"Judge   {verdict.judge}, {verdict.confidence:.2f}{decided}"
+    if verdict.fix:
+        yield f"Change  {verdict.fix}{' (would pass)' if verdict.would_pass else ''}"
+    yield ""
+    yield verdict.reasoning
+    for citation in verdict.citations:
+        yield from _citation(citation)
+
+
+def _citation(citation: Citation) -> Iterator[str]:
+    mark = "" if citation.status == "verified" else f" ({citation.status})"
+    yield ""
+    yield f"{citation.role} {citation.path}:{citation.first}-{citation.last}{mark}"
+    for number, line in enumerate(citation.text.split("\n"), citation.first):
+        yield f"  {number:>4}  {line}"
+
+
+def _history(finding: Finding, precedents: tuple[Precedent, ...]) -> Iterator[str]:
+    if precedents:
+        yield from ("", f"Seen: {finding.recurrence.kind}")
+    for precedent in precedents:
+        said = precedent.classification or "no label"
+        by = "" if precedent.by_person else ", unreviewed"
+        action = f"; then: {precedent.action}" if precedent.action else ""
+        yield f"  {precedent.report}: {said}{by}{action}"
+
+
+def _evidence(evidence: Evidence) -> Iterator[str]:
+    yield from ("", "Evidence")
+    for document in evidence.documents:
+        yield f"  {document.role:<10}  {document.path} ({len(document.lines)} lines)"
+    for missing in evidence.missing:
+        yield f"  missing: {missing}"
+
+
+def _left_out(case: Case) -> Iterator[str]:
+    if case.packed.left_out:
+        yield from ("", "Not read at first, for the token budget", *(f"  {what}" for what in case.packed.left_out))
+
+
+def _plain(line: str) -> str:
+    """Without what a terminal would obey."""
+    return "".join(char if char.isprintable() or char == "\t" else "\N{REPLACEMENT CHARACTER}" for char in line)
