@@ -7,7 +7,7 @@ from typing import Literal
 from evalscribe.recall.blocks import Line, plain
 from evalscribe.recall.fields import Key
 from evalscribe.recall.lead import Lead, Named
-from evalscribe.recall.words import NOTHING, Label, label_in
+from evalscribe.recall.words import NOTHING, Label, blame_in, label_in
 
 Origin = Literal["heading", "field", "table", "list"]
 NUMBER = re.compile(r"^\W{0,5}(\d{1,5})[.):\]]\s")
@@ -39,10 +39,14 @@ class Draft:
         return not self.evals
 
     @property
+    def may_be_category(self) -> bool:
+        """Whether it names one thing without a path and gives it no label."""
+        return len(self.evals) == 1 and "/" not in self.evals[0].name and self.explicit is None and self.number is None
+
+    @property
     def only_named(self) -> bool:
         """Whether nothing is known yet but one name."""
-        alone = len(self.evals) == 1 and self.evals[0].remark is None and "/" not in self.evals[0].name
-        return alone and self.label is None and self.number is None and not self.values and not self.fences
+        return self.may_be_category and self.evals[0].remark is None and not self.values and not self.fences
 
     @property
     def stated(self) -> Label | None:
@@ -83,7 +87,8 @@ def _label_of_field(text: str) -> Label | None:
     """The label in the first line of a `Classification` field; a foreign word there is a label too."""
     first = text.split("\n")[0]
     word = re.match(r"[^\w]*([A-Z][A-Z]{3,})\b", first)
-    return label_in(first) or (label_in(f"{word.group(1)}_LABEL{first[word.end() :]}") if word else None)
+    foreign = label_in(f"{word.group(1)}_LABEL{first[word.end() :]}") if word else None
+    return label_in(first) or foreign or blame_in(first)
 
 
 def _sides(fence: str) -> dict[str, str]:

@@ -61,13 +61,17 @@ class Entries:
             if not found.evals:
                 self._part(line)
                 return
-            if not current.for_all and not self._was_category(found):
+            if not current.for_all and not self._was_category(found, whole=bool(found.label)) and not found.label:
                 return
         self._close()
         self._pending = []
         self._around.enter_heading(block.level, plain(line))
-        if self._around.sections.around in TELLING and (found.evals or speaks_of_all(plain(line))):
+        if self._around.sections.around not in TELLING:
+            return
+        if found.evals or speaks_of_all(plain(line)):
             self._open(opened("heading", line, found), block, found)
+        elif found.label:
+            self._around.label_heading(block.level, found.label)
 
     def _part(self, line: Line) -> None:
         """A heading inside a finding names the part that follows: `#### Error`."""
@@ -120,16 +124,21 @@ class Entries:
         draft.level, draft.depth = block.level, block.depth
         draft.category, draft.inherited = self._around.category, self._around.label
         draft.failing = self._around.topic == "failures"
-        if draft.origin == "heading" and draft.evals and found.segments and len(found.segments[0].split()) <= 3:
-            draft.add("step", found.segments[0])
+        if found.step and draft.evals:
+            draft.add("step", found.step)
         self._current, self._field = draft, None
         if self.first is None:
             self.first = self._block
 
-    def _was_category(self, found: Lead) -> bool:
-        """A heading or item that says no more than a name, with evals below it, names their category."""
+    def _was_category(self, found: Lead, whole: bool = False) -> bool:
+        """A heading or item that says no more than a name, with evals below it, names their category.
+
+        `whole`: what is below is a heading with a label, so that a remark beside the name changes nothing.
+        """
         current = self._current
-        if current is None or not current.only_named or any("/" in named.name for named in found.evals):
+        if current is None or any("/" in named.name for named in found.evals):
+            return False
+        if not current.only_named and not (whole and current.may_be_category):
             return False
         self._around.categorise(current.evals[0].name, current.level, current.depth)
         self._current = None

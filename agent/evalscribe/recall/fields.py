@@ -12,7 +12,8 @@ Key = Literal[
     "run", "model", "provider", "experiment", "date", "rate", "passed", "failed", "total", "status", "url", "other",
 ]  # fmt: skip
 _SPELLED: dict[Key, str] = {
-    "eval": "eval|eval name|eval path|evaluation|test case|failed eval|failing eval|name",
+    "eval": "eval|evals|affected evals|affected|failed evals|eval name|"
+    "eval path|evaluation|test case|failed eval|failing eval|name",
     "category": "category|eval category|group|kategorie",
     "classification": "classification|final classification|verdict|final verdict|label|class|diagnosis|judgement|"
     "judgment|classified as|reclassified as|reclassified to|fault|klassifikation|klassifizierung|einstufung|urteil",

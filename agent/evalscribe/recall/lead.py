@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from evalscribe.recall.blocks import Line, Span, plain
-from evalscribe.recall.words import LABEL, SUPERSEDED, Label, is_label, is_marked_name, is_name, label_in
+from evalscribe.recall.words import LABEL, STEPS, SUPERSEDED, Label, is_label, is_marked_name, is_name, label_in
 
 SEPARATOR = re.compile(r"\s+-{1,3}>?\s+|\s*[—–→⇒|·•;,]\s*|:\s+|:$")
 ORDINAL = re.compile(r"^(?:[^\w`(\[/@]+|[(\[]?#?\d{1,5}[.):\]]+(?=\s|$)|#\d+(?=\s|$))\s*")
@@ -29,8 +29,9 @@ class Named:
 class Lead:
     evals: tuple[Named, ...] = ()
     label: Label | None = None
+    step: str | None = None
     segments: tuple[str, ...] = ()
-    """What else stands between separators after the evals: a step, a rate, a reason."""
+    """What else stands between separators after the evals: a rate, a reason."""
 
 
 @dataclass(slots=True)
@@ -44,6 +45,7 @@ def lead(line: Line, whole: bool) -> Lead:
     """What a line begins with. `whole`: a heading, whose label may stand at its end."""
     evals: list[Named] = []
     label: Label | None = None
+    step: str | None = None
     rest: list[str] = []
     for segment in _segments(line):
         words, said = _label_and_rest(segment)
@@ -52,11 +54,20 @@ def lead(line: Line, whole: bool) -> Lead:
             label = label or said
         if names and not rest:
             evals.extend(names)
+        elif evals and step is None and not rest and _is_step(words, whole):
+            step = words
         elif words and not LEAD_WORD.match(words):
             rest.append(words)
             if not whole or not evals:
                 break
-    return Lead(tuple(evals), label or _closing_label(line, bool(evals)), tuple(rest))
+    if whole and label and not evals and len(rest) == 1 and is_name(rest[0]) and rest[0].islower():
+        return Lead((Named(rest[0]),), label)
+    return Lead(tuple(evals), label or _closing_label(line, bool(evals)), step, tuple(rest))
+
+
+def _is_step(words: str, whole: bool) -> bool:
+    """A word that is known as a step; in a heading any word or two behind the eval."""
+    return words.lower() in STEPS or (whole and 0 < len(words.split()) <= 3)
 
 
 def _segments(line: Line) -> Iterator[_Segment]:

@@ -1,7 +1,6 @@
 """Drafts into findings: one per eval, under one name, with what all that was said of it says together."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -10,9 +9,11 @@ from evalscribe.analysis import ActionTaken, FindingSummary
 from evalscribe.ids import content_id
 from evalscribe.recall.drafts import Draft
 from evalscribe.recall.lead import Named
-from evalscribe.recall.words import KINDS, NOTHING, bare, is_label, is_name
+from evalscribe.recall.words import KINDS, NOTHING, STEPS, bare, is_label, is_name
 
 T = TypeVar("T")
+NUMBERED = re.compile(r"\d+[-_]\w")
+VARIANT = re.compile(r"(with|without|no)[_-]", re.IGNORECASE)
 _ORDER = {"heading": 0, "field": 0, "table": 1, "list": 2}
 
 
@@ -54,10 +55,10 @@ class _Names:
 
     def __init__(self, drafts: Sequence[Draft]) -> None:
         named = [(draft, one) for draft in drafts for one in draft.evals]
-        remarks = Counter(one.remark for _, one in named if one.remark and _may_be_category(one.remark))
         self.categories = {one.name.rpartition("/")[0] for _, one in named if "/" in one.name}
         self.categories |= {draft.category for draft in drafts if draft.category}
-        self.categories |= {word for word, times in remarks.items() if times > 1 or re.search(r"[\d_-]", word)}
+        self.categories |= {one.remark for _, one in named if one.remark and NUMBERED.match(one.remark)}
+        self.categories |= _remarked(drafts)
         self.paths = {path for draft, one in named if "/" in (path := self._full(draft, one))}
         self.shape = _shape([bare(one.name) for draft, one in named if draft.origin != "list" and draft.stated])
 
@@ -84,13 +85,22 @@ class _Names:
         return draft.origin != "list" or self.shape is None or bool(self.shape.match(bare(path)))
 
 
-def _may_be_category(remark: str) -> bool:
-    return is_name(remark) and not is_label(remark) and remark.lower() not in KINDS and remark[-1] != "%"
+def _remarked(drafts: Sequence[Draft]) -> set[str]:
+    """The categories of a report that adds one to every eval: `001-hello (basics)`; not steps or experiments."""
+    named = [(draft.evals[0], draft.step) for draft in drafts if draft.origin == "heading" and len(draft.evals) == 1]
+    remarks = {one.remark or "" for one, step in named if step}
+    steps = {step for _, step in named} | set(STEPS)
+    if len(named) < 2 or len(remarks) < 2 or not all(step for _, step in named):
+        return set()
+    fit = all(
+        is_name(word) and not is_label(word) and word not in KINDS and not VARIANT.match(word) for word in remarks
+    )
+    return remarks if fit and not remarks & steps else set()
 
 
 def _shape(names: Sequence[str]) -> re.Pattern[str] | None:
     """What the evals' names have in common, where they are numbered."""
-    return re.compile(r"\d+[-_]") if names and all(re.match(r"\d+[-_]", name) for name in names) else None
+    return NUMBERED if names and all(NUMBERED.match(name) for name in names) else None
 
 
 def _finding(told: _Told, everyone: Draft | None) -> FindingSummary:
@@ -100,7 +110,7 @@ def _finding(told: _Told, everyone: Draft | None) -> FindingSummary:
         n=_first(draft.number for draft in told.drafts),
         eval=told.eval,
         category=told.eval.rpartition("/")[0] or None,
-        step=_first(source.step for source in sources),
+        step=_first(source.step for source in sources) or _remarked_step(told.drafts),
         group=_group(told, everyone),
         classification=label.classification if label else None,
         cause_kind=label.kind if label else None,
@@ -109,6 +119,12 @@ def _finding(told: _Told, everyone: Draft | None) -> FindingSummary:
         output_snippet=_first(source.snippet("output") for source in sources),
         expected_snippet=_first(source.snippet("expected") for source in sources),
     )
+
+
+def _remarked_step(drafts: Sequence[Draft]) -> str | None:
+    """`001-hello (deploy)`: a step in parentheses."""
+    remarks = (named.remark for draft in drafts for named in draft.evals if named.remark)
+    return next((word for remark in remarks if (word := remark.split()[0].lower()) in STEPS), None)
 
 
 def _group(told: _Told, everyone: Draft | None) -> str | None:

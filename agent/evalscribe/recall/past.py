@@ -27,6 +27,11 @@ class PastReport(Frozen):
     """What it calls its previous run or report: ids, mostly shortened."""
     analysis: Analysis
 
+    @property
+    def run(self) -> str:
+        """What tells its run from others: two files may be about one run."""
+        return next(iter(self.run_ids), self.name)
+
     def is_of(self, run_id: str) -> bool:
         """Whether it is the report of this run: by its own word, else by its file name."""
         said = self.run_ids or (PurePosixPath(self.name).stem.partition("_")[0],)

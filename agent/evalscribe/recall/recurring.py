@@ -40,7 +40,7 @@ class RecurringRow(Frozen):
     first: Seen
     last: Seen
     times: int
-    """In how many reports it failed."""
+    """In how many runs it failed."""
     labels: tuple[Classification, ...] = ()
     """Every label given, newest first."""
     causes: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ def _row(model: str, path: str, told: dict[int, FindingSummary], reports: Sequen
         eval=path,
         first=seen[numbers[-1]],
         last=seen[numbers[0]],
-        times=len(numbers),
+        times=len({reports[number].run for number in numbers}),
         labels=tuple(dict.fromkeys(one.classification for one in findings if one.classification)),
         causes=tuple(dict.fromkeys(one.cause for one in findings if one.cause)),
         actions=tuple(
@@ -110,8 +110,12 @@ def _row(model: str, path: str, told: dict[int, FindingSummary], reports: Sequen
 
 
 def _held(number: int, failed_in: Sequence[int], reports: Sequence[PastReport]) -> Held:
-    mine = reports[number].analysis.run.experiment
-    later = [n for n in range(number) if same_experiment(reports[n].analysis.run.experiment, mine)]
+    mine = reports[number]
+    later = [n for n in range(number) if reports[n].run != mine.run and _same_experiment(reports[n], mine)]
     if not later:
         return "unknown"
     return "did not hold" if set(later) & set(failed_in) else "held so far"
+
+
+def _same_experiment(a: PastReport, b: PastReport) -> bool:
+    return same_experiment(a.analysis.run.experiment, b.analysis.run.experiment)

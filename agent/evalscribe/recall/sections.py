@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from evalscribe.pattern import RecommendationGroup
@@ -93,6 +94,7 @@ def _topic(titles: Sequence[str]) -> Topic:
     return "failures" if "failures" in topics else "none"
 
 
+@lru_cache(maxsize=1024)
 def topic_of(title: str) -> Topic:
     """What a title announces; what it adds in parentheses does not count, nor do the names of evals."""
     bare = re.sub(r"\([^()]*\)", "", title)

@@ -13,15 +13,21 @@ class Surroundings:
     """By depth of the list item that is a label with evals below it."""
     _item_categories: dict[int, str] = field(default_factory=dict)
     _heading_categories: dict[int, str] = field(default_factory=dict)
+    _heading_labels: dict[int, Label] = field(default_factory=dict)
 
     def enter_heading(self, level: int, title: str) -> None:
         self.sections.enter(level, title)
         self._labels, self._item_categories = {}, {}
         self._heading_categories = {n: name for n, name in self._heading_categories.items() if n < level}
+        self._heading_labels = {n: label for n, label in self._heading_labels.items() if n < level}
 
     def enter_item(self, depth: int) -> None:
         self._labels = {n: label for n, label in self._labels.items() if n < depth}
         self._item_categories = {n: name for n, name in self._item_categories.items() if n < depth}
+
+    def label_heading(self, level: int, label: Label) -> None:
+        """A heading that gives a label to what is in its section: `### Group A: ports — OVERLY_STRICT`."""
+        self._heading_labels[level] = label
 
     def label_item(self, depth: int, label: Label) -> None:
         self._labels[depth] = label
@@ -39,7 +45,8 @@ class Surroundings:
 
     @property
     def label(self) -> Label | None:
-        return next(reversed(self._labels.values()), None) or self.sections.label
+        inner = next(reversed(self._labels.values()), None) or next(reversed(self._heading_labels.values()), None)
+        return inner or self.sections.label
 
     @property
     def category(self) -> str | None:

@@ -11,6 +11,7 @@ from evalscribe.recall.words import is_label, is_marked_name, is_name, key_of, l
 
 Rows = Sequence[Sequence[Line]]
 NO_VALUE = ("", "-", "–", "—", "n/a", "none", "✅", "ok")
+PASSED = re.compile(r"\W*(pass(es|ed|ing)?|ok|fixed|resolved|success)\b", re.IGNORECASE)
 _EVALS = re.compile(r"^(failed |failing )?(evals?|evaluations?|tests?|tasks?|cases?|names?)( (name|path|id))?s?$")
 
 
@@ -61,7 +62,11 @@ def _is_path(cell: str) -> bool:
 def _row(cells: dict[Key, Line]) -> Draft | None:
     evals = _evals(cells["eval"])
     said = plain(cells.get("classification", ()))
-    if not evals or ("classification" in cells and said.lower() in NO_VALUE and not _value(cells, "step")):
+    if (
+        not evals
+        or PASSED.match(said)
+        or ("classification" in cells and said.lower() in NO_VALUE and not _value(cells, "step"))
+    ):
         return None
     label = label_in(said)
     if not all(is_marked_name(named.name) for named in evals) and label is None:

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from evalscribe.finding import CLASSIFICATIONS, CauseKind, Classification
+from evalscribe.finding import CLASSIFICATIONS, NOT_THE_MODEL, CauseKind, Classification
 
 KINDS: dict[str, CauseKind] = {
     "infrastructure": "infrastructure",
@@ -14,6 +14,8 @@ KINDS: dict[str, CauseKind] = {
     "task": "task",
     "model": "model",
 }
+STEPS = ("filesystem", "install", "deploy", "build", "tsc", "types", "typecheck", "eslint", "lint", "test", "tests")
+"""Steps that are known as such even where a report only drops the word."""
 LABEL = re.compile(
     r"(?<![A-Za-z0-9_])(?:"
     + "|".join(label.replace("_", r"[\s_-]") for label in CLASSIFICATIONS)
@@ -23,7 +25,7 @@ LABEL = re.compile(
 FOREIGN_LABEL = re.compile(r"(?<![A-Za-z0-9_])[A-Z]{3,}(?:_[A-Z]+)+(?![A-Za-z0-9_])")
 """A label of somebody else's set, such as `HARNESS_FAILURE`."""
 NOT_IN_FORCE = re.compile(
-    r"\b(not|n't|never|no longer|first|initially|originally|previously|formerly|earlier|was|were|"
+    r"\b(not|\w+n't|never|no longer|first|initially|originally|previously|formerly|earlier|was|were|"
     r"instead of|rather than|changed from|reclassified from|thought|nicht|kein|keine|zuerst|vorher|bisher)\b[^.;]*$",
     re.IGNORECASE,
 )
@@ -45,9 +47,10 @@ class Label(NamedTuple):
 
 def label_in(text: str) -> Label | None:
     """The label in force that a short text states, or None where it states none."""
-    text = SUPERSEDED.sub("", text)
+    text, said = SUPERSEDED.sub("", text), 0
     for match in LABEL.finditer(text):
-        if not NOT_IN_FORCE.search(text[: match.start()]):
+        before, said = text[said : match.start()], match.end()
+        if not NOT_IN_FORCE.search(before):
             return Label(_classification(match.group()), kind_in(text[match.end() :]))
     foreign = FOREIGN_LABEL.search(text)
     if foreign is None or LABEL.search(text):
@@ -57,7 +60,7 @@ def label_in(text: str) -> Label | None:
 
 def is_label(text: str) -> bool:
     """Whether a text is a label and nothing else but a remark in parentheses."""
-    bare = re.sub(r"\([^()]*\)", "", text).strip(" \t.:*[]")
+    bare = re.sub(r"^\W+|\W+$", "", re.sub(r"\([^()]*\)", "", text))
     return bool(LABEL.fullmatch(bare) or FOREIGN_LABEL.fullmatch(bare))
 
 
@@ -65,6 +68,12 @@ def kind_in(after: str) -> CauseKind | None:
     """The kind named in the parenthesis that follows a label."""
     remark = re.match(r"[\s*`]*[(\[]([^()\[\]]{1,60})[)\]]", after)
     return _kind_of_words(remark.group(1)) if remark else None
+
+
+def blame_in(text: str) -> Label | None:
+    """What a `Classification` in words of its own says of the harness or the infrastructure."""
+    kind = _kind_of_words(text) if len(text) <= 80 else None
+    return Label(None, kind) if kind in NOT_THE_MODEL else None
 
 
 def _classification(text: str) -> Classification:
@@ -76,9 +85,8 @@ def _kind_of_words(text: str) -> CauseKind | None:
     """A kind that a remark names; only what says that the code was never judged may stand among other words."""
     words = re.split(r"[\s_,/-]+", text.lower())
     said = [KINDS[word] for word in words if word in KINDS]
-    if not said or (len(words) > 1 and said[0] not in ("harness", "infrastructure")):
-        return None
-    return said[0]
+    broken = next((kind for kind in said if kind in NOT_THE_MODEL), None)
+    return broken or (said[0] if len(words) == 1 and said else None)
 
 
 def is_name(text: str) -> bool:

@@ -1,0 +1,88 @@
+"""Reports of ours and of people, made small."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from evalscribe import report_markdown
+from evalscribe.finding import Classification
+from evalscribe.ports import ReportFile
+from evalscribe.report import Entry, EvalRef, Opinion, Report, RunHeader
+from evalscribe.run import Eval, Run
+
+MakeFile = Callable[..., ReportFile]
+
+
+@pytest.fixture
+def file() -> Callable[[str, str], ReportFile]:
+    def make(name: str, text: str) -> ReportFile:
+        return ReportFile(path=Path("/reports") / name, name=name, text=text)
+
+    return make
+
+
+@pytest.fixture
+def run() -> Callable[..., Run]:
+    def make(*paths: str, id: str = "run9zzzzzzzzzzzz", experiment: str = "default", evals: Sequence[str] = ()) -> Run:
+        failures = []
+        for path in paths:
+            category, _, name = path.rpartition("/")
+            name, _, trial = name.partition("#")
+            trials = {"trial": int(trial), "trials": 9} if trial else {}
+            failures.append(Eval(id=path, category=category, name=name, **trials))
+        return Run(id=id, provider="p", model="m", experiment=experiment, failures=failures, evals=evals or None)
+
+    return make
+
+
+@pytest.fixture
+def free() -> Callable[..., str]:
+    """A report by a person: `eval=LABEL` pairs."""
+
+    def make(labels: dict[str, str], run_id: str = "", date: str = "", experiment: str = "", after: str = "") -> str:
+        head = [("Run ID", run_id), ("Date", date), ("Experiment", experiment)]
+        lines = [f"- **{key}**: {value}" for key, value in head if value]
+        entries = [f"### {n}. {path} — {label}\n\nBecause.\n" for n, (path, label) in enumerate(labels.items(), 1)]
+        return "\n".join(["# Run analysis", *lines, "", "## Failures", *entries, after])
+
+    return make
+
+
+@pytest.fixture
+def ours() -> Callable[..., str]:
+    """A report of evalscribe with one eval: the judge's label, and the one in force."""
+
+    def make(
+        path: str,
+        judged: Classification | None,
+        label: Classification | None,
+        reviewer: tuple[str, ...] = (),
+        actions: str = "",
+        run_id: str = "run1aaaaaaaaaaaa",
+        date: str = "2026-01-02",
+    ) -> str:
+        entry = Entry(
+            evals=(EvalRef(path=path),),
+            step="tests",
+            classification=label,
+            cause="missing-args" if judged else None,
+            cause_kind="model" if judged else None,
+            judge=Opinion(id="rules@1", classification=judged, confidence=0.9) if judged else None,
+            error="boom",
+            reasoning="Because.",
+            reviewer=reviewer,
+        )
+        header = RunHeader(id=run_id, provider="p", model="m", passed=1, failed=1, total=2, listed=1)
+        return report_markdown.render(
+            Report(
+                run=header,
+                date=date,
+                judges=("rules@1",),
+                evidence="sha256:00000000",
+                entries=(entry,),
+                actions_taken=actions,
+            )
+        )
+
+    return make

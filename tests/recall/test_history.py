@@ -1,0 +1,194 @@
+"""Which earlier reports a run is compared with, and what they say of its evals."""
+
+from collections.abc import Callable
+
+import pytest
+
+from evalscribe import recall
+from evalscribe.ports import ReportFile
+from evalscribe.run import Run
+
+MakeFile = Callable[[str, str], ReportFile]
+MakeRun = Callable[..., Run]
+MakeText = Callable[..., str]
+
+
+def test_newest_first_by_the_reports_own_date_then_by_its_file_name(
+    file: MakeFile, run: MakeRun, free: MakeText
+) -> None:
+    files = [
+        file("p/m/aaaaaaaa_2026-01-01.md", free({"c/001-a": "MODEL_FAULT"})),
+        file("p/m/undated.md", free({"c/001-a": "OVERLY_STRICT"})),
+        file("p/m/bbbbbbbb_2026-01-03.md", free({"c/001-a": "KNOWN_GAP"}, date="2026-03-09")),
+        file("p/m/cccccccc_2026-02-01.md", free({"c/001-a": "AMBIGUOUS_TASK"})),
+        file("p/m/dddddddd.md", free({"c/001-a": "MODEL_FAULT"}, date="January 15, 2026")),
+    ]
+    history = recall.history(files, run("c/001-a"))
+    assert [(report.name, report.date) for report in history.reports] == [
+        ("bbbbbbbb_2026-01-03.md", "2026-03-09"),
+        ("cccccccc_2026-02-01.md", "2026-02-01"),
+        ("dddddddd.md", "2026-01-15"),
+        ("aaaaaaaa_2026-01-01.md", "2026-01-01"),
+        ("undated.md", None),
+    ]
+    told = history.precedents["c/001-a"]
+    assert [one.classification for one in told][:2] == ["KNOWN_GAP", "AMBIGUOUS_TASK"]
+    assert all(one.by_person for one in told)
+
+
+@pytest.mark.parametrize(
+    ("name", "run_id", "own"),
+    [
+        pytest.param("run9zzzz_2026-01-01.md", "run9zzzzzzzzzzzz", True, id="by-its-word"),
+        pytest.param("other.md", "run9zzzzzzzzzzzz", True, id="by-its-word-under-another-name"),
+        pytest.param("run9zzzz_2026-01-01.md", "", True, id="by-the-file-name"),
+        pytest.param("run9zz_2026-01-01.md", "", True, id="by-a-shortened-name"),
+        pytest.param("run9zzzz_2026-01-01.evalscribe.md", "", True, id="beside-a-persons"),
+        pytest.param("run9zzzz_2026-01-01.md", "run9zzzzyyyyyyyy", False, id="eight-characters-of-another-run"),
+        pytest.param("run9_2026-01-01.md", "", False, id="too-short-to-tell"),
+        pytest.param("run8zzzz_2026-01-01.md", "", False, id="another"),
+    ],
+)
+def test_the_runs_own_report_is_never_its_history(
+    file: MakeFile, run: MakeRun, free: MakeText, name: str, run_id: str, own: bool
+) -> None:
+    history = recall.history([file(f"p/m/{name}", free({"c/001-a": "MODEL_FAULT"}, run_id=run_id))], run("c/001-a"))
+    assert bool(history.reports) is not own
+
+
+def test_a_report_that_came_after_the_run_is_not_its_history(file: MakeFile, run: MakeRun, free: MakeText) -> None:
+    files = [
+        file("p/m/run9zzzz_2026-02-01.md", free({"c/001-a": "MODEL_FAULT"})),
+        file("p/m/later.md", free({"c/001-a": "KNOWN_GAP"}, date="2026-02-02")),
+        file(
+            "p/m/follows.md",
+            free({"c/001-a": "KNOWN_GAP"}, date="2026-02-01", after="As in the previous run (run9zz)."),
+        ),
+        file("p/m/earlier.md", free({"c/001-a": "OVERLY_STRICT"}, date="2026-01-31")),
+    ]
+    assert [report.name for report in recall.history(files, run("c/001-a")).reports] == ["earlier.md"]
+
+
+@pytest.mark.parametrize(
+    ("said", "experiment", "compared"),
+    [
+        ("default (with_guidelines)", "default", True),
+        ("`default`", "default", True),
+        ("no_guidelines", "default", False),
+        ("no_guidelines", "no_guidelines", True),
+        ("", "no_guidelines", True),
+    ],
+)
+def test_only_the_same_experiment_is_compared(
+    file: MakeFile, run: MakeRun, free: MakeText, said: str, experiment: str, compared: bool
+) -> None:
+    text = free({"c/001-a": "MODEL_FAULT"}, experiment=said)
+    assert bool(recall.history([file("p/m/r.md", text)], run("c/001-a", experiment=experiment)).reports) is compared
+
+
+def test_a_report_on_runs_of_two_experiments_is_about_the_first(file: MakeFile, run: MakeRun, free: MakeText) -> None:
+    head = "# R\n**Run IDs (with_x):** jn70000000000000000a\n**Run IDs (no_x):** jn70000000000000000b\n"
+    files = [file("p/m/r.md", head + free({"c/001-a": "MODEL_FAULT"}))]
+    assert recall.history(files, run("c/001-a", experiment="default")).reports
+    assert recall.history(files, run("c/001-a", experiment="with_x")).reports
+    assert not recall.history(files, run("c/001-a", experiment="no_x")).reports
+    assert not recall.history(files, run("c/001-a", id="jn70000000000000000b")).reports
+
+
+def test_what_cannot_be_read_is_a_note(file: MakeFile, run: MakeRun, free: MakeText) -> None:
+    files = [
+        file("p/m/broken_2026-01-01.md", "---\nkind: evalscribe-report/1\n---\n# ?\n"),
+        file("p/m/compare.md", "---\nkind: evalscribe-compare/1\n---\n"),
+        file("p/m/huge.md", "\n" * 200_000),
+        file("p/m/good.md", free({"c/001-a": "MODEL_FAULT"})),
+    ]
+    history = recall.history(files, run("c/001-a"))
+    assert [report.name for report in history.reports] == ["good.md"]
+    assert [note.split(":")[1].strip() for note in history.notes] == ["broken_2026-01-01.md", "compare.md", "huge.md"]
+
+
+@pytest.mark.parametrize(
+    ("judged", "label", "reviewer", "by_person"),
+    [
+        pytest.param("MODEL_FAULT", "MODEL_FAULT", (), False, id="unreviewed"),
+        pytest.param("MODEL_FAULT", "OVERLY_STRICT", (), True, id="corrected"),
+        pytest.param("MODEL_FAULT", "MODEL_FAULT", ("seen it",), True, id="confirmed"),
+        pytest.param(None, "KNOWN_GAP", (), True, id="labelled-by-a-person-alone"),
+        pytest.param(None, None, (), False, id="unclassified"),
+    ],
+)
+def test_in_our_reports_only_a_reviewed_label_is_a_persons(
+    file: MakeFile, run: MakeRun, ours: MakeText, judged: str, label: str, reviewer: tuple[str, ...], by_person: bool
+) -> None:
+    history = recall.history(
+        [file("p/m/run1aaaa_2026-01-02.md", ours("c/001-a", judged, label, reviewer))], run("c/001-a")
+    )
+    (told,) = history.precedents["c/001-a"]
+    assert (told.report, told.date, told.step) == ("run1aaaa_2026-01-02.md", "2026-01-02", "tests")
+    assert (told.classification, told.by_person) == (label, by_person)
+
+
+@pytest.mark.parametrize(
+    ("told", "failures", "evals", "expected"),
+    [
+        pytest.param("000-c/001-a", ["000-c/001-a"], [], {"000-c/001-a"}, id="path"),
+        pytest.param("001-a (000-c)", ["000-c/001-a"], [], {"000-c/001-a"}, id="category-in-parentheses"),
+        pytest.param("001-a", ["000-c/001-a"], [], {"000-c/001-a"}, id="bare"),
+        pytest.param("001-a", ["000-c/001-a", "001-d/001-a"], [], set(), id="ambiguous"),
+        pytest.param(
+            "001-a", ["000-c/001-a"], ["000-c/001-a", "001-d/001-a"], set(), id="ambiguous-by-one-that-passed"
+        ),
+        pytest.param("001-d/001-a", ["000-c/001-a"], [], {"001-d/001-a"}, id="another-category"),
+        pytest.param("evals/000-c/001-a", ["000-c/001-a"], [], {"000-c/001-a"}, id="nested"),
+        pytest.param(
+            "000-c/001-a", ["000-c/001-a#1", "000-c/001-a#2"], [], {"000-c/001-a#1", "000-c/001-a#2"}, id="trials"
+        ),
+        pytest.param("000-c/001-a#2", ["000-c/001-a#1", "000-c/001-a#2"], [], {"000-c/001-a#2"}, id="one-trial"),
+        pytest.param("000-c/001-a#2", ["000-c/001-a"], [], {"000-c/001-a"}, id="trials-only-earlier"),
+        pytest.param("000-c/009-gone", ["000-c/001-a"], [], {"000-c/009-gone"}, id="failed-only-earlier"),
+    ],
+)
+def test_names_of_evals_match(
+    file: MakeFile, run: MakeRun, free: MakeText, told: str, failures: list[str], evals: list[str], expected: set[str]
+) -> None:
+    files = [file("p/m/r.md", free({told: "MODEL_FAULT"}))]
+    assert set(recall.history(files, run(*failures, evals=evals)).precedents) == expected
+
+
+def test_a_bare_name_that_another_report_gives_to_two_categories_is_neither(
+    file: MakeFile, run: MakeRun, free: MakeText
+) -> None:
+    files = [
+        file("p/m/old_2026-01-01.md", free({"001-a": "KNOWN_GAP"})),
+        file("p/m/new_2026-01-02.md", free({"000-c/001-a": "MODEL_FAULT", "001-d/001-a": "MODEL_FAULT"})),
+    ]
+    precedents = recall.history(files, run("000-c/001-a")).precedents
+    assert [one.report for one in precedents["000-c/001-a"]] == ["new_2026-01-02.md"]
+    assert "001-a" not in precedents
+
+
+def test_actions_come_from_the_finding_and_from_the_section_that_names_it(
+    file: MakeFile, run: MakeRun, free: MakeText
+) -> None:
+    after = "\n".join([
+        "**Action taken**: relaxed the check",
+        "",
+        "## Actions taken",
+        "- **Rule off**: downgraded, addresses `002-b`",
+        "- unrelated",
+    ])  # fmt: skip
+    text = free({"c/002-b": "OVERLY_STRICT", "c/003-c": "MODEL_FAULT", "c/001-a": "OVERLY_STRICT"}, after=after)
+    precedents = recall.history([file("p/m/r.md", text)], run("c/001-a", "c/002-b", "c/003-c")).precedents
+    assert {path: told[0].action for path, told in precedents.items()} == {
+        "c/001-a": "relaxed the check",
+        "c/002-b": "Rule off: downgraded, addresses `002-b`",
+        "c/003-c": None,
+    }
+
+
+def test_actions_in_our_report(file: MakeFile, run: MakeRun, ours: MakeText) -> None:
+    actions = "- 2026-01-05: relaxed the grader of 001-a\n- None of the others"
+    text = ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT", actions=actions)
+    (told,) = recall.history([file("p/m/r.md", text)], run("c/001-a")).precedents["c/001-a"]
+    assert told.action == "2026-01-05: relaxed the grader of 001-a"
+    assert told.cause == "missing-args"

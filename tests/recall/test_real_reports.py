@@ -1,0 +1,79 @@
+"""The maintainers' own reports against what their gold verdicts say that they name."""
+
+import json
+from pathlib import Path
+
+from evalscribe import recall
+from evalscribe.ports import ReportFile
+from evalscribe.run import Eval, Run
+
+
+def folders(real_data: Path) -> list[Path]:
+    return sorted(folder for folder in (real_data / "convex-runs").iterdir() if folder.is_dir())
+
+
+def test_every_named_failure_is_recovered_and_nothing_else(real_data: Path) -> None:
+    named, recovered = 0, 0
+    for folder in folders(real_data):
+        gold = json.loads((folder / "gold.json").read_text())
+        some = any("namedInReport" in one for one in gold["failures"])
+        wanted = {
+            one["evalPath"]: one["classification"] for one in gold["failures"] if one.get("namedInReport") or not some
+        }
+        others = {one["evalPath"]: one["classification"] for one in gold.get("otherRunFailures", ())}
+        found = recall.read((folder / "report.md").read_text(), f"{folder.name}.md").findings
+        read = {one.eval: one.classification for one in found}
+        assert len(read) == len(found)
+        assert read.items() <= (wanted | others).items()
+        named += len(wanted)
+        recovered += len(wanted.items() & read.items())
+    assert named == 81
+    assert recovered / named >= 0.95
+
+
+def test_the_run_is_told(real_data: Path) -> None:
+    for folder in folders(real_data):
+        gold = json.loads((folder / "gold.json").read_text())
+        run = recall.read((folder / "report.md").read_text(), f"{folder.name}.md").run
+        assert (run.id, run.model, run.provider) == (gold["runId"], gold["model"], gold["provider"])
+        assert (run.passed, run.total) == (gold["passed"], gold["total"])
+
+
+def test_the_second_run_of_a_model_knows_the_first(real_data: Path) -> None:
+    files = [
+        ReportFile(
+            path=real_data / name,
+            name=f"anthropic/claude-opus-4-6/{name}_2026-02-06.md",
+            text=(real_data / "convex-runs" / name / "report.md").read_text(),
+        )
+        for name in ("jn7922j1", "jn72t14a")
+    ]
+    first, second = (_run(real_data / "convex-runs" / name) for name in ("jn7922j1", "jn72t14a"))
+    assert recall.history(files, first).reports == ()
+    history = recall.history(files, second)
+    assert [report.name for report in history.reports] == ["jn7922j1_2026-02-06.md"]
+    told = {path: one[0] for path, one in history.precedents.items()}
+    assert len(told) == 11
+    http = told["000-fundamentals/002-basic_http_endpoint"]
+    assert (http.classification, http.by_person, http.step) == ("OVERLY_STRICT", True, "tests")
+    assert http.action == "Added retry logic with exponential backoff to the grader test."
+    assert told["000-fundamentals/003-crons"].action is None
+    rows = {row.eval: row for row in recall.recurring(files).rows}
+    assert {action.held for action in rows["000-fundamentals/002-basic_http_endpoint"].actions} == {
+        "did not hold",
+        "unknown",
+    }
+    assert [action.held for action in rows["002-queries/010-parallel_fetch"].actions] == ["held so far"]
+
+
+def _run(folder: Path) -> Run:
+    gold = json.loads((folder / "gold.json").read_text())
+    paths = [one["evalPath"].partition("/") for one in gold["failures"]]
+    failures = tuple(Eval(id=name, category=category, name=name) for category, _, name in paths)
+    return Run(
+        id=gold["runId"],
+        provider=gold["provider"],
+        model=gold["model"],
+        experiment=gold["experiment"],
+        failures=failures,
+    )

@@ -1,0 +1,54 @@
+"""Each failing eval over all reports."""
+
+from collections.abc import Callable
+
+from evalscribe import recall
+from evalscribe.ports import ReportFile
+
+MakeFile = Callable[[str, str], ReportFile]
+MakeText = Callable[..., str]
+DONE = "## Actions taken\n- fixed the grader of 001-a\n"
+
+
+def test_first_and_last_seen_labels_and_whether_a_fix_held(file: MakeFile, free: MakeText) -> None:
+    files = [
+        file("p/m/b_2026-01-02.md", free({"c/001-a": "KNOWN_GAP", "c/002-b": "MODEL_FAULT"}, after=DONE)),
+        file("p/m/a_2026-01-01.md", free({"001-a": "OVERLY_STRICT"}, after=DONE)),
+        file("p/m/c_2026-01-03.md", free({"c/002-b": "MODEL_FAULT"})),
+        file("p/other/d_2026-01-04.md", free({"c/001-a": "MODEL_FAULT"}, after=DONE)),
+    ]
+    first, second, other = recall.recurring(files).rows
+    assert (first.model, first.eval, first.times, first.first.date, first.last.date) == (
+        ("p/m", "c/001-a", 2, "2026-01-01", "2026-01-02")
+    )
+    assert first.labels == ("KNOWN_GAP", "OVERLY_STRICT")
+    assert [(action.seen.date, action.held) for action in first.actions] == [
+        ("2026-01-02", "held so far"),
+        ("2026-01-01", "did not hold"),
+    ]
+    assert (second.eval, second.times, second.actions) == ("c/002-b", 2, ())
+    assert (other.model, [action.held for action in other.actions]) == ("p/other", ["unknown"])
+
+
+def test_a_later_run_of_another_experiment_says_nothing_about_a_fix(file: MakeFile, free: MakeText) -> None:
+    files = [
+        file("p/m/a_2026-01-01.md", free({"c/001-a": "OVERLY_STRICT"}, experiment="default", after=DONE)),
+        file("p/m/b_2026-01-02.md", free({"c/001-a": "MODEL_FAULT"}, experiment="no_guidelines")),
+    ]
+    (row,) = recall.recurring(files).rows
+    assert (row.times, [action.held for action in row.actions]) == (2, ["unknown"])
+
+
+def test_two_reports_of_one_run_are_one_failure(file: MakeFile, free: MakeText, ours: MakeText) -> None:
+    files = [
+        file("p/m/run1aaaa_2026-01-02.md", free({"c/001-a": "OVERLY_STRICT"}, run_id="run1aaaaaaaaaaaa", after=DONE)),
+        file("p/m/run1aaaa_2026-01-02.evalscribe.md", ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT")),
+    ]
+    (row,) = recall.recurring(files).rows
+    assert (row.times, row.causes, [action.held for action in row.actions]) == (1, ("missing-args",), ["unknown"])
+
+
+def test_unreadable_files_are_notes(file: MakeFile) -> None:
+    found = recall.recurring([file("p/m/x.md", "---\nkind: explore\n---\n")])
+    assert found.rows == ()
+    assert found.notes[0].startswith("not read: x.md")
