@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from evalscribe.chat import CallFailed, Message, Reply, Request, Stop, ToolCall, Usage
-from evalscribe.errors import UsageError
+from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
 from evalscribe.llm.prices import Price
 
 if TYPE_CHECKING:
@@ -56,6 +56,17 @@ class AnthropicModel:
             # `from None`: the SDK's exception holds the request, and with it the key.
             raise self._without_key(failure) from None
         return self._reply(answer)
+
+    async def check(self) -> None:
+        """Ask for something that costs nothing. Raises `EvalscribeError` where the host or the key is no good."""
+        from evalscribe.llm.anthropic_errors import mapped
+
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._open().models.retrieve(self._name)
+        except Exception as error:
+            failure = self._without_key(mapped(error, self.id, self._host))
+            raise failure if isinstance(failure, EvalscribeError) else UnavailableError(str(failure)) from None
 
     async def close(self) -> None:
         if self._client is not None:
