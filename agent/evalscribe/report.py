@@ -31,7 +31,7 @@ M = TypeVar("M", bound=BaseModel)
 
 def replaced(noun: M, **changes: object) -> M:
     """A copy with some fields changed, validated and normalised again (`model_copy` does neither)."""
-    return type(noun)(**{**dict(noun), **changes})
+    return type(noun)(**{name: getattr(noun, name) for name in type(noun).model_fields} | changes)
 
 
 class RunHeader(Frozen):

@@ -1,26 +1,39 @@
 """The last check before a report is replaced: no line that a person wrote may be missing from the new text."""
 
 import re
+from collections.abc import Iterator
+from difflib import SequenceMatcher
 
+from evalscribe.publish.reading import Reading
 from evalscribe.report_markdown import UnreadableReport
 
-LABELLED = re.compile(r"### \d+[.)] .*: |revision: ")
-"""Lines whose edits have been read already: a finding's heading, the revision."""
-TABLE_CELL = re.compile(r"(?<!\\)\|")
+READ_ALREADY = re.compile(r"### \d+[.)] .*: |revision: ")
+"""Lines whose edits have been taken or refused: a finding's heading, the revision."""
+ROW = re.compile(r"\|\s*\d+\s*\|(?:.*(?<!\\)\|){5}")
+CELL_END = re.compile(r"(?<!\\)\|")
+LABEL_CELL = 4
+REVIEWER = re.compile(r"^[\s>*_-]*reviewer[*_]*\s*:[*_]*", re.IGNORECASE)
+RECOMMENDED = re.compile(r"^- [^:]*: ")
 MARKERS = re.compile(r"^[\s>*+-]+|[`*_\\|]")
-LABEL = re.compile(r"[a-z -]+(\(\w+\))?(, uncertain)?")
+
+
+def refuse_changed_judges(reading: Reading) -> None:
+    """Raises `UnreadableReport` where a person wrote into a `Judge:` line: the heading is theirs, that line is not."""
+    written = {entry.paths: entry.judge for entry in reading.written.entries} if reading.written else {}
+    for number, entry in enumerate(reading.current.entries, 1):
+        if written.get(entry.paths, entry.judge) != entry.judge:
+            line = _line_of_judge(reading.text, number)
+            raise UnreadableReport("this is the judge's own label; correct the one in the finding's heading", line)
 
 
 def refuse_losses(current: str, written: str | None, new: str) -> None:
     """Raises `UnreadableReport` naming the first line that a person changed and the new text does not hold."""
     if written is None:
         return
-    known = {_bare(line) for line in _lines(written)}
-    kept = " ".join(_bare(line) for line in _lines(new))
-    for number, line in enumerate(_lines(current), 1):
-        if _bare(line) in known or LABELLED.match(line):
-            continue
-        if not all(_bare(part) in kept for part in _parts(line)):
+    lines = _lines(new)
+    kept = "\n".join(map(_bare, lines)) + " ".join(map(_bare, lines))
+    for number, line in _changed(_lines(written), _lines(current)):
+        if not READ_ALREADY.match(line) and not all(_bare(part) in kept for part in _parts(line)):
             raise UnreadableReport(
                 "this line was changed in a part that is generated, and would be lost; "
                 "say it on a `Reviewer:` line or in a paragraph of its own",
@@ -28,11 +41,24 @@ def refuse_losses(current: str, written: str | None, new: str) -> None:
             )
 
 
+def _changed(written: list[str], current: list[str]) -> Iterator[tuple[int, str]]:
+    """Lines that a person added or changed, with their numbers."""
+    for kind, _, _, first, last in SequenceMatcher(None, written, current).get_opcodes():
+        if kind in ("insert", "replace"):
+            yield from enumerate(current[first:last], first + 1)
+
+
+def _line_of_judge(text: str, finding: int) -> int:
+    lines = list(enumerate(_lines(text), 1))
+    heading = next((at for at, line in lines if line.startswith(f"### {finding}.")), 1)
+    return next((at for at, line in lines[heading:] if line.startswith("- Judge:")), heading)
+
+
 def _parts(line: str) -> list[str]:
-    """A table's cells without the label, which has been read already; any other line as it is."""
-    if not line.startswith("|"):
-        return [re.sub(r"(?i)^[\s>*_-]*reviewer[*_]*\s*:[*_]*", "", line)]
-    return [cell for cell in TABLE_CELL.split(line) if not LABEL.fullmatch(cell.strip().lower().replace("_", " "))]
+    """What has to be found again: of a classification row its cells without the label, of other lines the words."""
+    if ROW.match(line):
+        return [cell for at, cell in enumerate(CELL_END.split(line)) if at != LABEL_CELL]
+    return [RECOMMENDED.sub("", REVIEWER.sub("", line))]
 
 
 def _bare(line: str) -> str:
@@ -41,4 +67,4 @@ def _bare(line: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]

@@ -2,7 +2,7 @@
 
 from evalscribe.ids import Frozen
 from evalscribe.publish.entries import carried, departed
-from evalscribe.publish.losses import refuse_losses
+from evalscribe.publish.losses import refuse_changed_judges, refuse_losses
 from evalscribe.publish.numbering import numbered
 from evalscribe.publish.reading import Reading, read
 from evalscribe.publish.rewordings import reworded
@@ -28,6 +28,7 @@ def merge(new: Report, current: str | None, last_written: str | None) -> Merged:
     if current is None:
         return Merged(report=new, text=render(new), changed=True)
     reading = read(current, last_written)
+    refuse_changed_judges(reading)
     report = _kept(new, reading)
     text = render(report)
     if _same(text, current):

@@ -9,7 +9,9 @@ from evalscribe.report_markdown import UnreadableReport, parse
 class Reading(NamedTuple):
     """A report as it stands, corrections in force, and as evalscribe wrote it last."""
 
+    text: str
     current: Report
+    """What the text says."""
     written: Report | None
     """None where the text last written is not known, or is not the one that people edited."""
     written_text: str | None
@@ -19,11 +21,11 @@ def read(current: str, last_written: str | None) -> Reading:
     """Raises `UnreadableReport` with the lines, `ConflictingEdits` where two edits contradict each other."""
     written = _parsed(last_written) if last_written is not None else None
     if written is None:
-        return Reading(parse(current), None, None)
+        return Reading(current, parse(current), None, None)
     report = parse(current, last_written)
     if (report.revision, report.run.id) == (written.revision, written.run.id):
-        return Reading(report, written, last_written)
-    return Reading(parse(current), None, None)  # somebody else's analysis came in between
+        return Reading(current, report, written, last_written)
+    return Reading(current, parse(current), None, None)  # somebody else's analysis came in between
 
 
 def _parsed(text: str) -> Report | None:

@@ -32,8 +32,8 @@ class Block(Frozen):
 
 
 def read(text: str) -> list[Block]:
-    """The blocks of a page, in order."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    """The blocks of a page, in order. White space at line ends is an editor's and means nothing."""
+    lines = [line.rstrip(" \t") for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     return [_block(node, lines) for node in SyntaxTreeNode(_parser().parse("\n".join(lines))).children]
 
 
