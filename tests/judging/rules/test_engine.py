@@ -1,5 +1,7 @@
 """The judge as its callers see it."""
 
+import time
+
 from evalscribe.finding import Precedent
 from evalscribe.judging.rules import RULES, RulesJudge
 from evalscribe.ports import Estimate, Judge
@@ -37,3 +39,20 @@ def test_the_line_of_the_table_is_short() -> None:
         log=pytest_log((f"test_{'very_' * 40}long", f"AssertionError: {'x ' * 400}")), output={"a.py": "x = 1\n"}
     )
     assert len(decide(long).why) <= 90
+
+
+def test_large_files_take_time_in_proportion() -> None:
+    def seconds(lines: int) -> float:
+        output = "".join(f"const v{i} = ctx.call{i}.run({i});\n" for i in range(lines))
+        case = made(
+            "types",
+            log="[error] types: failed",
+            output={"a.ts": output},
+            expected={"a.ts": output.replace("run", "go")},
+            gaps="a:\n- Uses `take`",
+        )
+        start = time.perf_counter()
+        decide(case)
+        return time.perf_counter() - start
+
+    assert seconds(4000) < 20 * max(seconds(1000), 0.05)

@@ -58,3 +58,14 @@ def test_words_alone_are_only_a_guess() -> None:
     )
     verdict = decide(case)
     assert (verdict.rule, verdict.uncertain, verdict.confidence) == ("gap-tells-of-the-code", True, 0.5)
+
+
+@pytest.mark.parametrize(("test", "label"), [("test_cursor_is_there", "KNOWN_GAP"), ("test_total", "MODEL_FAULT")])
+def test_where_a_test_says_what_failed_the_note_must_speak_of_it(test: str, label: str) -> None:
+    case = made(
+        log=pytest_log((test, "AssertionError: assert 1 == 2"), passed=3),
+        output={"a.ts": "export const page = { rows };\nrun(page);\n"},
+        expected={"a.ts": "export const page = { rows, splitCursor };\nrun(page);\n"},
+        gaps="pages:\n- Forgets `splitCursor`",
+    )
+    assert decide(case).classification == label

@@ -59,3 +59,18 @@ def test_a_grader_that_cannot_connect_is_the_harness() -> None:
 def test_one_failed_assertion_among_them_is_not_the_harness() -> None:
     log = pytest_log(("test_a", REFUSED), ("test_b", "AssertionError: assert 1 == 2"))
     assert decide(made(log=log, output={"a.py": "x = 1"})).cause_kind == "model"
+
+
+def test_a_deployment_that_cannot_connect_is_infrastructure_and_a_type_error_is_not() -> None:
+    broken = "[cmd] deploy\nError: connect ECONNREFUSED 127.0.0.1:3210\n[error] types: deploy failed"
+    fault = "[cmd] deploy\na.ts:1:1 - error TS2304: Cannot find name 'fetch failed'.\n[error] types: deploy failed"
+    output = {"a.ts": "let a = b;\n"}
+    verdicts = [decide(made("types", log=log, output=output)) for log in (broken, fault)]
+    assert [v.cause_kind for v in verdicts] == ["infrastructure", "model"]
+
+
+def test_code_that_throws_such_words_itself_was_judged() -> None:
+    output = {"a.ts": "run();\nthrow new Error('fetch failed');\n"}
+    log = pytest_log(("test_a", "Error: fetch failed"))
+    verdict = decide(made(log=log, output=output, expected={"a.ts": "run();\nreturn 1;\n"}))
+    assert verdict.classification == "MODEL_FAULT"

@@ -130,6 +130,11 @@ class Facts:
         return code.joined(line.text for line in self.expected_lines)
 
     @cached_property
+    def folded_code(self) -> tuple[str, str]:
+        """Output and reference as one text each, without white space."""
+        return code.fold(self.output_code), code.fold(self.expected_code)
+
+    @cached_property
     def introduced(self) -> tuple[CodeLine, ...]:
         """Lines of the model's code that the reference has nowhere."""
         theirs = {line.folded for line in self.expected_lines}
@@ -156,9 +161,13 @@ class Facts:
         return CodeLine(document, number, text[number - 1] if number <= len(text) else "")
 
     @cached_property
+    def expected_names(self) -> frozenset[str]:
+        return code.names(self.expected_code)
+
+    @cached_property
     def foreign(self) -> frozenset[str]:
         """Names the output uses that it does not declare and that reference, task and grader never use."""
-        known = code.names(self.expected_code) | code.names(self.task) | code.names(self.grader)
+        known = self.expected_names | code.names(self.task) | code.names(self.grader)
         return code.names(self.output_code) - code.declared(self.output_code) - known
 
 

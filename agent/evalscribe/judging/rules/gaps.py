@@ -27,7 +27,7 @@ def gap_names_the_difference(facts: Facts) -> Decision | None:
     """A note that names what only the model wrote, or what it says the model leaves out, fits this output."""
     if facts.check == "lint" or (facts.errors and facts.check != "tests"):
         return None
-    return _first(facts, lambda note: _differing(facts, note), 0.7, _in_difference)
+    return _first(facts, lambda note: _touches(facts, note) and _differing(facts, note), 0.7, _in_difference)
 
 
 def gap_tells_of_the_code(facts: Facts) -> Decision | None:
@@ -74,13 +74,22 @@ def _spelled_out(note: Note, blamed: str) -> str | None:
 
 def _differing(facts: Facts, note: Note) -> str | None:
     """A term that stands on one side only, one that the note and the output both lack, or what it would rather see."""
-    ours, theirs = code.fold(facts.output_code), code.fold(facts.expected_code)
+    ours, theirs = facts.folded_code
     if not ours or not theirs:
         return None
     for term in note.terms:
         if (code.fold(term) in ours) != (code.fold(term) in theirs):
             return term
     return _absent(note, ours) or _respelled(facts, note) or _preferred(facts, note)
+
+
+def _touches(facts: Facts, note: Note) -> str | None:
+    """Where tests say what failed, a note must share a word with them; any note may explain a log without a reason."""
+    if not facts.said.strip():
+        return note.text
+    named = {name for term in note.terms for name in code.NAME.findall(term) if len(name) > 2}
+    shared = sorted((named & code.names(facts.said)) | (note.words & stems(facts.said)))
+    return shared[0] if shared else None
 
 
 def _absent(note: Note, ours: str) -> str | None:

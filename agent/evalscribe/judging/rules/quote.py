@@ -15,6 +15,8 @@ LOG_LINES = 3
 ADDRESS = re.compile(r"(?:https?://|localhost|127\.0\.0\.1|0\.0\.0\.0).*[{$+]|\bport\b.*[+-]\s*\d")
 COMPARED = 400
 """Lines of the reference that one output line is compared with; lines longer than this many characters are cut."""
+RANKED = 12
+"""Lines that are ranked by their likeness to the reference, too."""
 ALIKE = 0.6
 """Similarity from which a reference line is taken for the counterpart of an output line."""
 
@@ -81,14 +83,16 @@ def counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
     if partner is None:
         return None
     candidates = [c for c in facts.expected_lines if c.document.path == partner.path][:COMPARED]
-    scored = ((_alike(line.text, c.text), -abs(c.number - line.number), c) for c in candidates)
+    likeness = _Likeness(line.text)
+    scored = ((likeness.to(c.text), -abs(c.number - line.number), c) for c in candidates)
     best = max(scored, key=lambda item: item[:2], default=None)
     return best[2] if best and best[0] >= ALIKE else None
 
 
 def suspects(facts: Facts, longest: int = 3) -> tuple[Citation, ...]:
     """Where no error says which line is wrong: the output lines that stray farthest from reference and task."""
-    ranked = sorted(facts.introduced, key=lambda line: (-_strangeness(facts, line), line.document.path, line.number))
+    strangest = sorted(facts.introduced, key=lambda line: -_strangeness(facts, line))[:RANKED]
+    ranked = sorted(strangest, key=lambda line: (-_strangeness(facts, line) - _change(facts, line), line.number))
     return pairs(facts, ranked[:longest])
 
 
@@ -135,11 +139,15 @@ def _naming_a_test(facts: Facts, document: Document) -> list[int]:
 
 
 def _strangeness(facts: Facts, line: CodeLine) -> float:
-    used = code.names(line.text)
+    """How many names of a line the reference does not know; those that nobody knows count more."""
+    reached = frozenset(re.findall(r"\.([A-Za-z_$][\w$]*)", line.text)) - facts.expected_names
+    return 2.0 * len(code.names(line.text) & facts.foreign) + len(reached)
+
+
+def _change(facts: Facts, line: CodeLine) -> float:
+    """How much of a line the reference has too: a changed line tells more than a new one."""
     other = counterpart(facts, line)
-    changed = _alike(line.text, other.text) if other else 0.0
-    reached = frozenset(re.findall(r"\.([A-Za-z_$][\w$]*)", line.text)) - code.names(facts.expected_code)
-    return 2.0 * len(used & facts.foreign) + len(reached) + changed
+    return _Likeness(line.text).to(other.text) if other else 0.0
 
 
 def _last_line(facts: Facts) -> tuple[Citation, ...]:
@@ -151,9 +159,16 @@ def _last_line(facts: Facts) -> tuple[Citation, ...]:
     return (cite(document, spoken[-1], spoken[-1]),) if spoken else ()
 
 
-def _alike(one: str, other: str) -> float:
-    matcher = SequenceMatcher(None, one[:COMPARED], other[:COMPARED], autojunk=False)
-    return 0.0 if matcher.real_quick_ratio() < ALIKE or matcher.quick_ratio() < ALIKE else matcher.ratio()
+class _Likeness:
+    """How much one line resembles others, as a share; nothing below `ALIKE` is worth computing."""
+
+    def __init__(self, text: str) -> None:
+        self._matcher = SequenceMatcher(None, "", text[:COMPARED], autojunk=False)
+
+    def to(self, text: str) -> float:
+        self._matcher.set_seq1(text[:COMPARED])
+        far = self._matcher.real_quick_ratio() < ALIKE or self._matcher.quick_ratio() < ALIKE
+        return 0.0 if far else self._matcher.ratio()
 
 
 def _of(line: CodeLine) -> Citation:

@@ -7,7 +7,8 @@ from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 
 CONNECTION = re.compile(
-    r"fetch failed|ECONN(?:REFUSED|RESET|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|socket hang ?up"
+    r"fetch failed|ECONN(?:REFUSED|RESET|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|EADDRINUSE"
+    r"|address already in use|socket hang ?up"
     r"|connection\s*(?:was )?(?:refused|reset|aborted|timed out|closed)"
     r"|Connect(?:ion)?(?:Refused|Reset)?(?:Error|Timeout)"
     r"|name resolution|getaddrinfo|network is unreachable|no route to host|max retries exceeded|read ?timed? ?out"
@@ -52,29 +53,32 @@ def _reason_said(known: bool) -> str:
 
 
 def _registry(facts: Facts) -> Decision | None:
-    if facts.check != "install":
+    """A step before the tests that stopped at a connection never came to the code."""
+    if facts.check not in ("install", "build") or facts.first is None or facts.blamed:
         return None
-    said = [e for e in facts.errors if CONNECTION.search(e.error) or "timed out" in e.error.lower()]
-    if not said or said[0] is not facts.first:
+    if not CONNECTION.search(facts.first.error) and not (facts.check == "install" and _timed_out(facts.first.error)):
         return None
+    index = facts.check == "install"
     return Decision(
         label="KNOWN_GAP",
         kind="infrastructure",
-        cause="package-index-unreachable",
+        cause="package-index-unreachable" if index else "environment-unreachable",
         confidence=0.9,
-        why="the package index could not be reached; no code was judged",
+        why=f"{'the package index' if index else 'a service'} could not be reached; no code was judged",
         reasoning=f"The step `{facts.step}` failed on a connection, before anything of the model's ran. "
-        "The same install may succeed when the run is repeated.",
+        "It may succeed when the run is repeated.",
         citations=quote.log(facts),
     )
 
 
 def _server(facts: Facts) -> Decision | None:
-    """Every failed test stopped at a connection: no assertion about the code was reached."""
+    """Every failed test stopped at a connection, and the code does not say such words itself."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not failures or not all(CONNECTION.search(test.message) for test in failures):
         return None
     word = CONNECTION.search(failures[0].message)
+    if word and quote.first_with(facts.output_lines, word.group(0)):
+        return None
     grader = quote.grader_addresses(facts) or quote.grader_lines(facts, failures[0].message)
     where = grader[0].path.rsplit("/", 1)[-1] if grader else "the grader"
     return Decision(
@@ -89,6 +93,10 @@ def _server(facts: Facts) -> Decision | None:
         fix=f"make sure that the server is up and the address is right before `{where}` asks it; retry connections",
         would_pass=True,
     )
+
+
+def _timed_out(error: str) -> bool:
+    return "timed out" in error.lower()
 
 
 def _all(count: int) -> str:
