@@ -10,8 +10,8 @@ from evalscribe.ports import Estimate
 
 VERSION = "rules@1"
 RULES: tuple[Rule, ...] = (
-    precedents.people_said_before,
     unreachable.unreachable,
+    precedents.people_said_before,
     gaps.gap_names_the_error,
     gaps.gap_names_the_difference,
     lint.taste_only,
@@ -25,7 +25,7 @@ RULES: tuple[Rule, ...] = (
     gaps.gap_tells_of_the_code,
     faults.knows_the_wrong_names,
 )
-"""In the order in which a maintainer decides: said before, never judged, known gap, too strict, unclear, the model's own."""
+"""In the order of decision: never judged, said before, known gap, too strict, unclear, the model's own."""
 MAX_WHY = 90
 
 
