@@ -1,5 +1,6 @@
 """README, skills and pages say only what the command line can do; every template is used and strict."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -40,7 +41,11 @@ def inline_code(text: str) -> Iterator[str]:
 def command_lines(text: str) -> list[list[str]]:
     """Arguments of each `evalscribe …` that a shell block or a session runs."""
     blocks = [*fences(text, "bash"), *fences(text, "console")]
-    found = [re.search(r"(?:^|[\s/])evalscribe (.*)", line) for block in blocks for line in block.splitlines()]
+    found = [
+        re.search(r"(?:^|[\s/])evalscribe ([^|>]*?)(?: 2?[|>]|$)", line)
+        for block in blocks
+        for line in block.splitlines()
+    ]
     return [shlex.split(match[1], comments=True) for match in found if match]
 
 
@@ -125,8 +130,18 @@ def test_templates_are_used_and_strict(name: str) -> None:
 
 
 def test_readme_session_is_real(tmp_path: Path) -> None:
+    """On a difference, what the commands really print is in the failure's message."""
     (session,) = fences((ROOT / "README.md").read_text("utf-8"), "console")
-    command, *printed = session.splitlines()
-    run = [sys.executable, "-m", *shlex.split(command.removeprefix("$ "))]
-    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == printed
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    printed = ""
+    for command in re.findall(r"^\$ (.*)$", session, re.MULTILINE):
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        printed += f"$ {command}\n{done.stdout}"
+    assert printed == session
