@@ -31,6 +31,19 @@ def test_every_named_failure_is_recovered_and_nothing_else(real_data: Path) -> N
     assert recovered / named >= 0.95
 
 
+def test_either_the_table_or_the_details_alone_tell_the_failures(real_data: Path) -> None:
+    folder = real_data / "convex-runs" / "jn76nmvg"
+    text = (folder / "report.md").read_text()
+    before, table, rest = text.partition("## Failure classification table")
+    details = "## Per-failure analysis" + rest.partition("## Per-failure analysis")[2]
+    only_table = table + rest.partition("## Per-failure analysis")[0]
+    gold = {
+        one["evalPath"]: one["classification"] for one in json.loads((folder / "gold.json").read_text())["failures"]
+    }
+    for part in (before + details, before + only_table):
+        assert {one.eval: one.classification for one in recall.read(part, "r.md").findings} == gold
+
+
 def test_the_run_is_told(real_data: Path) -> None:
     for folder in folders(real_data):
         gold = json.loads((folder / "gold.json").read_text())

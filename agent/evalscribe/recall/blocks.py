@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from html.parser import HTMLParser
 from typing import Literal
 
 from markdown_it import MarkdownIt
@@ -96,6 +97,8 @@ class _Reader:
                 yield Block("fence", text=token.content, depth=self.depth, quoted=self.quotes > 0)
             elif token.type == "front_matter":
                 yield Block("front", text=token.content)
+            elif token.type == "html_block" and (summary := _summary(token.content)):
+                yield Block("paragraph", ((Span(summary, "strong"),),), depth=self.depth, quoted=self.quotes > 0)
             elif token.type == "hr":
                 yield Block("rule")
             elif token.type == "table_close":
@@ -157,3 +160,27 @@ def _append(line: list[Span], span: Span) -> None:
         line[-1] = Span(line[-1].text + span.text, span.style)
     elif span.text:
         line.append(span)
+
+
+def _summary(html: str) -> str:
+    """What a `<details>` block shows of itself; other HTML says nothing."""
+    reader = _Summary()
+    reader.feed(html[:MAX_INLINE])
+    return " ".join("".join(reader.said).split())
+
+
+class _Summary(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = False
+        self.said: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        self.inside = self.inside or tag == "summary"
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = self.inside and tag != "summary"
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self.said.append(data)

@@ -28,6 +28,8 @@ class Draft:
     level: int = 0
     depth: int = 0
     number: int | None = None
+    unsure: bool = False
+    """Whether it tells of a failure only if it has a label of its own."""
     category: str | None = None
     values: dict[Key, list[str]] = field(default_factory=dict)
     fences: list[str] = field(default_factory=list)
@@ -80,7 +82,7 @@ class Draft:
 
 def opened(origin: Origin, line: Line, found: Lead) -> Draft:
     number = NUMBER.match(plain(line))
-    return Draft(origin, found.evals, found.label, number=int(number.group(1)) if number else None)
+    return Draft(origin, found.evals, found.label, number=int(number.group(1)) if number else None, unsure=found.unsure)
 
 
 def _label_of_field(text: str) -> Label | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from evalscribe.recall.blocks import Block, Line, marked, plain
-from evalscribe.recall.drafts import Draft, opened
+from evalscribe.recall.drafts import NUMBER, Draft, opened
 from evalscribe.recall.fields import Field, Key, fields
 from evalscribe.recall.lead import Lead, lead
 from evalscribe.recall.sections import speaks_of_all
@@ -58,10 +58,11 @@ class Entries:
         found = lead(line, whole=True)
         current = self._current
         if current is not None and current.origin == "heading" and block.level > current.level:
-            if not found.evals:
+            if not found.evals or (found.unsure and not found.label):
                 self._part(line)
                 return
-            if not current.for_all and not self._was_category(found, whole=bool(found.label)) and not found.label:
+            entry = bool(found.label or found.step or NUMBER.match(plain(line)))
+            if not current.for_all and not self._was_category(found, whole=entry) and not entry:
                 return
         self._close()
         self._pending = []
@@ -133,7 +134,7 @@ class Entries:
     def _was_category(self, found: Lead, whole: bool = False) -> bool:
         """A heading or item that says no more than a name, with evals below it, names their category.
 
-        `whole`: what is below is a heading with a label, so that a remark beside the name changes nothing.
+        `whole`: what is below is surely an entry, so that a remark beside the name changes nothing.
         """
         current = self._current
         if current is None or any("/" in named.name for named in found.evals):

@@ -42,6 +42,8 @@ _SPELLED: dict[Key, str] = {
 HEADER_KEYS: frozenset[Key] = frozenset(
     ("run", "model", "provider", "experiment", "date", "rate", "passed", "failed", "total", "status", "url")
 )
+_IN_HEADERS = {word: key for key, words in _SPELLED.items() if key in HEADER_KEYS for word in words.split("|")}
+_IN_FINDINGS = {word: key for key, words in _SPELLED.items() if key not in HEADER_KEYS for word in words.split("|")}
 PAST = re.compile(r"\b(previous|prior|earlier|before|old|original|initial|first|last|was|judge|expected|suggested)\b")
 COLON = re.compile(r"^\s*[:：=]\s*|^\s+[—–-]{1,2}\s+")
 PLAIN_KEY = re.compile(r"(?:^|[|·•;]\s*)([^\W\d_][\w'’ -]{2,30}?(?:\s*\([^()]{1,40}\))?)\s*[:：](?=\s|$)\s*")
@@ -63,9 +65,9 @@ class Field(NamedTuple):
     def means(self, header: bool) -> Key:
         """What the key stands for, above the findings (`header`) or in one of them."""
         key = key_of(self.key)
-        for meaning, spelled in _SPELLED.items():
-            if (meaning in HEADER_KEYS) == header and key in spelled.split("|"):
-                return meaning
+        meaning = (_IN_HEADERS if header else _IN_FINDINGS).get(key)
+        if meaning is not None:
+            return meaning
         if not header and is_label(self.text.split("\n")[0]) and not PAST.search(key):
             return "classification"
         return "other"
@@ -113,7 +115,7 @@ def _is_key(text: str, following: str) -> bool:
 def _known(text: str) -> bool:
     """A numbered key counts things (`Failure 3: …`), it names no field."""
     key = key_of(text)
-    return not re.search(r"\d", text) and any(key in spelled.split("|") for spelled in _SPELLED.values())
+    return not re.search(r"\d", text) and (key in _IN_FINDINGS or key in _IN_HEADERS)
 
 
 def _between(line: Line, mark: _Mark, end: _Mark | None) -> Line:

@@ -32,6 +32,8 @@ class Lead:
     step: str | None = None
     segments: tuple[str, ...] = ()
     """What else stands between separators after the evals: a rate, a reason."""
+    unsure: bool = False
+    """Whether the eval is a plain word, that only a label makes one."""
 
 
 @dataclass(slots=True)
@@ -46,6 +48,7 @@ def lead(line: Line, whole: bool) -> Lead:
     evals: list[Named] = []
     label: Label | None = None
     step: str | None = None
+    remark: str | None = None
     rest: list[str] = []
     for segment in _segments(line):
         words, said = _label_and_rest(segment)
@@ -54,14 +57,24 @@ def lead(line: Line, whole: bool) -> Lead:
             label = label or said
         if names and not rest:
             evals.extend(names)
+        elif evals and not words and not said and not rest and evals[-1].remark is None:
+            evals[-1] = Named(evals[-1].name, next(iter(segment.remarks), None))
         elif evals and step is None and not rest and _is_step(words, whole):
             step = words
         elif words and not LEAD_WORD.match(words):
             rest.append(words)
-            if not whole or not evals:
+            remark = remark if len(rest) > 1 else next(iter(segment.remarks), None)
+            if not whole:
                 break
-    if whole and label and not evals and len(rest) == 1 and is_name(rest[0]) and rest[0].islower():
-        return Lead((Named(rest[0]),), label)
+    if (
+        whole
+        and not evals
+        and rest
+        and is_name(rest[0])
+        and rest[0].islower()
+        and (label or ORDINAL.match(plain(line)))
+    ):
+        return Lead((Named(rest[0], remark),), label, next(iter(rest[1:]), None), tuple(rest[2:]), unsure=True)
     return Lead(tuple(evals), label or _closing_label(line, bool(evals)), step, tuple(rest))
 
 

@@ -28,7 +28,7 @@ class _Told:
 def merged(
     drafts: Sequence[Draft], everyone: Draft | None
 ) -> tuple[tuple[FindingSummary, ...], tuple[ActionTaken, ...]]:
-    """The failures, those told in most detail first, no eval twice; and what was done about each."""
+    """The failures in the order of the report, no eval twice; and what was done about each."""
     names = _Names(drafts)
     told: dict[str, _Told] = {}
     for draft in sorted((d for d in drafts if _tells_of_failure(d, everyone)), key=lambda d: _ORDER[d.origin]):
@@ -36,7 +36,9 @@ def merged(
             path = names.path(draft, named)
             if path is not None:
                 told.setdefault(path, _Told(path)).drafts.append(draft)
-    return tuple(_finding(one, everyone) for one in told.values()), tuple(_actions(told.values()))
+    order = {id(draft): number for number, draft in enumerate(drafts)}
+    ordered = sorted(told.values(), key=lambda one: min(order[id(draft)] for draft in one.drafts))
+    return tuple(_finding(one, everyone) for one in ordered), tuple(_actions(ordered))
 
 
 def _actions(told: Iterable[_Told]) -> Iterator[ActionTaken]:
@@ -47,6 +49,8 @@ def _actions(told: Iterable[_Told]) -> Iterator[ActionTaken]:
 
 
 def _tells_of_failure(draft: Draft, everyone: Draft | None) -> bool:
+    if draft.unsure:
+        return draft.explicit is not None
     return bool(draft.stated or draft.step or draft.values.get("error") or draft.failing or everyone)
 
 
@@ -59,7 +63,11 @@ class _Names:
         self.categories |= {draft.category for draft in drafts if draft.category}
         self.categories |= {one.remark for _, one in named if one.remark and NUMBERED.match(one.remark)}
         self.categories |= _remarked(drafts)
-        self.paths = {path for draft, one in named if "/" in (path := self._full(draft, one))}
+        self.paths: dict[str, set[str]] = {}
+        """Per bare name every path that bears it."""
+        for path in (self._full(draft, one) for draft, one in named):
+            if "/" in path:
+                self.paths.setdefault(bare(path), set()).add(path)
         self.shape = _shape([bare(one.name) for draft, one in named if draft.origin != "list" and draft.stated])
 
     def path(self, draft: Draft, named: Named) -> str | None:
@@ -69,10 +77,8 @@ class _Names:
             return None
         if "/" in path:
             return path
-        longer = sorted(known for known in self.paths if bare(known) == path)
-        if len(longer) > 1:
-            return None
-        return longer[0] if longer else path
+        longer = self.paths.get(path, {path})
+        return next(iter(longer)) if len(longer) == 1 else None
 
     def _full(self, draft: Draft, named: Named) -> str:
         if "/" in named.name:

@@ -35,6 +35,9 @@ def _columns(rows: Rows) -> dict[Key, int]:
         key = _meaning(title, plain(rows[0][number]), _column(rows, number))
         if key is not None:
             columns.setdefault(key, number)
+    left = [n for n in range(len(header)) if n not in columns.values() and _names_evals(rows, n)]
+    if left:
+        columns.setdefault("eval", left[0])
     return columns
 
 
@@ -47,12 +50,17 @@ def _meaning(title: str, header: str, cells: Sequence[str]) -> Key | None:
     labelled = sum(is_label(cell) for cell in cells) * 2 >= len(cells) > 0
     if labelled:
         return None if PAST.search(title) else "classification"
-    if _EVALS.match(title) or sum(_is_path(cell) for cell in cells) * 2 > len(cells) > 0:
+    if _EVALS.match(title):
         return "eval"
     if re.search(r"\breason|\bwhy\b|\bnotes?\b|\bdescription\b|\bone line\b|\bcomment", title):
         return "reasoning"
     key = Field(header, ()).means(header=False)
     return key if key in ("step", "error", "category", "action", "classification", "reasoning") else None
+
+
+def _names_evals(rows: Rows, number: int) -> bool:
+    cells = _column(rows, number)
+    return sum(_is_path(cell) for cell in cells) * 2 > len(cells) > 0
 
 
 def _is_path(cell: str) -> bool:
