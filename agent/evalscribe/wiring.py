@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +12,12 @@ from evalscribe.app.doctor import Attempt
 from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.rules import RulesJudge
-from evalscribe.ports import Judge, Library, Store
+from evalscribe.ports import Judge, Library, Model, Store
 from evalscribe.prompts import Prompts
 from evalscribe.settings import Options, Settings, load
 from evalscribe.sources.address import RunAddress, parse_address
 
 if TYPE_CHECKING:
-    from evalscribe.judging.classifier import ModelJudge
     from evalscribe.sources.payload_source import PayloadSource
     from evalscribe.sources.snapshot import SnapshotWriter
 
@@ -138,9 +137,9 @@ async def _anthropic_answers(found: Settings) -> str:
 
 
 @asynccontextmanager
-async def open_source(choice: Choice) -> AsyncIterator["PayloadSource"]:
-    """The source alone, closed at the end."""
-    runs = source(choice, settings(choice.options))
+async def open_source(choice: Choice, found: Settings) -> AsyncIterator["PayloadSource"]:
+    """The source of the chosen run, closed at the end."""
+    runs = source(choice, found)
     try:
         yield runs
     finally:
@@ -158,59 +157,71 @@ async def open_desk(choice: Choice) -> AsyncIterator[Desk]:
     """All that an analysis works with, closed at the end."""
     found = settings(choice.options)
     prompts = Prompts(found.root)
-    judge, adviser = _judges(found, prompts)
-    runs = source(choice, found)
+    model = _model(found)
     reports = library(found)
-    if choice.run == SAMPLE:
-        _add_sample_reports(reports)
-    kept = store(found)
-    try:
+    async with AsyncExitStack() as opened:
+        if model:
+            opened.push_async_callback(model.close)
+        runs = await opened.enter_async_context(open_source(choice, found))
+        kept = opened.enter_context(closing(store(found)))
+        if choice.run == SAMPLE:
+            _add_sample_reports(reports)
         yield Desk(
             source=runs,
             store=kept,
             library=reports,
-            judge=judge,
+            judge=_model_judge(model, prompts) if model else RulesJudge(),
             clock=Calendar(),
             checkpoints=found.store / CHECKPOINTS,
             concurrency=found.concurrency.value,
-            adviser=adviser,
-            own_prompts=adviser is None and bool(prompts.own("classify")),
+            adviser=None if model else _adviser(prompts),
+            own_prompts=model is not None and bool(prompts.own("classify")),
         )
-    finally:
-        await runs.close()
-        kept.close()
 
 
-def _judges(found: Settings, prompts: Prompts) -> tuple[Judge, Judge | None]:
-    """The judge, and for the rules a model whose estimate can be asked for."""
+def _model(found: Settings) -> Model | None:
+    """The model that judges, within the budget; None where the rules do. Raises `EvalscribeError` for a bad choice."""
     name = found.judge.value or (DEFAULT_MODEL if found.anthropic() else RULES)
     if name == RULES:
-        return RulesJudge(), _model_judge(DEFAULT_MODEL, found, prompts, key="")
+        return None
+    provider, _, model = name.partition("/")
+    if provider != "anthropic" or not model:
+        raise UsageError(f"--judge {name} is not known: rules, or anthropic/<model> such as {DEFAULT_MODEL}")
     access = found.anthropic()
     if access is None or access.key is None:
         raise AccessError(
             f"{name} needs a key: set ANTHROPIC_API_KEY (environment, .env.local or .env)\n"
             "or let the rules judge, without key and network: --judge rules"
         )
-    return _model_judge(name, found, prompts, key=access.key.get_secret_value(), url=access.url), None
+    return _within_budget(name, access.key.get_secret_value(), access.url, found)
 
 
-def _model_judge(name: str, found: Settings, prompts: Prompts, key: str, url: str | None = None) -> "ModelJudge":
-    from evalscribe.judging.classifier import ModelJudge
-    from evalscribe.llm.anthropic import DEFAULT_URL, AnthropicModel
+def _within_budget(name: str, key: str, url: str, found: Settings) -> Model:
+    from evalscribe.llm.anthropic import AnthropicModel
     from evalscribe.llm.budget import Budget, Budgeted
     from evalscribe.llm.prices import price
     from evalscribe.llm.retry import Persistent
 
-    provider, _, model = name.partition("/")
-    if provider != "anthropic" or not model:
-        raise UsageError(f"--judge {name} is not known: rules, or anthropic/<model> such as {DEFAULT_MODEL}")
     cost, tokens = price(name), found.max_tokens.value
     if cost is None and tokens is None:
         raise UsageError(f"{name} has no price here, so a budget in dollars cannot hold: give --max-tokens N")
     budget = Budget(usd=found.budget.value if cost else None, tokens=tokens)
-    once = Budgeted(AnthropicModel(model, key, url or DEFAULT_URL, cost), budget, cost)
-    return ModelJudge(Persistent(once), prompts, cost=cost.cost if cost else None)
+    return Persistent(Budgeted(AnthropicModel(name.partition("/")[2], key, url, cost), budget, cost))
+
+
+def _model_judge(model: Model, prompts: Prompts) -> Judge:
+    from evalscribe.judging.classifier import ModelJudge
+    from evalscribe.llm.prices import price
+
+    cost = price(model.id)
+    return ModelJudge(model, prompts, cost=cost.cost if cost else None)
+
+
+def _adviser(prompts: Prompts) -> Judge:
+    """What the default model would take; it has no key and is never asked."""
+    from evalscribe.llm.anthropic import AnthropicModel
+
+    return _model_judge(AnthropicModel(DEFAULT_MODEL.partition("/")[2], key=""), prompts)
 
 
 def _add_sample_reports(reports: Library) -> None:

@@ -29,6 +29,7 @@ async def explain(desk: Desk, name: str, watcher: Watcher) -> Explained:
     run = await desk.source.run()
     eval = failure_named(run, name)
     only = run.model_copy(update={"failures": (eval,)})
+    watcher.started(only)
     found = await docket(desk, only, watcher)
     findings, usage = await judge(found, watcher)
     collation = collate(only, findings, found.history.precedents)

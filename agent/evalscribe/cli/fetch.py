@@ -32,7 +32,7 @@ def fetch(
     )
 
     async def main() -> None:
-        async with wiring.open_source(given) as source:
+        async with wiring.open_source(given, wiring.settings(given.options)) as source:
             with Display(quiet=False) as display:
                 fetched = await use_case(source, lambda run_id: wiring.snapshot_writer(output, run_id), display)
         for one in fetched.unreadable:
