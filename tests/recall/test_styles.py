@@ -297,6 +297,19 @@ def test_one_statement_holds_for_the_evals_that_are_named() -> None:
     ]
 
 
+def test_one_statement_makes_no_evals_of_categories() -> None:
+    text = """\
+## Failures
+### Global failure (applies to all 9 failed evals)
+- Classification: KNOWN_GAP
+### Affected evals
+- `000-basics` (4/4)
+- `001-style` (5/5)
+"""
+    assert labels(text) == {}
+    assert labels(text + "- `000-basics/001-hello`\n") == {"000-basics/001-hello": GAP}
+
+
 @pytest.mark.parametrize(
     ("label", "classification", "kind"),
     [

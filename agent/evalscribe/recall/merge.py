@@ -13,6 +13,7 @@ from evalscribe.recall.words import KINDS, NOTHING, STEPS, bare, is_label, is_na
 
 T = TypeVar("T")
 NUMBERED = re.compile(r"\d+[-_]\w")
+COUNT = re.compile(r"\d+\s*/\s*\d+$|\d+ (evals?|failures?|failed|tasks?)\b", re.IGNORECASE)
 VARIANT = re.compile(r"(with|without|no)[_-]", re.IGNORECASE)
 _ORDER = {"heading": 0, "field": 0, "table": 1, "list": 2}
 
@@ -34,7 +35,7 @@ def merged(
     for draft in sorted((d for d in drafts if _tells_of_failure(d, everyone)), key=lambda d: _ORDER[d.origin]):
         for named in draft.evals:
             path = names.path(draft, named)
-            if path is not None:
+            if path is not None and (draft.stated or not names.may_count(path, named)):
                 told.setdefault(path, _Told(path)).drafts.append(draft)
     order = {id(draft): number for number, draft in enumerate(drafts)}
     ordered = sorted(told.values(), key=lambda one: min(order[id(draft)] for draft in one.drafts))
@@ -79,6 +80,10 @@ class _Names:
             return path
         longer = self.paths.get(path, {path})
         return next(iter(longer)) if len(longer) == 1 else None
+
+    def may_count(self, path: str, named: Named) -> bool:
+        """Whether a name without a label of its own may be a category: counted (`queries (24/24)`), or the odd one."""
+        return "/" not in path and bool(self.paths or COUNT.match(named.remark or ""))
 
     def _full(self, draft: Draft, named: Named) -> str:
         if "/" in named.name:

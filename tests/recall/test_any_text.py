@@ -1,0 +1,26 @@
+"""Whatever stands in a file: it is read, or refused with its name."""
+
+import contextlib
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evalscribe import recall
+from evalscribe.errors import DataError
+
+PIECES = st.sampled_from([
+    "# ", "## Failures\n", "### 1. ", "001-a", "b/002-c", " (b)", " — ", ": ", "MODEL_FAULT", "KNOWN_GAP", "**", "`", "\n", "\n\n",
+    "- ", "  - ", "> ", "| ", "|---|---|\n", "Eval", "Classification", "Step", "```\n", "<!--", "-->", "---\n", "All 2 failures are ",
+    "Action taken", "## Actions taken\n", "## Recommendations\n", "### Eval improvements\n", "Run ID", "Pass rate", "3/4 (75%)",
+    "<details>\n<summary>", "</summary>\n", "~~", "→", "\t", "\r", "\x00", "(", "[", "#7", "kind: x\n",
+])  # fmt: skip # noqa: E501
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=60).map("".join))
+def test_it_is_read_or_refused_by_name(text: str) -> None:
+    with contextlib.suppress(DataError):
+        found = recall.read(text, "r.md").findings
+        assert len({one.eval for one in found}) == len(found)
+        said = {one.classification for one in found if one.classification}
+        assert all(label in text for label in said)
