@@ -9,11 +9,12 @@ from evalscribe import recall
 from evalscribe.errors import DataError
 
 PIECES = st.sampled_from([
-    "# ", "## Failures\n", "### 1. ", "001-a", "b/002-c", " (b)", " — ", ": ", "MODEL_FAULT", "KNOWN_GAP", "**", "`", "\n", "\n\n",
-    "- ", "  - ", "> ", "| ", "|---|---|\n", "Eval", "Classification", "Step", "```\n", "<!--", "-->", "---\n", "All 2 failures are ",
-    "Action taken", "## Actions taken\n", "## Recommendations\n", "### Eval improvements\n", "Run ID", "Pass rate", "3/4 (75%)",
-    "<details>\n<summary>", "</summary>\n", "~~", "→", "\t", "\r", "\x00", "(", "[", "#7", "kind: x\n",
-])  # fmt: skip # noqa: E501
+    "# ", "## Failures\n", "### 1. ", "001-a", "b/002-c", " (b)", " — ", ": ", "MODEL_FAULT", "KNOWN_GAP", "**", "`",
+    "\n", "\n\n", "- ", "  - ", "> ", "| ", "|---|---|\n", "Eval", "Classification", "Step", "```\n", "<!--", "-->",
+    "---\n", "All 2 failures are ", "Action taken", "## Actions taken\n", "## Recommendations\n", "Run ID", "#7",
+    "### Eval improvements\n", "Pass rate", "3/4 (75%)", "<details>\n<summary>", "</summary>\n", "~~", "→", "kind: x\n",
+    "\t", "\r", "\x00", "(", "[",
+])  # fmt: skip
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))

@@ -11,8 +11,10 @@ from evalscribe.recall.words import NOTHING, Label, blame_in, label_in
 
 Origin = Literal["heading", "field", "table", "list"]
 NUMBER = re.compile(r"^\W{0,5}(\d{1,5})[.):\]]\s")
-_SIDE = re.compile(r"^\s*(?://|#|--|/\*|<!--|;)+\s*(?:the\s+)?(model|output|actual|wrong|bad|got|expected|reference|correct|good|right)\b", re.I)  # fmt: skip # noqa: E501
+_THEIRS = ("model", "output", "actual", "wrong", "bad", "got")
 _OURS = ("expected", "reference", "correct", "good", "right")
+_SIDE = re.compile(rf"^\s*(?://|#|--|/\*|<!--|;)+\s*(?:the\s+)?({'|'.join(_THEIRS + _OURS)})\b", re.IGNORECASE)
+"""A comment in a fence that says whose lines follow."""
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from evalscribe.recall.blocks import Line, Span, plain
 from evalscribe.recall.words import LABEL, STEPS, SUPERSEDED, Label, is_label, is_marked_name, is_name, label_in
@@ -45,37 +45,54 @@ class _Segment:
 
 def lead(line: Line, whole: bool) -> Lead:
     """What a line begins with. `whole`: a heading, whose label may stand at its end."""
-    evals: list[Named] = []
+    told = _Told(whole)
+    for segment in _segments(line):
+        told.take(segment)
+        if told.rest and not whole:
+            break
+    if told.is_plain_word and (told.label or ORDINAL.match(plain(line))):
+        word, *others = told.rest
+        return Lead((Named(word, told.remark),), told.label, next(iter(others), None), tuple(others[1:]), unsure=True)
+    label = told.label or _closing_label(line, bool(told.evals))
+    return Lead(tuple(told.evals), label, told.step, tuple(told.rest))
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the segments of a line have told so far."""
+
+    whole: bool
+    evals: list[Named] = field(default_factory=list)
     label: Label | None = None
     step: str | None = None
     remark: str | None = None
-    rest: list[str] = []
-    for segment in _segments(line):
+    """What stands in parentheses behind the first of the rest."""
+    rest: list[str] = field(default_factory=list)
+
+    def take(self, segment: _Segment) -> None:
         words, said = _label_and_rest(segment)
-        names = _names(words, segment)
-        if said and ((not rest and names) or (not words and (whole or not rest))):
-            label = label or said
-        if names and not rest:
-            evals.extend(names)
-        elif evals and not words and not said and not rest and evals[-1].remark is None:
-            evals[-1] = Named(evals[-1].name, next(iter(segment.remarks), None))
-        elif evals and step is None and not rest and _is_step(words, whole):
-            step = words
+        names = () if self.rest else _names(words, segment)
+        if said and (names or (not words and (self.whole or not self.rest))):
+            self.label = self.label or said
+        if names:
+            self.evals.extend(names)
+        elif self.evals and not self.rest and not words and not said:
+            self._add_remark(segment)
+        elif self.evals and not self.rest and self.step is None and _is_step(words, self.whole):
+            self.step = words
         elif words and not LEAD_WORD.match(words):
-            rest.append(words)
-            remark = remark if len(rest) > 1 else next(iter(segment.remarks), None)
-            if not whole:
-                break
-    if (
-        whole
-        and not evals
-        and rest
-        and is_name(rest[0])
-        and rest[0].islower()
-        and (label or ORDINAL.match(plain(line)))
-    ):
-        return Lead((Named(rest[0], remark),), label, next(iter(rest[1:]), None), tuple(rest[2:]), unsure=True)
-    return Lead(tuple(evals), label or _closing_label(line, bool(evals)), step, tuple(rest))
+            self.remark = self.remark if self.rest else next(iter(segment.remarks), None)
+            self.rest.append(words)
+
+    def _add_remark(self, segment: _Segment) -> None:
+        """`**003-crons** (basics)`: the parenthesis stands outside the name's emphasis."""
+        last = self.evals[-1]
+        self.evals[-1] = Named(last.name, last.remark or next(iter(segment.remarks), None))
+
+    @property
+    def is_plain_word(self) -> bool:
+        """Whether a heading begins with a word that could be an eval's name and looks like none."""
+        return bool(self.whole and not self.evals and self.rest and is_name(self.rest[0]) and self.rest[0].islower())
 
 
 def _is_step(words: str, whole: bool) -> bool:
