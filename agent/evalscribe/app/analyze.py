@@ -29,6 +29,8 @@ async def analyze(desk: Desk, wish: Wish, watcher: Watcher) -> Analyzed | Plan |
         found = await docket(desk, run, watcher)
         if wish.dry_run:
             return _plan(found, fresh=wish.fresh)
+        if desk.own_prompts:
+            watcher.say("The workspace's own prompts are used in place of the shipped ones.")
         if _costs(found):
             _announce(_plan(found, fresh=wish.fresh), watcher)
         findings, usage = await judge(found, watcher, fresh=wish.fresh)
