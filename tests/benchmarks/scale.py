@@ -1,0 +1,51 @@
+"""What many failures cost: `python tests/benchmarks/scale.py [FAILURES…]` (1,000 and 10,000 when not said).
+
+For each count a snapshot is made, and `analyze --judge rules` runs over it in a process of its own, from an empty store
+and again with a full one: seconds, CPU (in all and per failure) and peak memory.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from surfaces import made_runs
+
+COUNTS = (1_000, 10_000)
+
+
+@dataclass(frozen=True)
+class Cost:
+    seconds: float
+    cpu_s: float
+    peak_mb: float
+
+
+def cost_of(snapshot: Path, folder: Path) -> Cost:
+    """One analysis with the rules, in a process of its own, which has to end well."""
+    command = [sys.executable, "-m", "evalscribe", "analyze", str(snapshot), "--judge", "rules", "--quiet"]
+    began = time.perf_counter()
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    return Cost(seconds=time.perf_counter() - began, cpu_s=used.ru_utime + used.ru_stime, peak_mb=used.ru_maxrss / 1024)
+
+
+def main(counts: list[int]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        for count in counts:
+            folder = Path(name) / str(count)
+            snapshot = made_runs.write(folder / "run", count)
+            for state in ("empty store", "full store"):
+                cost = cost_of(snapshot, folder)
+                print(f"{count:>6} failures, {state:<11} {cost.seconds:7.1f} s {cost.peak_mb:6.0f} MB", end="")
+                print(f"  {cost.cpu_s:7.1f} s CPU, {1000 * cost.cpu_s / count:.1f} ms each", flush=True)
+
+
+if __name__ == "__main__":
+    main([int(count) for count in sys.argv[1:]] or list(COUNTS))

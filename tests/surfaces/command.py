@@ -1,0 +1,79 @@
+"""The command line in processes of its own, as people and programs start it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+CLOSING = (
+    "These are my findings. Would you like me to implement any of these recommendations, "
+    "or would you like to discuss specific failures in more detail?"
+)
+PATIENCE_S = 90
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A folder of a user's, with its reports and store inside."""
+
+    folder: Path
+
+    def run(self, *arguments: str | Path, code: int = 0, **environment: str) -> Ended:
+        """Run one command to its end, which has to be `code`."""
+        process = self.start(*arguments, **environment)
+        out, err = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == code, f"exit {process.returncode}, not {code}\n{out[-2000:]}\n{err[-4000:]}"
+        return Ended(process.returncode, out, err)
+
+    def start(self, *arguments: str | Path, **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "evalscribe", *map(str, arguments)],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONWARNINGS": "error::ResourceWarning", **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+        )
+
+    @property
+    def reports(self) -> list[Path]:
+        return sorted((self.folder / "reports").rglob("*.md"))
+
+    @property
+    def report(self) -> Path:
+        """The only report."""
+        (path,) = self.reports
+        return path
+
+    def holding(self, word: str) -> list[Path]:
+        """Files of the workspace that hold `word` in any byte."""
+        files = (path for path in self.folder.rglob("*") if path.is_file())
+        return [path for path in files if word.encode() in path.read_bytes()]
+
+
+def end(process: subprocess.Popen[str], number: signal.Signals) -> tuple[Ended, float]:
+    """Send a signal; how the process ended, and after how many seconds."""
+    began = time.monotonic()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    return Ended(process.returncode, out, err), time.monotonic() - began
+
+
+def wait_until(true: Callable[[], bool], what: str, seconds: float = 40) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.01)

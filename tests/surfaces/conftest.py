@@ -1,0 +1,37 @@
+"""Workspaces, made runs, and loopback servers for the command line."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from convex_server import Deployment
+from messages_server import MessagesServer
+from surfaces import made_runs
+from surfaces.command import Workspace
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return Workspace(folder)
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A snapshot of eight failures."""
+    return made_runs.write(tmp_path_factory.mktemp("made") / "run", 8)
+
+
+@pytest.fixture
+def deployment() -> Iterator[Deployment]:
+    server = Deployment()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def anthropic() -> Iterator[MessagesServer]:
+    with MessagesServer() as server:
+        yield server
