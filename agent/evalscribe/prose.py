@@ -62,7 +62,7 @@ def slug(text: str) -> str:
 
 def web_url(url: str | None) -> str | None:
     """An http(s) address in which nothing can end a markdown link, or None."""
-    address = quote(one_line(url or ""), safe="%/:=&?~#+!$,;@-._")
+    address = quote(one_line(url or ""), safe="%/:=&?~#+!$,@-._")
     try:
         parts = urlsplit(address)
     except ValueError:

@@ -1,12 +1,21 @@
 """`parse(render(r)) == r`, and nothing that a report holds can become more than text."""
 
+import contextlib
 import importlib.util
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
+import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from mdit_py_plugins.front_matter import front_matter_plugin
 
-from evalscribe.report import Report
-from evalscribe.report_markdown import parse, render
+from evalscribe.report import Report, replaced
+from evalscribe.report_markdown import UnreadableReport, parse, render, run_of
 
 spec = importlib.util.spec_from_file_location("made_reports", Path(__file__).with_name("made_reports.py"))
 assert spec
@@ -25,3 +34,99 @@ def test_round_trip(report: Report) -> None:
 @given(made_reports.reports)
 def test_every_report_round_trips(report: Report) -> None:
     assert parse(render(report)) == report
+
+
+def inline_tokens(text: str) -> Iterator[Token]:
+    page = MarkdownIt("commonmark").enable(["table", "strikethrough"]).use(front_matter_plugin).parse(text)
+    for token in page:
+        yield token
+        yield from token.children or ()
+
+
+def without_people(report: Report) -> Report:
+    """What people wrote may hold links and mentions; it is theirs."""
+    entries = tuple(replaced(entry, reviewer=(), notes=()) for entry in report.entries)
+    return replaced(report, entries=entries, notes=(), actions_taken="")
+
+
+@often
+@given(made_reports.reports.map(without_people))
+def test_text_from_evidence_is_only_text(report: Report) -> None:
+    """No HTML, mention, issue, image, emphasis or link of its own; no heading but ours."""
+    tokens = list(inline_tokens(render(report)))
+    kinds = {token.type for token in tokens}
+    assert not kinds & {"html_inline", "image", "em_open", "s_open", "blockquote_open", "hr", "code_block"}
+    assert all(
+        re.fullmatch(r"<details><summary>[\w, ]+</summary>\n|</details>\n", t.content)
+        for t in tokens
+        if t.type == "html_block"
+    )
+    headings = [token.tag for token in tokens if token.type == "heading_open"]
+    assert (headings.count("h1"), headings.count("h2"), headings.count("h3")) == (1, 7, 4 + len(report.entries))
+    urls = (report.run.url, *(ref.url for entry in report.entries for ref in entry.evals))
+    ours = {unquote(url) for url in urls if url}
+    reports = {*report.earlier, *(name for entry in report.entries for name in entry.recurrence.reports)}
+    for token in tokens:
+        if token.type == "link_open":
+            href = str(token.attrs["href"])
+            assert unquote(href) in ours | reports
+        if token.type == "text":
+            assert not re.search(r"(?<!\w)@\w|://|www\.|(?<!\w)#\d|\$.*\$", token.content, re.IGNORECASE)
+
+
+def test_line_ends_and_a_byte_order_mark_of_an_editor(report: Report) -> None:
+    text = render(report)
+    assert parse(text.replace("\n", "\r\n")) == report
+    assert parse("\ufeff" + text) == report
+    assert parse(text.rstrip("\n")) == report
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("kind: evalscribe-report/1", "kind: evalscribe-compare/1", "evalscribe-compare/1"),
+        ("revision: 2", "revision: two", "front matter"),
+        ("run: smp7q2kax0d4m81v", "run: [", "no YAML"),
+        ("run: smp7q2kax0d4m81v", "run: other", "name two runs"),
+        ("run: smp7q2kax0d4m81v", "owner: me", "front matter"),
+        ("| Result | 31 passed", "| Result | many passed", "Result"),
+        ("## Net impact", "## Net", "no section"),
+        ("## Net impact\n", "", "section"),
+        ("### No action", "### Some action", "no group of recommendations"),
+        ("| 1 | [basics", "| x | [basics", "no number"),
+        ("- R1 (2, would pass)", "- R1 (9, would pass)", "no finding 9"),
+        ("- Cause: missing-empty-args (model)", "- Cause: missing empty args", "short name"),
+        ("- Seen: repeat", "- Seen: often", "Seen"),
+        ("# output   schedule.py:20", "# output   schedule.py:0", "place"),
+    ],
+)
+def test_what_cannot_be_read_says_why(report: Report, before: str, after: str, reason: str) -> None:
+    text = render(report)
+    assert before in text
+    with pytest.raises(UnreadableReport, match=reason):
+        parse(text.replace(before, after, 1))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "# Model failed\n", "---\n", "---\nkind: 1\n---\n", "---\n- a\n---\n", "\0"]
+)
+def test_other_documents_are_no_reports(text: str) -> None:
+    with pytest.raises(UnreadableReport):
+        parse(text)
+    assert run_of(text) is None
+
+
+@often
+@given(st.data())
+def test_a_broken_report_is_refused_not_a_crash(report: Report, data: st.DataObject) -> None:
+    lines = render(report).split("\n")
+    at = data.draw(st.integers(0, len(lines) - 1))
+    change = data.draw(st.sampled_from((*made_reports.HOSTILE, "", None, 12)))
+    if change is None:
+        del lines[at]
+    elif isinstance(change, int):
+        lines[at] = lines[at][:change]
+    else:
+        lines[at] = data.draw(st.sampled_from((change, change + lines[at], lines[at] + change)))
+    with contextlib.suppress(UnreadableReport):
+        assert parse(render(parse("\n".join(lines)))) == parse("\n".join(lines))

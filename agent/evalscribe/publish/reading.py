@@ -22,7 +22,7 @@ def read(current: str, last_written: str | None) -> Reading:
     written = _parsed(last_written) if last_written is not None else None
     if written is None:
         return Reading(current, parse(current), None, None)
-    report = parse(current, last_written)
+    report = written if current == last_written else parse(current, written)
     if (report.revision, report.run.id) == (written.revision, written.run.id):
         return Reading(current, report, written, last_written)
     return Reading(current, parse(current), None, None)  # somebody else's analysis came in between

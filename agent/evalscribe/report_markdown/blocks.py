@@ -33,6 +33,7 @@ class Block(Frozen):
 
 def read(text: str) -> list[Block]:
     """The blocks of a page, in order. White space at line ends is an editor's and means nothing."""
+    text = text.removeprefix("\ufeff")
     lines = [line.rstrip(" \t") for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     return [_block(node, lines) for node in SyntaxTreeNode(_parser().parse("\n".join(lines))).children]
 

@@ -44,13 +44,13 @@ def render(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def parse(text: str, last_written: str | None = None) -> Report:
+def parse(text: str, written: Report | None = None) -> Report:
     """The report that a page holds, corrections by people in force.
 
-    `last_written` is the text that evalscribe wrote last: against it a label counts as edited, else against the
-    judge's own. Raises `UnreadableReport` with the lines, `ConflictingEdits` where two edits contradict each other.
+    `written` is the report as evalscribe wrote it last: a label counts as edited where it differs from that, or,
+    unknown, from the judge's own. Raises `UnreadableReport` with the lines, `ConflictingEdits` where two edits
+    contradict each other.
     """
-    written = parse(last_written) if last_written is not None else None
     known = {path: labels.of(entry) for entry in (written.entries if written else ()) for path in entry.paths}
     try:
         return _Page(text, known).report()
