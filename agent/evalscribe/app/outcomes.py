@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from evalscribe.analysis import Analysis
+from evalscribe.analysis import Analysis, RunSummary, UsageSummary
 from evalscribe.ids import Frozen
 from evalscribe.ports import Estimate
 from evalscribe.report import Report
@@ -27,6 +27,12 @@ class NothingFailed(Frozen):
 
     run: Run
     message: str
+
+    @property
+    def analysis(self) -> Analysis:
+        """The same document as of any analysis, without a finding."""
+        summary = RunSummary(**{name: getattr(self.run, name) for name in RunSummary.model_fields})
+        return Analysis(run=summary, changed=False, usage=UsageSummary())
 
 
 class Plan(Frozen):

@@ -23,15 +23,16 @@ CLOSING = (
 
 
 def analysis(outcome: Analyzed | Plan | NothingFailed, run: str, *, as_json: bool, quiet: bool) -> None:
-    """`run` is RUN as the user gave it."""
-    if as_json:
-        _json(outcome.analysis if isinstance(outcome, Analyzed) else outcome)
-    elif isinstance(outcome, Plan):
-        _planned(outcome)
+    """`run` is RUN as the user gave it. What a person has to know is on standard error where programs read."""
+    if isinstance(outcome, Plan):
+        _json(outcome) if as_json else _planned(outcome)
     elif isinstance(outcome, NothingFailed):
-        print(outcome.message)
-    elif quiet:
-        print(outcome.path)
+        print(outcome.message, file=sys.stderr if as_json else sys.stdout)
+        if as_json:
+            _json(outcome.analysis)
+    elif as_json or quiet:
+        _notes(outcome.notes)
+        _json(outcome.analysis) if as_json else print(outcome.path)
     else:
         _analyzed(outcome, run)
 

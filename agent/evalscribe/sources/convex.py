@@ -41,7 +41,7 @@ def open_convex(
     url: str, key: SecretStr | None, run_id: str, links: Links, patience: Patience | None = None, concurrency: int = 8
 ) -> PayloadSource:
     functions = ConvexHttp(url, key, patience or Patience(), concurrency)
-    return PayloadSource(DeploymentPayloads(functions, run_id), links)
+    return PayloadSource(DeploymentPayloads(functions, run_id), links, functions.where)
 
 
 class _TryAgain(Exception):

@@ -27,7 +27,8 @@ def open_npx(folder: Path, run_id: str, links: Links, timeout: float = TIMEOUT) 
         raise UsageError(f"--convex-dir {folder} is no folder")
     if not (folder / "package.json").is_file():
         raise UsageError(f"{folder} has no package.json: --convex-dir names the folder in which `npx convex run` works")
-    return PayloadSource(DeploymentPayloads(ConvexNpx(folder, timeout), run_id), links)
+    functions = ConvexNpx(folder, timeout)
+    return PayloadSource(DeploymentPayloads(functions, run_id), links, functions.where)
 
 
 class ConvexNpx:

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Protocol
 
+from evalscribe.errors import DataError
+from evalscribe.errors import DataError
 from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.redaction import redact_json
 from evalscribe.run import Eval, Run
@@ -30,12 +32,18 @@ class Payloads(Protocol):
 class PayloadSource:
     """Reads, redacts, decodes. `summary` and `payload` hand out what was read, for a snapshot."""
 
-    def __init__(self, payloads: Payloads, links: Links) -> None:
+    def __init__(self, payloads: Payloads, links: Links, origin: str) -> None:
+        """`origin` names the summary where it is no good."""
         self._payloads = payloads
         self._links = links
+        self._origin = origin
 
     async def run(self) -> Run:
-        return decode_run(await self.summary(), self._links)
+        summary = await self.summary()
+        try:
+            return decode_run(summary, self._links)
+        except DataError as error:
+            raise DataError(f"{self._origin}: {error}") from None
 
     async def evidence(self, eval: Eval) -> Evidence | Unreadable:
         payload = await self.payload(eval)
@@ -49,7 +57,7 @@ class PayloadSource:
         """The redacted answer that `evidence` decodes."""
         try:
             return await asyncio.to_thread(_safe, await self._payloads.debug(eval.id))
-        except OneEvalFailed as failure:
+        except (OneEvalFailed, DataError) as failure:
             return Unreadable(eval=eval, reason=str(failure))
 
     async def close(self) -> None:

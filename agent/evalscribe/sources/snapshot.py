@@ -22,7 +22,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
 def open_snapshot(folder: Path, links: Links) -> PayloadSource:
-    return PayloadSource(SnapshotPayloads(folder), links)
+    return PayloadSource(SnapshotPayloads(folder), links, str(folder / SUMMARY))
 
 
 class SnapshotPayloads:

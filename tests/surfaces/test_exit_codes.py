@@ -1,0 +1,195 @@
+"""Every exit code, in a real process, with a reason in at most two lines and never a traceback."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from convex_server import Deployment
+from surfaces import made_runs
+from surfaces.command import Ended, Workspace
+
+
+def said(ended: Ended, *words: str) -> None:
+    """The error is one or two lines on standard error that hold these words; nothing is on standard output."""
+    lines = [line for line in ended.err.splitlines() if line.strip()]
+    at = next(n for n, line in enumerate(lines) if line.startswith("evalscribe: "))
+    assert len(lines) - at <= 2, ended.err
+    assert "Traceback" not in ended.err
+    assert ended.out == ""
+    for word in words:
+        assert word in "\n".join(lines[at:])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        pytest.param(["analyze", "sample", "--no-such"], "--no-such", id="unknown-option"),
+        pytest.param(["analyse", "sample"], "analyse", id="unknown-command"),
+        pytest.param(["analyze"], "RUN", id="no-run"),
+        pytest.param(["analyze", "sample", "--judge", "rules", "--date", "2026-02-30"], "2026-02-30", id="no-date"),
+        pytest.param(["analyze", "sample", "--judge", "oracle"], "oracle", id="unknown-judge"),
+        pytest.param(["analyze", "sample", "--judge", "anthropic/"], "anthropic/", id="no-model"),
+        pytest.param(["analyze", "sample", "--concurrency", "0"], "--concurrency", id="no-lane"),
+        pytest.param(["analyze", "sample", "--concurrency", "many"], "--concurrency", id="no-number"),
+        pytest.param(["analyze", "sample", "--budget", "nan"], "budget", id="budget-is-nan"),
+        pytest.param(["analyze", "ftp://host/run/x"], "ftp", id="no-web-address"),
+        pytest.param(["analyze", "https://host/nothing"], "run", id="url-without-run"),
+        pytest.param(["analyze", "what is this"], "names no run", id="no-run-at-all"),
+        pytest.param(["analyze", "jn7em9ag4xxa9s37nhh83rxw913phxtt", "--via", "pigeon"], "pigeon", id="unknown-way"),
+        pytest.param(["analyze", "jn7em9ag4xxa9s37nhh83rxw913phxtt", "--via", "npx"], "--convex-dir", id="npx-where"),
+        pytest.param(["explain", "sample"], "which eval", id="no-eval"),
+        pytest.param(["fetch", "sample"], "--output", id="fetch-where"),
+        pytest.param(["schema", "nothing"], "nothing", id="unknown-schema"),
+        pytest.param(["recurring", "--no-such"], "--no-such", id="unknown-option-elsewhere"),
+    ],
+)
+def test_usage_is_64(arguments: list[str], word: str, workspace: Workspace) -> None:
+    said(workspace.run(*arguments, code=64), word)
+    assert workspace.reports == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "not json", "[]", '{"run": 5}', '{"run": {"_id": "x"}}', '{"run": {"_id": "x", "model": "m"}}', "\xff" * 9],
+    ids=["empty", "text", "list", "no-run", "no-model", "no-counts", "bytes"],
+)
+def test_a_bad_snapshot_is_65(text: str, workspace: Workspace) -> None:
+    (workspace.folder / "run").mkdir()
+    (workspace.folder / "run" / "failed_evals.json").write_bytes(text.encode("latin-1"))
+    said(workspace.run("analyze", "run", "--judge", "rules", code=65), "failed_evals.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        pytest.param(["analyze", "./not/here"], "not/here", id="no-folder"),
+        pytest.param(["analyze", ".", "--judge", "rules"], "failed_evals.json", id="folder-without-run"),
+        pytest.param(["explain", "sample", "no/eval", "--judge", "rules"], "no/eval", id="no-eval"),
+        pytest.param(["reports", "show", "nothing"], "nothing", id="no-report"),
+        pytest.param(["reports", "check", "nothing"], "nothing", id="no-report-to-check"),
+        pytest.param(["recurring", "no/model"], "no/model", id="no-model"),
+        pytest.param(["analyze", "jn7x", "--key-file", "not-here"], "not-here", id="no-key-file"),
+        pytest.param(["analyze", "jn7x", "--env-file", "not-here"], "not-here", id="no-env-file"),
+    ],
+)
+def test_what_is_not_there_is_66(arguments: list[str], word: str, workspace: Workspace) -> None:
+    said(workspace.run(*arguments, code=66), word)
+
+
+def test_a_run_that_the_deployment_does_not_have_is_66(workspace: Workspace, deployment: Deployment) -> None:
+    ended = workspace.run(
+        "analyze",
+        "jn7nothing",
+        "--judge",
+        "rules",
+        "--deployment",
+        deployment.url,
+        code=66,
+        CONVEX_DEPLOY_KEY="prod:a|b",
+    )
+    said(ended, "jn7nothing")
+
+
+def test_a_service_that_does_not_answer_is_69(workspace: Workspace, deployment: Deployment) -> None:
+    deployment.close()
+    ended = workspace.run(
+        "analyze",
+        "jn7nothing",
+        "--judge",
+        "rules",
+        "--deployment",
+        deployment.url,
+        code=69,
+        CONVEX_DEPLOY_KEY="prod:a|b",
+    )
+    said(ended, "127.0.0.1")
+
+
+def test_a_bug_is_70_and_its_details_are_saved(workspace: Workspace, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "sitecustomize.py").write_text(
+        "import evalscribe.sources.address as address\n"
+        "def parse_address(*_): raise ZeroDivisionError('api_key=sk-ant-api03-' + ''.join(['a1B2', 'c3D4e5']) * 9)\n"
+        "address.parse_address = parse_address\n"
+    )
+    ended = workspace.run("analyze", "run", code=70, PYTHONPATH=str(broken), TMPDIR=str(tmp_path))
+    said(ended, "this is a bug", "ZeroDivisionError")
+    (log,) = tmp_path.glob("evalscribe-bug-*.log")
+    assert str(log) in ended.err
+    assert "parse_address" in log.read_text()
+    assert "a1B2c3D4e5" not in log.read_text() + ended.err
+
+
+def test_no_key_is_77(workspace: Workspace, made: Path) -> None:
+    said(workspace.run("analyze", "jn7nothing", "--judge", "rules", code=77), "CONVEX_DEPLOY_KEY", "--key-file")
+    said(workspace.run("analyze", made, "--judge", "anthropic/claude-opus-5-5", code=77), "ANTHROPIC_API_KEY")
+
+
+def test_a_wrong_key_is_77(workspace: Workspace, deployment: Deployment) -> None:
+    from convex_server import refusal
+
+    deployment.answer = lambda path, args: refusal(401, "BadDeployKey", "The provided deploy key was invalid")
+    ended = workspace.run(
+        "analyze",
+        "jn7nothing",
+        "--judge",
+        "rules",
+        "--deployment",
+        deployment.url,
+        code=77,
+        CONVEX_DEPLOY_KEY="prod:a|b",
+    )
+    said(ended, "key")
+    assert workspace.reports == []
+
+
+def test_help_and_version_are_0(workspace: Workspace) -> None:
+    assert "analyze" in workspace.run("--help").out
+    assert workspace.run("--version").out.startswith("evalscribe ")
+    assert "--dry-run" in workspace.run("analyze", "--help").out
+
+
+def test_alone_it_shows_three_ways_to_begin(workspace: Workspace) -> None:
+    shown = workspace.run().out
+    assert [line.split()[1] for line in shown.splitlines() if line.startswith("  evalscribe ")] == [
+        "analyze",
+        "analyze",
+        "doctor",
+    ]
+
+
+def test_all_passed_writes_nothing_and_is_0(workspace: Workspace) -> None:
+    folder = made_runs.write(workspace.folder / "run", 0, passedCount=7, totalEvals=7)
+    ended = workspace.run("analyze", folder, "--judge", "rules")
+    assert ended.out == "All 7 evals passed. Nothing was written.\n"
+    assert workspace.reports == []
+
+
+@pytest.mark.parametrize(
+    ("run", "counts", "word"),
+    [
+        pytest.param({"status": {"kind": "running"}}, {"passedCount": 5, "totalEvals": 7}, "running", id="running"),
+        pytest.param({}, {"passedCount": 5, "totalEvals": 7}, "2 never completed", id="incomplete"),
+        pytest.param({}, {"passedCount": 5, "failedCount": 2, "totalEvals": 7}, "lists none", id="unlisted"),
+        pytest.param({"status": {"kind": "failed", "failureReason": "quota"}}, {}, "quota", id="broken-off"),
+    ],
+)
+def test_no_failures_is_not_all_passed(
+    run: dict[str, object], counts: dict[str, int], word: str, workspace: Workspace
+) -> None:
+    folder = made_runs.write(workspace.folder / "run", 0, run=run, **{"passedCount": 7, "totalEvals": 7, **counts})
+    shown = workspace.run("analyze", folder, "--judge", "rules").out
+    assert word in shown
+    assert "evals passed. Nothing" not in shown
+    assert workspace.reports == []
+
+
+def test_no_failures_as_json_is_the_same_document(workspace: Workspace) -> None:
+    folder = made_runs.write(workspace.folder / "run", 0, passedCount=7, totalEvals=7)
+    ended = workspace.run("analyze", folder, "--judge", "rules", "--json")
+    document = json.loads(ended.out)
+    assert document["run"]["passed"] == document["run"]["total"] == 7
+    assert (document["findings"], document["report_path"], document["changed"]) == ([], None, False)
+    assert "All 7 evals passed" in ended.err
