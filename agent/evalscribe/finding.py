@@ -85,6 +85,14 @@ class Unclassified(Frozen):
     usage: Usage = Usage()
 
 
+class Correction(Frozen):
+    """The label that a person put in force in place of a judge's."""
+
+    classification: Classification
+    cause_kind: CauseKind | None = None
+    """None where the person did not say: the judge's stays."""
+
+
 class Recurrence(Frozen):
     """How a failure relates to earlier reports of this model and experiment."""
 

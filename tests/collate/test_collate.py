@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+
 from evalscribe.collate import collate
-from evalscribe.finding import Finding, Precedent, Unclassified, Verdict
+from evalscribe.finding import Correction, Finding, Precedent, Unclassified, Verdict
 from evalscribe.run import Eval, Run
 
 
@@ -132,3 +133,12 @@ def test_what_the_model_repeats_is_a_note_on_the_model() -> None:
     assert [(note.id, note.text, note.evals) for note in notes] == [(None, "leaves out `args`.", ("a/1", "a/2"))]
 
 
+def test_a_correction_moves_the_failure_to_its_group_and_keeps_the_judges_verdict() -> None:
+    lint = verdict(
+        classification="OVERLY_STRICT", cause="r", cause_kind="lint", fix="make `r` a warning", would_pass=True
+    )
+    one = finding("a/1", "lint", lint)
+    collation = collate(run(one), [one], {}, corrections={"a/1": Correction(classification="MODEL_FAULT")})
+    assert [(r.group, r.text) for r in collation.recommendations] == [("none", "the model's own.")]
+    assert not any(pattern.name == "Lint decides, tests pass" for pattern in collation.patterns)
+    assert collation.findings[0].verdict == lint

@@ -1,6 +1,6 @@
 """Analyze a run: read its failures, judge them, and write the report."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from evalscribe.app.desk import Desk
 from evalscribe.app.failures import Docket, docket, judge
@@ -10,8 +10,10 @@ from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
 from evalscribe.collate import collate
 from evalscribe.compose import compose
-from evalscribe.finding import Case, Finding
+from evalscribe.finding import Case, Correction, Finding
+from evalscribe.pattern import Collation
 from evalscribe.ports import Estimate, Judge
+from evalscribe.report import Report
 from evalscribe.run import Run
 
 
@@ -96,24 +98,30 @@ def likely(estimate: Estimate) -> str:
 
 def _analyzed(found: Docket, findings: tuple[Finding, ...], usage: Usage, wish: Wish) -> Analyzed:
     desk, past = found.desk, found.history
-    collation = collate(found.run, findings, past.precedents, next((one.name for one in past.reports), None))
-    report = compose(
-        found.run,
-        collation,
-        judge=desk.judge.id,
-        date=wish.date or desk.clock.today().isoformat(),
-        evidence=found.digests,
-        earlier=[one.name for one in past.reports],
-        own_prompts=desk.own_prompts,
-    )
-    done = publish(desk, found.run, report, collation.findings, usage)
-    unsure = [finding for finding in findings if finding.judged and finding.judged.uncertain]
+    date = wish.date or desk.clock.today().isoformat()
+    earlier = [report.name for report in past.reports]
+
+    def draft(corrections: Mapping[str, Correction]) -> tuple[Report, Collation]:
+        collation = collate(found.run, findings, past.precedents, next(iter(earlier), None), corrections)
+        report = compose(
+            found.run,
+            collation,
+            judge=desk.judge.id,
+            date=date,
+            evidence=found.digests,
+            earlier=earlier,
+            own_prompts=desk.own_prompts,
+        )
+        return report, collation
+
+    done = publish(desk, found.run, date, draft, usage)
+    unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
     return done.model_copy(
         update={
             "notes": (*past.notes, *done.notes),
-            "uncertain": _paths(unsure),
-            "unclassified": _paths(finding for finding in findings if finding.judged is None),
-            "advice": _advice(found, unsure),
+            "uncertain": tuple(eval.path for eval in found.run.failures if eval.path in unsure),
+            "unclassified": tuple(path for finding in findings if finding.judged is None for path in finding.paths),
+            "advice": _advice(found, [finding for finding in findings if unsure.intersection(finding.paths)]),
         }
     )
 
@@ -125,7 +133,3 @@ def _advice(found: Docket, unsure: list[Finding]) -> Advice | None:
     of_group = {group.id: group for group in found.groups}
     cases = (found.case(of_group[finding.group]) for finding in unsure)
     return Advice(judge=adviser.id, estimate=_total(adviser, (case for case in cases if isinstance(case, Case))))
-
-
-def _paths(findings: Iterable[Finding]) -> tuple[str, ...]:
-    return tuple(path for finding in findings for path in finding.paths)
