@@ -22,10 +22,10 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
-    if not arguments:
-        print(EXAMPLES)
-        return 0
-    from evalscribe.cli.commands import app
     from evalscribe.cli.exits import exit_code
+
+    if not arguments:
+        return exit_code(lambda: print(EXAMPLES))
+    from evalscribe.cli.commands import app
 
     return exit_code(lambda: app(arguments, prog_name="evalscribe", standalone_mode=False))

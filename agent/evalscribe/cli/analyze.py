@@ -63,9 +63,11 @@ def analyze(
         async with wiring.open_desk(given) as desk:
             with Display(quiet=quiet) as display:
                 outcome = await use_case(desk, wish, display)
-        finish.analysis(outcome, run, as_json=as_json, quiet=quiet)
-        if commit and isinstance(outcome, Analyzed):
-            display.say(f"Committed as {committed(desk.library, outcome)[:12]}")
+        try:
+            if commit and isinstance(outcome, Analyzed):
+                display.say(f"Committed as {committed(desk.library, outcome)[:12]}")
+        finally:
+            finish.analysis(outcome, run, as_json=as_json, quiet=quiet)
 
     run_until_signal(main())
     return 0

@@ -1,5 +1,6 @@
 """How a command ends: every error becomes one or two lines on standard error, and one exit code."""
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -18,13 +19,15 @@ def exit_code(command: Callable[[], object]) -> int:
     """Run a command and say how it ended. The only place that decides exit codes."""
     try:
         code = command()
+        sys.stdout.flush()
     except EvalscribeError as error:
         return _say(str(error), error.exit_code)
     except typer.TyperException as error:
         return _say(f"{error.format_message()}\nTry `evalscribe --help`.", UsageError.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _say("Interrupted; what is finished is kept.", InterruptedError_.exit_code)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):
+        # Click turns the one into the other, and nothing else here raises it.
         return _mute()
     except Exception:
         return _bug()
@@ -38,7 +41,9 @@ def _say(message: str, code: int) -> int:
 
 def _mute() -> int:
     """Keep the interpreter from complaining about the pipe when it flushes at exit."""
-    sys.stdout = open("/dev/null", "w")  # noqa: SIM115
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
     return BROKEN_PIPE
 
 

@@ -1,0 +1,227 @@
+"""What `analyze` prints, and where: for people, for programs, and for terminals that can do little."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalscribe.analysis import Analysis
+from evalscribe.report_markdown import parse
+from surfaces import made_runs
+from surfaces.command import CLOSING, Workspace
+
+DOCUMENT = (
+    """run report_path revision changed findings patterns resolved recommendations net_impact actions_taken usage"""
+)
+RUN = "id provider model experiment status passed failed incomplete total url"
+FINDING = (
+    "n eval eval_id category step url group classification cause cause_kind confidence uncertain judge error reasoning "
+    "recurrence reviewer output_snippet expected_snippet citations unclassified"
+)
+
+
+def analyzed(workspace: Workspace, *arguments: str | Path) -> dict[str, Any]:
+    """The one document that standard output holds; no number in it is NaN, no key is there twice."""
+    out = workspace.run("analyze", *arguments, "--judge", "rules", "--json").out
+    Analysis.model_validate_json(out)
+    document: dict[str, Any] = json.loads(out)
+    return document
+
+
+def test_json_is_one_document_of_the_published_shape(workspace: Workspace, made: Path) -> None:
+    document = analyzed(workspace, made, "--date", "2026-11-02")
+    assert set(document) == set(DOCUMENT.split())
+    assert set(document["run"]) == set(RUN.split())
+    assert document["run"]["incomplete"] == 0
+    for finding in document["findings"]:
+        assert set(finding) == set(FINDING.split())
+        assert set(finding["judge"]) == {"id", "classification", "confidence"}
+        assert set(finding["recurrence"]) == {"kind", "reports", "action"}
+        assert finding["eval"].startswith(f"{finding['category']}/")
+        for citation in finding["citations"]:
+            assert set(citation) == {"role", "path", "first", "last", "text", "status"}
+            assert citation["last"] - citation["first"] == citation["text"].count("\n")
+    assert {r["group"] for r in document["recommendations"]} <= {"eval", "lint", "model", "none"}
+    assert set(document["usage"]) == {"calls", "input_tokens", "output_tokens", "cost_usd"}
+    assert [finding["eval_id"] for finding in document["findings"]] == [made_runs.eval_id(n) for n in range(8)]
+    assert (document["changed"], document["revision"]) == (True, 1)
+    assert Path(document["report_path"]) == workspace.report
+    assert workspace.report.name == "jn7made0_2026-11-02.md"
+
+
+def test_the_schema_says_what_json_prints(workspace: Workspace) -> None:
+    schema = json.loads(workspace.run("schema", "report").out)
+    assert set(schema["properties"]) == set(DOCUMENT.split())
+    assert set(schema["$defs"]["FindingSummary"]["properties"]) == set(FINDING.split())
+    assert set(schema["$defs"]["RunSummary"]["properties"]) == set(RUN.split())
+
+
+def test_people_read_the_analysis_where_it_is_and_the_question(workspace: Workspace, made: Path) -> None:
+    ended = workspace.run("analyze", made, "--judge", "rules")
+    lines = ended.out.splitlines()
+    assert lines[0] == "# sample-model-2: 8 of 16 evals failed"
+    assert lines[-1] == CLOSING
+    assert f"Report: {workspace.report} (new, revision 1)" in lines
+    (how,) = [line for line in lines if line.startswith("Go on: ")]
+    assert f"`evalscribe explain {made} " in how
+    assert "2 uncertain: anthropic/claude-opus-5-5 would take about" in how
+    assert "$" in how
+    for part in ("## Classification", "## Findings", "## Patterns", "## Recommendations", "## Net impact"):
+        assert part in lines
+    progress = [line for line in ended.err.splitlines() if "/8  " in line]
+    assert len(progress) == 8
+    assert "\x1b" not in ended.err
+
+
+def test_the_command_it_proposes_works(workspace: Workspace, made: Path) -> None:
+    out = workspace.run("analyze", made, "--judge", "rules").out
+    (how,) = [line for line in out.splitlines() if line.startswith("Go on: ")]
+    proposed = how.partition("`evalscribe ")[2].partition("`")[0].split(" ")
+    assert (
+        "003-mutations/003-task_3: MODEL_FAULT (model), uncertain" in workspace.run(*proposed, "--judge", "rules").out
+    )
+
+
+def test_quiet_says_only_where(workspace: Workspace, made: Path) -> None:
+    ended = workspace.run("analyze", made, "--judge", "rules", "--quiet")
+    assert ended.out == f"{workspace.report}\n"
+    assert ended.err == ""
+
+
+def test_a_dry_run_writes_no_report(workspace: Workspace, made: Path) -> None:
+    ended = workspace.run("analyze", made, "--judge", "rules", "--dry-run")
+    assert "Verdicts needed: 8, of which 0 are known" in ended.out
+    assert "rules@" in ended.out
+    assert workspace.reports == []
+    assert CLOSING not in ended.out
+
+
+def test_a_dry_run_of_a_model_asks_nobody_and_names_a_price(workspace: Workspace, made: Path) -> None:
+    where = {"ANTHROPIC_API_KEY": "sk-none", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+    out = workspace.run("analyze", made, "--dry-run", **where).out
+    assert "anthropic/claude-opus-5-5 for 8: about" in out
+    assert "$" in out
+    assert workspace.reports == []
+
+
+def test_provider_and_model_can_be_given(workspace: Workspace, made: Path) -> None:
+    document = analyzed(workspace, made, "--provider", "Own House", "--model", "m/9:beta")
+    assert (document["run"]["provider"], document["run"]["model"]) == ("Own House", "m/9:beta")
+    below = workspace.report.relative_to(workspace.folder / "reports")
+    assert all(part.isascii() and not set(part) & set(" :") for part in below.parts)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"NO_COLOR": "1", "TERM": "dumb"},
+        {"COLUMNS": "20", "TERM": "xterm-256color"},
+    ],
+    ids=["ascii", "c-locale", "no-color", "narrow"],
+)
+def test_poor_terminals(environment: dict[str, str], workspace: Workspace, made: Path) -> None:
+    ended = workspace.run("analyze", made, "--judge", "rules", **environment)
+    assert ended.out.splitlines()[-1] == CLOSING
+    assert "\x1b" not in ended.out + ended.err
+    assert "| 1 | 000-fundamentals/000-task_0 | deploy |" in ended.out
+    assert len(parse(workspace.report.read_text("utf-8")).entries) == 8
+
+
+def test_a_terminal_that_wants_no_color_gets_none(workspace: Workspace, made: Path) -> None:
+    plain, colored = (on_a_terminal(workspace, made, **more) for more in ({"NO_COLOR": "1"}, {}))
+    assert "\x1b[36m" in colored or "\x1b[31m" in colored
+    assert not any(f"\x1b[{code}m" in plain for code in range(30, 50))
+
+
+def on_a_terminal(workspace: Workspace, run: Path, **environment: str) -> str:
+    """What a person's terminal gets."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "evalscribe", "analyze", str(run), "--judge", "rules"]
+    environ = {**os.environ, "TERM": "xterm", **environment}
+    process = subprocess.Popen(command, cwd=workspace.folder, env=environ, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    got = b""
+    try:
+        while block := os.read(ours, 65536):
+            got += block
+    except OSError:
+        """The other end is closed: the process is over."""
+    os.close(ours)
+    assert process.wait(timeout=30) == 0, got
+    return got.decode()
+
+
+@pytest.mark.parametrize("arguments", [["analyze", "sample", "--judge", "rules"], ["schema", "report"], []])
+def test_a_reader_that_goes_away_is_no_error(arguments: list[str], workspace: Workspace) -> None:
+    process = workspace.start(*arguments)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) == 0, err
+    assert "Traceback" not in err
+    assert "BrokenPipe" not in err
+
+
+def test_pages_are_linked_where_the_run_has_one(workspace: Workspace, made: Path) -> None:
+    (workspace.folder / "evalscribe.toml").write_text('[sources.convex]\nvisualizer = "https://evals.example"\n')
+    document = analyzed(workspace, made)
+    assert document["run"]["url"].startswith("https://evals.example/")
+    first = document["findings"][0]
+    assert first["url"].startswith("https://evals.example/")
+    assert first["eval_id"] in first["url"]
+    assert f"[000-fundamentals/000-task_0]({first['url']})" in workspace.report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        pytest.param({"run": {"status": {"kind": "running"}}}, ["running"], id="running"),
+        pytest.param(
+            {"run": {"status": {"kind": "failed", "failureReason": "quota was used up"}}},
+            ["quota was used up"],
+            id="broken-off",
+        ),
+        pytest.param({"totalEvals": 19, "passedCount": 8}, ["3 evals never completed"], id="incomplete"),
+        pytest.param({"failedCount": 11, "totalEvals": 19}, ["8", "11", "list"], id="short-list"),
+    ],
+)
+def test_the_first_lines_say_what_is_not_whole(changes: dict[str, Any], words: list[str], workspace: Workspace) -> None:
+    folder = made_runs.write(workspace.folder / "run", 8, **changes)
+    out = workspace.run("analyze", folder, "--judge", "rules").out
+    first = out.partition("| | |")[0].lower()
+    for word in words:
+        assert word in first
+    assert out.splitlines()[-1] == CLOSING
+
+
+def test_a_failure_that_cannot_be_read_is_counted_and_the_rest_goes_on(workspace: Workspace) -> None:
+    folder = made_runs.write(workspace.folder / "run", 4)
+    (folder / "debug" / f"{made_runs.eval_id(1)}.json").write_text("{")
+    (folder / "debug" / f"{made_runs.eval_id(2)}.json").unlink()
+    document = analyzed(workspace, folder)
+    reasons = {finding["eval"]: finding["unclassified"] for finding in document["findings"]}
+    assert [reasons[made_runs.eval_path(n)] is None for n in range(4)] == [True, False, False, True]
+    assert sum(finding["classification"] is None for finding in document["findings"]) == 2
+    text = workspace.report.read_text()
+    assert text.count(": UNCLASSIFIED") == 2
+    assert "could not be judged" in text.partition("| | |")[0]
+
+
+def test_trials_have_a_number(workspace: Workspace) -> None:
+    folder = made_runs.write(workspace.folder / "run", 3)
+    summary = json.loads((folder / "failed_evals.json").read_text())
+    for listed in summary["failedEvals"]:
+        listed |= {"evalPath": "a/b", "category": "a", "name": "b"}
+    (folder / "failed_evals.json").write_text(json.dumps(summary))
+    document = analyzed(workspace, folder)
+    assert [finding["eval"] for finding in document["findings"]] == ["a/b#1", "a/b#2", "a/b#3"]
+    assert "a/b#2" in workspace.report.read_text()
