@@ -58,14 +58,12 @@ def test_the_whole_of_evalscribe_toml(folder: Path) -> None:
     (folder / "evalscribe.toml").write_text(
         'judge = "rules"\nbudget = 2\nconcurrency = 3\nmax_tokens = 9\nreports = "docs/reports"\n'
         '[sources.convex]\ndeployment = "https://a.example/"\nvisualizer = "https://v.example/"\n'
-        '[tracing]\ntarget = "https://t.example"\n'
     )
     settings = read(folder)
     assert (settings.budget.value, settings.concurrency.value, settings.max_tokens.value) == (2.0, 3, 9)
     assert settings.reports.value == folder / "docs" / "reports"
     assert settings.store == folder / "docs" / ".evalscribe"
     assert settings.visualizer.value == "https://v.example"
-    assert settings.tracing.value == "https://t.example"
     assert settings.convex().url == "https://a.example"
 
 

@@ -67,7 +67,7 @@ class ReportsFolder:
             if not inside or not file.is_file() or file.stat().st_size > LARGEST:
                 return None
             text = file.read_bytes().decode("utf-8-sig", "replace")
-        except OSError:
+        except (OSError, RuntimeError):  # a link may lead to itself
             return None
         return ReportFile(path=file.absolute(), name=self._name(file), text=text)
 

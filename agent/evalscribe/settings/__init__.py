@@ -8,6 +8,7 @@ cannot redirect a key that came from the environment (`settings.access`).
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from sys import float_info
 from typing import TypeVar
 
 from evalscribe.errors import EvalscribeError, UsageError
@@ -16,6 +17,7 @@ from evalscribe.settings import access
 from evalscribe.settings.access import Access
 from evalscribe.settings.config_file import NAME, ConfigFile, load_config
 from evalscribe.settings.place import (
+    BUILT_IN,
     COMMAND_LINE,
     DEFAULT,
     ENV_FILES,
@@ -46,6 +48,7 @@ _OWN_NAMES = (
 _NAMES = (*_OWN_NAMES, *access.CONVEX_NAMES, access.ANTHROPIC_KEY, access.ANTHROPIC_URL)
 DEFAULT_BUDGET = 5.0
 DEFAULT_CONCURRENCY = 4
+MOST_LANES = 64
 
 
 class Options(Frozen):
@@ -81,8 +84,6 @@ class Settings(Frozen):
     reports: Value[Path]
     visualizer: Value[str | None]
     """Address of the page that shows runs, for links; never contacted."""
-    tracing: Value[str | None]
-    """Where spans are sent; only evalscribe.toml can say so."""
     places: Places
 
     @property
@@ -107,7 +108,6 @@ class Settings(Frozen):
             "max tokens": _printed(self.max_tokens, "no bound"),
             "reports": _printed(self.reports),
             "visualizer": _printed(self.visualizer),
-            "tracing": _printed(self.tracing, "off"),
         }
         rows = [Row(name=name, value=value.value, origin=value.origin.where) for name, value in named.items()]
         return (*rows, *_access_rows("Convex", self.convex), *_access_rows("Anthropic", self.anthropic))
@@ -118,16 +118,14 @@ def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
     root = workspace_root(cwd)
     config = load_config(root)
     places = _places(options, cwd, root, environ, config)
-    target = config.tracing.target
     return Settings(
         root=root,
         judge=_optional(find(places, "EVALSCRIBE_JUDGE")),
         budget=_number(places, "EVALSCRIBE_BUDGET", float, DEFAULT_BUDGET, least=0),
-        concurrency=_number(places, "EVALSCRIBE_CONCURRENCY", int, DEFAULT_CONCURRENCY, least=1),
+        concurrency=_number(places, "EVALSCRIBE_CONCURRENCY", int, DEFAULT_CONCURRENCY, least=1, most=MOST_LANES),
         max_tokens=_number(places, "EVALSCRIBE_MAX_TOKENS", int, None, least=1),
         reports=_reports(find(places, "EVALSCRIBE_REPORTS"), cwd, root),
         visualizer=_visualizer(find(places, "EVALSCRIBE_VISUALIZER")),
-        tracing=Value[str | None](value=target, origin=Origin(where=NAME, trust=FOLDER) if target else DEFAULT),
         places=places,
     )
 
@@ -186,26 +184,32 @@ def _optional(found: Value[str] | None) -> Value[str | None]:
     return Value[str | None](value=found.value, origin=found.origin) if found else Value(value=None, origin=DEFAULT)
 
 
-def _number(places: Places, name: str, kind: Callable[[str], T], default: T, least: float) -> Value[T]:
+def _number(
+    places: Places, name: str, kind: Callable[[str], T], default: T, least: float, most: float = float_info.max
+) -> Value[T]:
     found = find(places, name)
     if found is None:
         return Value(value=default, origin=DEFAULT)
     try:
         number = kind(found.value)
-        if least <= float(found.value) < float("inf"):
+        if least <= float(found.value) <= most:
             return Value(value=number, origin=found.origin)
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     setting = name.removeprefix("EVALSCRIBE_").lower().replace("_", "-")
-    raise UsageError(f"{setting} ({found.origin.where}) must be a number of at least {least:g}")
+    at_most = f", at most {most:g}" if most < float_info.max else ""
+    raise UsageError(f"{setting} ({found.origin.where}) must be a number of at least {least:g}{at_most}")
 
 
 def _reports(found: Value[str] | None, cwd: Path, root: Path) -> Value[Path]:
-    """A folder; what a file of the workspace names is relative to the workspace and stays inside."""
+    """A folder; one that only the workspace names is relative to it and stays inside, symbolic links followed."""
     if found is None:
-        return Value(value=root / "reports", origin=DEFAULT)
-    inside = found.origin.trust == FOLDER
-    folder = ((root if inside else cwd) / found.value).resolve()
+        found = Value(value="reports", origin=DEFAULT)
+    inside = found.origin.trust in (FOLDER, BUILT_IN)
+    try:
+        folder = ((root if inside else cwd) / found.value).resolve()
+    except (OSError, ValueError, RuntimeError):
+        raise UsageError(f"reports ({found.origin.where}) can be no folder") from None
     if inside and not folder.is_relative_to(root):
         raise UsageError(f"reports ({found.origin.where}) lies outside {root}: name it with --reports")
     return Value(value=folder, origin=found.origin)

@@ -26,11 +26,6 @@ class Sources(Frozen):
     convex: Convex = Convex()
 
 
-class Tracing(Frozen):
-    target: Text | None = None
-    """Where spans are sent; nothing is traced without it."""
-
-
 class ConfigFile(Frozen):
     """Never a key: this file is kept in git."""
 
@@ -40,7 +35,6 @@ class ConfigFile(Frozen):
     max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     reports: Text | None = None
     sources: Sources = Sources()
-    tracing: Tracing = Tracing()
 
     def named(self) -> dict[str, str | None]:
         """The settings by the names that they have in the environment."""
@@ -66,6 +60,8 @@ def load_config(root: Path) -> ConfigFile:
         return ConfigFile.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is no valid TOML: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{path} is nested too deeply") from None
     except ValidationError as error:
         raise UsageError(f"{path} {_first(error, text)}") from None
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from evalscribe.errors import DataError
 
 Members = Mapping[str, object]
+DEEPEST = 100
+"""Levels of nesting that are read; a deployment stores at most 64."""
 
 
 def parse(raw: bytes) -> object:
@@ -18,14 +20,19 @@ def parse(raw: bytes) -> object:
         raise DataError(f"no valid JSON: {error}") from None
 
 
-def clean(value: object) -> object:
-    """The value without what cannot be stored or printed as UTF-8 text: lone surrogates and NUL become U+FFFD."""
+def clean(value: object, left: int = DEEPEST) -> object:
+    """The value without what cannot be stored or printed as UTF-8 text: lone surrogates and NUL become U+FFFD.
+
+    Raises `DataError` for what is nested more than `left` levels deep.
+    """
+    if not left:
+        raise DataError("JSON nested too deeply")
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, list):
-        return [clean(item) for item in value]
+        return [clean(item, left - 1) for item in value]
     if isinstance(value, dict):
-        return {clean_text(str(name)): clean(item) for name, item in value.items()}
+        return {clean_text(str(name)): clean(item, left - 1) for name, item in value.items()}
     return value
 
 

@@ -4,8 +4,9 @@ A document's role comes from where it stands in the payload: nothing among the o
 reference or a known-gaps note. Input is expected cleaned and redacted (`payload_source`).
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 
+from evalscribe import prose
 from evalscribe.errors import DataError
 from evalscribe.evidence import Document, Evidence, Role, Unreadable
 from evalscribe.run import Eval, Run, RunStatus, Step, StepStatus
@@ -77,25 +78,40 @@ def _failures(summary: Members, run_id: str, experiment: str, links: Links) -> t
         entry = members(item, "an entry of `failedEvals`")
         listed.setdefault(identity(entry, "_id", "an entry of `failedEvals`"), entry)
     names = {eval_id: _category_and_name(entry) for eval_id, entry in listed.items()}
-    trials, seen = Counter(names.values()), defaultdict[tuple[str, str], int](int)
+    trials = Counter(_printed(*name) for name in names.values())
+    last: Counter[str] = Counter()
+    taken: set[str] = set()
     failures = []
     for eval_id, entry in listed.items():
         category, name = names[eval_id]
-        seen[category, name] += 1
+        printed = _printed(category, name)
         step = members(entry.get("failedStep") or {}, "`failedStep`")
-        failures.append(
-            Eval(
-                id=eval_id,
-                category=category,
-                name=name,
-                trial=seen[category, name],
-                trials=trials[category, name],
-                failed_step=_optional_name(step, "name"),
-                reason=optional_text(step, "failureReason") or optional_text(entry, "failureReason"),
-                url=links.eval(run_id, experiment, category, eval_id),
-            )
+        eval = Eval(
+            id=eval_id,
+            category=category,
+            name=name,
+            trial=last[printed] + 1,
+            trials=trials[printed],
+            failed_step=_optional_name(step, "name"),
+            reason=optional_text(step, "failureReason") or optional_text(entry, "failureReason"),
+            url=links.eval(run_id, experiment, category, eval_id),
         )
+        failures.append(_apart(eval, taken))
+        last[printed] = failures[-1].trial
     return tuple(failures)
+
+
+def _apart(eval: Eval, taken: set[str]) -> Eval:
+    """The eval as the next trial whose printed path no other eval has; the path is added to `taken`."""
+    while (printed := prose.path(eval.path)) in taken:
+        eval = eval.model_copy(update={"trial": eval.trial + 1, "trials": max(2, eval.trials)})
+    taken.add(printed)
+    return eval
+
+
+def _printed(category: str, name: str) -> str:
+    """Evals that differ only in what no report prints are trials of one: every path names one eval."""
+    return prose.path(f"{category}/{name}")
 
 
 def _category_and_name(entry: Members) -> tuple[str, str]:

@@ -4,7 +4,6 @@ import asyncio
 from typing import Protocol
 
 from evalscribe.errors import DataError
-from evalscribe.errors import DataError
 from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.redaction import redact_json
 from evalscribe.run import Eval, Run

@@ -16,7 +16,7 @@ from evalscribe.ids import content_id, path_part
 def run_lock(folder: Path, run_id: str) -> Iterator[None]:
     """Held while one process works on a run. Raises `UnavailableError` naming the holder and since when."""
     name = f"{path_part(run_id)[:40]}-{content_id(run_id)[-12:]}.lock"
-    descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = _open(folder / name)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -31,12 +31,17 @@ def run_lock(folder: Path, run_id: str) -> Iterator[None]:
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
     """Held for a moment, waited for: one process at a time makes or upgrades the database."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = _open(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    """A planted link would have us truncate whatever it names."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
 def _sign(descriptor: int) -> None:

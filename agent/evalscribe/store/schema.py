@@ -12,10 +12,11 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def ensure(engine: Engine, path: Path) -> None:
-    """Raises `DataError` for a database that a newer evalscribe wrote, which is left as it is."""
+    """Raises `DataError` for a database that is another program's or a newer evalscribe's: it is left as it is."""
     if _revision(engine) == HEAD:
         return
     with exclusive(path.with_suffix(".upgrade.lock")), engine.connect() as connection:
+        _refuse_foreign(connection, path)
         connection.exec_driver_sql("PRAGMA journal_mode=WAL")
         connection.exec_driver_sql("BEGIN IMMEDIATE")
         _upgrade(connection, path)
@@ -27,6 +28,13 @@ def _revision(engine: Engine) -> str | None:
         if not inspect(connection).has_table(revisions.name):
             return None
         return connection.scalar(select(revisions.c.version_num))
+
+
+def _refuse_foreign(connection: Connection, path: Path) -> None:
+    tables = inspect(connection).get_table_names()
+    connection.rollback()
+    if tables and revisions.name not in tables:
+        raise DataError(f"{path} is no store of evalscribe, and was left as it is.\nMove it away and start again.")
 
 
 def _upgrade(connection: Connection, path: Path) -> None:

@@ -12,6 +12,7 @@ from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from evalscribe.chat import Usage
+from evalscribe.errors import AccessError
 from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.finding import Unclassified, Verdict
 from evalscribe.ports import StoredReport
@@ -40,8 +41,8 @@ _VERDICT = TypeAdapter[Verdict | Unclassified](Verdict | Unclassified)
 def open_store(folder: Path) -> "SqlStore":
     """The store in `folder`, which is made, private and out of git, when it is missing.
 
-    Raises `AccessError` where nothing can be written, `DataError` for a database that is damaged or newer than this
-    evalscribe.
+    Raises `AccessError` where nothing can be written or a symbolic link leads elsewhere, `DataError` for a database
+    that is damaged, another program's, or newer than this evalscribe.
     """
     path = folder / FILE
     with explained(path):
@@ -148,12 +149,21 @@ class SqlStore:
 
 
 def _make(folder: Path) -> None:
+    _refuse_link(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        _refuse_link(path)
     if folder.stat().st_mode & 0o077:
         folder.chmod(0o700)
     ignore = folder / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n")
+
+
+def _refuse_link(path: Path) -> None:
+    """Whoever made the folder that we run in may have planted a link to what is not the store's to write."""
+    if path.is_symlink():
+        raise AccessError(f"{path} is a symbolic link, which may lead anywhere: the store is not used.\nRemove it.")
 
 
 def _engine(path: Path) -> Engine:
