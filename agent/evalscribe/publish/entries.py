@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
+from evalscribe.prose import prose
 from evalscribe.report import Entry, Note, Report, replaced
 
 GENERATED = ("why", "error", "reasoning")
@@ -51,7 +52,8 @@ def _corrected(new: Entry, old: Entry | None, written: Entry | None) -> Entry:
     if old is None:
         return new
     said = (*old.reviewer, *_unsaid(new, old, written))
-    notes = tuple(dict.fromkeys((*old.notes, *_rewordings(new, old, written))))
+    said_before = (note for note in old.notes if prose(note) != new.reasoning)
+    notes = tuple(dict.fromkeys((*said_before, *_rewordings(new, old, written))))
     if old.classification is None or not (old.reviewed or said):
         return replaced(new, reviewer=said, notes=notes)
     return replaced(
@@ -83,3 +85,10 @@ def _rewordings(new: Entry, old: Entry, written: Entry | None) -> Iterator[str]:
         text = getattr(old, field)
         if text and text not in (getattr(written, field), getattr(new, field)):
             yield text
+    if not written and _reasoning_among(old.notes, new):
+        yield old.reasoning
+
+
+def _reasoning_among(notes: tuple[str, ...], new: Entry) -> bool:
+    """Whether what was read as a person's note is our reasoning: then the person wrote the paragraph above it."""
+    return bool(new.reasoning) and any(prose(note) == new.reasoning for note in notes)

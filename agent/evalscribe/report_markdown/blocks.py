@@ -30,6 +30,11 @@ class Block(Frozen):
     simple: bool = True
     """Whether an item holds one paragraph and nothing else."""
 
+    @property
+    def end(self) -> int:
+        """Last line, counted from 1."""
+        return self.line + self.source.count("\n")
+
 
 def read(text: str) -> list[Block]:
     """The blocks of a page, in order. White space at line ends is an editor's and means nothing."""

@@ -131,7 +131,7 @@ class _Body:
             for item in block.items:
                 self._item(item)
         elif block.kind == "paragraph":
-            self._paragraph(block)
+            self._paragraph(block, rest[0] if rest else None)
         elif block.kind == "fence" and not self.snippets and snippets.is_ours(block):
             self.snippets += snippets.parse(block)
         elif members.opens(block) and not self.members and rest and members.closes(rest, 1):
@@ -151,10 +151,22 @@ class _Body:
         else:
             self.notes.append(item.source)
 
-    def _paragraph(self, block: Block) -> None:
+    def _paragraph(self, block: Block, following: Block | None) -> None:
+        """The reasoning is the first paragraph, unless a later one stands right above our fence, as we print it."""
         own, said = fields.split_reviewer(block.text)
         self.reviewer += said
-        if own and not self.reasoning:
+        if not own:
+            return
+        if self.reasoning and not self.snippets and _stands_on(block, following):
+            self.notes.insert(0, self.reasoning)
             self.reasoning = " ".join(own)
-        elif own:
+        elif self.reasoning:
             self.notes.append("\n".join(own))
+        else:
+            self.reasoning = " ".join(own)
+
+
+def _stands_on(block: Block, following: Block | None) -> bool:
+    """Whether our fence follows without a blank line."""
+    fence = following if following is not None and following.kind == "fence" else None
+    return fence is not None and fence.line == block.end + 1 and snippets.is_ours(fence)
