@@ -9,6 +9,7 @@ from tempfile import NamedTemporaryFile
 import typer
 
 from evalscribe.errors import EvalscribeError, InterruptedError_, UsageError
+from evalscribe.prose import visible
 from evalscribe.redaction import redact
 
 BROKEN_PIPE = 0
@@ -35,7 +36,7 @@ def exit_code(command: Callable[[], object]) -> int:
 
 
 def _say(message: str, code: int) -> int:
-    print(f"evalscribe: {redact(message)}", file=sys.stderr)
+    print(visible(f"evalscribe: {redact(message)}"), file=sys.stderr)
     return code
 
 

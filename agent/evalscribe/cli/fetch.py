@@ -20,6 +20,7 @@ def fetch(
     """Write a run into a snapshot folder, redacted, so that an analysis can be repeated offline."""
     from evalscribe import wiring
     from evalscribe.app.fetch import fetch as use_case
+    from evalscribe.cli import finish
     from evalscribe.cli.progress import Display
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
@@ -37,7 +38,7 @@ def fetch(
                 fetched = await use_case(source, lambda run_id: wiring.snapshot_writer(output, run_id), display)
         for one in fetched.unreadable:
             display.say(f"{one.eval.path}: {one.reason}")
-        print(f"{len(fetched.run.failures)} failed evals of run {fetched.run.id} are in {output}")
+        finish.say(f"{len(fetched.run.failures)} failed evals of run {fetched.run.id} are in {output}")
 
     run_until_signal(main())
     return 0

@@ -1,7 +1,11 @@
 """What a command prints when it is done: results on standard output."""
 
+import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
+from shlex import quote
+from typing import TextIO
 
 from evalscribe.analysis import Analysis
 from evalscribe.app.analyze import likely
@@ -11,6 +15,7 @@ from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan
 from evalscribe.app.reports import Listed
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen
+from evalscribe.prose import visible
 from evalscribe.recall import Recurring
 from evalscribe.render.explanation import explanation as explained_text
 from evalscribe.settings import Row
@@ -20,6 +25,8 @@ CLOSING = (
     "or would you like to discuss specific failures in more detail?"
 )
 """The last words of an analysis, as the people who asked for it want them."""
+_UNPRINTABLE = re.compile(r"[^\n -~]")
+"""What JSON leaves as it is although a terminal may obey it: DEL, C1 controls, directions."""
 
 
 def analysis(outcome: Analyzed | Plan | NothingFailed, run: str, *, as_json: bool, quiet: bool) -> None:
@@ -27,12 +34,12 @@ def analysis(outcome: Analyzed | Plan | NothingFailed, run: str, *, as_json: boo
     if isinstance(outcome, Plan):
         _json(outcome) if as_json else _planned(outcome)
     elif isinstance(outcome, NothingFailed):
-        print(outcome.message, file=sys.stderr if as_json else sys.stdout)
+        say(outcome.message, file=sys.stderr if as_json else sys.stdout)
         if as_json:
             _json(outcome.analysis)
     elif as_json or quiet:
         _notes(outcome.notes)
-        _json(outcome.analysis) if as_json else print(outcome.path)
+        _json(outcome.analysis) if as_json else say(outcome.path)
     else:
         _analyzed(outcome, run)
 
@@ -40,19 +47,20 @@ def analysis(outcome: Analyzed | Plan | NothingFailed, run: str, *, as_json: boo
 def _analyzed(done: Analyzed, run: str) -> None:
     """The analysis, where it is, how to go on, and the closing question."""
     page(done.text)
-    print()
+    say()
     for note in done.notes:
-        print(f"Note: {note}")
+        say(f"Note: {note}")
     state = "unchanged" if done.state == "unchanged" else f"{done.state}, revision {done.report.revision}"
-    print(f"Report: {done.path} ({state})")
-    print(_how_to_go_on(done, run))
-    print()
-    print(CLOSING)
+    say(f"Report: {done.path} ({state})")
+    say(_how_to_go_on(done, run))
+    say()
+    say(CLOSING)
 
 
 def _how_to_go_on(done: Analyzed, run: str) -> str:
     example = (*done.uncertain, *done.unclassified, *(entry.paths[0] for entry in done.report.entries))[0]
-    line = f"Go on: `evalscribe explain {run} {example}`, or correct a label in the report and run this again"
+    explain = f"evalscribe explain {quote(run)} {quote(example)}"  # a name may hold what a shell would run
+    line = f"Go on: `{explain}`, or correct a label in the report and run this again"
     if done.unclassified:
         line += f"; {len(done.unclassified)} could not be judged: run this again"
     if done.advice:
@@ -62,22 +70,22 @@ def _how_to_go_on(done: Analyzed, run: str) -> str:
 
 def _planned(plan: Plan) -> None:
     asked = plan.groups - plan.known
-    print(f"{plan.run.model} ({plan.run.provider}), run {plan.run.id}: {len(plan.run.failures)} failed evals listed")
-    print(f"Verdicts needed: {plan.groups}, of which {plan.known} are known")
-    print(f"Judge: {plan.judge} for {asked}: {likely(plan.estimate)}")
-    print("Nothing was judged and no report written.")
+    say(f"{plan.run.model} ({plan.run.provider}), run {plan.run.id}: {len(plan.run.failures)} failed evals listed")
+    say(f"Verdicts needed: {plan.groups}, of which {plan.known} are known")
+    say(f"Judge: {plan.judge} for {asked}: {likely(plan.estimate)}")
+    say("Nothing was judged and no report written.")
 
 
 def page(markdown: str) -> None:
     """A report: as markdown, and laid out where there is a terminal."""
     text = body(markdown)
     if not sys.stdout.isatty():
-        print(text)
+        say(text)
         return
     from rich.console import Console
     from rich.markdown import Markdown
 
-    Console().print(Markdown(text, hyperlinks=False))
+    Console().print(Markdown(visible(text), hyperlinks=False))
 
 
 def body(markdown: str) -> str:
@@ -91,15 +99,15 @@ def explanation(explained: Explained, *, as_json: bool) -> None:
     if as_json:
         _json(explained.analysis)
     else:
-        print(explained_text(explained.finding, explained.case))
+        say(explained_text(explained.finding, explained.case))
 
 
 def reports(listed: Sequence[Listed]) -> None:
     """A line per report."""
     for one in listed:
-        print(f"{one.name}  {_in_short(one)}")
+        say(f"{one.name}  {_in_short(one)}")
     if not listed:
-        print("No reports yet. Begin with: evalscribe analyze sample --judge rules")
+        say("No reports yet. Begin with: evalscribe analyze sample --judge rules")
 
 
 def _in_short(one: Listed) -> str:
@@ -115,8 +123,8 @@ def checked(listed: Sequence[Listed]) -> int:
     """A line per problem; the exit code says whether there are any."""
     problems = [one for one in listed if one.problem is not None]
     for one in problems:
-        print(f"{one.name}: {one.problem}")
-    print(f"{len(listed)} reports checked, {len(problems)} with problems")
+        say(f"{one.name}: {one.problem}")
+    say(f"{len(listed)} reports checked, {len(problems)} with problems")
     return DataError.exit_code if problems else 0
 
 
@@ -125,7 +133,7 @@ def document(said: Analysis, *, as_json: bool) -> None:
         _json(said)
         return
     for finding in said.findings:
-        print(f"{finding.eval}  {finding.step or '-'}  {finding.classification or 'no label'}")
+        say(f"{finding.eval}  {finding.step or '-'}  {finding.classification or 'no label'}")
 
 
 def recurring(found: Recurring, *, as_json: bool) -> None:
@@ -133,13 +141,13 @@ def recurring(found: Recurring, *, as_json: bool) -> None:
         _json(found)
         return
     for row in found.rows:
-        print(f"{row.model}  {row.eval}: {row.times} times, {row.first.date or '?'} to {row.last.date or '?'}")
-        print(f"    {', '.join(row.labels) or 'no label'}{'; ' + ', '.join(row.causes) if row.causes else ''}")
+        say(f"{row.model}  {row.eval}: {row.times} times, {row.first.date or '?'} to {row.last.date or '?'}")
+        say(f"    {', '.join(row.labels) or 'no label'}{'; ' + ', '.join(row.causes) if row.causes else ''}")
         for action in row.actions:
-            print(f"    {action.seen.date or action.seen.report}: {action.text} ({action.held})")
+            say(f"    {action.seen.date or action.seen.report}: {action.text} ({action.held})")
     _notes(found.notes)
     if not found.rows:
-        print("No earlier report names a failing eval.")
+        say("No earlier report names a failing eval.")
 
 
 def diagnosis(rows: Iterable[Row], checks: Iterable[Check]) -> None:
@@ -147,15 +155,24 @@ def diagnosis(rows: Iterable[Row], checks: Iterable[Check]) -> None:
     rows = tuple(rows)
     width = max(len(row.name) for row in rows)
     for row in rows:
-        print(f"{row.name:<{width}}  {row.value}{f'  ({row.origin})' if row.origin else ''}")
+        say(f"{row.name:<{width}}  {row.value}{f'  ({row.origin})' if row.origin else ''}")
     for check in checks:
-        print(f"{'ok' if check.ok else 'MISSING':<{width}}  {check.name}: {check.detail}")
+        say(f"{'ok' if check.ok else 'MISSING':<{width}}  {check.name}: {check.detail}")
 
 
 def _notes(notes: Iterable[str]) -> None:
     for note in notes:
-        print(f"Note: {note}", file=sys.stderr)
+        say(f"Note: {note}", file=sys.stderr)
+
+
+def say(text: object = "", file: TextIO | None = None) -> None:
+    """A line, on standard output unless elsewhere, without anything that a terminal would obey."""
+    print(visible(str(text)), file=file)
 
 
 def _json(document: Frozen) -> None:
-    print(document.model_dump_json(indent=2))
+    print(_UNPRINTABLE.sub(_escaped, document.model_dump_json(indent=2)))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1]

@@ -57,7 +57,9 @@ class Display:
         members = [self._evals[id] for id in event.group.eval_ids]
         name = members[0].path if len(members) == 1 else f"{len(members)} evals"
         width = len(str(event.total))
-        line = Text(f"{event.n:>{width}}/{event.total}  {_plain(name)}  {members[0].failed_step or 'no step'}  ")
+        line = Text(
+            f"{event.n:>{width}}/{event.total}  {_plain(name)}  {_plain(members[0].failed_step or 'no step')}  "
+        )
         return line.append_text(_verdict(event.verdict)).append("  (known)" if event.cached else "")
 
 

@@ -1,0 +1,106 @@
+"""Nothing that a terminal obeys reaches one, wherever it was planted, and no printed command runs what a name says."""
+
+import json
+import os
+import pty
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hostile_run import RUN_ID, evalscribe, failed, payload, snapshot
+
+ESCAPES = "\x1b]0;pwned\x07\x1b[2J\x9b31m\x7f\u202e\u2066\x08"
+SHELL = "$(touch pwned);`touch pwned`'\"&&touch pwned"
+
+
+def hostile(folder: Path) -> Path:
+    """Escape codes in every field of a run and its evidence."""
+    content = payload(failed("e1", f"c{ESCAPES}", f"n{ESCAPES} {SHELL}"))
+    content["eval"]["failedStep"] = {"name": f"s{ESCAPES}", "failureReason": ESCAPES * 3}
+    content["steps"] = [{"name": f"s{ESCAPES}", "status": {"kind": "failed", "failureReason": ESCAPES}}]
+    log = f"=== Eval: {content['eval']['evalPath']} ===\n[error] s: {ESCAPES} AssertionError: {ESCAPES}\n"
+    content["outputFiles"] = {f"a{ESCAPES}.py": f"x = '{ESCAPES}'\n", "run.log": log}
+    content["evalSourceFiles"] = {
+        "TASK.txt": ESCAPES,
+        f"answer/a{ESCAPES}.py": f"y = '{ESCAPES}'\n",
+        "GAPS.txt": ESCAPES,
+    }
+    status = {"kind": "failed", "failureReason": ESCAPES}
+    unread = payload(failed("e2", name=f"u{ESCAPES}"))
+    run = snapshot(folder, {"e1": content, "e2": unread}, model=f"m{ESCAPES}", experiment=ESCAPES, status=status)
+    (run / "debug" / "e2.json").write_text(json.dumps({"error": ESCAPES}))
+    return run
+
+
+def obeyed(output: bytes) -> set[str]:
+    return {char for char in output.decode() if not char.isprintable() and char not in "\n\t"}
+
+
+COMMANDS = (
+    ("analyze", "RUN", "--judge", "rules"),
+    ("analyze", "RUN", "--judge", "rules", "--json"),
+    ("analyze", "RUN", "--judge", "rules", "--dry-run"),
+    ("explain", "RUN", "e1", "--judge", "rules"),
+    ("explain", "RUN", "e2", "--judge", "rules", "--json"),
+    ("explain", "RUN", "none", "--judge", "rules"),
+    ("fetch", "RUN", "-o", "copy"),
+    ("reports", "list"),
+    ("reports", "check"),
+    ("reports", "show", "planted"),
+    ("reports", "parse", "planted"),
+    ("reports", "parse", "planted", "--json"),
+    ("reports", "show", ESCAPES.replace("\x00", "")),
+    ("recurring",),
+    ("recurring", "--json"),
+    ("doctor",),
+)
+
+
+def test_no_command_prints_an_escape_code(tmp_path: Path) -> None:
+    run = hostile(tmp_path / "run")
+    (tmp_path / ".env").write_text(f"EVALSCRIBE_JUDGE='rules{ESCAPES}'\n")
+    folder = tmp_path / "reports" / f"example{ESCAPES}" / "m"
+    folder.mkdir(parents=True)
+    planted = f"# m-1 {ESCAPES}\n\n## Findings\n\n### 1. c/n{ESCAPES}: MODEL_FAULT\n\n{ESCAPES} text\n"
+    (folder / f"planted{ESCAPES}_2026-01-01.md").write_text(planted)
+    (folder / f"broken{ESCAPES}.md").write_text(f"---\nkind: evalscribe-report/1\nrun: {ESCAPES}\n---\n# x\n")
+    for command in COMMANDS:
+        done = evalscribe(tmp_path, *(str(run) if word == "RUN" else word for word in command))
+        assert not obeyed(done.stdout) | obeyed(done.stderr), command
+        assert done.returncode in (0, 65, 66), (command, done.stderr)
+
+
+def test_a_report_on_a_terminal_holds_only_our_own_codes(tmp_path: Path) -> None:
+    """`rich` lays a report out with escape codes of its own; those of the report stay out."""
+    folder = tmp_path / "reports" / "example" / "m"
+    folder.mkdir(parents=True)
+    (folder / "planted.md").write_text(f"# Title\n\n{ESCAPES}[x](javascript:alert(1)) words\n\n    {ESCAPES}\n")
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "evalscribe", "reports", "show", "planted"]
+    subprocess.run(command, cwd=tmp_path, stdout=slave, env={**os.environ, "TERM": "xterm"}, timeout=60, check=True)
+    os.close(slave)
+    shown = os.read(master, 100_000).decode()
+    os.close(master)
+    assert "words" in shown
+    assert not {"\x07", "\x9b", "\x7f", "\u202e", "\u2066", "\x08"} & set(shown)
+    assert "\x1b]" not in shown
+    assert "\x1b[2J" not in shown
+
+
+def test_the_command_that_is_proposed_runs_nothing_but_evalscribe(tmp_path: Path) -> None:
+    run = snapshot(tmp_path / f"run {SHELL.replace('/', '')}", {"e1": payload(failed("e1", name=SHELL))})
+    done = evalscribe(tmp_path, "analyze", str(run), "--judge", "rules")
+    line = next(line for line in done.stdout.decode().splitlines() if line.startswith("Go on: "))
+    proposed = line.removeprefix("Go on: `").partition("`, or correct")[0]
+    assert shlex.split(proposed) == ["evalscribe", "explain", str(run), f"cat/{SHELL}"]
+
+
+@pytest.mark.parametrize("line", [f'"{ESCAPES[:4]}" = 1', '"\\u001b]0;x\\u0007" = 1', 'judge = "\\u009b2J"'])
+def test_settings_are_not_obeyed_either(line: str, tmp_path: Path) -> None:
+    (tmp_path / "evalscribe.toml").write_text(line)
+    for command in (("doctor",), ("analyze", RUN_ID)):
+        done = evalscribe(tmp_path, *command)
+        assert not obeyed(done.stdout) | obeyed(done.stderr)
