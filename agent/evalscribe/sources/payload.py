@@ -62,10 +62,17 @@ def decode_evidence(payload: object, eval: Eval) -> Evidence | Unreadable:
         return Unreadable(eval=eval, reason=str(error))
 
 
+def refusal(payload: object, eval: Eval) -> Unreadable | None:
+    """Why there is nothing about the eval, where the answer says so in place of it."""
+    if not isinstance(payload, dict) or "eval" in payload:
+        return None
+    reason = payload.get("error")
+    return Unreadable(eval=eval, reason=shown(reason if isinstance(reason, str) else "the answer has no `eval`"))
+
+
 def _evidence(payload: Members, eval: Eval) -> Evidence | Unreadable:
-    if "eval" not in payload:
-        reason = optional_text(payload, "error")
-        return Unreadable(eval=eval, reason=shown(reason or "the answer has no `eval`"))
+    if refused := refusal(payload, eval):
+        return refused
     info = members(payload["eval"], "`eval`")
     outputs, lost = _outputs(payload, info, eval)
     sources, gone = _sources(payload, info)

@@ -9,7 +9,7 @@ from evalscribe.redaction import redact_json
 from evalscribe.run import Eval, Run
 from evalscribe.sources.json_value import clean
 from evalscribe.sources.links import Links
-from evalscribe.sources.payload import decode_evidence, decode_run
+from evalscribe.sources.payload import decode_evidence, decode_run, refusal
 
 
 class OneEvalFailed(Exception):
@@ -55,9 +55,10 @@ class PayloadSource:
     async def payload(self, eval: Eval) -> object | Unreadable:
         """The redacted answer that `evidence` decodes."""
         try:
-            return await asyncio.to_thread(_safe, await self._payloads.debug(eval.id))
+            payload = await asyncio.to_thread(_safe, await self._payloads.debug(eval.id))
         except (OneEvalFailed, DataError) as failure:
             return Unreadable(eval=eval, reason=str(failure))
+        return refusal(payload, eval) or payload
 
     async def close(self) -> None:
         await self._payloads.close()

@@ -1,0 +1,149 @@
+"""From a deployment to files and back: the same findings, and no key in any byte."""
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from convex_server import Answer, Deployment, success
+from surfaces import made_runs
+from surfaces.command import Workspace, end, wait_until
+
+DEPLOY_KEY = "prod:fabulous-panther-525|" + "eyJ2MiI6ImRlcGxveSJ9" * 2
+ANTHROPIC_KEY = "sk-ant-api03-" + "Zq9XwV8uT7sR6pQ5" * 6 + "-AA"
+PAGE = f"https://evals.example/experiment/default/run/{made_runs.RUN_ID}"
+COUNT = 6
+
+
+@pytest.fixture
+def served(deployment: Deployment) -> Deployment:
+    """Serves a made run, whose model and log leaked a key."""
+
+    def answer(path: str, args: dict[str, Any]) -> Answer:
+        if path == "/api/query":
+            return success(made_runs.summary(COUNT))
+        n = next(n for n in range(COUNT) if made_runs.eval_id(n) == args["evalId"])
+        payload = made_runs.payload(n)
+        payload["outputFiles"]["convex/client.ts"] = f'const client = new Client("{ANTHROPIC_KEY}");\n'
+        payload["outputFiles"]["run.log"] += f"[deploy] ANTHROPIC_API_KEY={ANTHROPIC_KEY}\n"
+        payload["evalSourceFiles"][f"answer/{ANTHROPIC_KEY}.ts"] = f"// {ANTHROPIC_KEY}\n"
+        payload["steps"][-1]["status"]["failureReason"] = f"failed with {ANTHROPIC_KEY}"
+        return success(payload)
+
+    deployment.answer = answer
+    return deployment
+
+
+def findings(document: str) -> list[dict[str, Any]]:
+    """What was found, without the links, which only a URL gives."""
+    return [{k: v for k, v in finding.items() if k != "url"} for finding in json.loads(document)["findings"]]
+
+
+def test_a_snapshot_gives_the_same_findings(workspace: Workspace, served: Deployment) -> None:
+    where = ("--deployment", served.url)
+    direct = workspace.run("analyze", PAGE, "--judge", "rules", "--json", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY).out
+    fetched = workspace.run("fetch", PAGE, "-o", "kept/run", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY)
+    assert fetched.out == f"{COUNT} failed evals of run {made_runs.RUN_ID} are in kept/run\n"
+    served.close()
+    offline = workspace.run("analyze", "kept/run", "--judge", "rules", "--json", "--reports", "other/reports").out
+    assert findings(direct) == findings(offline)
+    assert json.loads(direct)["findings"][0]["url"].startswith("https://evals.example/experiment/default/run/")
+    assert served.requests
+    assert {key for _, key, _ in served.requests} == {f"Convex {DEPLOY_KEY}"}
+
+
+def test_no_key_is_in_any_byte(workspace: Workspace, served: Deployment) -> None:
+    where = ("--deployment", served.url)
+    seen = [
+        workspace.run("fetch", PAGE, "-o", "kept", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY),
+        workspace.run("analyze", "kept", "--judge", "rules"),
+        workspace.run("analyze", PAGE, "--judge", "rules", "--fresh", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY),
+        workspace.run("explain", "kept", made_runs.eval_path(1), "--judge", "rules"),
+        workspace.run("doctor", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY, ANTHROPIC_API_KEY=ANTHROPIC_KEY,
+                      ANTHROPIC_BASE_URL="http://127.0.0.1:9"),
+    ]  # fmt: skip
+    for secret in (ANTHROPIC_KEY, DEPLOY_KEY.partition("|")[2], "Zq9XwV8uT7sR6pQ5"):
+        assert workspace.holding(secret) == []
+        assert not any(secret in ended.out + ended.err for ended in seen)
+    assert any("redacted" in path.read_text() for path in (workspace.folder / "kept" / "debug").iterdir())
+
+
+def test_no_key_is_in_any_byte_after_a_crash(workspace: Workspace, served: Deployment) -> None:
+    usual = served.answer
+
+    def late(path: str, args: dict[str, Any]) -> Answer:
+        if path == "/api/action" and args["evalId"] == made_runs.eval_id(COUNT - 1):
+            time.sleep(20)
+        return usual(path, args)
+
+    served.answer = late
+    process = workspace.start(
+        "analyze", PAGE, "--judge", "rules", "--deployment", served.url, CONVEX_DEPLOY_KEY=DEPLOY_KEY
+    )
+    wait_until(lambda: (workspace.folder / ".evalscribe" / "store.db").exists(), "a store")
+    wait_until(lambda: len(served.requests) > COUNT - 1, "all evals asked for")
+    time.sleep(0.5)
+    ended, _ = end(process, signal.SIGKILL)
+    assert ended.code == -signal.SIGKILL
+    assert workspace.holding(made_runs.RUN_ID), "something was kept"
+    for secret in ("Zq9XwV8uT7sR6pQ5", "eyJ2MiI6ImRlcGxveSJ9"):
+        assert workspace.holding(secret) == []
+
+
+def test_one_eval_of_many_that_cannot_be_had_is_one_line(workspace: Workspace, served: Deployment) -> None:
+    usual = served.answer
+
+    def without_one(path: str, args: dict[str, Any]) -> Answer:
+        gone = path == "/api/action" and args["evalId"] == made_runs.eval_id(2)
+        return success({"error": "Eval not found"}) if gone else usual(path, args)
+
+    served.answer = without_one
+    where = ("--deployment", served.url)
+    fetched = workspace.run("fetch", PAGE, "-o", "kept", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY)
+    assert f"{made_runs.eval_path(2)}: " in fetched.err
+    document = workspace.run("analyze", "kept", "--judge", "rules", "--json").out
+    assert [f["eval"] for f in findings(document) if f["unclassified"]] == [made_runs.eval_path(2)]
+
+
+def test_a_folder_of_another_run_is_not_overwritten(workspace: Workspace, served: Deployment) -> None:
+    made_runs.write(workspace.folder / "kept", 1, run={"_id": "jn7another"})
+    before = {path: path.read_bytes() for path in (workspace.folder / "kept").rglob("*.json")}
+    ended = workspace.run(
+        "fetch", PAGE, "-o", "kept", "--deployment", served.url, code=64, CONVEX_DEPLOY_KEY=DEPLOY_KEY
+    )
+    assert "jn7another" in ended.err
+    assert {path: path.read_bytes() for path in (workspace.folder / "kept").rglob("*.json")} == before
+
+
+def test_nothing_configured_says_what_to_set(workspace: Workspace) -> None:
+    ended = workspace.run("fetch", PAGE, "-o", "kept", code=77)
+    assert len(ended.err.splitlines()) == 2
+    assert not (workspace.folder / "kept").exists()
+
+
+def holds_summary(folder: Path) -> bool:
+    return (folder / "failed_evals.json").exists()
+
+
+def test_a_fetch_cut_short_is_no_snapshot_and_goes_on(workspace: Workspace, served: Deployment) -> None:
+    usual = served.answer
+
+    def late(path: str, args: dict[str, Any]) -> Answer:
+        if path == "/api/action" and args["evalId"] == made_runs.eval_id(0):
+            time.sleep(20)
+        return usual(path, args)
+
+    served.answer = late
+    where = ("--deployment", served.url)
+    process = workspace.start("fetch", PAGE, "-o", "kept", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY)
+    debug = workspace.folder / "kept" / "debug"
+    wait_until(lambda: debug.exists() and len(list(debug.glob("*.json"))) == COUNT - 1, "all but one")
+    ended, seconds = end(process, signal.SIGTERM)
+    assert (ended.code, holds_summary(workspace.folder / "kept")) == (143, False)
+    assert seconds < 1
+    served.answer = usual
+    workspace.run("fetch", PAGE, "-o", "kept", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY)
+    assert holds_summary(workspace.folder / "kept")
