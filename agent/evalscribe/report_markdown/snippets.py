@@ -12,8 +12,8 @@ from evalscribe.report_markdown.unreadable import UnreadableReport
 
 PLACE = re.compile(rf"(.*?) *  (?:#|//|--) ({'|'.join(ROLES)}) +(\S+):(\d+)(?:-(\d+))?")
 LONGEST = 4000
-ALIGNED = 72
-"""Places stand in one column unless a line is longer than this."""
+ALIGNED = 80
+"""Places stand in one column, but for those of lines longer than this."""
 LANGUAGES = {
     "python": "py pyi",
     "typescript": "ts mts cts",
@@ -48,7 +48,7 @@ def render(snippets: Sequence[Snippet]) -> list[str]:
     language = _language(snippets)
     comment = "#" if language in HASH else "--" if language in DASHES else "//"
     firsts = [MARKS[snippet.status] + snippet.text.partition("\n")[0] for snippet in snippets]
-    width = max(map(len, firsts)) if max(map(len, firsts)) <= ALIGNED else 0
+    width = max((len(first) for first in firsts if len(first) <= ALIGNED), default=0)
     roles = max(len(snippet.role) for snippet in snippets)
     lines: list[str] = []
     for snippet, first in zip(snippets, firsts, strict=True):
