@@ -18,6 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks import heldout
 from evalscribe.evidence import Evidence, Packed
 from evalscribe.finding import CLASSIFICATIONS, Case, Precedent, Verdict
 from evalscribe.judging.cite import fold, verify
@@ -165,7 +166,16 @@ def line(name: str, of: Sequence[Judged]) -> str:
     )
 
 
-def by_rule(of: Sequence[Judged]) -> Iterator[str]:
+def alone(data: Path) -> Mapping[str, Sequence[Judged]]:
+    """What each rule decides when no other one comes before it."""
+    whole = {rule.__name__.replace("_", "-"): rule for rule in RULES}
+    return {
+        name: [one for folder in run_folders(data) for one in judged(folder, (rule,)) if one.verdict.rule]
+        for name, rule in whole.items()
+    }
+
+
+def by_rule(of: Sequence[Judged], others: Mapping[str, Sequence[Judged]]) -> Iterator[str]:
     decided: dict[str, list[Judged]] = defaultdict(list)
     for one in of:
         decided[one.rule].append(one)
@@ -173,10 +183,14 @@ def by_rule(of: Sequence[Judged]) -> Iterator[str]:
         runs, right = {one.run for one in those}, sum(one.right for one in those)
         proven = sorted({one.run for one in those if one.right})
         print_runs = f"right in {', '.join(proven)}" if proven else "right nowhere"
-        yield f"{rule:<30} {len(those):>2} evals in {len(runs)} runs, {right:>2} rightly: {print_runs}"
+        own = others.get(rule, ())
+        by_itself = f"; alone {sum(one.right for one in own)}/{len(own)}" if own else ""
+        yield f"{rule:<30} {len(those):>2} evals in {len(runs)} runs, {right:>2} rightly: {print_runs}{by_itself}"
 
 
-def summary(title: str, plain: Sequence[Judged], recalled: Sequence[Judged]) -> str:
+def summary(
+    title: str, plain: Sequence[Judged], recalled: Sequence[Judged], others: Mapping[str, Sequence[Judged]]
+) -> str:
     lines = [f"== {title}"]
     for run in dict.fromkeys(one.run for one in plain):
         lines.append(line(run, [one for one in plain if one.run == run]))
@@ -185,7 +199,7 @@ def summary(title: str, plain: Sequence[Judged], recalled: Sequence[Judged]) -> 
     for label in CLASSIFICATIONS:
         hits, number = recall_of(label, plain)
         lines.append(f"recall of {label:<15} {hits}/{number}")
-    return "\n".join([*lines, table(plain), "", *by_rule(recalled)])
+    return "\n".join([*lines, table(plain), "", *by_rule(recalled, others)])
 
 
 def places(of: Sequence[Judged]) -> tuple[int, int]:
@@ -198,12 +212,14 @@ def main(data: Path, verbose: bool) -> None:
     plain = everything(data, recalled=False)
     seconds = time.perf_counter() - start
     recalled = everything(data, recalled=True)
-    print(summary("all rules", plain, recalled), end="\n\n")
+    others = alone(data)
+    print(summary("all rules", plain, recalled, others), end="\n\n")
     proven = without_own_run(data, recalled, recalled=False), without_own_run(data, recalled, recalled=True)
-    print(summary("only rules that were right in some other run", *proven), end="\n\n")
+    print(summary("only rules that were right in some other run", *proven, {}), end="\n\n")
     hits, number = places(plain)
     print(f"cites where the maintainers quote: {hits}/{number}; citations not verified: {unverified(plain)}")
     print(f"{len(plain)} failures in {seconds:.2f} s, reading included")
+    print("\n" + heldout.summary(plain))
     for one in plain if verbose else ():
         mark = "ok " if one.right else "BAD"
         print(f"{mark} {one.run} {one.evidence.eval.path} {one.label} -> {one.verdict.classification} by {one.rule}")

@@ -32,7 +32,7 @@ def test_a_file_that_the_task_names_is_missed() -> None:
             task="Write `crons.py`.",
         )
     )
-    assert (verdict.rule, verdict.cause) == ("knows-the-wrong-names", "missing-file-crons-py")
+    assert (verdict.rule, verdict.cause) == ("asked-for-by-name", "missing-file-crons-py")
 
 
 def test_a_name_that_nobody_knows_is_the_likeliest_reason() -> None:
@@ -44,7 +44,7 @@ def test_a_name_that_nobody_knows_is_the_likeliest_reason() -> None:
             expected={"a.ts": "let y = db.rows();\nfor (const x of db.all()) f(x);\n"},
         )
     )
-    assert (verdict.rule, verdict.cause) == ("knows-the-wrong-names", "unknown-name-iter")
+    assert (verdict.rule, verdict.cause) == ("uses-unknown-name", "unknown-name-iter")
     assert verdict.error == "types failed; the log ends before the reason"
 
 

@@ -16,7 +16,7 @@ def lint(gaps: str | None, *errors: str) -> Case:
 
 def test_a_note_that_names_the_rule_is_a_known_gap() -> None:
     verdict = decide(lint("a, b:\n\n- ANN401 fires on every loader", ANY))
-    assert (verdict.classification, verdict.rule) == ("KNOWN_GAP", "gap-names-the-error")
+    assert (verdict.classification, verdict.rule) == ("KNOWN_GAP", "gap-names-the-lint")
     assert verdict.cause == "known-gap-ann401"
     assert ("known_gaps", 3) in {(c.role, c.first) for c in verdict.citations}
 
@@ -43,12 +43,12 @@ def test_a_misspelled_name_in_a_note_still_means_the_references() -> None:
         log=pytest_log(("test_prefix", "AssertionError: assert 404 == 200"), passed=5),
         output={"http.ts": 'route({ path: "/a/*" });\nserve(1);\n'},
         expected={"http.ts": 'route({ pathPrefix: "/a/" });\nserve(1);\n'},
-        gaps="http:\n- Should be prefixPath",
+        gaps="http:\n- Uses a star instead of prefixPath",
     )
-    assert decide(case).rule == "gap-names-the-difference"
+    assert decide(case).rule == "gap-names-what-is-missing"
 
 
-def test_words_alone_are_only_a_guess() -> None:
+def test_words_alone_prove_nothing() -> None:
     case = made(
         "types",
         log="[error] types: failed",
@@ -57,7 +57,33 @@ def test_words_alone_are_only_a_guess() -> None:
         gaps="a:\n- Trying to store a file from a mutation",
     )
     verdict = decide(case)
-    assert (verdict.rule, verdict.uncertain, verdict.confidence) == ("gap-tells-of-the-code", True, 0.5)
+    assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", True)
+    assert "none fits for sure" in verdict.reasoning
+
+
+def test_a_name_that_the_task_gives_says_nothing() -> None:
+    log = "[cmd] mypy a.py\na.py:1: error: Argument 1 to `save_row` is wrong  [arg-type]\n[error] types: mypy failed"
+    parts = {"log": log, "output": {"a.py": "save_row(1)\n"}, "gaps": "a:\n- Struggles with `save_row`"}
+    given = decide(made("types", task="Write `save_row`.", **parts))  # type: ignore[arg-type]
+    own = decide(made("types", task="Save rows.", **parts))  # type: ignore[arg-type]
+    assert (given.classification, own.classification) == ("MODEL_FAULT", "KNOWN_GAP")
+
+
+def test_a_note_about_linting_must_meet_the_complaint() -> None:
+    said = "loop.py:3:9: B023 Function definition does not bind loop variable `item`"
+    assert decide(lint("a:\n- The lint wants `item` bound", said)).rule == "gap-names-the-lint"
+    assert decide(lint("a:\n- Forgets to close `item`", said)).classification == "MODEL_FAULT"
+
+
+def test_a_wrong_import_explains_more_than_what_is_missing() -> None:
+    parts = {
+        "log": "[error] types: failed",
+        "expected": {"a.ts": "import { page } from 'lib/pages';\nrun(page, splitAt);\n"},
+        "gaps": "a:\n- Does not include `splitAt`",
+    }
+    missing = decide(made("types", output={"a.ts": "import { page } from 'lib/pages';\nrun(page);\n"}, **parts))  # type: ignore[arg-type]
+    elsewhere = decide(made("types", output={"a.ts": "import { page } from './pages';\nrun(page);\n"}, **parts))  # type: ignore[arg-type]
+    assert (missing.rule, elsewhere.rule) == ("gap-names-what-is-missing", "imports-from-elsewhere")
 
 
 @pytest.mark.parametrize(("test", "label"), [("test_cursor_is_there", "KNOWN_GAP"), ("test_total", "MODEL_FAULT")])

@@ -83,7 +83,7 @@ def test_a_fault_among_style_is_a_fault() -> None:
 def test_what_the_reference_does_too_is_overly_strict() -> None:
     line = "subprocess.run(command, shell=True)\n"
     same = decide(lint(lint_log("loop.py:1:1: S602 `shell=True` call"), line, line + "done()\n"))
-    assert (same.rule, same.classification) == ("reference-breaks-it-too", "OVERLY_STRICT")
+    assert (same.rule, same.classification) == ("reference-would-fail-too", "OVERLY_STRICT")
 
 
 @pytest.mark.parametrize(

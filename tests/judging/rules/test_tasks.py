@@ -2,6 +2,7 @@
 
 import pytest
 
+from evalscribe.evidence import Document
 from rules_case import decide, made, pytest_log
 
 CLOSED = "def between(events, start, end):\n    return [e for e in events if start <= e <= end]\n"
@@ -48,3 +49,17 @@ def test_a_name_that_the_task_spells_out_is_missed() -> None:
         "missing-get-site-url",
     )
     assert ("task", 2) in {(c.role, c.first) for c in verdict.citations}
+
+
+def test_the_name_may_stand_in_any_document_of_the_task() -> None:
+    case = made(
+        log=pytest_log(("test_url", "AttributeError: module 'a' has no attribute 'get_site_url'")),
+        output={"a.py": "x = 1\n"},
+        expected={"a.py": "def get_site_url():\n    return 1\n"},
+        task="Read the notes.",
+    )
+    more = Document(role="task", path="NOTES.md", text="It has\na function `get_site_url`.")
+    evidence = case.evidence.model_copy(update={"documents": (*case.evidence.documents, more)})
+    verdict = decide(case.model_copy(update={"evidence": evidence}))
+    assert verdict.cause == "missing-get-site-url"
+    assert ("NOTES.md", 2) in {(c.path, c.first) for c in verdict.citations}

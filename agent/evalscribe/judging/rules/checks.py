@@ -3,7 +3,7 @@
 import re
 
 from evalscribe import signature
-from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules import code, lint, quote
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
 
@@ -15,19 +15,29 @@ OPAQUE = re.compile(r"deeply equal|toEqual|==|Object|\{ …|mismatch", re.IGNORE
 STRUCTURAL = re.compile(r"""(?<![\w$.])([A-Za-z_$][\w$]{2,})(?=\s*[:=](?!=)|["'])""")
 """A key, a keyword argument or a text of one word: what a comparison of structure sees."""
 RAISES = re.compile(r"\b(?:throw|raise)\b")
-MUST_RAISE = re.compile(r"\b(throws?|rejects?|raises?|must fail|should fail)\b", re.IGNORECASE)
+SETTLED = re.compile(
+    r"\b(throws?|rejects?|raises?|must fail|should fail|null|undefined|None|not found|otherwise)\b"
+    r"|(?:n't|\bnot) exist|\bif (?:it|they|there|no|the)\b",
+    re.IGNORECASE,
+)
+"""Words of a task that says what happens in the odd case."""
 LITERAL = re.compile(r"(['\"`])((?:(?!\1|\$\{|\{).){6,})")
 
 
 def fails_what_nobody_asked_for(facts: Facts) -> Decision | None:
-    """The few tests that fail turn on something else than the task: the code does what it says."""
-    return _own_guard(facts) or _structure(facts) or _sought_is_there(facts)
+    """All else passes, and the check that fails asks for something that the task does not."""
+    return _refuses_what_is_left_open(facts) or _compares_structure(facts)
 
 
-def _structure(facts: Facts) -> Decision | None:
+def reference_would_fail_too(facts: Facts) -> Decision | None:
+    """Where the check complains, the reference has the same: it would fail the same check."""
+    return lint.reference_breaks_it_too(facts) or _check_looks_elsewhere(facts)
+
+
+def _compares_structure(facts: Facts) -> Decision | None:
     """Only a comparison of structure fails, all behaviour passes, and the task never asks for what is missing."""
     failures = facts.outcome.failures
-    if len(failures) != 1 or (facts.outcome.passed or 0) < 2 or not _compares_structure(failures[0]):
+    if len(failures) != 1 or (facts.outcome.passed or 0) < 2 or not _is_structural(failures[0]):
         return None
     missing = _left_out_names(facts)
     if not missing or any(_asked(facts, name) for name in missing):
@@ -47,10 +57,15 @@ def _structure(facts: Facts) -> Decision | None:
     )
 
 
-def _own_guard(facts: Facts) -> Decision | None:
+def _refuses_what_is_left_open(facts: Facts) -> Decision | None:
     """The model's own guard stops a test; the task asks for no such refusal, nor forbids one."""
     failures = facts.outcome.failures
-    if facts.check != "tests" or not failures or (facts.outcome.passed or 0) <= len(failures) or _asks_to_refuse(facts):
+    if (
+        facts.check != "tests"
+        or not failures
+        or (facts.outcome.passed or 0) <= len(failures)
+        or _settles_odd_cases(facts)
+    ):
         return None
     guards = [_guard(facts, test) for test in failures]
     guard = guards[0]
@@ -74,7 +89,7 @@ def _own_guard(facts: Facts) -> Decision | None:
     )
 
 
-def _sought_is_there(facts: Facts) -> Decision | None:
+def _check_looks_elsewhere(facts: Facts) -> Decision | None:
     """The text that a check misses stands in the code, in the reference and in the task: the check looks elsewhere."""
     for test in facts.outcome.failures:
         found = SOUGHT.search(test.message)
@@ -105,7 +120,7 @@ def _everywhere(facts: Facts, text: str) -> CodeLine | None:
     return line if line and quote.first_with(facts.expected_lines, text) else None
 
 
-def _compares_structure(test: signature.FailedTest) -> bool:
+def _is_structural(test: signature.FailedTest) -> bool:
     return bool(STRUCTURE.search(test.name) and OPAQUE.search(test.message))
 
 
@@ -120,8 +135,8 @@ def _asked(facts: Facts, name: str) -> bool:
     return re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", facts.task) is not None
 
 
-def _asks_to_refuse(facts: Facts) -> bool:
-    return bool(MUST_RAISE.search(facts.task))
+def _settles_odd_cases(facts: Facts) -> bool:
+    return bool(SETTLED.search(facts.task))
 
 
 def _guard(facts: Facts, test: signature.FailedTest) -> CodeLine | None:

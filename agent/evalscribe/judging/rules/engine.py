@@ -3,30 +3,33 @@
 from evalscribe.evidence import Citation
 from evalscribe.finding import Case, Verdict
 from evalscribe.ids import content_id
-from evalscribe.judging.rules import checks, faults, gaps, lint, precedents, tasks, unreachable
+from evalscribe.judging.rules import checks, faults, gaps, imports, lint, precedents, tasks, unreachable, wording
 from evalscribe.judging.rules.decision import Decision, Rule
 from evalscribe.judging.rules.facts import Facts
 from evalscribe.ports import Estimate
 
 VERSION = "rules@1"
 RULES: tuple[Rule, ...] = (
-    unreachable.unreachable,
+    unreachable.provider_gave_nothing,
+    unreachable.environment_not_reached,
+    unreachable.grader_not_connected,
     precedents.people_said_before,
+    gaps.gap_names_the_lint,
     gaps.gap_names_the_error,
-    gaps.gap_names_the_difference,
+    gaps.gap_names_what_is_written,
+    gaps.gap_names_what_is_missing,
     lint.taste_only,
-    lint.reference_breaks_it_too,
+    checks.reference_would_fail_too,
     checks.fails_what_nobody_asked_for,
     tasks.ends_left_open,
     lint.lint_finds_a_fault,
     tasks.asked_for_by_name,
     faults.does_not_compile,
     faults.behaves_otherwise,
-    gaps.gap_tells_of_the_code,
-    faults.knows_the_wrong_names,
+    imports.imports_from_elsewhere,
+    faults.uses_unknown_name,
 )
 """In the order of decision: never judged, said before, known gap, too strict, unclear, the model's own."""
-MAX_WHY = 90
 
 
 class RulesJudge:
@@ -65,7 +68,7 @@ def _verdict(facts: Facts, decision: Decision, rule: str | None) -> Verdict:
         confidence=decision.confidence,
         uncertain=decision.uncertain,
         error=_error(facts),
-        why=_one_line(decision.why, MAX_WHY),
+        why=wording.cut(decision.why),
         reasoning=" ".join(decision.reasoning.split()),
         citations=_unique(decision.citations),
         judge=VERSION,
@@ -86,8 +89,3 @@ def _error(facts: Facts) -> str:
 
 def _unique(citations: tuple[Citation, ...]) -> tuple[Citation, ...]:
     return tuple({(c.role, c.path, c.first, c.last): c for c in citations if c.text.strip()}.values())
-
-
-def _one_line(text: str, longest: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= longest else text[: longest - 1].rsplit(" ", 1)[0] + "…"

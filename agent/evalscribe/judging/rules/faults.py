@@ -3,7 +3,7 @@
 import re
 
 from evalscribe import signature
-from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules import code, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
 
@@ -28,41 +28,16 @@ def does_not_compile(facts: Facts) -> Decision | None:
     if facts.check not in ("build", "install") or error is None:
         return None
     name = _subject(error)
-    said = error.error.removeprefix(f"{error.code}: ").rstrip(".")
+    said = wording.brief(error.error.removeprefix(f"{error.code}: ")).rstrip(".")
     return Decision(
         label="MODEL_FAULT",
         kind="model",
         cause=code.kebab(f"{error.code or facts.step} {name}"),
         confidence=0.75,
-        why=_cut(said),
-        reasoning=f"`{facts.step}` stops at {_place(error)}: {_cut(said, 170)}. The reference passes the same step.",
+        why=wording.cut(said),
+        reasoning=f"`{facts.step}` stops at {_place(error)}: {wording.cut(said, 170)}. "
+        "The reference passes the same step.",
         citations=(*quote.blamed(facts), *quote.naming(facts, name), *quote.log(facts)),
-    )
-
-
-def knows_the_wrong_names(facts: Facts) -> Decision | None:
-    """The log gives no reason, but a file the task names is missing, or the code uses a name nothing else knows."""
-    if facts.errors or facts.outcome.failures:
-        return None
-    return _misses_a_file(facts) or _uses_what_is_not_there(facts)
-
-
-def _misses_a_file(facts: Facts) -> Decision | None:
-    """A file that the task asks for by name is not among the output."""
-    ours = {d.path.rsplit("/", 1)[-1] for d in facts.original.of("output")}
-    named = [d for d in facts.evidence.of("expected") if _name(d.path) in facts.task and _name(d.path) not in ours]
-    if not facts.produced or not named:
-        return None
-    name = _name(named[0].path)
-    return Decision(
-        label="MODEL_FAULT",
-        kind="model",
-        cause="missing-file-" + code.kebab(name),
-        confidence=0.75,
-        why=f"no `{name}` among its files; the task names it",
-        reasoning=f"The task asks for `{name}`; the output has no file of that name. `{facts.step}` failed without "
-        "another reason in the log.",
-        citations=(*quote.instead_of(facts, named[0]), *quote.log(facts)),
     )
 
 
@@ -78,7 +53,7 @@ def behaves_otherwise(facts: Facts) -> Decision | None:
         kind="model",
         cause="fails-" + code.kebab(title, 42),
         confidence=0.65,
-        why=_cut(f"fails `{title}`" if len(title) < 70 else said),
+        why=_whole_or(f"`{title}`: {said}", f"fails `{title}`"),
         reasoning=f"{_count(facts)} fail, first `{title}`: {said.rstrip('.')}. "
         "The reference passes, and neither notes nor task excuse it.",
         citations=(
@@ -89,8 +64,10 @@ def behaves_otherwise(facts: Facts) -> Decision | None:
     )
 
 
-def _uses_what_is_not_there(facts: Facts) -> Decision | None:
+def uses_unknown_name(facts: Facts) -> Decision | None:
     """The log gives no reason, but the code calls or imports a name that reference, task and grader never use."""
+    if facts.errors or facts.outcome.failures:
+        return None
     own = sorted(facts.introduced, key=lambda line: bool(IMPORTED.search(line.text)))
     found = next(((line, name) for line in own for name in _reached(line) if name in facts.foreign), None)
     if found is None:
@@ -100,29 +77,35 @@ def _uses_what_is_not_there(facts: Facts) -> Decision | None:
         label="MODEL_FAULT",
         kind="model",
         cause="unknown-name-" + code.kebab(name),
-        confidence=0.6,
-        why=f"uses `{name}`, which neither reference nor task knows",
-        reasoning=f"The log ends before the reason. {line.document.path}:{line.number} uses `{name}`, which "
-        "reference, task and grader never do: the likeliest cause.",
+        confidence=0.65,
+        why=_whole_or(quote.difference(facts, line), f"uses `{name}`, which the reference does without"),
+        reasoning=f"The log ends before the reason. {line.document.path}:{line.number} uses `{name}`, which reference, "
+        "task and grader never mention: the likeliest cause.",
         citations=(*quote.pairs(facts, [line]), *quote.suspects(facts, 2), *quote.log(facts)),
     )
 
 
 def unexplained(facts: Facts) -> Decision:
     """No rule covers it. Most failures are the model's, so that is the best guess, and it is marked as one."""
-    said = facts.first.error if facts.first else ""
+    said = wording.brief(facts.first.error) if facts.first else ""
+    notes = " The known-gap notes of this eval may mean it, but none fits for sure." if facts.notes else ""
     return Decision(
         label="MODEL_FAULT",
         kind="model",
         cause="unexplained-" + code.kebab(facts.step),
         confidence=0.5,
         uncertain=True,
-        why=_cut(said) if said else f"{facts.step} failed; the log ends before the reason",
+        why=said or f"{facts.step} failed; the log ends before the reason",
         reasoning=f"`{facts.step}` failed"
-        + (f": {said.rstrip('.')}. " if said else " and the log ends before the reason. ")
-        + "No rule covers this; the label is the likeliest, not a proven one.",
+        + (f": {said.rstrip('.')}." if said else " and the log ends before the reason.")
+        + f"{notes} No rule covers this; the label is the likeliest, not a proven one.",
         citations=(*quote.suspects(facts), *quote.log(facts)),
     )
+
+
+def _whole_or(text: str, shorter: str) -> str:
+    """A text that the report's table can hold whole, else a shorter one."""
+    return text if text and len(text) <= wording.LONGEST else shorter
 
 
 def _subject(error: signature.Located) -> str:
@@ -144,11 +127,3 @@ def _reached(line: CodeLine) -> tuple[str, ...]:
 def _count(facts: Facts) -> str:
     failed, passed = facts.outcome.failed or len(facts.outcome.failures), facts.outcome.passed or 0
     return f"{failed} of {failed + passed} tests"
-
-
-def _name(path: str) -> str:
-    return path.rsplit("/", 1)[-1]
-
-
-def _cut(text: str, longest: int = 90) -> str:
-    return text if len(text) <= longest else text[: longest - 1].rsplit(" ", 1)[0] + " …"

@@ -1,41 +1,54 @@
-"""Known-gap notes of the eval: whether one of them speaks of this failure."""
+"""Known-gap notes of the eval: whether one of them speaks of this failure.
+
+A name that the task itself gives stands in every solution, so a note that names it says nothing about this one.
+"""
 
 import re
 from collections.abc import Callable
 
 from evalscribe.evidence import Citation
-from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules import code, imports, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 from evalscribe.judging.rules.notes import Note, stems
 
-TOLD = 0.7
-"""Share of a note's words that the model's own lines must hold before it is taken to describe them."""
-FEWEST_WORDS = 3
+OF_LINT = re.compile(r"lint", re.IGNORECASE)
+
+
+def gap_names_the_lint(facts: Facts) -> Decision | None:
+    """A note that names the broken rule, or speaks of linting and of what the linter points to, means this failure."""
+    if facts.check != "lint" or not facts.errors:
+        return None
+    blamed = code.joined(line.text for line in facts.blamed)
+    codes = frozenset(error.code for error in facts.errors if error.code)
+    return _first(facts, lambda note: _rule(note, codes) or _complaint(note, facts.said, blamed), 0.8, _in_error)
 
 
 def gap_names_the_error(facts: Facts) -> Decision | None:
-    """A note that names the failed rule, the type or the field in the error was written about this failure."""
-    if not facts.errors and not facts.outcome.failures:
+    """A note that names the type, field or package in the error was written about this failure."""
+    if facts.check == "lint" or (not facts.errors and not facts.outcome.failures):
         return None
-    blamed = code.joined(line.text for line in facts.blamed) if facts.check == "lint" else ""
-    codes = frozenset(error.code for error in facts.errors if error.code)
-    return _first(facts, lambda note: _named(note, facts.said, codes) or _spelled_out(note, blamed), 0.85, _in_error)
+    return _first(facts, lambda note: _named(facts, note), 0.8, _in_error)
 
 
-def gap_names_the_difference(facts: Facts) -> Decision | None:
-    """A note that names what only the model wrote, or what it says the model leaves out, fits this output."""
-    if facts.check == "lint" or (facts.errors and facts.check != "tests"):
+def gap_names_what_is_written(facts: Facts) -> Decision | None:
+    """A note that names what only this output has fits it."""
+    if not _may_compare(facts):
         return None
-    return _first(facts, lambda note: _touches(facts, note) and _differing(facts, note), 0.7, _in_difference)
+    return _first(facts, lambda note: _touches(facts, note) and _written(facts, note), 0.75, _in_output)
 
 
-def gap_tells_of_the_code(facts: Facts) -> Decision | None:
-    """Where the log gives no reason, a note whose words are all in the model's own lines is the likeliest one."""
-    if facts.errors or facts.outcome.failures:
+def gap_names_what_is_missing(facts: Facts) -> Decision | None:
+    """A note that says what models leave out fits an output that leaves it out, unless something else broke it."""
+    if not _may_compare(facts) or imports.misplaced(facts):
         return None
-    own = stems(code.joined(line.text for line in facts.introduced))
-    return _first(facts, lambda note: _told(note, own), 0.5, _in_words)
+    return _first(facts, lambda note: _touches(facts, note) and _missing(facts, note), 0.65, _in_reference)
+
+
+def _may_compare(facts: Facts) -> bool:
+    """An error that a compiler or linter located says itself what is wrong; differences elsewhere do not count."""
+    compiled = facts.check == "lint" or (facts.errors and facts.check != "tests")
+    return not compiled and bool(facts.output_lines and facts.expected_lines)
 
 
 def _first(
@@ -48,39 +61,57 @@ def _first(
                 kind="lint" if facts.check == "lint" else "model",
                 cause="known-gap-" + code.kebab(name, 36),
                 confidence=confidence,
-                uncertain=confidence <= 0.5,
-                why=f"known gap: {_short(note.text)}",
+                why=_why(name, note),
                 reasoning=tell(name, note),
                 citations=(quote.note(note), *_lines(facts, name, note), *quote.log_naming(facts, name)),
             )
     return None
 
 
-def _named(note: Note, said: str, codes: frozenset[str]) -> str | None:
-    """The term of the note that stands in the error as a whole word; the rule, then what the error quotes."""
-    bare = [term.rsplit("/", 1)[-1] if term.startswith("@") and "-" in term else term for term in note.terms]
-    whole = [term for term in bare if re.search(rf"(?<![\w$-]){re.escape(term)}(?![\w$-])", said)]
-    quoted = [term for term in whole if re.search(rf"['\"`]{re.escape(term)}['\"`]", said)]
-    rules = [term for term in whole if term in codes or any(rule.endswith("/" + term) for rule in codes)]
-    return next(iter([*rules, *quoted, *whole]), None)
+def _rule(note: Note, codes: frozenset[str]) -> str | None:
+    bare = (term.rsplit("/", 1)[-1] if term.startswith("@") else term for term in note.terms)
+    return next((term for term in bare if any(rule.rsplit("/", 1)[-1] == term for rule in codes)), None)
 
 
-def _spelled_out(note: Note, blamed: str) -> str | None:
-    """A note that spells out code of the blamed line: at least one call or member access that stands there."""
-    folded = code.fold(blamed)
-    hits = [term for term in note.terms if "." in term.strip(".") and code.fold(term) in folded]
-    return hits[0] if hits else None
-
-
-def _differing(facts: Facts, note: Note) -> str | None:
-    """A term that stands on one side only, one that the note and the output both lack, or what it would rather see."""
-    ours, theirs = facts.folded_code
-    if not ours or not theirs:
+def _complaint(note: Note, said: str, blamed: str) -> str | None:
+    """A note about linting: a name of it in the linter's words, or a call or member of it on the blamed line."""
+    if not OF_LINT.search(note.text):
         return None
-    for term in note.terms:
-        if (code.fold(term) in ours) != (code.fold(term) in theirs):
-            return term
-    return _absent(note, ours) or _respelled(facts, note) or _preferred(facts, note)
+    folded = code.fold(blamed)
+    spelled = (term for term in note.terms if "." in term.strip(".") and code.fold(term) in folded)
+    return next(spelled, None) or next((term for term in note.terms if _whole(term, said)), None)
+
+
+def _named(facts: Facts, note: Note) -> str | None:
+    """A term of the note that stands in the error as a whole word and not in the task; what is quoted there first."""
+    terms = [term for term in note.terms if _whole(term, facts.said) and not _whole(term, facts.task)]
+    quoted = (term for term in terms if re.search(rf"['\"`]{re.escape(term)}['\"`]", facts.said))
+    return next(quoted, None) or next(iter(terms), None)
+
+
+def _whole(term: str, text: str) -> bool:
+    return re.search(rf"(?<![\w$-]){re.escape(term)}(?![\w$-])", text) is not None
+
+
+def _written(facts: Facts, note: Note) -> str | None:
+    """A term that only the output has, and that the note does not miss."""
+    unwanted = (term for term in note.terms if term not in note.wanted)
+    others = code.joined((facts.expected_code, facts.task))
+    return next((t for t in unwanted if _holds(facts.output_code, t) and not _holds(others, t)), None)
+
+
+def _missing(facts: Facts, note: Note) -> str | None:
+    """What the note misses: only in the reference, or nowhere while the output has something else that it names."""
+    files = {d.path.rsplit("/", 1)[-1] for d in facts.original.of("output")}
+    gone = [term for term in note.wanted if term not in files and not _holds(facts.output_code, term)]
+    used = any(_holds(facts.output_code, term) for term in note.terms if term not in note.wanted)
+    there = (term for term in gone if used or _holds(facts.expected_code, term))
+    return next(there, None) or _respelled(facts, note) or _preferred(facts, note)
+
+
+def _holds(text: str, term: str) -> bool:
+    """Whether code holds a term, white space aside; a plain name must stand there whole."""
+    return _whole(term, text) if code.NAME.fullmatch(term) else code.fold(term) in code.fold(text)
 
 
 def _touches(facts: Facts, note: Note) -> str | None:
@@ -92,53 +123,44 @@ def _touches(facts: Facts, note: Note) -> str | None:
     return shared[0] if shared else None
 
 
-def _absent(note: Note, ours: str) -> str | None:
-    """What it says is missing is missing, and something else that it names is there."""
-    used = [term for term in note.terms if code.fold(term) in ours]
-    absent = [term for term in note.lacking if code.fold(term) not in ours]
-    return absent[0] if absent and used else None
-
-
 def _respelled(facts: Facts, note: Note) -> str | None:
     """Notes are written from memory: `prefixPath` means a `pathPrefix` that the reference has and the output lacks."""
     missing = code.names(facts.expected_code) - code.names(facts.output_code)
     by_parts = {frozenset(code.parts(name)): name for name in sorted(missing) if len(code.parts(name)) > 1}
-    named = (frozenset(code.parts(name)) for term in note.terms for name in code.NAME.findall(term))
+    named = (frozenset(code.parts(name)) for term in note.wanted for name in code.NAME.findall(term))
     return next((by_parts[parts] for parts in named if parts in by_parts), None)
 
 
 def _preferred(facts: Facts, note: Note) -> str | None:
     """All the words that follow `instead of` stand in the reference's own lines and nowhere in the output."""
     gone = stems(code.joined(line.text for line in facts.left_out)) - stems(facts.output_code)
-    wanted = stems(note.preferred)
-    return note.preferred if wanted and wanted <= gone else None
-
-
-def _told(note: Note, own: frozenset[str]) -> str | None:
-    if len(note.words) < FEWEST_WORDS or len(note.words & own) < TOLD * len(note.words):
-        return None
-    return " ".join(sorted(note.words & own)[:4])
+    words = stems(note.preferred)
+    return note.preferred if words and words <= gone else None
 
 
 def _in_error(name: str, note: Note) -> str:
     return (
-        f"`{note.document.path}` line {note.line} names `{name}`, and so does this failure. "
+        f"`{_file(note)}` line {note.line} speaks of `{name}`, and so does this failure. "
         "It is a documented gap of the eval, whoever is at fault."
     )
 
 
-def _in_difference(name: str, note: Note) -> str:
+def _in_output(name: str, note: Note) -> str:
     return (
-        f"`{note.document.path}` line {note.line} names `{name}`, and that is where this output differs. "
+        f"`{_file(note)}` line {note.line} names `{name}`, which this output has and the reference does not. "
         "It is a documented gap of the eval."
     )
 
 
-def _in_words(name: str, note: Note) -> str:
+def _in_reference(name: str, note: Note) -> str:
     return (
-        f"The log gives no reason; `{note.document.path}` line {note.line} describes what this output does ({name}). "
-        "That is the likeliest reason, not a proven one."
+        f"`{_file(note)}` line {note.line} says that models leave out `{name}`, and so does this output. "
+        "It is a documented gap of the eval."
     )
+
+
+def _file(note: Note) -> str:
+    return note.document.path
 
 
 def _lines(facts: Facts, name: str, note: Note) -> tuple[Citation, ...]:
@@ -151,6 +173,8 @@ def _lines(facts: Facts, name: str, note: Note) -> tuple[Citation, ...]:
     return (*found, *missing, *(() if found else quote.telling(facts, note.words) or quote.suspects(facts, 2)))
 
 
-def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= 76 else text[:75].rsplit(" ", 1)[0] + " …"
+def _why(name: str, note: Note) -> str:
+    """The note; where it is too long, the name that decides comes first."""
+    text = " ".join(note.text.split())
+    whole = f"known gap: {text}"
+    return whole if len(whole) <= wording.LONGEST else wording.cut(f"known gap `{name}`: {text}")

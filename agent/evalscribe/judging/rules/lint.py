@@ -3,17 +3,18 @@
 import re
 
 from evalscribe import signature
-from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules import code, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
 
 TASTE = re.compile(
     r"(?:[\w@-]+/)*(?:prefer-|explicit-|consistent-|no-unnecessary-|no-useless-|no-extra-|no-inferrable|no-multi-|sort-"
-    r"|promise-function-async|require-await|return-await|await-thenable-style|arrow-|func-|space-|comma-|brace-|object-"
+    r"|promise-function-async|require-await|return-await|arrow-|func-|space-|comma-|brace-|object-"
     r"|quotes?$|semi$|indent$|curly$|eqeqeq$|max-|min-|naming|camelcase|id-|one-var|padding-|array-type|method-signature"
     r"|member-ordering|restrict-template|dot-notation|order$|newline|spaced-|capitalized|filename-|unicorn/|stylistic/"
     r"|react/(?:jsx-|self-closing|display-name)|missing-(?:module-|class-|function-)?docstring|line-too-long|invalid-name"
-    r"|too-(?:many|few)-|trailing-|wrong-import-order)",
+    r"|no-(?:empty-function|non-null-assertion|confusing-|console|else-return|plusplus|continue|nested-ternary|undef-init)"
+    r"|class-methods-use|class-literal|too-(?:many|few)-|trailing-|wrong-import-order)",
 )
 TASTE_CODES = re.compile(
     r"(?:E(?!9)|W|D|N|I|Q|C|UP|COM|SIM|RET|PIE|PLR|PLC|PLW|ERA|TC|TCH|FURB|PERF|PTH|EM|TRY|FBT|ISC|ICN|INP"
@@ -69,7 +70,7 @@ def lint_finds_a_fault(facts: Facts) -> Decision | None:
         confidence=0.75 if facts.outcome.all_passed else 0.7,
         why=f"`{_bare(grave)}`: {_said(first)}",
         reasoning=f"`{_bare(grave)}` guards correctness, not style, and the reference keeps it. "
-        f"It says of{_where(first)}: {_said(first, 150)}.",
+        f"It says of{_where(first)}: {_said(first, 150).rstrip('. …')}.",
         citations=(*quote.blamed(facts), *quote.log(facts)),
     )
 
@@ -137,7 +138,7 @@ def _where(error: signature.Located) -> str:
 def _said(error: signature.Located, longest: int = 56) -> str:
     """The linter's words without the rule, which stands before them already."""
     text = error.error.removesuffix(f"({error.code})").removesuffix(f"({_bare(error.code or '')})").strip().rstrip(".")
-    return text if len(text) <= longest else text[: longest - 1].rsplit(" ", 1)[0] + " …"
+    return wording.cut(wording.brief(text), longest)
 
 
 def _bare(rule: str) -> str:

@@ -73,6 +73,11 @@ class Note:
         return re.sub(r"^\s*(?:an?|the|all)\s+", "", after).strip()
 
     @cached_property
+    def wanted(self) -> tuple[str, ...]:
+        """The terms that it would rather see: those that are lacking and those after `instead of`."""
+        return (*self.lacking, *(term for term in terms(self.preferred) if term in self.terms))
+
+    @cached_property
     def words(self) -> frozenset[str]:
         return stems(self.text)
 

@@ -3,7 +3,7 @@
 import re
 
 from evalscribe.finding import CauseKind, Classification, Precedent
-from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules import code, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 from evalscribe.judging.rules.notes import terms
@@ -27,14 +27,14 @@ def people_said_before(facts: Facts) -> Decision | None:
 def _as_before(facts: Facts, precedent: Precedent, label: Classification) -> Decision:
     lint = facts.check == "lint" and label != "MODEL_FAULT"
     said = precedent.error or precedent.cause or precedent.reasoning or "the same failure"
-    what = _cut(re.split(r"(?<=[.!?])\s", " ".join(said.split()))[0], 160).rstrip(".")
+    what = wording.cut(re.split(r"(?<=[.!?])\s", " ".join(said.split()))[0], 160).rstrip(".")
     return Decision(
         label=label,
         kind="lint" if lint else KINDS[label],
         cause=code.kebab(precedent.cause or (facts.first.code if facts.first and facts.first.code else what)),
         confidence=0.8,
-        why=_cut(f"as in {precedent.report}: {what}"),
-        reasoning=f"People labelled this eval {label} in {precedent.report}: {what}. The failure is the same again.",
+        why=what,
+        reasoning=f"{precedent.report} has the same failure, which people labelled {label}: {what}.",
         citations=(*(quote.blamed(facts) or quote.suspects(facts, 2)), *quote.log(facts)),
     )
 
@@ -55,7 +55,3 @@ def _terms(precedent: Precedent) -> tuple[str, ...]:
 def _stands_in(term: str, text: str) -> bool:
     bare = code.fold(term).rstrip("().;,!").rsplit("/", 1)[-1]
     return len(bare) > 3 and bare in code.fold(text)
-
-
-def _cut(text: str, longest: int = 90) -> str:
-    return text if len(text) <= longest else text[: longest - 1].rsplit(" ", 1)[0] + " …"

@@ -1,8 +1,9 @@
 """Which lines a finding quotes: the wrong output line, its counterpart in the reference, and what the log says."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
+from itertools import takewhile
 
 from evalscribe import signature
 from evalscribe.evidence import Citation, Document, Role
@@ -17,12 +18,23 @@ COMPARED = 400
 """Lines of the reference that one output line is compared with; lines longer than this many characters are cut."""
 RANKED = 12
 """Lines that are ranked by their likeness to the reference, too."""
+SIGNATURE = re.compile(r"\([\w\s,:.?{}]*\)(?:\s*:\s*[\w<>\[\]|\"' ,.]+?)?(?=\s*(?:=>|\{|:$))")
+KEY = re.compile(r"(?:(?:export|const|let|var)\s+)*([A-Za-z_$][\w$]*)\s*[:=](?![=>])")
 ALIKE = 0.6
 """Similarity from which a reference line is taken for the counterpart of an output line."""
 
 
 def note(note_: Note) -> Citation:
     return cite(note_.document, note_.line, note_.line)
+
+
+def task(facts: Facts, says: Callable[[str], bool]) -> tuple[Citation, ...]:
+    """The first line of the task that says something; none where it spreads over lines."""
+    for document in facts.evidence.of("task"):
+        for number, text in enumerate(document.lines, 1):
+            if says(text):
+                return (cite(document, number, number),)
+    return ()
 
 
 def log(facts: Facts) -> tuple[Citation, ...]:
@@ -77,6 +89,22 @@ def pairs(facts: Facts, lines: Iterable[CodeLine]) -> tuple[Citation, ...]:
     return tuple(found.values())
 
 
+def opposed(line: CodeLine, other: CodeLine) -> tuple[Citation, ...]:
+    """An output line and the line of the reference that it ought to be."""
+    return (_of(line), _of(other))
+
+
+def difference(facts: Facts, line: CodeLine) -> str:
+    """An output line beside the reference's, without what both begin with; empty where nothing answers to it."""
+    other = counterpart(facts, line)
+    if other is None or "`" in line.text + other.text:
+        return ""
+    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(line.text, other.text, strict=False)))
+    start = max(line.text.rfind(mark, 0, alike) for mark in " (.") + 1
+    ours, theirs = line.text[start:], other.text[start:]
+    return f"`{ours}` where the reference has `{theirs}`" if ours and theirs else ""
+
+
 def counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
     """The reference line that an output line most resembles, in the file that answers the same question."""
     partner = next((p.expected for p in facts.pairs if p.output and p.output.path == line.document.path), None)
@@ -84,14 +112,15 @@ def counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
         return None
     candidates = [c for c in facts.expected_lines if c.document.path == partner.path][:COMPARED]
     likeness = _Likeness(line.text)
-    scored = ((likeness.to(c.text), -abs(c.number - line.number), c) for c in candidates)
+    scored = ((likeness.to(c.text) or _same_key(line, c), -abs(c.number - line.number), c) for c in candidates)
     best = max(scored, key=lambda item: item[:2], default=None)
     return best[2] if best and best[0] >= ALIKE else None
 
 
 def suspects(facts: Facts, longest: int = 3) -> tuple[Citation, ...]:
     """Where no error says which line is wrong: the output lines that stray farthest from reference and task."""
-    strangest = sorted(facts.introduced, key=lambda line: -_strangeness(facts, line))[:RANKED]
+    spoken = [line for line in facts.introduced if code.NAME.search(line.text)]
+    strangest = sorted(spoken, key=lambda line: -_strangeness(facts, line))[:RANKED]
     ranked = sorted(strangest, key=lambda line: (-_strangeness(facts, line) - _change(facts, line), line.number))
     return pairs(facts, ranked[:longest])
 
@@ -147,7 +176,20 @@ def _strangeness(facts: Facts, line: CodeLine) -> float:
 def _change(facts: Facts, line: CodeLine) -> float:
     """How much of a line the reference has too: a changed line tells more than a new one."""
     other = counterpart(facts, line)
-    return _Likeness(line.text).to(other.text) if other else 0.0
+    if other is None or _plain(other.text) == _plain(line.text):
+        return 0.0
+    return _Likeness(line.text).to(other.text)
+
+
+def _plain(text: str) -> str:
+    """A line without the parameters and types of a function, which seldom are what is wrong."""
+    return code.fold(SIGNATURE.sub("()", text))
+
+
+def _same_key(line: CodeLine, other: CodeLine) -> float:
+    """Two lines that give the same key or variable a value answer to each other, however much they differ."""
+    ours, theirs = KEY.match(line.text), KEY.match(other.text)
+    return ALIKE if ours and theirs and ours.group(1) == theirs.group(1) else 0.0
 
 
 def _last_line(facts: Facts) -> tuple[Citation, ...]:

@@ -2,8 +2,8 @@
 
 import re
 
-from evalscribe.judging.cite import cite
-from evalscribe.judging.rules import code, quote
+from evalscribe.evidence import Citation
+from evalscribe.judging.rules import code, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 
@@ -19,6 +19,11 @@ LISTS = re.compile(r"(\[[^\[\]]*\])\D{0,30}?(?:==|equal|to be|!=)\D{0,10}?(\[[^\
 
 
 def asked_for_by_name(facts: Facts) -> Decision | None:
+    """The task names a function, field or file, and the output has none of that name."""
+    return _misses_a_name(facts) or _misses_a_file(facts)
+
+
+def _misses_a_name(facts: Facts) -> Decision | None:
     """A test needs a name that the task spells out and the output does not have."""
     if facts.check != "tests":
         return None
@@ -26,8 +31,7 @@ def asked_for_by_name(facts: Facts) -> Decision | None:
     wanted = [n for n in _names_in_question(facts) if n not in ours and _stands(n, facts.task)]
     if not wanted:
         return None
-    task = facts.evidence.of("task")[0]
-    line = next(n for n, text in enumerate(task.lines, 1) if _stands(wanted[0], text))
+    said = quote.task(facts, lambda text: _stands(wanted[0], text))
     there = quote.first_with(facts.left_out, wanted[0])
     return Decision(
         label="MODEL_FAULT",
@@ -35,14 +39,36 @@ def asked_for_by_name(facts: Facts) -> Decision | None:
         cause="missing-" + code.kebab(wanted[0]),
         confidence=0.85,
         why=f"lacks `{wanted[0]}`, which the task names",
-        reasoning=f"The task names `{wanted[0]}` (line {line}); the output has no such name. "
+        reasoning=f"The task names `{wanted[0]}`{_line(said)}; the output has no such name. "
         "The check that fails needs it.",
         citations=(
             *quote.suspects(facts, 1),
             *(quote.pairs(facts, [there])[:1] if there else ()),
-            cite(task, line, line),
+            *said,
             *quote.log(facts),
         ),
+    )
+
+
+def _misses_a_file(facts: Facts) -> Decision | None:
+    """The log gives no reason, and a file that the task asks for by name is not among the output."""
+    if facts.errors or facts.outcome.failures:
+        return None
+    ours = {wording.basename(d.path) for d in facts.original.of("output")}
+    missing = (d for d in facts.evidence.of("expected") if wording.basename(d.path) not in ours)
+    named = [d for d in missing if _stands(wording.basename(d.path), facts.task)]
+    if not facts.produced or not named:
+        return None
+    name = wording.basename(named[0].path)
+    return Decision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause="missing-file-" + code.kebab(name),
+        confidence=0.75,
+        why=f"no `{name}` among its files; the task names it",
+        reasoning=f"The task asks for `{name}`; the output has no file of that name. `{facts.step}` failed without "
+        "another reason in the log.",
+        citations=(*quote.instead_of(facts, named[0]), *quote.log(facts)),
     )
 
 
@@ -53,9 +79,8 @@ def ends_left_open(facts: Facts) -> Decision | None:
     test = next((t for t in facts.outcome.failures if _differ_at_an_end(t.message)), None)
     if test is None or len(facts.outcome.failures) > max(1, (facts.outcome.passed or 0)):
         return None
-    task = facts.evidence.of("task")[0]
-    spoken = [n for n, text in enumerate(task.lines, 1) if RANGE.search(text)]
-    line = next((n for n in spoken if "(" not in task.lines[n - 1]), spoken[0] if spoken else 1)
+    said = quote.task(facts, lambda text: "(" not in text and bool(RANGE.search(text)))
+    said = said or quote.task(facts, lambda text: bool(RANGE.search(text)))
     return Decision(
         label="AMBIGUOUS_TASK",
         kind="task",
@@ -63,12 +88,16 @@ def ends_left_open(facts: Facts) -> Decision | None:
         confidence=0.5,
         uncertain=True,
         why="task does not say whether the ends of the range are included",
-        reasoning="The result differs from the expected one by one element at an end. The task speaks of a range "
-        f"(line {line}) and never says whether its ends belong to it, so both readings are allowed.",
-        citations=(*(quote.blamed(facts) or quote.suspects(facts, 1)), cite(task, line, line), *quote.log(facts)),
+        reasoning="The result differs from the expected one by one element at an end. The task speaks of a range"
+        f"{_line(said)} and never says whether its ends belong to it, so both readings are allowed.",
+        citations=(*(quote.blamed(facts) or quote.suspects(facts, 1)), *said, *quote.log(facts)),
         fix="say in the task whether the range includes its ends",
         would_pass=False,
     )
+
+
+def _line(said: tuple[Citation, ...]) -> str:
+    return f" (line {said[0].first})" if said else ""
 
 
 def _stands(name: str, text: str) -> bool:

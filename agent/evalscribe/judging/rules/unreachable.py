@@ -23,12 +23,7 @@ PROVIDER = re.compile(
 )
 
 
-def unreachable(facts: Facts) -> Decision | None:
-    """Where a connection failed, and nothing else, the model's work was never judged."""
-    return _provider(facts) or _registry(facts) or _server(facts)
-
-
-def _provider(facts: Facts) -> Decision | None:
+def provider_gave_nothing(facts: Facts) -> Decision | None:
     """No output at all: nobody can tell what the model would have written."""
     judged = facts.evidence.eval.failed_step is not None or any(s.status == "failed" for s in facts.evidence.steps)
     if facts.produced or judged or facts.evidence.of("log"):
@@ -52,7 +47,7 @@ def _reason_said(known: bool) -> str:
     return "The recorded reason does not say what broke, so this is the likeliest reading."
 
 
-def _registry(facts: Facts) -> Decision | None:
+def environment_not_reached(facts: Facts) -> Decision | None:
     """A step before the tests that stopped at a connection never came to the code."""
     if facts.check not in ("install", "build") or facts.first is None or facts.blamed:
         return None
@@ -71,7 +66,7 @@ def _registry(facts: Facts) -> Decision | None:
     )
 
 
-def _server(facts: Facts) -> Decision | None:
+def grader_not_connected(facts: Facts) -> Decision | None:
     """Every failed test stopped at a connection, and the code does not say such words itself."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not failures or not all(CONNECTION.search(test.message) for test in failures):

@@ -1,0 +1,56 @@
+"""Names imported from another module than the reference's."""
+
+import time
+
+import pytest
+
+from rules_case import decide, made
+
+SILENT = "[error] types: failed"
+
+
+def rule(ours: str, theirs: str, path: str = "a.ts") -> str | None:
+    return decide(made("types", log=SILENT, output={path: ours}, expected={path: theirs})).rule
+
+
+@pytest.mark.parametrize(
+    ("path", "ours", "theirs"),
+    [
+        ("a.ts", "import { page } from './lib';\n", "import { page } from 'pages/server';\n"),
+        ("a.ts", "import {\n  page,\n  Doc,\n} from './datamodel';\n", "import { Doc } from './dataModel';\n"),
+        ("a.py", "from typing import TypedThing\n", "from typing_extensions import TypedThing\n"),
+    ],
+)
+def test_another_module_is_the_likeliest_reason(path: str, ours: str, theirs: str) -> None:
+    verdict = decide(made("types", log=SILENT, output={path: ours}, expected={path: theirs}))
+    assert (verdict.rule, verdict.classification, verdict.uncertain) == ("imports-from-elsewhere", "MODEL_FAULT", False)
+    assert {c.role for c in verdict.citations} == {"output", "expected", "log"}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("import { a } from './x.js';\nb();\n", "import { a } from './x';\n"),
+        ("import { a } from '../lib/x';\nb();\n", "import { a } from './x';\n"),
+        ("import { hash } from 'node:crypto';\nb();\n", "import { hash } from 'crypto';\n"),
+        ("import { a } from './x';\nimport { b } from './y';\n", "import { c } from './z';\n"),
+        ("// import { a } from 'y'\nb();\n", "import { a } from './x';\n"),
+    ],
+)
+def test_another_spelling_of_the_same_module_is_none(ours: str, theirs: str) -> None:
+    assert rule(ours, theirs) != "imports-from-elsewhere"
+
+
+def test_where_the_log_says_why_imports_are_not_asked() -> None:
+    log = "[cmd] tsc\na.ts:2:1 - error TS2304: Cannot find name 'b'.\n[error] types: failed"
+    output = {"a.ts": "import { a } from './y';\nb();\n"}
+    verdict = decide(made("types", log=log, output=output, expected={"a.ts": "import { a } from 'x';\n"}))
+    assert verdict.rule == "does-not-compile"
+
+
+@pytest.mark.parametrize("text", ["import { " * 20_000, "from a import (" * 20_000, "import {a} from " * 20_000])
+def test_broken_imports_take_no_time(text: str) -> None:
+    start = time.perf_counter()
+    rule(text + "\n", "import { a } from './x';\n")
+    rule("\n".join(text.split(" ")), "from x import a\n", "a.py")
+    assert time.perf_counter() - start < 3
