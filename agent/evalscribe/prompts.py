@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
 
+LARGEST = 1024 * 1024
+"""Bytes of one template."""
+
+
 def shipped(kind: Literal["prompts", "skills"]) -> Path:
     """The folder that came with the package: inside it when installed, at the top of a checkout."""
     package = Path(__file__).resolve().parent
@@ -81,22 +85,39 @@ class Prompts:
 
 
 def _own_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:
-    """The workspace's folder, unless the workspace is the checkout that the templates come from."""
+    """The workspace's folder, unless the workspace is the checkout that the templates come from.
+
+    Raises `UsageError` for a link that leads out of the workspace.
+    """
     if workspace is None:
         return None
-    folder = (workspace / "prompts").resolve()
-    return folder if folder.is_dir() and folder != shipped_folder.resolve() else None
+    folder = _resolved(workspace / "prompts")
+    if folder is None or not folder.is_dir() or folder == shipped_folder.resolve():
+        return None
+    if not folder.is_relative_to(workspace.resolve()):
+        raise UsageError(f"{workspace / 'prompts'} leads out of {workspace}: own templates must lie inside")
+    return folder
+
+
+def _resolved(path: Path) -> Path | None:
+    """None for a link that leads to itself."""
+    try:
+        return path.resolve()
+    except RuntimeError:
+        return None
 
 
 def _text(folder: Path, name: str) -> str | None:
     """The text of a file below a folder; None where it is none, or lies elsewhere by `..` or a symbolic link."""
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()):
+    path = _resolved(folder / name)
+    if path is None or not path.is_relative_to(folder.resolve()):
         return None
     try:
+        if not path.is_file():  # a pipe would be waited for
+            return None
+        if path.stat().st_size > LARGEST:
+            raise UsageError(f"{path} is too large for a template")
         return path.read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return None
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8") from error
     except OSError as error:

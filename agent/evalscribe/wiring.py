@@ -156,12 +156,12 @@ def snapshot_writer(folder: Path, run_id: str) -> "SnapshotWriter":
 async def open_desk(choice: Choice) -> AsyncIterator[Desk]:
     """All that an analysis works with, closed at the end."""
     found = settings(choice.options)
-    prompts = Prompts(found.root)
     model = _model(found)
     reports = library(found)
     async with AsyncExitStack() as opened:
         if model:
             opened.push_async_callback(model.close)
+        prompts = Prompts(found.root if model else None)
         runs = await opened.enter_async_context(open_source(choice, found))
         kept = opened.enter_context(closing(store(found)))
         if choice.run == SAMPLE:
@@ -174,7 +174,7 @@ async def open_desk(choice: Choice) -> AsyncIterator[Desk]:
             clock=Calendar(),
             checkpoints=found.store / CHECKPOINTS,
             concurrency=found.concurrency.value,
-            adviser=None if model else _adviser(prompts),
+            adviser=None if model else _adviser(),
             own_prompts=model is not None and bool(prompts.own("classify")),
         )
 
@@ -217,11 +217,11 @@ def _model_judge(model: Model, prompts: Prompts) -> Judge:
     return ModelJudge(model, prompts, cost=cost.cost if cost else None)
 
 
-def _adviser(prompts: Prompts) -> Judge:
+def _adviser() -> Judge:
     """What the default model would take; it has no key and is never asked."""
     from evalscribe.llm.anthropic import AnthropicModel
 
-    return _model_judge(AnthropicModel(DEFAULT_MODEL.partition("/")[2], key=""), prompts)
+    return _model_judge(AnthropicModel(DEFAULT_MODEL.partition("/")[2], key=""), Prompts())
 
 
 def _add_sample_reports(reports: Library) -> None:

@@ -35,9 +35,13 @@ def found(library: Library, name: str) -> ReportFile:
 
     Raises `NotFoundError` where there is none or more than one.
     """
-    path = Path(name)
-    if path.is_file():
-        return ReportFile(path=path.resolve(), name=path.name, text=path.read_text("utf-8", errors="replace"))
+    try:
+        path = Path(name)
+        if path.is_file():
+            return ReportFile(path=path.resolve(), name=path.name, text=path.read_text("utf-8", errors="replace"))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise NotFoundError(f"{name[:80]!r} cannot be read as a file: {reason}") from None
     files = [file for file in library.all() if _means(name, file)]
     if len(files) != 1:
         several = ", ".join(file.name for file in files[:5]) or "none"

@@ -1,0 +1,220 @@
+"""A folder that a stranger made: its links, pipes, databases, settings and templates harm nothing outside of it."""
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from evalscribe.errors import AccessError, UsageError
+from evalscribe.ids import content_id
+from evalscribe.prompts import Prompts
+from evalscribe.settings import Options, load
+from evalscribe.store.sql import open_store
+from hostile_run import RUN_ID, evalscribe, snapshot
+
+PRECIOUS = "precious\n"
+LOCK = f"{RUN_ID}-{content_id(RUN_ID)[-12:]}.lock"
+REPORT = "reports/example/m-1/jn7hosti_2026-11-02.md"
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A checkout to work in, a run to analyse, and outside of both what must stay as it is."""
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o755)
+    (outside / "file").write_text(PRECIOUS)
+    with closing(sqlite3.connect(outside / "foreign.db")) as foreign, foreign:
+        foreign.execute("CREATE TABLE mine (x)")
+    snapshot(tmp_path / "run")
+    (tmp_path / "work" / ".git").mkdir(parents=True)
+    return tmp_path / "work"
+
+
+def untouched(outside: Path) -> bool:
+    with closing(sqlite3.connect(outside / "foreign.db")) as foreign:
+        tables = foreign.execute("SELECT name FROM sqlite_master").fetchall()
+    names = sorted(path.name for path in outside.iterdir())
+    mode = outside.stat().st_mode & 0o777
+    whole = (outside / "file").read_text() == PRECIOUS
+    return whole and names == ["file", "foreign.db"] and tables == [("mine",)] and mode == 0o755
+
+
+def analyze(work: Path) -> tuple[int, str]:
+    arguments = ("analyze", str(work.parent / "run"), "--judge", "rules", "--date", "2026-11-02")
+    done = evalscribe(work, *arguments)
+    return done.returncode, done.stderr.decode()
+
+
+STORES: dict[str, Callable[[Path, Path], None]] = {
+    "the store": lambda store, outside: store.rmdir() or store.symlink_to(outside),  # type: ignore[func-returns-value]
+    "the database": lambda store, outside: (store / "store.db").symlink_to(outside / "foreign.db"),
+    "its log": lambda store, outside: (store / "store.db-wal").symlink_to(outside / "file"),
+    "the checkpoints": lambda store, outside: (store / "checkpoints.db").symlink_to(outside / "foreign.db"),
+    "the lock": lambda store, outside: (store / LOCK).symlink_to(outside / "file"),
+    "the upgrade's lock": lambda store, outside: (store / "store.upgrade.lock").symlink_to(outside / "file"),
+    "a new file": lambda store, outside: (store / ".gitignore").symlink_to(outside / "new"),
+}
+
+
+@pytest.mark.parametrize("planted", STORES)
+def test_a_link_in_the_store_is_not_followed(planted: str, work: Path) -> None:
+    (work / ".evalscribe").mkdir()
+    STORES[planted](work / ".evalscribe", work.parent / "outside")
+    with pytest.raises(AccessError, match="symbolic link"):
+        open_store(work / ".evalscribe")
+    assert untouched(work.parent / "outside")
+
+
+def test_a_planted_link_ends_the_command_without_a_report(work: Path) -> None:
+    (work / ".evalscribe").mkdir()
+    STORES["the lock"](work / ".evalscribe", work.parent / "outside")
+    code, said = analyze(work)
+    assert (code, "symbolic link" in said) == (77, True)
+    assert untouched(work.parent / "outside")
+    assert not (work / "reports").exists()
+
+
+@pytest.mark.parametrize("name", ["store.db", "checkpoints.db", LOCK, ".gitignore"])
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_a_pipe_or_folder_in_the_store_is_said_or_of_no_matter(name: str, kind: str, work: Path) -> None:
+    (work / ".evalscribe").mkdir()
+    planted = work / ".evalscribe" / name
+    os.mkfifo(planted) if kind == "pipe" else planted.mkdir()
+    code, said = analyze(work)
+    assert code in (0, 65, 69, 77), said
+    assert "bug" not in said
+
+
+@pytest.mark.parametrize("link", ["reports", "reports/example", "reports/example/m-1", REPORT])
+@pytest.mark.parametrize("target", ["outside", "outside/file", "itself"])
+def test_reports_stay_in_the_folder(link: str, target: str, work: Path) -> None:
+    planted = work / link
+    planted.parent.mkdir(parents=True, exist_ok=True)
+    planted.symlink_to(planted if target == "itself" else work.parent / target)
+    code, said = analyze(work)
+    assert code in (64, 65, 77), said
+    assert untouched(work.parent / "outside")
+
+
+def test_a_pipe_among_the_reports_is_not_read(work: Path) -> None:
+    (work / REPORT).parent.mkdir(parents=True)
+    os.mkfifo(work / REPORT.replace("jn7hosti", "earlier"))
+    (work / REPORT.replace("jn7hosti", "folder")).mkdir()
+    (work / os.fsdecode(b"reports/example/m-1/\xff\xfe_2020-01-01.md")).write_text("# m-1\n")
+    code, said = analyze(work)
+    assert code == 0, said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'reports = "../outside"',
+        'reports = "/"',
+        'reports = "a\\u0000b"',
+        "concurrency = 1000000",
+        "concurrency = " + "9" * 400,
+        "budget = 1e999",
+        "budget = nan",
+        "judge = " + "[" * 5000,
+        '[sources.convex]\nvisualizer = "javascript:alert(1)"',
+        '[sources.convex]\nvisualizer = "https://user:pass@evil.example"',
+        "[tracing]\ntarget = 'https://evil.example'",
+        "\ud800",
+        "x = 1\n" * 500_000,
+    ],
+    ids=lambda text: text[:30],
+)
+def test_hostile_settings_are_a_usage_error(text: str, work: Path) -> None:
+    (work / "evalscribe.toml").write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(UsageError) as refused:
+        load(Options(), work, {})
+    assert len(str(refused.value)) < 400
+    assert not (work / "reports").exists()
+
+
+def test_pipes_in_place_of_settings_are_not_waited_for(work: Path) -> None:
+    for name in ("evalscribe.toml", ".env", ".env.local"):
+        os.mkfifo(work / name)
+    assert load(Options(), work, {}).concurrency.value == 4
+
+
+TEMPLATE = "classify/system.md.j2"
+
+
+def template(work: Path, text: str) -> Path:
+    path = work / "prompts" / TEMPLATE
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ self.__init__.__globals__ }}",
+        "{{ cycler.__init__.__globals__.os.system('touch pwned') }}",
+        "{{ lipsum.__globals__['os'].popen('touch pwned').read() }}",
+        "{{ ''|attr('__class__') }}",
+        "{% for x in range(10 ** 9) %}{% endfor %}",
+        "{% include '/etc/passwd' %}",
+        "{% include '../../outside/file' %}",
+        "{% import 'os' as os %}",
+        "{{ secret }}",
+        "{{ 1 / 0 }}",
+        "{% if %}",
+    ],
+)
+def test_a_template_reaches_nothing(text: str, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(work)
+    template(work, text)
+    with pytest.raises(UsageError, match=r"template"):
+        Prompts(work).render(TEMPLATE)
+    assert not (work / "pwned").exists()
+
+
+def test_the_rules_read_no_template_of_the_folder(work: Path) -> None:
+    endless = "{% for x in range(99999) %}{% for y in range(99999) %}{% endfor %}{% endfor %}"
+    template(work, endless).with_name("case.md.j2").write_text(endless)
+    code, said = analyze(work)
+    assert code == 0, said
+
+
+def test_templates_lie_inside_the_folder(work: Path) -> None:
+    (work / "prompts").symlink_to(work.parent)
+    with pytest.raises(UsageError, match="leads out"):
+        Prompts(work)
+    (work / "prompts").unlink()
+    (work / "prompts").symlink_to(work / "prompts")
+    assert Prompts(work).own() == ()
+
+
+def test_a_template_that_is_no_small_file_is_not_waited_for(work: Path) -> None:
+    path = template(work, "")
+    path.unlink()
+    os.mkfifo(path)
+    assert Prompts(work).render(TEMPLATE) == Prompts().render(TEMPLATE)
+    path.unlink()
+    path.write_text("x" * 2_000_000)
+    with pytest.raises(UsageError, match="too large"):
+        Prompts(work).render(TEMPLATE)
+
+
+@pytest.mark.parametrize("name", ["x" * 6000, "a\x1bb", "../outside/none", ".", "/"])
+def test_a_report_that_is_no_file(name: str, work: Path) -> None:
+    done = evalscribe(work, "reports", "show", name)
+    assert done.returncode == 66, done.stderr
+
+
+def test_arguments_that_are_no_text(work: Path) -> None:
+    for arguments in ((b"analyze", b"\xff"), (b"reports", b"show", b"\xff"), (b"explain", b"sample", b"\xff")):
+        done = evalscribe(work, *arguments, EVALSCRIBE_JUDGE="rules")
+        assert done.returncode in (64, 66), done.stderr
+
+
+def test_an_environment_that_is_no_text(work: Path) -> None:
+    done = evalscribe(work, "doctor", EVALSCRIBE_JUDGE="\udcff", ANTHROPIC_BASE_URL="\udcfe\x1b[2J")
+    assert done.returncode in (0, 64), done.stderr
