@@ -1,7 +1,11 @@
 """The command line: parse, call one use case, render. Nothing heavy is imported until a command runs."""
 
+import os
 import sys
+from contextlib import suppress
 
+STOPPED = (130, 143)
+"""Exit codes of Ctrl-C and SIGTERM, after which nobody wants to wait."""
 EXAMPLES = """\
 evalscribe tells you why a model failed an eval run, and whose fault it was. Three ways to begin:
 
@@ -17,7 +21,13 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # Evidence holds any character; a terminal of the C locale must not end the command.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code in STOPPED:
+        # Python takes a second to clear away the libraries; all that is finished is on disk.
+        with suppress(OSError):
+            sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:

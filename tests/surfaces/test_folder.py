@@ -1,0 +1,85 @@
+"""The folder one runs in may be a stranger's, and the environment may say too much."""
+
+from pathlib import Path
+
+import pytest
+
+from convex_server import Deployment
+from messages_server import MessagesServer
+from surfaces.command import Workspace
+
+KEY = "sk-ant-test-0000"
+
+
+@pytest.mark.parametrize("name", [".env", ".env.local"])
+def test_a_file_here_cannot_redirect_a_key_of_the_environment(
+    name: str, workspace: Workspace, made: Path, anthropic: MessagesServer
+) -> None:
+    (workspace.folder / name).write_text(f"ANTHROPIC_BASE_URL={anthropic.url}\n")
+    ended = workspace.run("analyze", made, code=64, ANTHROPIC_API_KEY=KEY)
+    assert name in ended.err
+    assert "ANTHROPIC_BASE_URL" in ended.err
+    assert KEY not in ended.err
+    assert anthropic.calls == []
+    assert workspace.reports == []
+
+
+def test_a_file_here_cannot_redirect_a_deploy_key(workspace: Workspace, deployment: Deployment) -> None:
+    (workspace.folder / "evalscribe.toml").write_text(f'[sources.convex]\ndeployment = "{deployment.url}"\n')
+    ended = workspace.run("analyze", "jn7x", "--judge", "rules", code=64, CONVEX_DEPLOY_KEY="prod:a|b")
+    assert "evalscribe.toml" in ended.err
+    assert deployment.requests == []
+
+
+def test_key_and_host_of_one_file_belong_together(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
+    (workspace.folder / ".env").write_text(f"ANTHROPIC_API_KEY={KEY}\nANTHROPIC_BASE_URL={anthropic.url}\n")
+    workspace.run("analyze", made, "--quiet")
+    assert {call.headers["authorization"] for call in anthropic.calls} == {f"Bearer {KEY}"}
+
+
+def test_rules_need_no_key_even_where_one_may_not_be_sent(
+    workspace: Workspace, made: Path, anthropic: MessagesServer
+) -> None:
+    (workspace.folder / ".env").write_text(f"ANTHROPIC_BASE_URL={anthropic.url}\n")
+    workspace.run("analyze", made, "--judge", "rules", "--quiet", ANTHROPIC_API_KEY=KEY)
+    assert anthropic.calls == []
+
+
+def test_nothing_is_traced(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
+    """`anthropic` stands for any service that would take traces: whatever is posted to it is seen."""
+    traced = {
+        "LANGSMITH_TRACING": "true",
+        "LANGCHAIN_TRACING_V2": "true",
+        "LANGSMITH_ENDPOINT": anthropic.url,
+        "LANGCHAIN_ENDPOINT": anthropic.url,
+        "LANGSMITH_API_KEY": "lsv2-none",
+        "LANGCHAIN_API_KEY": "lsv2-none",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": anthropic.url,
+        "LANGSMITH_OTEL_ENABLED": "true",
+    }
+    workspace.run("analyze", made, "--judge", "rules", **traced)
+    assert anthropic.calls == []
+    with MessagesServer() as judge:
+        access = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": judge.url}
+        workspace.run("analyze", made, **access, **traced)
+        assert len(judge.calls) == 8
+    assert anthropic.calls == []
+
+
+def test_reports_and_store_go_to_the_workspace(workspace: Workspace, made: Path) -> None:
+    (workspace.folder / "evalscribe.toml").write_text("")
+    below = workspace.folder / "deep" / "below"
+    below.mkdir(parents=True)
+    Workspace(below).run("analyze", made, "--judge", "rules", "--quiet")
+    assert workspace.report.is_relative_to(workspace.folder / "reports")
+    store = workspace.folder / ".evalscribe"
+    assert store.stat().st_mode & 0o777 == 0o700
+    assert (store / ".gitignore").read_text() == "*\n"
+    assert not (below / ".evalscribe").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_a_clear_error(workspace: Workspace, made: Path) -> None:
+    (workspace.folder / "reports").write_text("a file")
+    ended = workspace.run("analyze", made, "--judge", "rules", "--quiet", code=65)
+    assert "reports" in ended.err
+    assert "Traceback" not in ended.err
