@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from evalscribe.pattern import Pattern, PatternKind
+from evalscribe.pattern import Pattern, PatternKind, implied_kind
 from evalscribe.prose import masked
 from evalscribe.report import Entry, Report
 from evalscribe.report_markdown import inline, notes, references
@@ -12,7 +12,9 @@ from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.unreadable import UnreadableReport
 
 HEADING = "Patterns"
-PATTERN = re.compile(r"([^(]+) \((cause|rule|category|known-gaps|recurring|not-the-model)(?:: ([^()]+))?\):(?: (.*))?")
+KIND = r"(?:cause|rule|category|known-gaps|recurring|not-the-model)"
+PATTERN = re.compile(rf"([^(]+) \((?:({KIND})(?:: ([^()]+))?|([^()]+))\):(?: (.*))?")
+"""Name; its kind, where the name does not tell it; the evals; the text."""
 RESOLVED = re.compile(
     r"(?:Resolved|No longer failing)(?: since [\d-]+)?(?: \(or among the \d+ that never completed\))?: (.+)\."
 )
@@ -26,7 +28,9 @@ def render(report: Report) -> list[str]:
 
 def _pattern(pattern: Pattern, entries: Sequence[Entry]) -> str:
     evals = ", ".join(references.render(pattern.evals, entries))
-    return f"{pattern.name} ({pattern.kind}{': ' if evals else ''}{evals}): {pattern.text}".rstrip()
+    told = implied_kind(pattern.name) == pattern.kind and evals and not re.match(rf"{KIND}\b", evals)
+    about = evals if told else f"{pattern.kind}{': ' if evals else ''}{evals}"
+    return f"{pattern.name} ({about}): {pattern.text}".rstrip()
 
 
 def _resolved(report: Report) -> str:
@@ -51,7 +55,7 @@ def parse(items: Iterable[Block], entries: Sequence[Entry]) -> tuple[list[Patter
         gone, pattern = RESOLVED.fullmatch(mask), PATTERN.fullmatch(mask)
         if gone and item.simple and not resolved:
             resolved = inline.parse_list(item.text[slice(*gone.span(1))])
-        elif pattern and item.simple:
+        elif pattern and item.simple and (pattern[2] or implied_kind(pattern[1])):
             patterns.append(_parse(item, pattern, entries))
         else:
             added.append(item.source)
@@ -59,9 +63,10 @@ def parse(items: Iterable[Block], entries: Sequence[Entry]) -> tuple[list[Patter
 
 
 def _parse(item: Block, match: re.Match[str], entries: Sequence[Entry]) -> Pattern:
-    name, evals, text = (item.text[slice(*match.span(n))] if match[n] else "" for n in (1, 3, 4))
+    name, few, evals, text = (item.text[slice(*match.span(n))] if match[n] else "" for n in (1, 3, 4, 5))
+    evals = evals or few
     try:
         paths = references.parse(inline.split(evals, ",") if evals else (), entries)
     except LookupError as error:
         raise UnreadableReport(str(error), item.line) from error
-    return Pattern(name=name, kind=cast(PatternKind, match[2]), evals=tuple(paths), text=text)
+    return Pattern(name=name, kind=cast(PatternKind, match[2] or implied_kind(name)), evals=tuple(paths), text=text)

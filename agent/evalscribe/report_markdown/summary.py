@@ -37,12 +37,20 @@ def _status(report: Report) -> Iterator[str]:
 
 
 def _verdict(report: Report) -> str:
-    model, open_ = report.count("MODEL_FAULT"), report.count(None)
-    others = sum(len(entry.evals) for entry in report.entries) - model - open_
+    """Whose fault the failures are; what is uncertain is counted apart, on neither side."""
+    model, others, unsure = len(_sure(report, True)), len(_sure(report, False)), _evals(report, lambda e: e.uncertain)
     parts = [f"{model} {_s('failure', model)} {_are(model)} the model's", f"{others} {_are(others)} not"]
-    if open_:
+    if unsure:
+        parts.append(f"{unsure} {_are(unsure)} uncertain")
+    if open_ := report.count(None):
         parts.append(f"{open_} could not be judged")
     return f"**{', '.join(parts)}.**" if report.entries else "**No failure was listed.**"
+
+
+def _sure(report: Report, model: bool) -> set[str]:
+    """Paths of the failures that are the model's beyond doubt, or not the model's."""
+    sure = (entry for entry in report.entries if entry.classification and not entry.uncertain)
+    return {path for entry in sure if (entry.classification == "MODEL_FAULT") == model for path in entry.paths}
 
 
 def _hope(report: Report) -> Iterator[str]:
@@ -52,9 +60,10 @@ def _hope(report: Report) -> Iterator[str]:
             net_impact.rate(impact.passed, impact.total),
             net_impact.rate(impact.hopeful_passed, impact.total),
         )
-        others = sum(len(entry.evals) for entry in report.entries if entry.classification != "MODEL_FAULT")
+        others = _sure(report, False)
+        which = f"of those {len(others)}" if others.issuperset(hoped) else "more"
         yield (
-            f"{net_impact.claimed(report)} would let {len(hoped)} of those {others} pass: "
+            f"{net_impact.claimed(report)} would let {len(hoped)} {which} pass: "
             f"{impact.passed}/{impact.total} ({before}) → {impact.hopeful_passed}/{impact.total} ({after})."
         )
 
@@ -98,6 +107,10 @@ def _quotations(report: Report) -> Iterator[str]:
 
 def _numbers(report: Report, chosen: Callable[[Entry], bool]) -> list[str]:
     return [str(number) for number, entry in enumerate(report.entries, 1) if chosen(entry)]
+
+
+def _evals(report: Report, chosen: Callable[[Entry], bool]) -> int:
+    return sum(len(entry.evals) for entry in report.entries if chosen(entry))
 
 
 def _has(entry: Entry, status: CitationStatus) -> bool:
