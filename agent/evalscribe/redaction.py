@@ -72,7 +72,7 @@ _SHAPES = (
         ("prod:", "dev:", "preview:", "project:"),
         re.compile(
             _START + r"(?:prod|dev|preview|project):[A-Za-z0-9:_-]{2,120}+\|"
-            r"(?=[A-Za-z+/_-]{0,600}[0-9A-Z=])[A-Za-z0-9+/=_-]{8,}+"
+            r"(?=[A-Za-z+/_-]{0,600}[0-9A-Z=])(?:(?!(?:prod|dev|preview|project):)[A-Za-z0-9+/=_-]){8,}+"
         ),
     ),
     _Shape("convex-key", ("|01",), re.compile(_START + r"[a-z][a-z0-9-]{2,80}+\|01[0-9a-f]{40,}+")),
@@ -122,6 +122,8 @@ _HASH = re.compile(
     r"(?:sha\d{1,3}|md5)[-:=].+|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128}|[0-9A-F]{40}|[0-9A-F]{64}"
 )
 _RECORD_ID = re.compile(r"[a-z][a-z0-9]{30,32}")
+LONG_PART = 32
+"""Characters that no name in an expression has."""
 _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+[!.,*]*")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*[!.,*]*")
 _ENV_LEAD = re.compile(r"[A-Z0-9_]=$")
@@ -199,7 +201,8 @@ def _is_basic(value: str) -> bool:
 
 def _is_opaque(value: str) -> bool:
     """Whether a bearer token is more than readable words such as `test-token` or an expression."""
-    return any(c.isdigit() for c in value) and not _readable(value) and not _CHAIN.fullmatch(value)
+    expression = _CHAIN.fullmatch(value) and max(map(len, value.split("."))) < LONG_PART
+    return any(c.isdigit() for c in value) and not _readable(value) and not expression
 
 
 def _assigned(match: re.Match[str]) -> str:
