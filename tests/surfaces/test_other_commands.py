@@ -1,0 +1,171 @@
+"""explain, reports, recurring and doctor, as people use them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from convex_server import Deployment
+from messages_server import MessagesServer
+from surfaces import made_runs
+from surfaces.command import Workspace
+
+FREE_FORM = """\
+# Analysis of sample-model-2, run jn7older
+
+| Eval | Step | Classification |
+|---|---|---|
+| 000-fundamentals/000-task_0 | deploy | MODEL_FAULT |
+| 001-data_modeling/001-task_1 | tests | MODEL_FAULT |
+| 003-mutations/003-task_3 | tests | OVERLY_STRICT |
+
+## Action taken
+Reworded the task of 001-task_1.
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["001-data_modeling/001-task_1", "001-task_1", made_runs.eval_id(1)], ids=["path", "bare-name", "id"]
+)
+def test_explain_by_any_name(name: str, workspace: Workspace, made: Path) -> None:
+    out = workspace.run("explain", made, name, "--judge", "rules").out
+    assert out.startswith("001-data_modeling/001-task_1: MODEL_FAULT (model)")
+    for part in ("Error   ", "Cause   ", "Judge   rules@", "Evidence", "output ", "expected "):
+        assert f"\n{part}" in out or f"\n  {part}" in out
+    assert workspace.reports == []
+
+
+def test_explain_as_json_is_the_same_document(workspace: Workspace, made: Path) -> None:
+    whole = json.loads(workspace.run("analyze", made, "--judge", "rules", "--json").out)
+    one = json.loads(workspace.run("explain", made, "001-task_1", "--judge", "rules", "--json").out)
+    assert set(one) == set(whole)
+    (finding,) = one["findings"]
+    assert {k: v for k, v in finding.items() if k != "n"} == {k: v for k, v in whole["findings"][1].items() if k != "n"}
+    assert (one["report_path"], one["changed"]) == (None, False)
+
+
+def test_explain_an_evals_page(workspace: Workspace, deployment: Deployment) -> None:
+    def answer(path: str, args: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+        from convex_server import success
+
+        return success(made_runs.summary(3) if path == "/api/query" else made_runs.payload(1))
+
+    deployment.answer = answer
+    page = f"https://evals.example/experiment/default/run/{made_runs.RUN_ID}/001-data_modeling/{made_runs.eval_id(1)}"
+    ended = workspace.run(
+        "explain", f"{page}?tab=steps", "--judge", "rules", "--deployment", deployment.url, CONVEX_DEPLOY_KEY="prod:a|b"
+    )
+    assert ended.out.splitlines()[:2] == ["001-data_modeling/001-task_1: MODEL_FAULT (model)", page]
+    assert len(deployment.requests) == 2, "the others are not fetched"
+
+
+def test_an_ambiguous_name_is_not_guessed(workspace: Workspace) -> None:
+    folder = made_runs.write(workspace.folder / "run", 3)
+    summary = json.loads((folder / "failed_evals.json").read_text())
+    for listed, category in zip(summary["failedEvals"], "abb", strict=True):
+        listed |= {"evalPath": f"{category}/same", "category": category, "name": "same"}
+    (folder / "failed_evals.json").write_text(json.dumps(summary))
+    for name, paths in (("same", ["a/same", "b/same#1", "b/same#2"]), ("b/same", ["b/same#1", "b/same#2"])):
+        ended = workspace.run("explain", folder, name, "--judge", "rules", code=64)
+        assert all(path in ended.err for path in paths)
+    assert workspace.run("explain", folder, "a/same", "--judge", "rules").out.startswith("a/same: ")
+    assert workspace.run("explain", folder, "b/same#2", "--judge", "rules").out.startswith("b/same#2: ")
+
+
+@pytest.fixture
+def library(workspace: Workspace, made: Path) -> Path:
+    """A report of ours and an older one by a person."""
+    folder = workspace.folder / "reports" / "example" / "sample-model-2"
+    folder.mkdir(parents=True)
+    (folder / "jn7older_2026-10-01.md").write_text(FREE_FORM)
+    workspace.run("analyze", made, "--judge", "rules", "--quiet", "--date", "2026-11-02")
+    return folder
+
+
+def test_reports_are_listed_shown_checked_and_parsed(workspace: Workspace, library: Path) -> None:
+    listed = workspace.run("reports", "list").out.splitlines()
+    assert [line.split()[0] for line in listed] == [
+        "example/sample-model-2/jn7made0_2026-11-02.md",
+        "example/sample-model-2/jn7older_2026-10-01.md",
+    ]
+    assert listed[0].endswith("8 MODEL_FAULT")
+    assert workspace.run("reports", "list", "example/sample_model.2").out.splitlines() == listed
+    shown = workspace.run("reports", "show", "jn7made0").out
+    assert shown.startswith("# sample-model-2: 8 of 16 evals failed")
+    assert workspace.run("reports", "check").out == "2 reports checked, 0 with problems\n"
+    assert workspace.run("reports", "show", "jn7", code=66).err.count("jn7made0_2026-11-02.md") == 1
+
+
+def test_any_report_parses_into_the_same_document(workspace: Workspace, library: Path) -> None:
+    ours = json.loads(workspace.run("reports", "parse", "jn7made0", "--json").out)
+    theirs = json.loads(workspace.run("reports", "parse", library / "jn7older_2026-10-01.md", "--json").out)
+    assert set(ours) == set(theirs)
+    assert len(ours["findings"]) == 8
+    assert ours["usage"] is None
+    labels = {finding["eval"]: finding["classification"] for finding in theirs["findings"]}
+    assert labels == {
+        "000-fundamentals/000-task_0": "MODEL_FAULT",
+        "001-data_modeling/001-task_1": "MODEL_FAULT",
+        "003-mutations/003-task_3": "OVERLY_STRICT",
+    }
+    assert {finding["judge"] for finding in theirs["findings"]} == {None}
+
+
+def test_what_an_earlier_report_says_is_remembered(workspace: Workspace, library: Path, made: Path) -> None:
+    document = json.loads(workspace.run("analyze", made, "--judge", "rules", "--json").out)
+    seen = {finding["eval"]: finding["recurrence"]["kind"] for finding in document["findings"]}
+    assert [seen[made_runs.eval_path(n)] for n in range(4)] == ["repeat", "fix-in-doubt", "new", "changed"]
+    assert document["changed"] is False
+
+
+def test_recurring(workspace: Workspace, library: Path) -> None:
+    out = workspace.run("recurring", "example/sample-model-2").out
+    assert "001-data_modeling/001-task_1" in out
+    assert "Reworded the task" in out
+    document = json.loads(workspace.run("recurring", "--json").out)
+    times = {row["eval"]: row["times"] for row in document["rows"]}
+    assert times["001-data_modeling/001-task_1"] == 2
+    assert times["002-queries/002-task_2"] == 1
+
+
+def test_doctor_with_nothing_set(workspace: Workspace) -> None:
+    out = workspace.run("doctor").out
+    rows = {line.split("  ")[0]: line for line in out.splitlines()}
+    assert rows["judge"].endswith("(default)")
+    assert str(workspace.folder / "reports") in rows["reports"]
+    assert "no Convex deployment is set" in rows["Convex key"]
+    assert "missing" in rows["Anthropic key"]
+    assert "can be written" in out
+
+
+def test_doctor_shows_origins_and_no_secret(
+    workspace: Workspace, deployment: Deployment, anthropic: MessagesServer
+) -> None:
+    (workspace.folder / "evalscribe.toml").write_text('judge = "rules"\n')
+    (workspace.folder / ".env").write_text("CONVEX_DEPLOY_KEY=prod:panther-1|c2VjcmV0LWtleQ==\n")
+    environment = {"ANTHROPIC_API_KEY": "sk-ant-secret-0000", "ANTHROPIC_BASE_URL": anthropic.url}
+    ended = workspace.run("doctor", "--deployment", deployment.url, **environment)
+    for line in ("judge", "Convex key", "Convex host", "Anthropic key", "Anthropic host"):
+        assert f"\n{line} " in f"\n{ended.out}"
+    assert "rules  (evalscribe.toml)" in ended.out
+    assert "set  (.env)" in ended.out
+    assert f"{deployment.url}  (command line)" in ended.out
+    assert "set  (environment)" in ended.out
+    assert "c2VjcmV0" not in ended.out + ended.err
+    assert "sk-ant-secret" not in ended.out + ended.err
+    assert f"Convex: {deployment.url} answers" in ended.out
+
+
+def test_the_sample_brings_its_earlier_report(workspace: Workspace) -> None:
+    document = json.loads(workspace.run("analyze", "sample", "--judge", "rules", "--json").out)
+    assert len(workspace.reports) == 2
+    assert {f["classification"] for f in document["findings"]} == {
+        "MODEL_FAULT",
+        "OVERLY_STRICT",
+        "AMBIGUOUS_TASK",
+        "KNOWN_GAP",
+    }
+    assert sum(f["uncertain"] for f in document["findings"]) >= 1
+    assert "fix-in-doubt" in {f["recurrence"]["kind"] for f in document["findings"]}
+    assert document["resolved"]

@@ -1,0 +1,62 @@
+"""The six real runs through the command line with the rules: nothing crashes, all is quoted truly, all parses back."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evalscribe.analysis import Analysis, of_report
+from evalscribe.report_markdown import parse
+from real_runs import failures, run_folders
+from surfaces.command import CLOSING, Workspace
+
+
+@pytest.fixture
+def in_turn(workspace: Workspace, real_data: Path) -> dict[str, Analysis]:
+    """Every run analysed into one folder of reports, as a maintainer would."""
+    return {
+        folder.name: Analysis.model_validate_json(
+            workspace.run("analyze", folder, "--judge", "rules", "--json", "--date", "2026-11-02").out
+        )
+        for folder in run_folders(real_data)
+    }
+
+
+def test_every_run_is_analysed(in_turn: dict[str, Analysis], workspace: Workspace, real_data: Path) -> None:
+    assert sum(len(document.findings) for document in in_turn.values()) == 146
+    assert not any(finding.unclassified for document in in_turn.values() for finding in document.findings)
+    assert len(workspace.reports) == 6
+    lines = {(e.eval.id, d.role, d.path): d.text.split("\n") for e in failures(real_data) for d in e.documents}
+    for document in in_turn.values():
+        assert document.report_path
+        report = parse(Path(document.report_path).read_text())
+        assert of_report(report).run.model_dump() == {**document.run.model_dump()}
+        assert [f.classification for f in of_report(report).findings] == [f.classification for f in document.findings]
+        printed = [snippet for entry in report.entries for snippet in entry.snippets]
+        assert {snippet.status for snippet in printed} <= {"verified"}
+        for finding in document.findings:
+            for cited in finding.citations:
+                assert cited.status == "verified"
+                of_group = [f.eval_id for f in document.findings if f.group == finding.group]
+                held = [lines.get((eval_id, cited.role, cited.path)) for eval_id in of_group if eval_id]
+                assert any(text and "\n".join(text[cited.first - 1 : cited.last]) == cited.text for text in held)
+
+
+def test_again_nothing_changes(workspace: Workspace, real_data: Path) -> None:
+    folder = run_folders(real_data)[0]
+    first = workspace.run("analyze", folder, "--judge", "rules").out
+    before = workspace.report.stat().st_mtime_ns
+    again = workspace.run("analyze", folder, "--judge", "rules").out
+    assert (workspace.report.stat().st_mtime_ns, again.splitlines()[-1]) == (before, CLOSING)
+    assert first.replace("new, revision 1", "unchanged") == again
+
+
+def test_one_failure_of_all_is_one_entry(workspace: Workspace, real_data: Path) -> None:
+    document = json.loads(
+        workspace.run("analyze", real_data / "convex-runs" / "jn70vkj7", "--judge", "rules", "--json").out
+    )
+    assert len({finding["group"] for finding in document["findings"]}) == 1
+    assert {finding["cause_kind"] for finding in document["findings"]} == {"infrastructure"}
+    text = workspace.report.read_text()
+    assert "no eval could be scored" in text
+    assert text.count("### 1. 72 evals: KNOWN_GAP (infrastructure)") == 1
