@@ -45,7 +45,12 @@ def test_a_misspelled_name_in_a_note_still_means_the_references() -> None:
         expected={"http.ts": 'route({ pathPrefix: "/a/" });\nserve(1);\n'},
         gaps="http:\n- Uses a star instead of prefixPath",
     )
-    assert decide(case).rule == "gap-names-what-is-missing"
+    verdict = decide(case)
+    assert (verdict.rule, verdict.classification, verdict.uncertain) == (
+        "gap-may-mean-what-is-missing",
+        "KNOWN_GAP",
+        True,
+    )
 
 
 def test_words_alone_prove_nothing() -> None:

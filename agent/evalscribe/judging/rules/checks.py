@@ -47,10 +47,12 @@ def _compares_structure(facts: Facts) -> Decision | None:
         label="OVERLY_STRICT",
         kind="grader",
         cause=code.kebab(f"{failures[0].name} {missing[0]}"),
-        confidence=0.65,
+        confidence=0.5,
+        uncertain=True,
         why=f"only `{_title(failures[0])}` fails, over `{missing[0]}`, not asked for in the task",
         reasoning=f"The {facts.outcome.passed} other tests pass; `{_title(failures[0])}` compares structure. "
-        f"What the output lacks there (`{'`, `'.join(missing[:2])}`) is in the reference only, not in the task.",
+        f"What the output lacks there (`{'`, `'.join(missing[:2])}`) is in the reference only, not in "
+        "the task. A stricter reading would blame the model.",
         citations=(*(quote.pairs(facts, [line])[:1] if line else ()), *quote.log(facts)),
         fix=f"drop the comparison `{_title(failures[0])}`, or state in the task that `{missing[0]}` is required",
         would_pass=True,

@@ -24,6 +24,7 @@ RULES: tuple[Rule, ...] = (
     tasks.ends_left_open,
     lint.lint_finds_a_fault,
     tasks.asked_for_by_name,
+    gaps.gap_may_mean_what_is_missing,
     faults.does_not_compile,
     faults.behaves_otherwise,
     imports.imports_from_elsewhere,

@@ -3,6 +3,7 @@
 import re
 
 from evalscribe import signature
+from evalscribe.evidence import Citation
 from evalscribe.judging.rules import code, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
@@ -53,7 +54,7 @@ def behaves_otherwise(facts: Facts) -> Decision | None:
         kind="model",
         cause="fails-" + code.kebab(title, 42),
         confidence=0.65,
-        why=_whole_or(f"`{title}`: {said}", f"fails `{title}`"),
+        why=wording.whole_or(f"`{title}`: {said}", f"fails `{title}`"),
         reasoning=f"{_count(facts)} fail, first `{title}`: {said.rstrip('.')}. "
         "The reference passes, and neither notes nor task excuse it.",
         citations=(
@@ -78,7 +79,7 @@ def uses_unknown_name(facts: Facts) -> Decision | None:
         kind="model",
         cause="unknown-name-" + code.kebab(name),
         confidence=0.65,
-        why=_whole_or(quote.difference(facts, line), f"uses `{name}`, which the reference does without"),
+        why=wording.whole_or(quote.difference(facts, line), _unlike(line, name)),
         reasoning=f"The log ends before the reason. {line.document.path}:{line.number} uses `{name}`, which reference, "
         "task and grader never mention: the likeliest cause.",
         citations=(*quote.pairs(facts, [line]), *quote.suspects(facts, 2), *quote.log(facts)),
@@ -88,6 +89,7 @@ def uses_unknown_name(facts: Facts) -> Decision | None:
 def unexplained(facts: Facts) -> Decision:
     """No rule covers it. Most failures are the model's, so that is the best guess, and it is marked as one."""
     said = wording.brief(facts.first.error) if facts.first else ""
+    suspects = quote.suspects(facts)
     notes = " The known-gap notes of this eval may mean it, but none fits for sure." if facts.notes else ""
     return Decision(
         label="MODEL_FAULT",
@@ -95,17 +97,23 @@ def unexplained(facts: Facts) -> Decision:
         cause="unexplained-" + code.kebab(facts.step),
         confidence=0.5,
         uncertain=True,
-        why=said or f"{facts.step} failed; the log ends before the reason",
+        why=said or _first_suspect(suspects),
         reasoning=f"`{facts.step}` failed"
         + (f": {said.rstrip('.')}." if said else " and the log ends before the reason.")
         + f"{notes} No rule covers this; the label is the likeliest, not a proven one.",
-        citations=(*quote.suspects(facts), *quote.log(facts)),
+        citations=(*suspects, *quote.log(facts)),
     )
 
 
-def _whole_or(text: str, shorter: str) -> str:
-    """A text that the report's table can hold whole, else a shorter one."""
-    return text if text and len(text) <= wording.LONGEST else shorter
+def _unlike(line: CodeLine, name: str) -> str:
+    return wording.whole_or(
+        f"`{line.text}`: the reference has no `{name}`", f"uses `{name}`, which the reference does without"
+    )
+
+
+def _first_suspect(citations: tuple[Citation, ...]) -> str:
+    place = next((f"; first suspect {c.path}:{c.first}" for c in citations if c.role == "output"), "")
+    return wording.whole_or(f"the log ends before the reason{place}", "the log ends before the reason")
 
 
 def _subject(error: signature.Located) -> str:

@@ -4,12 +4,12 @@ A name that the task itself gives stands in every solution, so a note that names
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from evalscribe.evidence import Citation
 from evalscribe.judging.rules import code, imports, quote, wording
 from evalscribe.judging.rules.decision import Decision
-from evalscribe.judging.rules.facts import Facts
+from evalscribe.judging.rules.facts import CodeLine, Facts
 from evalscribe.judging.rules.notes import Note, stems
 
 OF_LINT = re.compile(r"lint", re.IGNORECASE)
@@ -39,10 +39,17 @@ def gap_names_what_is_written(facts: Facts) -> Decision | None:
 
 
 def gap_names_what_is_missing(facts: Facts) -> Decision | None:
-    """A note that says what models leave out fits an output that leaves it out, unless something else broke it."""
+    """The output leaves out what the reference has and a note says models forget, and nothing else broke it."""
     if not _may_compare(facts) or imports.misplaced(facts):
         return None
     return _first(facts, lambda note: _touches(facts, note) and _missing(facts, note), 0.65, _in_reference)
+
+
+def gap_may_mean_what_is_missing(facts: Facts) -> Decision | None:
+    """As above, but the note only hints at what is missing: in other words, or at what the reference lacks too."""
+    if not _may_compare(facts) or imports.misplaced(facts):
+        return None
+    return _first(facts, lambda note: _touches(facts, note) and _hinted(facts, note), 0.5, _in_hint)
 
 
 def _may_compare(facts: Facts) -> bool:
@@ -61,6 +68,7 @@ def _first(
                 kind="lint" if facts.check == "lint" else "model",
                 cause="known-gap-" + code.kebab(name, 36),
                 confidence=confidence,
+                uncertain=confidence <= 0.5,
                 why=_why(name, note),
                 reasoning=tell(name, note),
                 citations=(quote.note(note), *_lines(facts, name, note), *quote.log_naming(facts, name)),
@@ -101,12 +109,19 @@ def _written(facts: Facts, note: Note) -> str | None:
 
 
 def _missing(facts: Facts, note: Note) -> str | None:
-    """What the note misses: only in the reference, or nowhere while the output has something else that it names."""
-    files = {d.path.rsplit("/", 1)[-1] for d in facts.original.of("output")}
-    gone = [term for term in note.wanted if term not in files and not _holds(facts.output_code, term)]
+    """What the note misses, and only the reference has."""
+    return next((term for term in _gone(facts, note) if _holds(facts.expected_code, term)), None)
+
+
+def _hinted(facts: Facts, note: Note) -> str | None:
+    """What the note misses though the output has something else that it names, or what it would rather see."""
     used = any(_holds(facts.output_code, term) for term in note.terms if term not in note.wanted)
-    there = (term for term in gone if used or _holds(facts.expected_code, term))
-    return next(there, None) or _respelled(facts, note) or _preferred(facts, note)
+    return (next(_gone(facts, note), None) if used else None) or _respelled(facts, note) or _preferred(facts, note)
+
+
+def _gone(facts: Facts, note: Note) -> Iterator[str]:
+    files = {wording.basename(d.path) for d in facts.original.of("output")}
+    return (term for term in note.wanted if term not in files and not _holds(facts.output_code, term))
 
 
 def _holds(text: str, term: str) -> bool:
@@ -159,18 +174,30 @@ def _in_reference(name: str, note: Note) -> str:
     )
 
 
+def _in_hint(name: str, note: Note) -> str:
+    return (
+        f"`{_file(note)}` line {note.line} may mean this failure: the output has no `{name}`. "
+        "That is the likeliest reason, not a proven one."
+    )
+
+
 def _file(note: Note) -> str:
     return note.document.path
 
 
 def _lines(facts: Facts, name: str, note: Note) -> tuple[Citation, ...]:
-    """The blamed lines and those that hold the name, else what only the reference has, else the strangest lines."""
+    """The blamed lines and those that hold the name, else what only the reference has, and where the note may apply."""
     theirs = quote.first_with(facts.left_out, name)
-    own = (quote.first_with(facts.introduced, term) for term in (name, *note.terms))
-    ours = next((line for line in own if line), None)
+    ours = _spoken_of(facts, name, note)
     found = (*quote.blamed(facts), *quote.pairs(facts, [ours] if ours else []))
     missing = quote.pairs(facts, [theirs])[:1] if theirs and not found else ()
-    return (*found, *missing, *(() if found else quote.telling(facts, note.words) or quote.suspects(facts, 2)))
+    return (*found, *missing, *(() if found else quote.telling(facts, note.words, 1) or quote.suspects(facts, 1)))
+
+
+def _spoken_of(facts: Facts, name: str, note: Note) -> CodeLine | None:
+    """The output's own line that holds a term of the note, else any of its lines that does."""
+    places = ((lines, term) for lines in (facts.introduced, facts.output_lines) for term in (name, *note.terms))
+    return next((line for lines, term in places if (line := quote.first_with(lines, term)) and line.is_code), None)
 
 
 def _why(name: str, note: Note) -> str:

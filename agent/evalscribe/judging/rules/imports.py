@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules import code, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
 
@@ -17,9 +17,11 @@ Module = tuple[bool, str]
 
 
 class Misplaced(NamedTuple):
-    """A name, where the output imports it from, and the reference's line."""
+    """A name, the modules that output and reference import it from, and their lines."""
 
     name: str
+    module: str
+    right: str
     ours: CodeLine
     theirs: CodeLine
 
@@ -35,38 +37,39 @@ def imports_from_elsewhere(facts: Facts) -> Decision | None:
         kind="model",
         cause="wrong-import-" + code.kebab(found.name, 34),
         confidence=0.7,
-        why=f"imports `{found.name}` from the wrong module",
-        reasoning=f"{line.document.path}:{line.number} imports `{found.name}` from another module than the reference "
-        f"({other.document.path}:{other.number}). The log ends before the reason; this is the likeliest.",
+        why=wording.whole_or(_said(found), f"imports `{found.name}` from the wrong module"),
+        reasoning=f"The log ends before the reason. {line.document.path}:{line.number} {_said(found)}: the likeliest "
+        "cause.",
         citations=(*quote.opposed(line, other), *quote.log(facts)),
     )
 
 
 def misplaced(facts: Facts) -> Misplaced | None:
     """The first name that both sides import, from different modules."""
-    theirs = {name: (module, line) for name, module, line in _imports(facts.expected_lines)}
-    everywhere = {(name, module) for name, module, _ in _imports(facts.expected_lines)}
-    for name, module, line in _imports(facts.output_lines):
-        if name in theirs and (name, module) not in everywhere:
-            return Misplaced(name, line, theirs[name][1])
+    theirs = list(_imports(facts.expected_lines))
+    known = {name: (path, line) for name, path, line in reversed(theirs)}
+    right = {(name, _module(path)) for name, path, _ in theirs}
+    for name, path, line in _imports(facts.output_lines):
+        if name in known and (name, _module(path)) not in right:
+            return Misplaced(name, path, known[name][0], line, known[name][1])
     return None
 
 
-def _imports(lines: Sequence[CodeLine]) -> Iterator[tuple[str, Module, CodeLine]]:
-    """Every imported name with its module and the line that ends the import."""
+def _imports(lines: Sequence[CodeLine]) -> Iterator[tuple[str, str, CodeLine]]:
+    """Every imported name with the path of its module and the line that ends the import."""
     for _, group in groupby((line for line in lines if line.is_code), lambda line: line.document.path):
         own = list(group)
         text = code.joined(line.text for line in own)
-        for names, module, end in _statements(text):
+        for names, path, end in _statements(text):
             at = own[text.count("\n", 0, end)]
-            yield from ((name, module, at) for name in names)
+            yield from ((name, path, at) for name in names)
 
 
-def _statements(text: str) -> Iterator[tuple[list[str], Module, int]]:
+def _statements(text: str) -> Iterator[tuple[list[str], str, int]]:
     for found in BRACED.finditer(text):
-        yield _names(found.group(1)), _module(found.group(3)), found.end() - 1
+        yield _names(found.group(1)), found.group(3), found.end() - 1
     for found in LISTED.finditer(text):
-        yield _names(found.group(2)), (False, found.group(1).rsplit(".", 1)[-1]), found.start(2)
+        yield _names(found.group(2)), found.group(1), found.start(2)
 
 
 def _names(text: str) -> list[str]:
@@ -75,5 +78,12 @@ def _names(text: str) -> list[str]:
 
 
 def _module(path: str) -> Module:
-    last = path.removeprefix("node:").rsplit("/", 1)[-1]
+    """Dotted paths are Python's, where one module has several spellings."""
+    if re.fullmatch(r"\.*[\w.]+", path):
+        return False, path.rsplit(".", 1)[-1]
+    last = wording.basename(path.removeprefix("node:"))
     return path.startswith("."), re.sub(r"\.(?:[cm]?[jt]sx?)$", "", last)
+
+
+def _said(found: Misplaced) -> str:
+    return f"imports `{found.name}` from `{found.module}`, the reference from `{found.right}`"

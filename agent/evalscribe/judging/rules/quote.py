@@ -95,14 +95,20 @@ def opposed(line: CodeLine, other: CodeLine) -> tuple[Citation, ...]:
 
 
 def difference(facts: Facts, line: CodeLine) -> str:
-    """An output line beside the reference's, without what both begin with; empty where nothing answers to it."""
+    """An output line beside the reference's, without what both begin with; empty where one only has more."""
     other = counterpart(facts, line)
     if other is None or "`" in line.text + other.text:
         return ""
-    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(line.text, other.text, strict=False)))
-    start = max(line.text.rfind(mark, 0, alike) for mark in " (.") + 1
-    ours, theirs = line.text[start:], other.text[start:]
-    return f"`{ours}` where the reference has `{theirs}`" if ours and theirs else ""
+    begin, end = _alike(line.text, other.text), _alike(line.text[::-1], other.text[::-1])
+    if begin + end >= min(len(line.text), len(other.text)):
+        return ""
+    start = max(line.text.rfind(mark, 0, begin) for mark in " (.") + 1
+    return f"`{line.text[start:]}` where the reference has `{other.text[start:]}`"
+
+
+def _alike(one: str, other: str) -> int:
+    """The number of characters that two texts begin with alike."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
@@ -176,13 +182,17 @@ def _strangeness(facts: Facts, line: CodeLine) -> float:
 def _change(facts: Facts, line: CodeLine) -> float:
     """How much of a line the reference has too: a changed line tells more than a new one."""
     other = counterpart(facts, line)
-    if other is None or _plain(other.text) == _plain(line.text):
+    if other is None:
         return 0.0
+    if _plain(other.text) == _plain(line.text):
+        return -1.0
     return _Likeness(line.text).to(other.text)
 
 
 def _plain(text: str) -> str:
-    """A line without the parameters and types of a function, which seldom are what is wrong."""
+    """A line without what is seldom wrong: the parameters and types of a function, the order of imported names."""
+    if text.startswith("import"):
+        return " ".join(sorted(code.names(text) - {"type"}))
     return code.fold(SIGNATURE.sub("()", text))
 
 

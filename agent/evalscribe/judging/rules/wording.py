@@ -11,6 +11,11 @@ def cut(text: str, longest: int = LONGEST) -> str:
     return text if len(text) <= longest else text[: longest - 1].rsplit(" ", 1)[0].rstrip(" ,;:.…") + " …"
 
 
+def whole_or(text: str, shorter: str) -> str:
+    """A text that the report's table holds whole, else a shorter one."""
+    return text if text and len(text) <= LONGEST else shorter
+
+
 def brief(text: str) -> str:
     """What a tool said, long object types folded to `{ … }`, also one that the tool cut off."""
     folded, at = [], 0
