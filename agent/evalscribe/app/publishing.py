@@ -9,6 +9,7 @@ from evalscribe.app.outcomes import Analyzed
 from evalscribe.chat import Usage
 from evalscribe.compose import analysis
 from evalscribe.finding import Correction
+from evalscribe.ids import model_folder, run_id_prefix
 from evalscribe.pattern import Collation
 from evalscribe.ports import Library, StoredReport
 from evalscribe.publish import Merged, merge, place
@@ -68,4 +69,6 @@ def committed(library: Library, done: Analyzed) -> str:
     """Commit the report alone; the commit's id. Raises `EvalscribeError` with the reason where git refuses."""
     run, revision = done.report.run, done.report.revision
     again = f", revision {revision}" if revision > 1 else ""
-    return library.commit(done.path, f"Analyze {run.model}, run {run.id[:8]}{again}")
+    # A hosting site acts on what a message mentions: a model called `fixes #1` would close an issue.
+    model = "/".join(model_folder(run.provider, run.model)[1:])
+    return library.commit(done.path, f"Analyze {model}, run {run_id_prefix(run.id)}{again}")
