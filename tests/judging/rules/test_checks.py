@@ -22,6 +22,7 @@ def test_a_guard_the_task_leaves_open_is_overly_strict() -> None:
 
 def test_a_guard_is_no_excuse_where_the_task_speaks_of_refusals_or_more_fails() -> None:
     assert decide(guarded("Return the users. It raises KeyError for no users.")).classification == "MODEL_FAULT"
+    assert decide(guarded("Return the users, None if the age makes no sense.")).classification == "MODEL_FAULT"
     assert decide(guarded("Return the users of at least this age.", passed=0)).classification == "MODEL_FAULT"
 
 
@@ -37,6 +38,7 @@ def test_structure_the_task_never_asks_for_is_overly_strict() -> None:
     asked = decide(made(task="Export a query `list` with `args` and `returns`.", **parts))  # type: ignore[arg-type]
     assert (silent.classification, asked.classification) == ("OVERLY_STRICT", "MODEL_FAULT")
     assert "`returns`" in silent.why
+    assert silent.uncertain
 
 
 def test_a_text_that_is_there_was_looked_for_elsewhere() -> None:

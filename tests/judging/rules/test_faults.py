@@ -59,3 +59,18 @@ def test_without_anything_to_read_there_is_still_a_verdict() -> None:
     verdict = decide(made("tests"))
     assert verdict.uncertain
     assert verdict.citations == ()
+
+
+def test_the_table_says_what_differs() -> None:
+    parts = {"log": STOCK, "expected": {"a.ts": "run({\n  options: pageOptions,\n  size: 1,\n});\n"}}
+    other = decide(made("types", output={"a.ts": "run({\n  options: v.shape({\n  size: 1,\n});\n"}, **parts))  # type: ignore[arg-type]
+    more = decide(made("types", output={"a.ts": "run({\n  options: pageOptions.iter(),\n  size: 1,\n});\n"}, **parts))  # type: ignore[arg-type]
+    assert other.why == "`v.shape({` where the reference has `pageOptions,`"
+    assert more.why == "`options: pageOptions.iter(),`: the reference has no `iter`"
+
+
+def test_what_no_rule_covers_names_a_suspect_that_is_not_trivial() -> None:
+    ours = "import { b, a } from 'x';\nfor (const k of keys(a)) use(a);\n"
+    theirs = "import { a, b } from 'x';\nfor (const k of a.flat()) use(a);\n"
+    verdict = decide(made("types", log=STOCK, output={"a.ts": ours}, expected={"a.ts": theirs}, task="keys"))
+    assert verdict.why == "the log ends before the reason; first suspect a.ts:2"

@@ -43,3 +43,9 @@ def test_free_form_reports_name_the_error_in_their_reasoning() -> None:
 )
 def test_anything_less_is_history_only(change: dict[str, object]) -> None:
     assert judged(PERSON.model_copy(update=change)) != "people-said-before"
+
+
+def test_the_reason_is_told_not_where_it_was_read() -> None:
+    verdict = decide(made("types", log=STOCK, output={"a.py": "crons.interval(1)\n"}, precedents=[PERSON]))
+    assert verdict.why == "`crons.interval()` is called without arguments"
+    assert "`r1.md` has the same failure, which people labelled AMBIGUOUS_TASK" in verdict.reasoning

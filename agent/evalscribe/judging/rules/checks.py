@@ -3,7 +3,7 @@
 import re
 
 from evalscribe import signature
-from evalscribe.judging.rules import code, lint, quote
+from evalscribe.judging.rules import code, lint, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
 
@@ -73,12 +73,13 @@ def _refuses_what_is_left_open(facts: Facts) -> Decision | None:
     guard = guards[0]
     if guard is None or not all(guards):
         return None
+    refuses = "its own guard refuses what the task leaves open"
     return Decision(
         label="OVERLY_STRICT",
         kind="grader",
         cause="guard-" + code.kebab(_title(failures[0]), 40),
         confidence=0.65,
-        why=f"its own guard fails `{_title(failures[0])}`, left open by the task",
+        why=wording.whole_or(f"{refuses}: `{_title(failures[0])}`", refuses),
         reasoning=f"{guard.document.path}:{guard.number} refuses a case that the task does not speak of; the reference "
         f"has no such guard. The {facts.outcome.passed} other tests pass, so the code does what was asked.",
         citations=(

@@ -69,7 +69,7 @@ def _first(
                 cause="known-gap-" + code.kebab(name, 36),
                 confidence=confidence,
                 uncertain=confidence <= 0.5,
-                why=_why(name, note),
+                why=_why("known gap" if confidence > 0.5 else "maybe a known gap", name, note),
                 reasoning=tell(name, note),
                 citations=(quote.note(note), *_lines(facts, name, note), *quote.log_naming(facts, name)),
             )
@@ -200,8 +200,7 @@ def _spoken_of(facts: Facts, name: str, note: Note) -> CodeLine | None:
     return next((line for lines, term in places if (line := quote.first_with(lines, term)) and line.is_code), None)
 
 
-def _why(name: str, note: Note) -> str:
+def _why(kind: str, name: str, note: Note) -> str:
     """The note; where it is too long, the name that decides comes first."""
     text = " ".join(note.text.split())
-    whole = f"known gap: {text}"
-    return whole if len(whole) <= wording.LONGEST else wording.cut(f"known gap `{name}`: {text}")
+    return wording.whole_or(f"{kind}: {text}", wording.cut(f"{kind} `{name}`: {text}"))

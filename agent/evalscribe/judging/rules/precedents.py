@@ -34,7 +34,7 @@ def _as_before(facts: Facts, precedent: Precedent, label: Classification) -> Dec
         cause=code.kebab(precedent.cause or (facts.first.code if facts.first and facts.first.code else what)),
         confidence=0.8,
         why=what,
-        reasoning=f"{precedent.report} has the same failure, which people labelled {label}: {what}.",
+        reasoning=f"`{precedent.report}` has the same failure, which people labelled {label}: {what}.",
         citations=(*(quote.blamed(facts) or quote.suspects(facts, 2)), *quote.log(facts)),
     )
 

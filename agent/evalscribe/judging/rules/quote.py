@@ -19,7 +19,7 @@ COMPARED = 400
 RANKED = 12
 """Lines that are ranked by their likeness to the reference, too."""
 SIGNATURE = re.compile(r"\([\w\s,:.?{}]*\)(?:\s*:\s*[\w<>\[\]|\"' ,.]+?)?(?=\s*(?:=>|\{|:$))")
-KEY = re.compile(r"(?:(?:export|const|let|var)\s+)*([A-Za-z_$][\w$]*)\s*[:=](?![=>])")
+KEY = re.compile(r"(?:(?:export|const|let|var)\s+)*([A-Za-z_$][\w$]*)\s*([:=])(?![=>])")
 ALIKE = 0.6
 """Similarity from which a reference line is taken for the counterpart of an output line."""
 
@@ -118,7 +118,7 @@ def counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
         return None
     candidates = [c for c in facts.expected_lines if c.document.path == partner.path][:COMPARED]
     likeness = _Likeness(line.text)
-    scored = ((likeness.to(c.text) or _same_key(line, c), -abs(c.number - line.number), c) for c in candidates)
+    scored = ((max(likeness.to(c.text), _same_key(line, c)), -abs(c.number - line.number), c) for c in candidates)
     best = max(scored, key=lambda item: item[:2], default=None)
     return best[2] if best and best[0] >= ALIKE else None
 
@@ -190,16 +190,18 @@ def _change(facts: Facts, line: CodeLine) -> float:
 
 
 def _plain(text: str) -> str:
-    """A line without what is seldom wrong: the parameters and types of a function, the order of imported names."""
+    """A line without what is seldom wrong: parameters and types, the order of imported names, the words of an error."""
     if text.startswith("import"):
         return " ".join(sorted(code.names(text) - {"type"}))
+    if text.startswith(("throw", "raise")):
+        return re.sub(code.STRING, "", text)
     return code.fold(SIGNATURE.sub("()", text))
 
 
 def _same_key(line: CodeLine, other: CodeLine) -> float:
     """Two lines that give the same key or variable a value answer to each other, however much they differ."""
     ours, theirs = KEY.match(line.text), KEY.match(other.text)
-    return ALIKE if ours and theirs and ours.group(1) == theirs.group(1) else 0.0
+    return ALIKE if ours and theirs and ours.groups() == theirs.groups() else 0.0
 
 
 def _last_line(facts: Facts) -> tuple[Citation, ...]:
