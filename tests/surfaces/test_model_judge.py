@@ -209,7 +209,8 @@ def test_prompts_of_the_workspace_are_named(workspace: Workspace, made: Path, an
 
 
 def test_explain_asks_about_one_failure(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
-    out = workspace.run("explain", made, "000-fundamentals/000-task_0", **access(anthropic)).out
+    ended = workspace.run("explain", made, "000-fundamentals/000-task_0", **access(anthropic))
     assert len(anthropic.calls) == 1
-    assert out.startswith("000-fundamentals/000-task_0: MODEL_FAULT (model)")
+    assert "anthropic/claude-opus-5-5 for 1 of 1 verdicts: about" in ended.err
+    assert ended.out.startswith("000-fundamentals/000-task_0: MODEL_FAULT (model)")
     assert workspace.reports == []

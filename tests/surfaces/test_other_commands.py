@@ -121,7 +121,8 @@ def test_what_an_earlier_report_says_is_remembered(workspace: Workspace, library
 
 def test_recurring(workspace: Workspace, library: Path) -> None:
     out = workspace.run("recurring", "example/sample-model-2").out
-    assert "001-data_modeling/001-task_1" in out
+    assert "001-data_modeling/001-task_1: 2 times, 2026-10-01 to 2026-11-02" in out
+    assert "002-queries/002-task_2: once, 2026-11-02" in out
     assert "Reworded the task" in out
     document = json.loads(workspace.run("recurring", "--json").out)
     times = {row["eval"]: row["times"] for row in document["rows"]}

@@ -1,18 +1,18 @@
 """Analyze a run: read its failures, judge them, and write the report."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from evalscribe.app.desk import Desk
+from evalscribe.app.estimates import advice, announce, plan
 from evalscribe.app.failures import Docket, docket, judge
-from evalscribe.app.outcomes import Advice, Analyzed, NothingFailed, Plan, Wish
+from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan, Wish
 from evalscribe.app.publishing import publish
 from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
 from evalscribe.collate import collate
 from evalscribe.compose import compose
-from evalscribe.finding import Case, Correction, Finding
+from evalscribe.finding import Correction, Finding
 from evalscribe.pattern import Collation
-from evalscribe.ports import Estimate, Judge
 from evalscribe.report import Report
 from evalscribe.run import Run
 
@@ -30,11 +30,10 @@ async def analyze(desk: Desk, wish: Wish, watcher: Watcher) -> Analyzed | Plan |
         desk.store.put_run(run)
         found = await docket(desk, run, watcher)
         if wish.dry_run:
-            return _plan(found, fresh=wish.fresh)
+            return plan(found, fresh=wish.fresh)
         if desk.own_prompts:
             watcher.say("The workspace's own prompts are used in place of the shipped ones.")
-        if _costs(found):
-            _announce(_plan(found, fresh=wish.fresh), watcher)
+        announce(found, watcher, fresh=wish.fresh)
         findings, usage = await judge(found, watcher, fresh=wish.fresh)
         return _analyzed(found, findings, usage, wish)
 
@@ -53,47 +52,6 @@ def nothing_failed(run: Run) -> str:
 def _renamed(run: Run, wish: Wish) -> Run:
     given = {"provider": wish.provider, "model": wish.model}
     return run.model_copy(update={name: value for name, value in given.items() if value})
-
-
-def _costs(found: Docket) -> bool:
-    """Whether this judge consumes anything; a plan reads every case, which is only worth it then."""
-    first = next((case for case in map(found.case, found.groups) if isinstance(case, Case)), None)
-    return first is not None and found.desk.judge.estimate(first).input_tokens > 0
-
-
-def _plan(found: Docket, *, fresh: bool) -> Plan:
-    judge = found.desk.judge
-    cases = [case for case in map(found.case, found.groups) if isinstance(case, Case)]
-    asked = cases if fresh else [case for case in cases if not found.knows(case)]
-    return Plan(
-        run=found.run,
-        judge=judge.id,
-        groups=len(found.groups),
-        known=len(cases) - len(asked),
-        estimate=_total(judge, asked),
-    )
-
-
-def _total(judge: Judge, cases: Iterable[Case]) -> Estimate:
-    estimates = [judge.estimate(case) for case in cases]
-    costs = [estimate.cost_usd for estimate in estimates]
-    return Estimate(
-        input_tokens=sum(estimate.input_tokens for estimate in estimates),
-        output_tokens=sum(estimate.output_tokens for estimate in estimates),
-        cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
-    )
-
-
-def _announce(plan: Plan, watcher: Watcher) -> None:
-    """What it will take is said before the first call."""
-    asked = plan.groups - plan.known
-    watcher.say(f"{plan.judge} for {asked} of {plan.groups} verdicts: {likely(plan.estimate)}")
-
-
-def likely(estimate: Estimate) -> str:
-    """`about 120,000 tokens, $1.20`."""
-    tokens = f"about {estimate.input_tokens + estimate.output_tokens:,} tokens"
-    return tokens if estimate.cost_usd is None else f"{tokens}, ${estimate.cost_usd:.2f}"
 
 
 def _analyzed(found: Docket, findings: tuple[Finding, ...], usage: Usage, wish: Wish) -> Analyzed:
@@ -121,15 +79,6 @@ def _analyzed(found: Docket, findings: tuple[Finding, ...], usage: Usage, wish: 
             "notes": (*past.notes, *done.notes),
             "uncertain": tuple(eval.path for eval in found.run.failures if eval.path in unsure),
             "unclassified": tuple(path for finding in findings if finding.judged is None for path in finding.paths),
-            "advice": _advice(found, [finding for finding in findings if unsure.intersection(finding.paths)]),
+            "advice": advice(found, [finding for finding in findings if unsure.intersection(finding.paths)]),
         }
     )
-
-
-def _advice(found: Docket, unsure: list[Finding]) -> Advice | None:
-    adviser = found.desk.adviser
-    if adviser is None or not unsure:
-        return None
-    of_group = {group.id: group for group in found.groups}
-    cases = (found.case(of_group[finding.group]) for finding in unsure)
-    return Advice(judge=adviser.id, estimate=_total(adviser, (case for case in cases if isinstance(case, Case))))

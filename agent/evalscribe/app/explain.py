@@ -2,6 +2,7 @@
 
 from evalscribe.analysis import Analysis
 from evalscribe.app.desk import Desk
+from evalscribe.app.estimates import announce
 from evalscribe.app.failures import docket, judge
 from evalscribe.app.watcher import Watcher
 from evalscribe.collate import collate
@@ -29,8 +30,9 @@ async def explain(desk: Desk, name: str, watcher: Watcher) -> Explained:
     run = await desk.source.run()
     eval = failure_named(run, name)
     only = run.model_copy(update={"failures": (eval,)})
-    watcher.started(only)
+    watcher.started(run)
     found = await docket(desk, only, watcher)
+    announce(found, watcher)
     findings, usage = await judge(found, watcher)
     collation = collate(only, findings, found.history.precedents)
     report = compose(only, collation, judge=desk.judge.id, date=desk.clock.today().isoformat(), evidence=found.digests)

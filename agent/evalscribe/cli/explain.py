@@ -52,7 +52,7 @@ def explain(
 
     async def main() -> None:
         async with wiring.open_desk(given) as desk:
-            with Display(quiet=True) as display:
+            with Display(quiet=False) as display:
                 explained = await use_case(desk, name, display)
         finish.explanation(explained, as_json=as_json)
 

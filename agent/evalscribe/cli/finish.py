@@ -8,15 +8,15 @@ from shlex import quote
 from typing import TextIO
 
 from evalscribe.analysis import Analysis
-from evalscribe.app.analyze import likely
 from evalscribe.app.doctor import Check
+from evalscribe.app.estimates import likely
 from evalscribe.app.explain import Explained
 from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan
 from evalscribe.app.reports import Listed
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen
 from evalscribe.prose import visible
-from evalscribe.recall import Recurring
+from evalscribe.recall import Recurring, RecurringRow
 from evalscribe.render.explanation import explanation as explained_text
 from evalscribe.settings import Row
 
@@ -141,13 +141,19 @@ def recurring(found: Recurring, *, as_json: bool) -> None:
         _json(found)
         return
     for row in found.rows:
-        say(f"{row.model}  {row.eval}: {row.times} times, {row.first.date or '?'} to {row.last.date or '?'}")
+        say(f"{row.model}  {row.eval}: {_when(row)}")
         say(f"    {', '.join(row.labels) or 'no label'}{'; ' + ', '.join(row.causes) if row.causes else ''}")
         for action in row.actions:
             say(f"    {action.seen.date or action.seen.report}: {action.text} ({action.held})")
     _notes(found.notes)
     if not found.rows:
         say("No earlier report names a failing eval.")
+
+
+def _when(row: RecurringRow) -> str:
+    """`once, 2026-10-12`, or how often and from when to when."""
+    first, last = row.first.date or "undated", row.last.date or "undated"
+    return f"once, {first}" if row.times == 1 else f"{row.times} times, {first} to {last}"
 
 
 def diagnosis(rows: Iterable[Row], checks: Iterable[Check]) -> None:
