@@ -1,0 +1,89 @@
+"""Use cases where their decisions are, without a surface."""
+
+from typing import Any
+
+import pytest
+
+from evalscribe.app.analyze import nothing_failed
+from evalscribe.app.doctor import checks
+from evalscribe.app.estimates import likely
+from evalscribe.app.explain import failure_named
+from evalscribe.app.outcomes import NothingFailed
+from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UsageError
+from evalscribe.ports import Estimate
+from evalscribe.run import Eval, Run
+
+
+def run_of(*paths: str, **fields: Any) -> Run:
+    evals = (path.split("/") for path in paths)
+    failures = tuple(Eval(id=f"id{n}", category=category, name=name) for n, (category, name) in enumerate(evals))
+    return Run(id="run1", provider="p", model="m", failures=failures, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"passed": 3, "total": 3}, "All 3 evals passed. Nothing was written."),
+        ({"passed": 2, "total": 3}, "The run is completed. No failed eval is listed (2 of 3 evals passed, 1 never"),
+        ({"passed": 3, "total": 3, "status": "running"}, "The run is running. No failed eval is listed (3 of 3"),
+        ({"passed": 0, "total": 0, "status": "failed", "status_reason": "quota"}, "The run is failed: quota. No"),
+        ({"passed": 2, "failed": 1, "total": 3}, "The source counts 1 failed evals but lists none of them (2 of 3"),
+    ],
+)
+def test_all_passed_is_said_only_where_it_is_so(fields: dict[str, Any], said: str) -> None:
+    assert nothing_failed(run_of(**fields)).startswith(said)
+
+
+def test_nothing_failed_is_the_same_document() -> None:
+    run = run_of(passed=2, total=3)
+    document = NothingFailed(run=run, message="").analysis
+    assert (document.run.id, document.run.incomplete, document.findings) == ("run1", 1, ())
+    assert document.usage is not None
+    assert document.usage.calls == 0
+
+
+@pytest.mark.parametrize(("name", "path"), [("a/x", "a/x"), ("z", "b/z"), ("id1", "b/z"), ("b/y", "b/y")])
+def test_a_failure_by_any_of_its_names(name: str, path: str) -> None:
+    assert failure_named(run_of("a/x", "b/z", "b/y", "c/y"), name).path == path
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "said"),
+    [
+        ("y", UsageError, "b/y, c/y"),
+        ("nothing", NotFoundError, "a/x, b/z, b/y, c/y"),
+        ("", NotFoundError, "no failed eval of run run1"),
+    ],
+)
+def test_a_name_is_never_guessed(name: str, error: type[EvalscribeError], said: str) -> None:
+    with pytest.raises(error, match=said):
+        failure_named(run_of("a/x", "b/z", "b/y", "c/y"), name)
+
+
+def test_many_candidates_are_counted() -> None:
+    with pytest.raises(NotFoundError, match="and 15 more"):
+        failure_named(run_of(*(f"a/{n}" for n in range(20))), "nothing")
+
+
+@pytest.mark.parametrize(
+    ("estimate", "said"),
+    [
+        (Estimate(input_tokens=119_000, output_tokens=1_000, cost_usd=1.204), "about 120,000 tokens, $1.20"),
+        (Estimate(input_tokens=5, cost_usd=None), "about 5 tokens"),
+        (Estimate(), "about 0 tokens, $0.00"),
+    ],
+)
+def test_estimates_as_people_read_them(estimate: Estimate, said: str) -> None:
+    assert likely(estimate) == said
+
+
+async def test_each_check_says_how_it_went() -> None:
+    async def well() -> str:
+        return "answers"
+
+    async def badly() -> str:
+        raise AccessError("no key\nset one")
+
+    good, bad = await checks({"one": well, "two": badly})
+    assert (good.name, good.ok, good.detail) == ("one", True, "answers")
+    assert (bad.name, bad.ok, bad.detail) == ("two", False, "no key")
