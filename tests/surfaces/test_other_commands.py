@@ -135,9 +135,12 @@ def test_doctor_with_nothing_set(workspace: Workspace) -> None:
     rows = {line.split("  ")[0]: line for line in out.splitlines()}
     assert rows["judge"].endswith("(default)")
     assert str(workspace.folder / "reports") in rows["reports"]
-    assert "no Convex deployment is set" in rows["Convex key"]
-    assert "missing" in rows["Anthropic key"]
+    assert "5 USD" in rows["budget"]
     assert "can be written" in out
+    refused = [line for line in out.splitlines() if line.startswith("NOT OK")]
+    assert len(refused) == 2
+    assert out.count("no Convex deployment is set") == 1
+    assert "no ANTHROPIC_API_KEY: the rules judge" in refused[1]
 
 
 def test_doctor_shows_origins_and_no_secret(

@@ -1,6 +1,7 @@
 """The command line: parse, call one use case, render. Nothing heavy is imported until a command runs."""
 
 import os
+import signal
 import sys
 from contextlib import suppress
 
@@ -18,6 +19,8 @@ All commands: evalscribe --help"""
 
 def main() -> None:
     """The `evalscribe` command."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
     for stream in (sys.stdout, sys.stderr):
         # Evidence holds any character; a terminal of the C locale must not end the command.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -28,6 +31,12 @@ def main() -> None:
             sys.stdout.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _stop(number: int, _frame: object) -> None:
+    """Until a use case listens for signals itself: libraries are still being loaded, nothing needs an orderly end."""
+    os.write(sys.stderr.fileno(), b"evalscribe: stopped before it began.\n")
+    os._exit(128 + number)
 
 
 def run(arguments: list[str]) -> int:
