@@ -41,7 +41,8 @@ class Display:
 
     def started(self, run: Run) -> None:
         self._evals = {eval.id: eval for eval in run.failures}
-        self.say(f"{run.model} ({run.provider}), {run.experiment}: {len(run.failures)} of {run.total} evals failed")
+        listed = f", {len(run.failures)} of them listed" if len(run.failures) < run.failed else ""
+        self.say(f"{run.model} ({run.provider}), {run.experiment}: {run.failed} of {run.total} evals failed{listed}")
 
     def say(self, line: str) -> None:
         self._console.print(Text(_plain(line)))

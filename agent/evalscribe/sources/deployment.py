@@ -15,6 +15,9 @@ SUMMARY = "debugQueries:getFailedEvalsForRun"
 DEBUG = "debug:getEvalDebugInfo"
 _NO_FUNCTION = re.compile(r"could not find (?:public )?function", re.IGNORECASE)
 _BAD_ID = re.compile(r"ArgumentValidationError|does not match the table name|Unable to decode ID", re.IGNORECASE)
+_REQUEST = re.compile(r"\[Request ID: \w+\] Server Error\s*(?=\S)")
+"""Stands before every reason and differs from call to call, so a report that kept it would never be unchanged."""
+_WITHHELD = re.compile(r"\[Request ID: \w+\] (?=Server Error$)")
 _IN_A_ROW = 5
 """So many evals in a row without an answer are no longer a matter of one eval."""
 
@@ -68,7 +71,7 @@ class DeploymentPayloads:
         except FunctionFailed as failure:
             if _NO_FUNCTION.search(str(failure)):
                 raise self._no_function(DEBUG) from None
-            raise OneEvalFailed(f"the deployment cannot read it: {shown(str(failure))}") from None
+            raise OneEvalFailed(f"the deployment cannot read it: {_reason(str(failure))}") from None
         self._unanswered = 0
         if value is None:
             raise OneEvalFailed("the deployment has no such eval")
@@ -105,3 +108,8 @@ class DeploymentPayloads:
             f"{where} has no function {path}: it is not deployed there, or the key is no admin key\n"
             "check that the key belongs to the deployment that holds the runs, and --deployment"
         )
+
+
+def _reason(message: str) -> str:
+    """What the deployment says of one eval, without the number of the request."""
+    return shown(_WITHHELD.sub("", _REQUEST.sub("", message.strip())))

@@ -94,3 +94,18 @@ def test_unless_the_reference_is_exempt_or_does_otherwise(reference: str) -> Non
         lint(lint_log("loop.py:1:1: S602 `shell=True` call"), "subprocess.run(command, shell=True)\n", reference)
     )
     assert verdict.classification == "MODEL_FAULT"
+
+
+def test_a_file_that_the_linter_cannot_read_breaks_no_rule() -> None:
+    log = (
+        "[error] Linting (eslint): Error: Failed to lint code:\n\n/tmp/out/src/app.ts\n"
+        "  2:3  error  Parsing error: Unexpected token }\n\n✖ 1 problem (1 error, 0 warnings)\n"
+    )
+    verdict = decide(made("lint", log=log, output={"src/app.ts": "run();\n}\n"}))
+    assert (verdict.classification, verdict.cause) == ("MODEL_FAULT", "unparsable-code")
+    assert verdict.reasoning.startswith("The linter names no rule; it says of src/app.ts:2: Parsing error")
+
+
+def test_without_a_reference_nothing_is_said_of_it() -> None:
+    case = made("lint", log=lint_log(UNDEFINED), output={"loop.py": OUTPUT})
+    assert decide(case).reasoning.startswith("`F821` guards correctness, not style. It says of loop.py:2:")

@@ -22,6 +22,9 @@ TASTE_CODES = re.compile(
 )
 ELSEWHERE = re.compile(r"unsafe|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare")
 """Rules that judge a line by what stands elsewhere: an equal line in the reference proves nothing."""
+UNPARSABLE = re.compile(
+    r"pars(?:ing|e) error|syntax ?error|unexpected token|cannot parse|failed to parse", re.IGNORECASE
+)
 SUPPRESSED = re.compile(r"eslint-disable|noqa|type:\s*ignore|ts-(?:ignore|expect-error)|pylint:\s*disable|biome-ignore")
 
 
@@ -61,16 +64,34 @@ def lint_finds_a_fault(facts: Facts) -> Decision | None:
     codes = _codes(facts)
     if facts.check != "lint" or not facts.first:
         return None
-    grave = next((c for c in codes if not _is_taste(c)), codes[0] if codes else "lint")
+    if not codes:
+        return _without_rule(facts, facts.first)
+    grave = next((c for c in codes if not _is_taste(c)), codes[0])
     first = next((e for e in facts.errors if e.code == grave), facts.first)
+    kept = ", and the reference keeps it" if facts.expected_lines else ""
     return Decision(
         label="MODEL_FAULT",
         kind="model",
         cause=_cause(grave),
         confidence=0.75 if facts.outcome.all_passed else 0.7,
         why=f"`{_bare(grave)}`: {_said(first)}",
-        reasoning=f"`{_bare(grave)}` guards correctness, not style, and the reference keeps it. "
+        reasoning=f"`{_bare(grave)}` guards correctness, not style{kept}. "
         f"It says of{_where(first)}: {_said(first, 150).rstrip('. …')}.",
+        citations=(*quote.blamed(facts), *quote.log(facts)),
+    )
+
+
+def _without_rule(facts: Facts, first: signature.Located) -> Decision:
+    """The linter itself stopped: a file that it cannot read is no matter of taste."""
+    unparsable = UNPARSABLE.search(first.error)
+    return Decision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause="unparsable-code" if unparsable else "lint-error",
+        confidence=0.7 if unparsable else 0.6,
+        why=f"the linter stops: {_said(first)}",
+        reasoning=f"The linter names no rule; it says of{_where(first)}: {_said(first, 150).rstrip('. …')}."
+        + (" Code that cannot be parsed cannot run." if unparsable else ""),
         citations=(*quote.blamed(facts), *quote.log(facts)),
     )
 
