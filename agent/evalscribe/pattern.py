@@ -17,7 +17,7 @@ RECOMMENDATION_GROUPS: dict[RecommendationGroup, str] = {
 
 PATTERN_NAMES: dict[str, PatternKind] = {
     "Not the model": "not-the-model",
-    "Lint decides, tests pass": "rule",
+    "Lint decides": "rule",
     "Same cause": "cause",
     "Same error": "rule",
     "Category": "category",

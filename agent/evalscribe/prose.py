@@ -21,6 +21,8 @@ HAZARD = re.compile(r"[\\*<\[$@]|&#?\w+;|://|www\.|#\d|\bGH-\d|~~|\w~|(?<!\w)_|_
 a code span stops it."""
 BLOCK_START = re.compile(r"[#>+=|:-]|\d+[.)]$|reviewer\b", re.IGNORECASE)
 PARENTHESIS = re.compile(r"[()]")
+WORD = re.compile(r"\s+|(?:\[[^\[\]]{1,60}\]|\S)+")
+"""A list in brackets is one word, so that it becomes one code span."""
 SPACES = str.maketrans(dict.fromkeys("\v\f\x85\u2028\u2029", " "))
 
 
@@ -130,7 +132,7 @@ def _pieces(text: str, also: re.Pattern[str] | None) -> Iterator[str]:
 
 
 def _words(plain: str, also: re.Pattern[str] | None, first: bool) -> Iterator[str]:
-    for word in re.findall(r"\s+|\S+", plain.replace("`", "'")):
+    for word in WORD.findall(plain.replace("`", "'")):
         starts_block = first and BLOCK_START.match(word)
         first = False
         if starts_block or HAZARD.search(word) or (also and also.search(word)):

@@ -92,14 +92,15 @@ def test_patterns_name_what_is_shared() -> None:
         finding("a/1"),
         finding("a/2"),
         finding("a/3", "lint", lint),
+        finding("c/1", "lint", lint),
         finding("b/1", "tests", harness),
         finding("b/2", said=Unclassified(reason="refused", judge="j")),
     ]
     found = {pattern.name: pattern for pattern in collate(run(*findings), findings, {}).patterns}
     assert found["Not the model"].evals == ("b/1",)
-    assert found["Lint decides, tests pass"].text == "1 of 1 lint failures."
+    assert found["Lint decides"].text == "2 of 2 lint failures are about the rule."
     assert found["Same cause: missing-args"].evals == ("a/1", "a/2")
-    assert found["Category a"].text == "3 of 5 failures, 2 of them the model's."
+    assert found["Category a"].text == "3 of 6 failures, 2 of them the model's."
 
 
 def test_equal_fixes_are_one_recommendation_and_ids_count_on() -> None:
@@ -133,6 +134,20 @@ def test_what_the_model_repeats_is_a_note_on_the_model() -> None:
     assert [(note.id, note.text, note.evals) for note in notes] == [(None, "leaves out `args`.", ("a/1", "a/2"))]
 
 
+def test_a_guess_is_no_shared_cause_no_note_on_the_model_and_nobodys_own() -> None:
+    guess = verdict(cause="unexplained", confidence=0.4, uncertain=True)
+    findings = [finding("a/1", said=guess), finding("a/2", said=guess)]
+    collation = collate(run(*findings), findings, {})
+    assert [(r.group, r.text) for r in collation.recommendations] == [("none", "uncertain: settle the label first.")]
+    assert not collation.patterns
+
+
+def test_a_cut_reason_is_a_whole_sentence_in_a_note() -> None:
+    again = finding("a/1", said=verdict(why="Argument 1 has type …"))
+    made = collate(run(again), [again], {"a/1": (earlier("a/1", cause="missing-args"),)}).recommendations
+    assert made[0].text == "Argument 1 has type (in an earlier run too)."
+
+
 def test_a_correction_moves_the_failure_to_its_group_and_keeps_the_judges_verdict() -> None:
     lint = verdict(
         classification="OVERLY_STRICT", cause="r", cause_kind="lint", fix="make `r` a warning", would_pass=True
@@ -140,5 +155,5 @@ def test_a_correction_moves_the_failure_to_its_group_and_keeps_the_judges_verdic
     one = finding("a/1", "lint", lint)
     collation = collate(run(one), [one], {}, corrections={"a/1": Correction(classification="MODEL_FAULT")})
     assert [(r.group, r.text) for r in collation.recommendations] == [("none", "the model's own.")]
-    assert not any(pattern.name == "Lint decides, tests pass" for pattern in collation.patterns)
+    assert not any(pattern.name == "Lint decides" for pattern in collation.patterns)
     assert collation.findings[0].verdict == lint

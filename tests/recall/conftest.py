@@ -61,6 +61,7 @@ def ours() -> Callable[..., str]:
         actions: str = "",
         run_id: str = "run1aaaaaaaaaaaa",
         date: str = "2026-01-02",
+        earlier: tuple[str, ...] = (),
     ) -> str:
         entry = Entry(
             evals=(EvalRef(path=path),),
@@ -80,6 +81,7 @@ def ours() -> Callable[..., str]:
                 date=date,
                 judges=("rules@1",),
                 evidence="sha256:00000000",
+                earlier=earlier,
                 entries=(entry,),
                 actions_taken=actions,
             )

@@ -69,6 +69,17 @@ def test_a_report_that_came_after_the_run_is_not_its_history(file: MakeFile, run
     assert [report.name for report in recall.history(files, run("c/001-a")).reports] == ["earlier.md"]
 
 
+def test_of_two_reports_of_one_day_the_one_that_names_the_other_came_later(
+    file: MakeFile, run: MakeRun, ours: MakeText
+) -> None:
+    first = ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT", run_id="run9zzzzzzzzzzzz")
+    second = ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT", earlier=("run9zzzz_2026-01-02.md",))
+    files = [file("p/m/run9zzzz_2026-01-02.md", first), file("p/m/run1aaaa_2026-01-02.md", second)]
+    assert not recall.history(files, run("c/001-a")).reports
+    names = [report.name for report in recall.history(files, run("c/001-a", id="run1aaaaaaaaaaaa")).reports]
+    assert names == ["run9zzzz_2026-01-02.md"]
+
+
 @pytest.mark.parametrize(
     ("said", "experiment", "compared"),
     [

@@ -32,9 +32,9 @@ def evalscribe(
 
 
 app.command()(analyze)
-app.command()(explain)
-app.command()(fetch)
+app.command(short_help="Explain one failure in full; nothing is written.")(explain)
+app.command(short_help="Write a run into a snapshot folder, redacted.")(fetch)
 app.add_typer(reports.app, name="reports", help="List, show, check and parse reports.")
-app.command()(recurring)
-app.command()(doctor)
-app.command()(schema)
+app.command(short_help="Show each failing eval over all reports.")(recurring)
+app.command(short_help="Show what is configured, reachable and missing.")(doctor)
+app.command(short_help="Print the JSON Schema of a document.")(schema)

@@ -157,13 +157,16 @@ def _when(row: RecurringRow) -> str:
 
 
 def diagnosis(rows: Iterable[Row], checks: Iterable[Check]) -> None:
-    """Settings with their origin, then what was tried."""
-    rows = tuple(rows)
-    width = max(len(row.name) for row in rows)
-    for row in rows:
-        say(f"{row.name:<{width}}  {row.value}{f'  ({row.origin})' if row.origin else ''}")
+    """Settings with their origin, then what was tried; of a missing key only the check tells."""
+    checks = tuple(checks)
+    told = {"missing", *(check.detail for check in checks)}
+    shown = [row for row in rows if row.value not in told]
+    width = max(len(row.name) for row in shown)
+    for row in shown:
+        say(f"{row.name:<{width}}  {row.value}  ({row.origin})")
+    say()
     for check in checks:
-        say(f"{'ok' if check.ok else 'MISSING':<{width}}  {check.name}: {check.detail}")
+        say(f"{'ok' if check.ok else 'NOT OK':<{width}}  {check.name}: {check.detail}")
 
 
 def _notes(notes: Iterable[str]) -> None:

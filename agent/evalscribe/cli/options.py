@@ -20,16 +20,24 @@ Reports = Annotated[Path | None, typer.Option(metavar="DIR", help="The folder of
 Date = Annotated[
     str | None, typer.Option(metavar="YYYY-MM-DD", help="Date of the analysis. Default: today.", show_default=False)
 ]
-Concurrency = Annotated[int | None, typer.Option(min=1, max=64, help="Sub-agents at a time. Default: 4.")]
+Concurrency = Annotated[int | None, typer.Option(metavar="N", min=1, max=64, help="Sub-agents at a time. Default: 4.")]
 Budget = Annotated[float | None, typer.Option(min=0, metavar="USD", help="Spend at most this. Default: 5.")]
-MaxTokens = Annotated[int | None, typer.Option(min=1, help="Use at most so many tokens of a model without a price.")]
+MaxTokens = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Use at most so many tokens of a model without a price.")
+]
 Deployment = Annotated[str | None, typer.Option(metavar="URL", help="The Convex deployment.", show_default=False)]
 KeyFile = Annotated[Path | None, typer.Option(metavar="F", help="A file that holds the deploy key.")]
 EnvFile = Annotated[Path | None, typer.Option(metavar="F", help="A file of settings, in place of .env.local and .env.")]
-Via = Annotated[str | None, typer.Option(metavar="http|npx", help="How to reach Convex. Default: http.")]
+Via = Annotated[
+    str | None, typer.Option(metavar="http|npx", help="How to reach Convex. Default: http.", show_default=False)
+]
 ConvexDir = Annotated[Path | None, typer.Option(metavar="DIR", help="With --via npx: the folder to run it in.")]
-Provider = Annotated[str | None, typer.Option(help="The run's provider, where the source has it wrong or not at all.")]
-Model = Annotated[str | None, typer.Option(help="The run's model, where the source has it wrong or not at all.")]
+Provider = Annotated[
+    str | None, typer.Option(metavar="P", help="The run's provider, where the source has it wrong or not at all.")
+]
+Model = Annotated[
+    str | None, typer.Option(metavar="M", help="The run's model, where the source has it wrong or not at all.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, all else on standard error.")]
 
 

@@ -37,9 +37,10 @@ def show(report: Name, reports: options.Reports = None) -> int:
     return 0
 
 
-@app.command()
+@app.command(short_help="Check that reports can be read; exit code 65 if not.")
 def check(
-    report: Annotated[str | None, typer.Argument(metavar="[REPORT]")] = None, reports: options.Reports = None
+    report: Annotated[str | None, typer.Argument(metavar="[REPORT]", help="Only this report. Default: all.")] = None,
+    reports: options.Reports = None,
 ) -> int:
     """Check that reports can be read, and that their corrections do not contradict each other. Exit code 65 if not."""
     from evalscribe.app.reports import check as use_case
@@ -48,7 +49,7 @@ def check(
     return finish.checked(use_case(_library(reports), report))
 
 
-@app.command()
+@app.command(short_help="Read any report, ours or free-form, as one document.")
 def parse(report: Name, reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Read any report, ours or free-form, as one document: null where it does not say."""
     from evalscribe.app.reports import found, parsed

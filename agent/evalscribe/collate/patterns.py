@@ -36,12 +36,15 @@ def _not_the_model(findings: Sequence[Finding]) -> Pattern | None:
 def _style_only(findings: Sequence[Finding]) -> Pattern | None:
     lint = [finding for finding in findings if finding.step in LINT_STEPS]
     hit = _judged(lint, lambda verdict: verdict.cause_kind == "lint")
-    return _pattern("Lint decides, tests pass", "rule", hit, f"{len(hit)} of {len(lint)} lint failures.")
+    if len(hit) < MIN_SHARED:
+        return None
+    return _pattern("Lint decides", "rule", hit, f"{len(hit)} of {len(lint)} lint failures are about the rule.")
 
 
 def _same_cause(findings: Sequence[Finding]) -> Iterable[Pattern]:
+    """A cause that no judge is sure of is none to share."""
     for cause, hit in _by(findings, lambda f: [f.judged.cause] if f.judged else []).items():
-        if len(hit) >= MIN_SHARED:
+        if len(_judged(hit, lambda verdict: not verdict.uncertain)) >= MIN_SHARED:
             yield Pattern(name=f"Same cause: {cause}", kind="cause", evals=_paths(hit), text=_labels(hit))
 
 

@@ -42,16 +42,17 @@ def _proposals(findings: Sequence[Finding]) -> list[Recommendation]:
 
 
 def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
-    """What the model gets wrong again: within the run, or in an earlier report too."""
+    """What the model surely gets wrong again: within the run, or in an earlier report too."""
     by_cause: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
-        if finding.judged and finding.judged.cause_kind == "model":
-            by_cause[finding.judged.cause].append(finding)
+        verdict = finding.judged
+        if verdict and verdict.classification == "MODEL_FAULT" and not verdict.uncertain:
+            by_cause[verdict.cause].append(finding)
     for hit in by_cause.values():
-        verdict = hit[0].judged
+        first = hit[0].judged
         again = any(finding.recurrence.kind in ("repeat", "fix-in-doubt") for finding in hit)
-        if verdict and (len(hit) > 1 or again):
-            text = f"{verdict.why}{', in an earlier run too' if again else ''}."
+        if first and (len(hit) > 1 or again):
+            text = f"{first.why.rstrip(' .…')}{' (in an earlier run too)' if again else ''}."
             yield Recommendation(group="model", text=text, evals=_paths(hit))
 
 
@@ -64,7 +65,8 @@ def _no_action(findings: Sequence[Finding]) -> Iterable[Recommendation]:
 
 
 OWN, DOCUMENTED, RERUN = "the model's own.", "known gap, documented.", "run it again; not counted in the estimate."
-NOTHING = (OWN, DOCUMENTED, RERUN)
+UNSURE = "uncertain: settle the label first."
+NOTHING = (OWN, DOCUMENTED, RERUN, UNSURE)
 
 
 def _why_nothing(verdict: Verdict | None) -> str | None:
@@ -73,6 +75,8 @@ def _why_nothing(verdict: Verdict | None) -> str | None:
         return None
     if verdict.cause_kind == "infrastructure":
         return RERUN
+    if verdict.uncertain:
+        return UNSURE
     return {"KNOWN_GAP": DOCUMENTED, "MODEL_FAULT": OWN}.get(verdict.classification)
 
 

@@ -85,7 +85,10 @@ def _ordered(reports: Sequence[PastReport]) -> list[PastReport]:
 
 def _previous(text: str) -> tuple[str, ...]:
     words = r"\b(?:previous|prior|earlier|last)\s+(?:run|report|analysis)\w*\W{1,4}`?([A-Za-z0-9]{6,64})\b"
-    return tuple(dict.fromkeys(re.findall(words, text[:200_000], re.IGNORECASE)))
+    said = re.findall(words, text[:200_000], re.IGNORECASE)
+    own = re.search(r"^\| Earlier reports \|(.*)\|$", text, re.MULTILINE)
+    linked = re.findall(r"\]\(([A-Za-z0-9._-]+)_\d{4}-\d\d-\d\d", own[1]) if own else []
+    return tuple(dict.fromkeys([*said, *linked]))
 
 
 def _names(word: str, run_id: str) -> bool:

@@ -103,7 +103,7 @@ class Settings(Frozen):
         """What is configured and where, for `doctor`."""
         named: dict[str, Value[str]] = {
             "judge": _printed(self.judge, "by the keys that are set"),
-            "budget": _printed(self.budget),
+            "budget": Value(value=f"{self.budget.value:g} USD", origin=self.budget.origin),
             "concurrency": _printed(self.concurrency),
             "max tokens": _printed(self.max_tokens, "no bound"),
             "reports": _printed(self.reports),
