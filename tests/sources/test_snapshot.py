@@ -160,6 +160,15 @@ def test_a_file_or_an_unreadable_snapshot_is_not_overwritten(tmp_path: Path) -> 
             SnapshotWriter(folder, RUN_ID)
 
 
+def test_a_planted_link_does_not_lead_the_writer_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "debug").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="leads elsewhere"):
+        SnapshotWriter(tmp_path / "out", RUN_ID)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_an_eval_id_cannot_leave_the_written_folder(tmp_path: Path) -> None:
     writer = SnapshotWriter(tmp_path / "a" / "b", RUN_ID)
     for eval_id in ("../../out", "/tmp/out", ""):

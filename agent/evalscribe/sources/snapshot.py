@@ -50,6 +50,8 @@ class SnapshotWriter:
         self._folder = folder
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file: name a new folder")
+        if (folder / DEBUG).is_symlink():
+            raise UsageError(f"{folder / DEBUG} leads elsewhere: name a new folder")
         held = _held_run(folder)
         if held not in (None, run_id):
             raise UsageError(f"{folder} holds run {held}, not {run_id}: name a new folder")
