@@ -1,14 +1,10 @@
 """The graph: plan, lanes, tally."""
 
-from typing import Any
-
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from evalscribe.graph.nodes import State, lane, plan, spread, tally
 from evalscribe.graph.shift import Shift
-
-Graph = CompiledStateGraph[State, Shift, State, State]
 
 
 def builder() -> StateGraph[State, Shift, State, State]:
@@ -24,6 +20,6 @@ def builder() -> StateGraph[State, Shift, State, State]:
     return graph
 
 
-def make_graph() -> CompiledStateGraph[Any, Any, Any, Any]:
+def make_graph() -> CompiledStateGraph[State, Shift, State, State]:
     """What `langgraph.json` names: without a checkpointer, because the server brings its own."""
     return builder().compile(name="evalscribe")

@@ -1,11 +1,10 @@
 """Unpack, call, return. State holds ids, counts and status, plain JSON, never evidence."""
 
 import operator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 from langgraph.runtime import Runtime
 from langgraph.types import Send
-from typing_extensions import TypedDict
 
 from evalscribe.graph.deps import Counts
 from evalscribe.graph.shift import Shift

@@ -130,11 +130,6 @@ class Facts:
         return code.joined(line.text for line in self.expected_lines)
 
     @cached_property
-    def folded_code(self) -> tuple[str, str]:
-        """Output and reference as one text each, without white space."""
-        return code.fold(self.output_code), code.fold(self.expected_code)
-
-    @cached_property
     def introduced(self) -> tuple[CodeLine, ...]:
         """Lines of the model's code that the reference has nowhere."""
         theirs = {line.folded for line in self.expected_lines}
