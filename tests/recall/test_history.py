@@ -203,3 +203,15 @@ def test_actions_in_our_report(file: MakeFile, run: MakeRun, ours: MakeText) -> 
     (told,) = recall.history([file("p/m/r.md", text)], run("c/001-a")).precedents["c/001-a"]
     assert told.action == "2026-01-05: relaxed the grader of 001-a"
     assert told.cause == "missing-args"
+
+
+def test_a_report_under_another_spelling_is_named_by_the_path_to_it(
+    file: MakeFile, run: MakeRun, free: MakeText
+) -> None:
+    files = [
+        file("p/M-1/aaaaaaaa_2026-01-01.md", free({"c/001-a": "MODEL_FAULT"})),
+        file("p/m/bbbbbbbb_2026-01-02.md", free({"c/001-a": "MODEL_FAULT"})),
+    ]
+    history = recall.history(files, run("c/001-a"))
+    assert [report.name for report in history.reports] == ["bbbbbbbb_2026-01-02.md", "../M-1/aaaaaaaa_2026-01-01.md"]
+    assert [one.report for one in history.precedents["c/001-a"]] == [report.name for report in history.reports]

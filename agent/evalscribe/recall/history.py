@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from evalscribe.analysis import FindingSummary
 from evalscribe.finding import Precedent
-from evalscribe.ids import Frozen, same_experiment
+from evalscribe.ids import Frozen, model_folder, same_experiment
 from evalscribe.ports import ReportFile
 from evalscribe.recall.past import PastReport, past_reports
 from evalscribe.recall.words import bare
@@ -24,7 +24,7 @@ class History(Frozen):
 
 def history(files: Sequence[ReportFile], run: Run) -> History:
     """`files`: reports of the run's model. Never the run's own report, nor one that came after it."""
-    reports, notes = past_reports(files)
+    reports, notes = past_reports(files, model_folder(run.provider, run.model))
     own_date = next((report.date for report in reports if report.is_of(run.id)), None)
     earlier = tuple(
         report

@@ -1,5 +1,6 @@
 """The earlier reports of a model in their order."""
 
+import posixpath
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -18,7 +19,7 @@ class PastReport(Frozen):
     """A report of another run, as read."""
 
     name: str
-    """File name."""
+    """File name; with a path to it where it stands in another folder than the run's report will."""
     date: str | None = None
     """ISO date."""
     run_ids: tuple[str, ...] = ()
@@ -45,25 +46,30 @@ class PastReport(Frozen):
         """What was done about one of its findings, in one line."""
         told = (action.text for action in self.analysis.actions_taken if finding.eval in action.evals)
         text = next(told, None)
-        return " ".join(text.split()) if text else None
+        return " ".join(text.split()).rstrip(".") if text else None
 
 
-def past_reports(files: Sequence[ReportFile]) -> tuple[tuple[PastReport, ...], tuple[str, ...]]:
-    """The reports that can be read, newest first and those without a date last, and a note on each other file."""
+def past_reports(
+    files: Sequence[ReportFile], folder: Sequence[str] = ()
+) -> tuple[tuple[PastReport, ...], tuple[str, ...]]:
+    """The reports that can be read, newest first and those without a date last, and a note on each other file.
+
+    `folder`: the run's own below `reports/`, from which a report under another spelling of the model is linked.
+    """
     reports, notes = [], []
     for file in files:
         try:
-            reports.append(_past(file))
+            reports.append(_past(file, folder))
         except DataError as error:
             notes.append(f"not read: {error}")
     return tuple(_ordered(reports)), tuple(notes)
 
 
-def _past(file: ReportFile) -> PastReport:
-    name = PurePosixPath(file.name).name
-    read = reading(file.text, name)
+def _past(file: ReportFile, folder: Sequence[str]) -> PastReport:
+    path = PurePosixPath(file.name)
+    read = reading(file.text, path.name)
     return PastReport(
-        name=name,
+        name=posixpath.relpath(f"/{path}", "/" + "/".join(folder)) if folder else path.name,
         date=read.date,
         run_ids=read.run_ids,
         other_experiments=read.other_experiments,
@@ -87,7 +93,7 @@ def _previous(text: str) -> tuple[str, ...]:
     words = r"\b(?:previous|prior|earlier|last)\s+(?:run|report|analysis)\w*\W{1,4}`?([A-Za-z0-9]{6,64})\b"
     said = re.findall(words, text[:200_000], re.IGNORECASE)
     own = re.search(r"^\| Earlier reports \|(.*)\|$", text, re.MULTILINE)
-    linked = re.findall(r"\]\(([A-Za-z0-9._-]+)_\d{4}-\d\d-\d\d", own[1]) if own else []
+    linked = re.findall(r"\]\((?:[^()\s]*/)?([A-Za-z0-9._-]+)_\d{4}-\d\d-\d\d", own[1]) if own else []
     return tuple(dict.fromkeys([*said, *linked]))
 
 

@@ -78,8 +78,8 @@ def parse_link(source: str) -> tuple[str, str | None]:
 def report_link(file: str) -> str:
     """An earlier report, by the date in its name."""
     target = quote(file, safe="/.-_")
-    dated = DATE.search(target)
-    return link(dated[0] if dated else code(target), target)
+    dates = DATE.findall(target)
+    return link(dates[-1] if dates else code(target), target)
 
 
 def parse_report_links(source: str) -> tuple[str, ...]:

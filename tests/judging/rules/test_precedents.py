@@ -49,3 +49,15 @@ def test_the_reason_is_told_not_where_it_was_read() -> None:
     verdict = decide(made("types", log=STOCK, output={"a.py": "crons.interval(1)\n"}, precedents=[PERSON]))
     assert verdict.why == "`crons.interval()` is called without arguments"
     assert "`r1.md` has the same failure, which people labelled AMBIGUOUS_TASK" in verdict.reasoning
+
+
+OURS = PERSON.model_copy(update={"cause": "attr-defined", "error": 'Module has no attribute "interval" (attr-defined)'})
+
+
+def test_a_reviewed_report_of_ours_counts_for_the_error_that_it_quotes() -> None:
+    assert judged(OURS) == "people-said-before"
+
+
+@pytest.mark.parametrize("error", ['Module has no attribute "crons" (attr-defined)', "types failed"])
+def test_another_error_is_not_the_same_failure_though_the_names_are(error: str) -> None:
+    assert judged(OURS.model_copy(update={"error": error})) != "people-said-before"

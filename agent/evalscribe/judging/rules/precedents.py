@@ -2,6 +2,7 @@
 
 import re
 
+from evalscribe import signature
 from evalscribe.finding import CauseKind, Classification, Precedent
 from evalscribe.judging.rules import code, quote, wording
 from evalscribe.judging.rules.decision import Decision
@@ -40,11 +41,21 @@ def _as_before(facts: Facts, precedent: Precedent, label: Classification) -> Dec
 
 
 def _same_failure(facts: Facts, precedent: Precedent) -> bool:
-    """Same step, and a name or rule of the earlier error stands in this one."""
+    """Same step and the same error; where people told it in their own words, a name or rule of theirs stands in it."""
     if precedent.step and facts.evidence.eval.failed_step and precedent.step != facts.evidence.eval.failed_step:
         return False
+    if precedent.cause and precedent.error:
+        return _same_error(facts, precedent.error)
     now = facts.said + "\n" + code.joined(line.text for line in (facts.blamed or facts.introduced))
     return any(_stands_in(term, now) for term in _terms(precedent))
+
+
+def _same_error(facts: Facts, theirs: str) -> bool:
+    """A report of ours quotes its error: no shared name makes two errors one, and a stock message equals none."""
+    if signature.is_stock(theirs):
+        return False
+    earlier = signature.normalised(theirs)
+    return any(earlier in now or now in earlier for now in (signature.normalised(e.error) for e in facts.errors) if now)
 
 
 def _terms(precedent: Precedent) -> tuple[str, ...]:
