@@ -274,6 +274,13 @@ def test_ids_of_recommendations_stay_with_their_cause(report: Report) -> None:
     }
 
 
+def test_an_id_that_people_acted_on_is_never_given_to_another_recommendation(report: Report) -> None:
+    acted = replaced(report, recommendations=(), actions_taken="- R7: done on Monday.")
+    new = (Recommendation(id="R1", group="eval", text="something new", evals=("a/1",)),)
+    merged = merge(replaced(report, recommendations=new), render(acted), render(acted))
+    assert [item.id for item in merged.report.recommendations] == ["R8"]
+
+
 def test_somebody_elses_revision_is_not_taken_for_edits(report: Report) -> None:
     mine = render(report)
     theirs = merge(judged(report, "a/1", "KNOWN_GAP", "model"), mine, mine).text

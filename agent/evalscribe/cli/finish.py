@@ -82,10 +82,9 @@ def page(markdown: str) -> None:
     if not sys.stdout.isatty():
         say(text)
         return
-    from rich.console import Console
-    from rich.markdown import Markdown
+    from evalscribe.cli.layout import show
 
-    Console().print(Markdown(visible(text), hyperlinks=False))
+    show(visible(text))
 
 
 def body(markdown: str) -> str:
@@ -144,7 +143,8 @@ def recurring(found: Recurring, *, as_json: bool) -> None:
         say(f"{row.model}  {row.eval}: {_when(row)}")
         say(f"    {', '.join(row.labels) or 'no label'}{'; ' + ', '.join(row.causes) if row.causes else ''}")
         for action in row.actions:
-            say(f"    {action.seen.date or action.seen.report}: {action.text} ({action.held})")
+            held = "unknown whether it held" if action.held == "unknown" else action.held
+            say(f"    {action.seen.date or action.seen.report}: {action.text} ({held})")
     _notes(found.notes)
     if not found.rows:
         say("No earlier report names a failing eval.")

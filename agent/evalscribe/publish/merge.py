@@ -48,7 +48,7 @@ def _kept(new: Report, reading: Reading) -> Report:
         date=old.date,
         revision=old.revision,
         entries=entries,
-        recommendations=numbered(new.recommendations, old.recommendations),
+        recommendations=numbered(new.recommendations, old.recommendations, old.actions_taken),
         actions_taken=old.actions_taken,
         notes=tuple(dict.fromkeys(Note(section=note.section, text=note.text) for note in notes)),
     )

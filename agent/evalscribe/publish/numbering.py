@@ -1,15 +1,22 @@
 """Ids of recommendations stay with their cause from revision to revision."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from evalscribe.pattern import Recommendation
 from evalscribe.report import replaced
 
 
-def numbered(new: Sequence[Recommendation], old: Sequence[Recommendation]) -> tuple[Recommendation, ...]:
-    """The new ones with the ids of the old ones that they continue; others are numbered after the highest."""
+def numbered(
+    new: Sequence[Recommendation], old: Sequence[Recommendation], actions: str = ""
+) -> tuple[Recommendation, ...]:
+    """The new ones with the ids of the old ones that they continue; others are numbered after the highest.
+
+    An id that people wrote into `actions` (`Actions taken`) is never given to something else.
+    """
     kept = _continued(new, old)
-    number = max((int(item.id[1:]) for item in old if item.id), default=0)
+    known = [item.id[1:] for item in old if item.id] + re.findall(r"\bR(\d{1,4})\b", actions)
+    number = max(map(int, known), default=0)
     result = []
     for at, item in enumerate(new):
         if item.id is not None and at not in kept:

@@ -47,7 +47,8 @@ def _verdict(verdict: Verdict | Unclassified, step: str | None) -> Iterator[str]
 def _citation(citation: Citation) -> Iterator[str]:
     mark = "" if citation.status == "verified" else f" ({citation.status})"
     yield ""
-    yield f"{citation.role} {citation.path}:{citation.first}-{citation.last}{mark}"
+    last = f"-{citation.last}" if citation.last > citation.first else ""
+    yield f"{citation.role} {citation.path}:{citation.first}{last}{mark}"
     for number, line in enumerate(citation.text.split("\n"), citation.first):
         yield f"  {number:>4}  {line}"
 
