@@ -34,6 +34,8 @@ class Choice(Frozen):
     run: str
     via: str = "http"
     convex_dir: Path | None = None
+    writes: bool = False
+    """Whether the command may write into the reports folder."""
     options: Options = Options()
 
 
@@ -164,7 +166,7 @@ async def open_desk(choice: Choice) -> AsyncIterator[Desk]:
         prompts = Prompts(found.root if model else None)
         runs = await opened.enter_async_context(open_source(choice, found))
         kept = opened.enter_context(closing(store(found)))
-        if choice.run == SAMPLE:
+        if choice.run == SAMPLE and choice.writes:
             _add_sample_reports(reports)
         yield Desk(
             source=runs,

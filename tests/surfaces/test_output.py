@@ -101,6 +101,12 @@ def test_a_dry_run_writes_no_report(workspace: Workspace, made: Path) -> None:
     assert CLOSING not in ended.out
 
 
+@pytest.mark.parametrize("command", [("analyze", "sample", "--dry-run"), ("explain", "sample", "query/007-range")])
+def test_what_only_looks_leaves_the_reports_alone(workspace: Workspace, command: tuple[str, ...]) -> None:
+    workspace.run(*command, "--judge", "rules")
+    assert not (workspace.folder / "reports").exists()
+
+
 def test_a_dry_run_of_a_model_asks_nobody_and_names_a_price(workspace: Workspace, made: Path) -> None:
     where = {"ANTHROPIC_API_KEY": "sk-none", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
     out = workspace.run("analyze", made, "--dry-run", **where).out

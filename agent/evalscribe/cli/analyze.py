@@ -47,6 +47,7 @@ def analyze(
         run=run,
         via=via,
         convex_dir=convex_dir,
+        writes=not dry_run,
         options=Options(
             judge=judge,
             budget=budget,
