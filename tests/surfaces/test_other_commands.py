@@ -45,6 +45,20 @@ def test_explain_as_json_is_the_same_document(workspace: Workspace, made: Path) 
     assert (one["report_path"], one["changed"]) == (None, False)
 
 
+def test_explain_tells_what_a_person_made_of_it(workspace: Workspace, made: Path) -> None:
+    workspace.run("analyze", made, "--judge", "rules", "--quiet")
+    heading = "001-data_modeling/001-task_1: "
+    text = workspace.report.read_text().replace(
+        f"{heading}MODEL_FAULT\n", f"{heading}KNOWN_GAP\n- Reviewer: as agreed\n"
+    )
+    workspace.report.write_text(text)
+    out = workspace.run("explain", made, "001-task_1", "--judge", "rules").out
+    assert out.splitlines()[1] == "In force: KNOWN_GAP, as a person says in the report: as agreed"
+    (one,) = json.loads(workspace.run("explain", made, "001-task_1", "--judge", "rules", "--json").out)["findings"]
+    assert (one["classification"], one["judge"]["classification"]) == ("KNOWN_GAP", "MODEL_FAULT")
+    assert one["reviewer"] == {"label": "KNOWN_GAP", "note": "as agreed"}
+
+
 def test_explain_an_evals_page(workspace: Workspace, deployment: Deployment) -> None:
     def answer(path: str, args: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         from convex_server import success

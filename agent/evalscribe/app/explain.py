@@ -1,16 +1,19 @@
 """Explain failures of a run one by one: the same analysis as `analyze`, in full, and nothing is written."""
 
-from evalscribe.analysis import Analysis
+from evalscribe.analysis import Analysis, FindingSummary
 from evalscribe.app.desk import Desk
 from evalscribe.app.estimates import announce
 from evalscribe.app.failures import docket, judge
 from evalscribe.app.watcher import Watcher
 from evalscribe.collate import collate
 from evalscribe.compose import analysis, compose
-from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.evidence import Unreadable
 from evalscribe.finding import Case, Finding
 from evalscribe.ids import Frozen
+from evalscribe.prose import name as printed
+from evalscribe.prose import path as printed_path
+from evalscribe.recall import read
 from evalscribe.run import Eval, Run
 
 
@@ -20,6 +23,8 @@ class Explained(Frozen):
     finding: Finding
     case: Case | Unreadable
     analysis: Analysis
+    reviewed: FindingSummary | None = None
+    """What a person made of it in the run's report."""
 
 
 async def explain(desk: Desk, name: str, watcher: Watcher) -> Explained:
@@ -36,11 +41,34 @@ async def explain(desk: Desk, name: str, watcher: Watcher) -> Explained:
     findings, usage = await judge(found, watcher)
     collation = collate(only, findings, found.history.precedents)
     report = compose(only, collation, judge=desk.judge.id, date=desk.clock.today().isoformat(), evidence=found.digests)
+    said = analysis(report, collation.findings, report_path=None, changed=False, usage=usage)
+    reviewed = _reviewed(desk, run, eval)
     return Explained(
         finding=collation.findings[0],
         case=found.case(found.groups[0]),
-        analysis=analysis(report, collation.findings, report_path=None, changed=False, usage=usage),
+        analysis=said.model_copy(update={"revision": None, "findings": _in_force(said.findings, reviewed)}),
+        reviewed=reviewed,
     )
+
+
+def _reviewed(desk: Desk, run: Run, eval: Eval) -> FindingSummary | None:
+    """What the run's report says of the eval, where a person has reviewed it there."""
+    for file in desk.library.of_model(run.provider, run.model):
+        try:
+            report = read(file.text, file.name.rpartition("/")[2])
+        except DataError:
+            continue  # `reports check` says what is wrong with it
+        if report.run.id == printed(run.id):
+            hits = (one for one in report.findings if one.eval == printed_path(eval.path) and one.reviewer)
+            return next(hits, None)
+    return None
+
+
+def _in_force(said: tuple[FindingSummary, ...], reviewed: FindingSummary | None) -> tuple[FindingSummary, ...]:
+    if reviewed is None:
+        return said
+    change = {name: getattr(reviewed, name) for name in ("classification", "cause_kind", "uncertain", "reviewer")}
+    return tuple(one.model_copy(update=change) for one in said)
 
 
 def failure_named(run: Run, name: str) -> Eval:

@@ -98,7 +98,7 @@ def explanation(explained: Explained, *, as_json: bool) -> None:
     if as_json:
         _json(explained.analysis)
     else:
-        say(explained_text(explained.finding, explained.case))
+        say(explained_text(explained.finding, explained.case, explained.reviewed))
 
 
 def reports(listed: Sequence[Listed]) -> None:

@@ -2,16 +2,23 @@
 
 from collections.abc import Iterator
 
+from evalscribe.analysis import FindingSummary
 from evalscribe.evidence import Citation, Evidence, Unreadable
 from evalscribe.finding import Case, Finding, Precedent, Unclassified, Verdict
 
 
-def explanation(finding: Finding, case: Case | Unreadable) -> str:
-    """Label, error, reasoning, every quotation with its place, history, and what the judge had to read."""
+def explanation(finding: Finding, case: Case | Unreadable, reviewed: FindingSummary | None = None) -> str:
+    """Label, error, reasoning, every quotation with its place, history, and what the judge had to read.
+
+    `reviewed`: what a person made of it in the run's report.
+    """
     eval = finding.evals[0]
     lines = [f"{eval.path}: {_label(finding.verdict)}"]
     if len(finding.evals) > 1:
         lines.append(f"One verdict for {len(finding.evals)} evals that failed alike.")
+    if reviewed and reviewed.reviewer:
+        note = f": {reviewed.reviewer.note}" if reviewed.reviewer.note else ""
+        lines.append(f"In force: {reviewed.classification}, as a person says in the report{note}")
     if eval.url:
         lines.append(eval.url)
     lines += ["", *_verdict(finding.verdict, finding.step)]
