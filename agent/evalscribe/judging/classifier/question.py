@@ -13,7 +13,7 @@ def instructions(prompts: Prompts) -> str:
 
 
 def question(prompts: Prompts, case: Case, fence: Fence) -> str:
-    absent = _listed((*case.evidence.missing, *case.packed.left_out))
+    absent = _listed(tuple(dict.fromkeys((*case.evidence.missing, *case.packed.left_out))))
     return prompts.render(
         f"{FOLDER}/case.md.j2",
         tag=fence.tag,
