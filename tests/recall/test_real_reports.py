@@ -69,7 +69,7 @@ def test_the_second_run_of_a_model_knows_the_first(real_data: Path) -> None:
     assert len(told) == 11
     http = told["000-fundamentals/002-basic_http_endpoint"]
     assert (http.classification, http.by_person, http.step) == ("OVERLY_STRICT", True, "tests")
-    assert http.action == "Added retry logic with exponential backoff to the grader test."
+    assert http.action == "Added retry logic with exponential backoff to the grader test"
     assert told["000-fundamentals/003-crons"].action is None
     rows = {row.eval: row for row in recall.recurring(files).rows}
     assert {action.held for action in rows["000-fundamentals/002-basic_http_endpoint"].actions} == {
