@@ -148,8 +148,7 @@ def of_report(report: Report) -> Analysis:
 
 
 def _run(run: RunHeader) -> RunSummary:
-    shared = {name: getattr(run, name) for name in RunSummary.model_fields if name != "incomplete"}
-    return RunSummary(**shared, incomplete=run.incomplete)
+    return RunSummary(**{name: getattr(run, name) for name in RunSummary.model_fields})
 
 
 def _finding(n: int, entry: Entry, ref: EvalRef) -> FindingSummary:

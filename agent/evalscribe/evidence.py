@@ -96,7 +96,3 @@ class Gathered(Frozen):
     likeness: str
     """Content id of what a judge reads, after normalisation: equal ones may share a verdict."""
     signature: str | None = None
-    before_output: bool = False
-    """Whether the failure came before the model produced any output."""
-    unreadable: str | None = None
-    """Why the source could not get the evidence."""

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -17,17 +16,17 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-def canonical_json(value: Any) -> str:
+def canonical_json(value: object) -> str:
     """The one spelling of a JSON value: sorted keys, no white space, UTF-8. Content ids rest on it."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
 
 
-def content_id(value: Any) -> str:
+def content_id(value: object) -> str:
     """`sha256:<64 hex>` of a JSON value or pydantic model."""
     return "sha256:" + hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     raise TypeError(f"no canonical JSON for {type(value).__name__}")

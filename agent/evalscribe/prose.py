@@ -34,6 +34,11 @@ def visible(text: str) -> str:
     return "".join(character for character in text if _kept(character))
 
 
+def printable(text: str) -> str:
+    """The text with U+FFFD for whatever cannot be printed on one line, so that one sees that something was there."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
 def one_line(text: str) -> str:
     """Visible text on one line, white space collapsed."""
     return " ".join(visible(text).split())

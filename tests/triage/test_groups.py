@@ -6,6 +6,7 @@ import pytest
 
 from evalscribe.evidence import Document, Evidence, Unreadable
 from evalscribe.gather import gathered
+from evalscribe.gather.digest import before_output
 from evalscribe.run import Eval, Step
 from evalscribe.triage import groups
 from real_runs import gold, payloads, run_folders
@@ -74,8 +75,8 @@ def test_unreadable_evals_stay_alone() -> None:
 
 def test_an_early_end_that_left_output_is_not_before_output() -> None:
     given = failed("e1").model_copy(update={"documents": (Document(role="output", path="a.ts", text="x"),)})
-    assert not gathered(given).before_output
-    assert gathered(failed("e1")).before_output
+    assert not before_output(given)
+    assert before_output(failed("e1"))
 
 
 def test_group_ids_are_made_from_content() -> None:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from evalscribe.finding import Unclassified, Verdict
 from evalscribe.graph.deps import Judged
+from evalscribe.prose import one_line
 from evalscribe.run import Eval, Run
 
 
@@ -45,7 +46,7 @@ class Display:
         self.say(f"{run.model} ({run.provider}), {run.experiment}: {run.failed} of {run.total} evals failed{listed}")
 
     def say(self, line: str) -> None:
-        self._console.print(Text(_plain(line)))
+        self._console.print(Text(one_line(line)))
 
     def fetched(self, done: int, total: int) -> None:
         self._bar.update(self._task, description="Reading evidence", completed=done, total=total, visible=True)
@@ -59,21 +60,16 @@ class Display:
         name = members[0].path if len(members) == 1 else f"{len(members)} evals"
         width = len(str(event.total))
         line = Text(
-            f"{event.n:>{width}}/{event.total}  {_plain(name)}  {_plain(members[0].failed_step or 'no step')}  "
+            f"{event.n:>{width}}/{event.total}  {one_line(name)}  {one_line(members[0].failed_step or 'no step')}  "
         )
         return line.append_text(_verdict(event.verdict)).append("  (known)" if event.cached else "")
 
 
 def _verdict(verdict: Verdict | Unclassified) -> Text:
     if isinstance(verdict, Unclassified):
-        return Text(f"UNCLASSIFIED: {_plain(verdict.reason)}", style="yellow")
+        return Text(f"UNCLASSIFIED: {one_line(verdict.reason)}", style="yellow")
     style = "red" if verdict.classification == "MODEL_FAULT" else "cyan"
     unsure = ", uncertain" if verdict.uncertain else ""
     return Text(f"{verdict.classification}{unsure}", style=style).append(
-        f" {verdict.confidence:.2f}  {_plain(verdict.why)}", style="default"
+        f" {verdict.confidence:.2f}  {one_line(verdict.why)}", style="default"
     )
-
-
-def _plain(line: str) -> str:
-    """Without what a terminal would obey."""
-    return "".join(char if char.isprintable() else " " for char in line)

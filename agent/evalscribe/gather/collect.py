@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 
 from evalscribe.evidence import Evidence, Gathered, Unreadable
-from evalscribe.gather.digest import before_output, likeness
+from evalscribe.gather.digest import likeness
 from evalscribe.ids import content_id
 from evalscribe.ports import Source, Store
 from evalscribe.run import Eval, Run
@@ -51,13 +51,12 @@ def gathered(evidence: Evidence | Unreadable) -> Gathered:
     """What triage needs to know of one failed eval."""
     if isinstance(evidence, Unreadable):
         own = content_id(["unreadable", evidence.eval.id, evidence.reason])
-        return Gathered(eval_id=evidence.eval.id, digest=own, likeness=own, unreadable=evidence.reason)
+        return Gathered(eval_id=evidence.eval.id, digest=own, likeness=own)
     return Gathered(
         eval_id=evidence.eval.id,
         digest=evidence.digest,
         likeness=likeness(evidence),
         signature=signature(evidence.eval.failed_step, locate(evidence)),
-        before_output=before_output(evidence),
     )
 
 

@@ -1,7 +1,6 @@
 """When two failures look the same to a judge: their evidence without the accidents of one execution."""
 
 import re
-from typing import Any
 
 from evalscribe.evidence import Document, Evidence
 from evalscribe.gather.pack import pack
@@ -9,8 +8,6 @@ from evalscribe.ids import content_id
 from evalscribe.signature import failed_log, locate, signature
 
 _ACCIDENTS = re.compile(r"\bport \d+|:\d{4,5}\b|\b\d+(?:\.\d+)?\s?m?s\b|\b\d{1,2}:\d{2}:\d{2}\b|/tmp/\S+|\b\d{9,}\b")
-
-
 _STATUS = re.compile(r"\b[1-5]\d\d\b")
 
 
@@ -32,7 +29,7 @@ def before_output(evidence: Evidence) -> bool:
     return not did and not any(step.status == "passed" for step in evidence.steps)
 
 
-def _read(evidence: Evidence) -> list[Any]:
+def _read(evidence: Evidence) -> list[object]:
     """What a judge may read: the packed evidence, the documents it was packed from, and the failed step's log.
 
     In the log ports, times and temporary files do not count; anywhere else every character does but white space at

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from evalscribe import tokens
 from evalscribe.evidence import Document, Excerpt
+from evalscribe.prose import cut, printable
 
 MAX_LINE = 600
 """Characters of one line that are worth a prompt's while."""
+LONGEST_PATH = 200
 NEAR = 2
 """Chosen lines this close to each other are one excerpt."""
 BOILERPLATE = ("readme", "license", "changelog", "tsconfig", ".gitignore", ".npmrc", ".env")
@@ -24,8 +26,7 @@ def is_boilerplate(path: str) -> bool:
 
 def shown(path: str) -> str:
     """A path from untrusted data on one line of bounded length."""
-    printable = "".join(char if char.isprintable() else "�" for char in path[:200])
-    return printable + ("…" if len(path) > 200 else "")
+    return cut(printable(path[: LONGEST_PATH + 1]), LONGEST_PATH)
 
 
 def clipped(line: str) -> str:

@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 from evalscribe.chat import CallFailed, Message, Reply, Request, Stop, ToolCall, Usage
 from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
 from evalscribe.llm.prices import Price
+from evalscribe.settings.access import ANTHROPIC_DEFAULT
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
     from anthropic.types import Message as Answer
     from anthropic.types import MessageParam, TextBlockParam, ToolParam
 
-DEFAULT_URL = "https://api.anthropic.com"
 CONNECT_S = 10.0
 STOPS: dict[str, Stop] = {
     "end_turn": "end",
@@ -31,7 +31,12 @@ class AnthropicModel:
     """A `ports.Model` that tries once: repeating and budgets are for the models that wrap it."""
 
     def __init__(
-        self, name: str, key: str, base_url: str = DEFAULT_URL, price: Price | None = None, timeout_s: float = 300.0
+        self,
+        name: str,
+        key: str,
+        base_url: str = ANTHROPIC_DEFAULT,
+        price: Price | None = None,
+        timeout_s: float = 300.0,
     ) -> None:
         self.id = f"anthropic/{name}"
         self._name = name

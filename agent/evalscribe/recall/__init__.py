@@ -2,8 +2,7 @@
 
 from evalscribe.recall.afterwards import actions_in
 from evalscribe.recall.history import History, history
-from evalscribe.recall.past import PastReport
 from evalscribe.recall.reading import read
 from evalscribe.recall.recurring import Recurring, RecurringRow, recurring
 
-__all__ = ["History", "PastReport", "Recurring", "RecurringRow", "actions_in", "history", "read", "recurring"]
+__all__ = ["History", "Recurring", "RecurringRow", "actions_in", "history", "read", "recurring"]

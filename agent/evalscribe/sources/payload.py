@@ -218,5 +218,4 @@ def _optional_name(holder: Members, key: str) -> str | None:
 
 def _name(name: str) -> str:
     """One line of bounded length without control characters: names are printed where a line break is structure."""
-    line = "".join(c if c.isprintable() else "\ufffd" for c in name)
-    return line if len(line) <= _NAME_LENGTH else line[: _NAME_LENGTH - 1] + "…"
+    return prose.cut(prose.printable(name), _NAME_LENGTH)
