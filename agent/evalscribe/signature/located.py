@@ -36,9 +36,15 @@ class Located(Frozen):
 
 class FailedTest(Frozen):
     name: str
+    """As the runner prints it, with the suites around it: `orders > pages`, `test_orders.py::test_pages[2]`."""
     message: str
     """The runner's message, lines joined with `\\n`, at most twelve of them."""
     citation: Citation
+
+    @property
+    def title(self) -> str:
+        """The innermost name: `pages`, `test_pages[2]`."""
+        return self.name.rsplit(" > ", 1)[-1].rsplit("::", 1)[-1]
 
 
 class TestOutcome(Frozen):

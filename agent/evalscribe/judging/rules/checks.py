@@ -49,12 +49,12 @@ def _compares_structure(facts: Facts) -> Decision | None:
         cause=code.kebab(f"{failures[0].name} {missing[0]}"),
         confidence=0.5,
         uncertain=True,
-        why=f"only `{_title(failures[0])}` fails, over `{missing[0]}`, not asked for in the task",
-        reasoning=f"The {facts.outcome.passed} other tests pass; `{_title(failures[0])}` compares structure. "
+        why=f"only `{failures[0].title}` fails, over `{missing[0]}`, not asked for in the task",
+        reasoning=f"The {facts.outcome.passed} other tests pass; `{failures[0].title}` compares structure. "
         f"What the output lacks there (`{'`, `'.join(missing[:2])}`) is in the reference only, not in "
         "the task. A stricter reading would blame the model.",
         citations=(*(quote.pairs(facts, [line])[:1] if line else ()), *quote.log(facts)),
-        fix=f"drop the comparison `{_title(failures[0])}`, or state in the task that `{missing[0]}` is required",
+        fix=f"drop the comparison `{failures[0].title}`, or state in the task that `{missing[0]}` is required",
         would_pass=True,
     )
 
@@ -77,9 +77,9 @@ def _refuses_what_is_left_open(facts: Facts) -> Decision | None:
     return Decision(
         label="OVERLY_STRICT",
         kind="grader",
-        cause="guard-" + code.kebab(_title(failures[0]), 40),
+        cause="guard-" + code.kebab(failures[0].title, 40),
         confidence=0.65,
-        why=wording.whole_or(f"{refuses}: `{_title(failures[0])}`", refuses),
+        why=wording.whole_or(f"{refuses}: `{failures[0].title}`", refuses),
         reasoning=f"{guard.document.path}:{guard.number} refuses a case that the task does not speak of; the reference "
         f"has no such guard. The {facts.outcome.passed} other tests pass, so the code does what was asked.",
         citations=(
@@ -87,7 +87,7 @@ def _refuses_what_is_left_open(facts: Facts) -> Decision | None:
             *quote.log(facts),
             *quote.grader_lines(facts, failures[0].message),
         ),
-        fix=f"let `{_title(failures[0])}` accept a clear refusal, or say in the task what has to happen",
+        fix=f"let `{failures[0].title}` accept a clear refusal, or say in the task what has to happen",
         would_pass=True,
     )
 
@@ -110,10 +110,10 @@ def _looks_elsewhere(facts: Facts, test: signature.FailedTest, sought: str, line
         cause="check-misses-" + code.kebab(sought, 34),
         confidence=0.65,
         why=f"the check misses `{sought}`, which the code has",
-        reasoning=f"`{_title(test)}` looks for `{sought}`. It stands at {line.document.path}:{line.number}, written as "
+        reasoning=f"`{test.title}` looks for `{sought}`. It stands at {line.document.path}:{line.number}, written as "
         "in the reference, so the check reads the wrong thing.",
         citations=(*quote.both(facts, sought), *quote.log(facts), *grader),
-        fix=f"let `{_title(test)}` look for `{sought}` where the code puts it",
+        fix=f"let `{test.title}` look for `{sought}` where the code puts it",
         would_pass=True,
     )
 
@@ -135,7 +135,7 @@ def _left_out_names(facts: Facts) -> list[str]:
 
 
 def _asked(facts: Facts, name: str) -> bool:
-    return re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", facts.task) is not None
+    return code.says(facts.task, name)
 
 
 def _settles_odd_cases(facts: Facts) -> bool:
@@ -150,7 +150,3 @@ def _guard(facts: Facts, test: signature.FailedTest) -> CodeLine | None:
             if any(text and text in test.message for text in said):
                 return line
     return None
-
-
-def _title(test: signature.FailedTest) -> str:
-    return test.name.rsplit(" > ", 1)[-1].rsplit("::", 1)[-1]

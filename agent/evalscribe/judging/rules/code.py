@@ -44,6 +44,11 @@ def names(text: str) -> frozenset[str]:
     return frozenset(NAME.findall(text))
 
 
+def says(text: str, name: str) -> bool:
+    """Whether a text holds a name, not only as part of a longer one."""
+    return re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", text) is not None
+
+
 def declared(text: str) -> frozenset[str]:
     """The identifiers that the code itself introduces: variables, parameters, keys."""
     return frozenset(name for pair in DECLARED.findall(text) for name in pair if name)

@@ -47,7 +47,7 @@ def behaves_otherwise(facts: Facts) -> Decision | None:
     test = next(iter(facts.outcome.failures), None)
     if facts.check != "tests" or test is None:
         return None
-    title = test.name.rsplit(" > ", 1)[-1].rsplit("::", 1)[-1]
+    title = test.title
     said = (facts.first.error if facts.first else title).removeprefix(test.name + ": ")
     return Decision(
         label="MODEL_FAULT",

@@ -169,7 +169,7 @@ def grader_addresses(facts: Facts) -> tuple[Citation, ...]:
 
 
 def _naming_a_test(facts: Facts, document: Document) -> list[int]:
-    titles = [test.name.rsplit(" > ", 1)[-1].rsplit("::", 1)[-1].split("[")[0] for test in facts.outcome.failures]
+    titles = [test.title.split("[")[0] for test in facts.outcome.failures]
     return [n for n, line in enumerate(document.lines, 1) if any(len(t) > 3 and t in line for t in titles)]
 
 

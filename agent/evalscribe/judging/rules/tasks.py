@@ -28,10 +28,10 @@ def _misses_a_name(facts: Facts) -> Decision | None:
     if facts.check != "tests":
         return None
     ours = code.names(facts.output_code)
-    wanted = [n for n in _names_in_question(facts) if n not in ours and _stands(n, facts.task)]
+    wanted = [n for n in _names_in_question(facts) if n not in ours and code.says(facts.task, n)]
     if not wanted:
         return None
-    said = quote.task(facts, lambda text: _stands(wanted[0], text))
+    said = quote.task(facts, lambda text: code.says(text, wanted[0]))
     there = quote.first_with(facts.left_out, wanted[0])
     return Decision(
         label="MODEL_FAULT",
@@ -56,7 +56,7 @@ def _misses_a_file(facts: Facts) -> Decision | None:
         return None
     ours = {wording.basename(d.path) for d in facts.original.of("output")}
     missing = (d for d in facts.evidence.of("expected") if wording.basename(d.path) not in ours)
-    named = [d for d in missing if _stands(wording.basename(d.path), facts.task)]
+    named = [d for d in missing if code.says(facts.task, wording.basename(d.path))]
     if not facts.produced or not named:
         return None
     name = wording.basename(named[0].path)
@@ -98,10 +98,6 @@ def ends_left_open(facts: Facts) -> Decision | None:
 
 def _line(said: tuple[Citation, ...]) -> str:
     return f" (line {said[0].first})" if said else ""
-
-
-def _stands(name: str, text: str) -> bool:
-    return re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", text) is not None
 
 
 def _names_in_question(facts: Facts) -> list[str]:
