@@ -37,6 +37,8 @@ async def explain(desk: Desk, name: str, watcher: Watcher) -> Explained:
     only = run.model_copy(update={"failures": (eval,)})
     watcher.started(run)
     found = await docket(desk, only, watcher)
+    for note in found.history.notes:
+        watcher.say(note)
     announce(found, watcher)
     findings, usage = await judge(found, watcher)
     collation = collate(only, findings, found.history.precedents)

@@ -49,8 +49,6 @@ class Docket:
 async def docket(desk: Desk, run: Run, watcher: Watcher) -> Docket:
     """Read the evidence of every failure and the earlier reports of the model."""
     past = await asyncio.to_thread(lambda: history(desk.library.of_model(run.provider, run.model), run))
-    for note in past.notes:
-        watcher.say(note)
     gathered = await gather(desk.source, run, desk.store, watcher.fetched)
     return Docket(
         desk=desk,
