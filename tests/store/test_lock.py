@@ -36,7 +36,7 @@ def test_the_second_is_told_who_holds_it_and_goes_on_after_a_kill(store: SqlStor
         holder.communicate()
     began = time.monotonic()
     with store.lock("run/../1"):
-        assert time.monotonic() - began < 0.1
+        assert time.monotonic() - began < 2
 
 
 def test_released_at_the_end_and_after_an_error(store: SqlStore) -> None:
