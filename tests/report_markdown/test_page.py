@@ -130,3 +130,14 @@ def test_a_broken_report_is_refused_not_a_crash(report: Report, data: st.DataObj
         lines[at] = data.draw(st.sampled_from((change, change + lines[at], lines[at] + change)))
     with contextlib.suppress(UnreadableReport):
         assert parse(render(parse("\n".join(lines)))) == parse("\n".join(lines))
+
+
+def test_what_was_not_judged_is_named_once_among_what_to_look_at(report: Report) -> None:
+    assert "a fix may not have held" in render(report)
+    undone = tuple(
+        replaced(entry, classification=None) if entry.recurrence.kind == "fix-in-doubt" else entry
+        for entry in report.entries
+    )
+    looked = render(replaced(report, entries=undone))
+    assert "a fix may not have held" not in looked
+    assert "(not judged)" in looked

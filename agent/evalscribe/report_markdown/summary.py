@@ -84,7 +84,7 @@ def _apart(report: Report) -> Iterator[str]:
 
 def _look(report: Report) -> Iterator[str]:
     reasons = {
-        "a fix may not have held": _numbers(report, lambda entry: entry.recurrence.kind == "fix-in-doubt"),
+        "a fix may not have held": _numbers(report, _again_despite_a_fix),
         "uncertain": _numbers(report, lambda entry: entry.uncertain),
         "not judged": _numbers(report, lambda entry: entry.classification is None),
         "quotation unverified": _numbers(report, lambda entry: _has(entry, "unverified")),
@@ -93,6 +93,11 @@ def _look(report: Report) -> Iterator[str]:
     said = [f"{', '.join(numbers)} ({reason})" for reason, numbers in reasons.items() if numbers]
     if said:
         yield f"Look first at {_and(said)}."
+
+
+def _again_despite_a_fix(entry: Entry) -> bool:
+    """What was not judged may have failed for any cause; it is named as such, once."""
+    return entry.recurrence.kind == "fix-in-doubt" and entry.classification is not None
 
 
 def _quotations(report: Report) -> Iterator[str]:
