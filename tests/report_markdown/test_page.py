@@ -14,7 +14,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 
-from evalscribe.report import Report, replaced
+from evalscribe.finding import Recurrence
+from evalscribe.report import Entry, EvalRef, Report, replaced
 from evalscribe.report_markdown import UnreadableReport, parse, render, run_of
 
 spec = importlib.util.spec_from_file_location("made_reports", Path(__file__).with_name("made_reports.py"))
@@ -141,3 +142,11 @@ def test_what_was_not_judged_is_named_once_among_what_to_look_at(report: Report)
     looked = render(replaced(report, entries=undone))
     assert "a fix may not have held" not in looked
     assert "(not judged)" in looked
+
+
+def test_a_failure_that_nobody_judged_has_no_cause_in_common_with_an_earlier_one(report: Report) -> None:
+    seen = Recurrence(kind="repeat", reports=("old_2026-01-02.md",))
+    undone = Entry(evals=(EvalRef(path="a/1"),), classification=None, reasoning="refused", recurrence=seen)
+    text = render(replaced(report, entries=(undone,)))
+    assert "- Seen: repeat, failed in [2026-01-02](old_2026-01-02.md)" in text
+    assert parse(text).entries[0].recurrence == seen

@@ -19,7 +19,7 @@ REVIEWER = re.compile(r"[*_]*reviewer[*_]*\s*:[*_]*\s*", re.IGNORECASE)
 
 
 def render(entry: Entry, own_prompts: bool) -> list[str]:
-    facts = (_error(entry), _cause(entry), _judge(entry.judge, own_prompts), _seen(entry.recurrence))
+    facts = (_error(entry), _cause(entry), _judge(entry.judge, own_prompts), _seen(entry.recurrence, entry.cause))
     return [*(f"- {fact}" for fact in facts if fact), *(f"- Reviewer: {text}".rstrip() for text in entry.reviewer)]
 
 
@@ -39,12 +39,13 @@ def _judge(judge: Opinion | None, own_prompts: bool) -> str:
     return f"Judge: {judge.classification}, {judge.confidence:.2f}, {inline.name(judge.id)}{own}"
 
 
-def _seen(recurrence: Recurrence) -> str:
+def _seen(recurrence: Recurrence, cause: str | None) -> str:
+    """Without a cause, that of a failure which nobody judged, only the failing is the same."""
     said = f"Seen: {recurrence.kind}"
     if recurrence.action:
         said += f': "{recurrence.action}"'
     if recurrence.reports:
-        where = "in" if recurrence.action else WHERE.get(recurrence.kind, "in")
+        where = "in" if recurrence.action else WHERE.get(recurrence.kind, "in") if cause else "failed in"
         said += f"{' ' if recurrence.action else ', '}{where} {', '.join(map(inline.report_link, recurrence.reports))}"
     return said + ("; the run may predate the fix" if recurrence.kind == "fix-in-doubt" else "")
 
