@@ -5,6 +5,7 @@ and again with a full one: seconds, CPU (in all and per failure) and peak memory
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,10 +32,20 @@ def cost_of(snapshot: Path, folder: Path) -> Cost:
     command = [sys.executable, "-m", "evalscribe", "analyze", str(snapshot), "--judge", "rules", "--quiet"]
     began = time.perf_counter()
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
+    peak_kb, pid = 0, 0
+    while not pid:
+        time.sleep(0.02)
+        peak_kb = max(peak_kb, _peak_kb(process.pid))
+        pid, status, used = os.wait4(process.pid, os.WNOHANG)
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0
-    return Cost(seconds=time.perf_counter() - began, cpu_s=used.ru_utime + used.ru_stime, peak_mb=used.ru_maxrss / 1024)
+    return Cost(seconds=time.perf_counter() - began, cpu_s=used.ru_utime + used.ru_stime, peak_mb=peak_kb / 1024)
+
+
+def _peak_kb(pid: int) -> int:
+    """The most memory that a process has held so far; what `wait4` tells counts the parent's before `exec` too."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) if found else 0
 
 
 def main(counts: list[int]) -> None:

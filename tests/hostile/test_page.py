@@ -12,7 +12,7 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 
 from evalscribe.report_markdown import parse, render, run_of
 from hostile_run import LOG, RUN_ID, analyzed, evalscribe, failed, payload, snapshot
-from messages_server import MessagesServer, submit
+from messages_server import Answer, Call, MessagesServer, submit
 
 ACTIVE = {
     "html": "<script>alert(1)</script><img src=x onerror=alert(1)><details open><summary>x</summary>",
@@ -81,29 +81,45 @@ def test_evidence_is_text_in_a_report_of_the_rules(tmp_path: Path) -> None:
     assert (again["changed"], same) == (False, text)
 
 
-@pytest.mark.parametrize("attack", ACTIVE)
-def test_what_a_judge_was_talked_into_is_text(attack: str, tmp_path: Path) -> None:
-    words = ACTIVE[attack]
+def talked_into(words: str) -> Answer:
+    """A verdict that says the words wherever it may say something."""
     quotation = {"role": "output", "path": "a.py", "first": 1, "last": 2, "text": words}
-    fields = {
-        "error": words,
-        "why": words[:80],
-        "reasoning": words,
-        "cause": words[:40],
-        "fix": words,
-        "would_pass": True,
-    }
-    run = snapshot(tmp_path / "run")
-    with MessagesServer(submit(**fields, citations=[quotation])) as server:
+    return submit(
+        error=words,
+        why=words[:80],
+        reasoning=words,
+        cause=words[:40],
+        fix=words,
+        would_pass=True,
+        citations=[quotation],
+    )
+
+
+def alone(name: str) -> dict[str, object]:
+    """An eval whose output no other has, so that it is judged alone."""
+    entry = failed(name, name=name)
+    return payload(entry, outputFiles={"a.py": f"answer = '{name}'\n", "run.log": LOG.format(path=entry["evalPath"])})
+
+
+def test_what_a_judge_was_talked_into_is_text(tmp_path: Path) -> None:
+    verdicts = {f"attack-{n}.": talked_into(words) for n, words in enumerate(ACTIVE.values())}
+    run = snapshot(tmp_path / "run", {name: alone(name) for name in verdicts})
+
+    def script(call: Call) -> Answer:
+        return next(verdict for name, verdict in verdicts.items() if name in json.dumps(call.body["messages"][0]))
+
+    with MessagesServer(script) as server:
         access = {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
         done = evalscribe(tmp_path, "analyze", str(run), "--json", "--quiet", **access)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     text = Path(said["report_path"]).read_text()
-    assert_inert(text, 1)
+    assert_inert(text, len(ACTIVE))
     assert render(parse(text)) == text
-    assert said["findings"][0]["classification"] in ("MODEL_FAULT", None)
-    assert all(citation["status"] != "verified" for citation in said["findings"][0]["citations"])
+    assert len(said["findings"]) == len(ACTIVE)
+    for finding in said["findings"]:
+        assert finding["classification"] in ("MODEL_FAULT", None)
+        assert all(citation["status"] != "verified" for citation in finding["citations"])
 
 
 def test_a_commit_speaks_of_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ from evalscribe.run import Eval
 from evalscribe.store.sql import open_store
 store, text = open_store(Path(sys.argv[1])), "".join(f"line {n * n % 977}\\n" for n in range(1500))
 before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-for n in range(10_000):
+for n in range(3_000):
     document = Document(role="output", path="a", text=f"{n}{text}")
     store.put_evidence("r", Evidence(eval=Eval(id=str(n), category="c", name=str(n)), documents=(document,)))
 print(time.process_time() - began, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
@@ -92,10 +92,10 @@ store.close()
 """
 
 
-def test_ten_thousand_evidences_are_quick_and_small(folder: Path) -> None:
+def test_thousands_of_evidences_are_quick_and_small(folder: Path) -> None:
     """15 kB each, as in the real runs: seconds of CPU, MB of memory beyond the imports, MB on disk."""
     done = subprocess.run([sys.executable, "-c", SCALE, str(folder)], capture_output=True, text=True, check=True)
     seconds, megabytes = map(float, done.stdout.split())
-    assert seconds < 15
+    assert seconds < 5
     assert megabytes < 20
-    assert (folder / "store.db").stat().st_size < 60 * 2**20
+    assert (folder / "store.db").stat().st_size < 18 * 2**20
