@@ -1,11 +1,13 @@
 """Arrows, start-up cost, and what no file of the project may name."""
 
+import ast
 import re
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
-from importlib.metadata import Distribution, distributions, requires
+from importlib.metadata import Distribution, distributions, packages_distributions, requires
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,26 @@ def test_no_module_hides_a_noun() -> None:
     modules = PACKAGE.rglob("*.py")
     lengths = {path.name: len(path.read_text("utf-8").splitlines()) for path in modules}
     assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
+
+
+def imported() -> set[str]:
+    """Top-level names of all that the package imports, at the top of a file or in a function; not what is graded."""
+    paths = [path for path in PACKAGE.rglob("*.py") if not path.is_relative_to(PACKAGE / "sample")]
+    nodes = [node for path in paths for node in ast.walk(ast.parse(path.read_text("utf-8")))]
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    given = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    return {name.partition(".")[0] for name in plain | given}
+
+
+def test_what_is_imported_is_declared_and_the_other_way_round() -> None:
+    """Also what comes along with something else today, as langsmith does with langgraph."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    stated = [*project["dependencies"], *project["optional-dependencies"]["stats"]]
+    declared = {canonicalize_name(Requirement(line).name) for line in stated}
+    bringing = {name: set(map(canonicalize_name, brought)) for name, brought in packages_distributions().items()}
+    used = {name: bringing[name] for name in imported() if name in bringing and name != "evalscribe"}
+    assert {name for name, brought in used.items() if not brought & declared} == set()
+    assert declared - set().union(*used.values()) == set()
 
 
 def needed(name: str, extras: frozenset[str], seen: set[str]) -> set[str]:
