@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
-from evalscribe.publish.reading import Reading
+from evalscribe.publish.reading import Reading, lines_of
 from evalscribe.report_markdown import UnreadableReport
 
 READ_ALREADY = re.compile(r"### \d+[.)] .*: |revision: ")
@@ -30,9 +30,9 @@ def refuse_losses(current: str, written: str | None, new: str) -> None:
     """Raises `UnreadableReport` naming the first line that a person changed and the new text does not hold."""
     if written is None:
         return
-    lines = _lines(new)
+    lines = lines_of(new)
     kept = "\n".join(map(_bare, lines)) + " ".join(map(_bare, lines))
-    for number, line in _changed(_lines(written), _lines(current)):
+    for number, line in _changed(lines_of(written), lines_of(current)):
         if not READ_ALREADY.match(line) and not all(_bare(part) in kept for part in _parts(line)):
             raise UnreadableReport(
                 "this line was changed in a part that is generated, and would be lost; "
@@ -49,7 +49,7 @@ def _changed(written: list[str], current: list[str]) -> Iterator[tuple[int, str]
 
 
 def _line_of_judge(text: str, finding: int) -> int:
-    lines = list(enumerate(_lines(text), 1))
+    lines = list(enumerate(lines_of(text), 1))
     heading = next((at for at, line in lines if line.startswith(f"### {finding}.")), 1)
     return next((at for at, line in lines[heading:] if line.startswith("- Judge:")), heading)
 
@@ -64,7 +64,3 @@ def _parts(line: str) -> list[str]:
 def _bare(line: str) -> str:
     """Words only: markers of lists, quotations and code left out."""
     return " ".join(MARKERS.sub("", line).split())
-
-
-def _lines(text: str) -> list[str]:
-    return [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]

@@ -4,7 +4,7 @@ from evalscribe.ids import Frozen
 from evalscribe.publish.entries import carried, departed
 from evalscribe.publish.losses import refuse_changed_judges, refuse_losses
 from evalscribe.publish.numbering import numbered
-from evalscribe.publish.reading import Reading, read
+from evalscribe.publish.reading import Reading, lines_of, read
 from evalscribe.publish.rewordings import reworded
 from evalscribe.report import Note, Report, replaced
 from evalscribe.report_markdown import render
@@ -55,9 +55,4 @@ def _kept(new: Report, reading: Reading) -> Report:
 
 
 def _same(text: str, current: str) -> bool:
-    """Line ends and white space at line ends are an editor's, not a person's."""
-    return _lines(text) == _lines(current)
-
-
-def _lines(text: str) -> list[str]:
-    return [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").rstrip().split("\n")]
+    return lines_of(text.rstrip()) == lines_of(current.rstrip())

@@ -28,6 +28,11 @@ def read(current: str, last_written: str | None) -> Reading:
     return Reading(current, parse(current), None, None)  # somebody else's analysis came in between
 
 
+def lines_of(text: str) -> list[str]:
+    """Line ends and white space at line ends are an editor's, not a person's."""
+    return [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+
+
 def _parsed(text: str) -> Report | None:
     try:
         return parse(text)

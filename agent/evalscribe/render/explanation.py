@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from evalscribe.analysis import FindingSummary
 from evalscribe.evidence import Citation, Evidence, Unreadable
 from evalscribe.finding import Case, Finding, Precedent, Unclassified, Verdict
+from evalscribe.prose import printable
 
 
 def explanation(finding: Finding, case: Case | Unreadable, reviewed: FindingSummary | None = None) -> str:
@@ -24,7 +25,7 @@ def explanation(finding: Finding, case: Case | Unreadable, reviewed: FindingSumm
     lines += ["", *_verdict(finding.verdict, finding.step)]
     if isinstance(case, Case):
         lines += [*_history(finding, case.precedents), *_evidence(case.evidence), *_left_out(case)]
-    return "\n".join(_plain(line) for line in lines)
+    return "\n".join(printable(line.expandtabs(4)) for line in lines)
 
 
 def _label(verdict: Verdict | Unclassified) -> str:
@@ -81,8 +82,3 @@ def _evidence(evidence: Evidence) -> Iterator[str]:
 def _left_out(case: Case) -> Iterator[str]:
     if case.packed.left_out:
         yield from ("", "Not read at first, for the token budget", *(f"  {what}" for what in case.packed.left_out))
-
-
-def _plain(line: str) -> str:
-    """Without what a terminal would obey."""
-    return "".join(char if char.isprintable() or char == "\t" else "\N{REPLACEMENT CHARACTER}" for char in line)
