@@ -4,6 +4,7 @@ Each question is noted in FOLDER/asked as it is sent, each answer in FOLDER/answ
 """
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -43,11 +44,13 @@ async def main(folder: Path, count: int, seconds: float, manner: str) -> Counts:
 
 if __name__ == "__main__":
     folder, count, seconds = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    code = 0
     try:
         counts = run_until_signal(main(folder, count, seconds, sys.argv[4] if len(sys.argv) > 4 else ""))
         print(counts.model_dump_json())
     except EvalscribeError as error:
-        print(error, file=sys.stderr)
-        sys.exit(error.exit_code)
-    finally:
-        assert threading.active_count() == 1, threading.enumerate()
+        print(error, file=sys.stderr, flush=True)
+        code = error.exit_code
+    assert threading.active_count() == 1, threading.enumerate()
+    if code:
+        os._exit(code)  # as the command line does: Python takes a second to clear away the libraries

@@ -1,10 +1,11 @@
 """Unpack, call, return. State holds ids, counts and status, plain JSON, never evidence."""
 
 import operator
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal
 
 from langgraph.runtime import Runtime
 from langgraph.types import Send
+from typing_extensions import TypedDict  # pydantic reads no other one before Python 3.12, and Studio shows it
 
 from evalscribe.graph.deps import Counts
 from evalscribe.graph.shift import Shift
