@@ -40,6 +40,8 @@ class Facts:
     def __init__(self, case: Case) -> None:
         self.case = case
         self.evidence = case.evidence
+        self.counterparts: dict[tuple[str, int], CodeLine | None] = {}
+        """What `quote.counterpart` found, by path and number of the output line: it is asked for more than once."""
 
     @cached_property
     def errors(self) -> tuple[signature.Located, ...]:

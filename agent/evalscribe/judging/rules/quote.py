@@ -113,14 +113,26 @@ def _alike(one: str, other: str) -> int:
 
 def counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
     """The reference line that an output line most resembles, in the file that answers the same question."""
+    place = (line.document.path, line.number)
+    if place not in facts.counterparts:
+        facts.counterparts[place] = _counterpart(facts, line)
+    return facts.counterparts[place]
+
+
+def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
     partner = next((p.expected for p in facts.pairs if p.output and p.output.path == line.document.path), None)
     if partner is None:
         return None
     candidates = [c for c in facts.expected_lines if c.document.path == partner.path][:COMPARED]
     likeness = _Likeness(line.text)
-    scored = ((max(likeness.to(c.text), _same_key(line, c)), -abs(c.number - line.number), c) for c in candidates)
-    best = max(scored, key=lambda item: item[:2], default=None)
-    return best[2] if best and best[0] >= ALIKE else None
+    best, highest = None, 0.0
+    for other in sorted(candidates, key=lambda c: abs(c.number - line.number)):
+        score = max(likeness.to(other.text, highest), _same_key(line, other))
+        if score > highest:  # of equals the nearest, which comes first
+            best, highest = other, score
+        if highest >= 1:
+            break
+    return best
 
 
 def suspects(facts: Facts, longest: int = 3) -> tuple[Citation, ...]:
@@ -219,10 +231,15 @@ class _Likeness:
     def __init__(self, text: str) -> None:
         self._matcher = SequenceMatcher(None, "", text[:COMPARED], autojunk=False)
 
-    def to(self, text: str) -> float:
+    def to(self, text: str, beaten: float = 0.0) -> float:
+        """0 where it is below `ALIKE`, or no more than what is `beaten` already."""
         self._matcher.set_seq1(text[:COMPARED])
-        far = self._matcher.real_quick_ratio() < ALIKE or self._matcher.quick_ratio() < ALIKE
-        return 0.0 if far else self._matcher.ratio()
+        bounds = (self._matcher.real_quick_ratio, self._matcher.quick_ratio, self._matcher.ratio)
+        for bound in bounds:
+            share = bound()
+            if share < ALIKE or share <= beaten:
+                return 0.0
+        return share
 
 
 def _of(line: CodeLine) -> Citation:
