@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from evalscribe.app.desk import Desk
 from evalscribe.app.doctor import Attempt
-from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
+from evalscribe.errors import AccessError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.rules import RulesJudge
 from evalscribe.ports import Judge, Library, Model, Store
@@ -109,7 +109,7 @@ async def _store_opens(found: Settings) -> str:
 
 
 async def _convex_answers(found: Settings) -> str:
-    """Asks for a run that cannot be: any answer but a refusal shows that the key may ask."""
+    """Asks for a run that cannot be: only a function that ran knows no such run, so the key may ask."""
     from evalscribe.sources.convex import Patience, open_convex
     from evalscribe.sources.links import Links
 
@@ -117,11 +117,11 @@ async def _convex_answers(found: Settings) -> str:
     runs = open_convex(access.url, access.key, "doctor", Links(), Patience(attempts=1, whole=20))
     try:
         await runs.run()
-    except (DataError, NotFoundError, UsageError):
-        return f"{access.url} answers and takes the key"
+    except NotFoundError:
+        pass
     finally:
         await runs.close()
-    return f"{access.url} answers"
+    return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}"
 
 
 async def _anthropic_answers(found: Settings) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from convex_server import Deployment
+from convex_server import Deployment, success
 from messages_server import MessagesServer
 from surfaces import made_runs
 from surfaces.command import Workspace
@@ -173,6 +173,14 @@ def test_doctor_shows_origins_and_no_secret(
     assert "c2VjcmV0" not in ended.out + ended.err
     assert "sk-ant-secret" not in ended.out + ended.err
     assert f"Convex: {deployment.url} answers" in ended.out
+
+
+def test_doctor_takes_no_other_server_for_a_deployment(workspace: Workspace, deployment: Deployment) -> None:
+    deployment.answer = lambda path, args: success({"hello": "world"})
+    environment = {"CONVEX_DEPLOY_KEY": "prod:panther-1|c2VjcmV0LWtleQ=="}
+    out = workspace.run("doctor", "--deployment", deployment.url, **environment).out
+    assert "takes the key" not in out
+    assert any(line.startswith("NOT OK") and "Convex" in line for line in out.splitlines())
 
 
 def test_the_sample_brings_its_earlier_report(workspace: Workspace) -> None:
