@@ -5,7 +5,7 @@ from typing import Any, Literal
 from evalscribe.ids import Frozen
 
 Stop = Literal["end", "tool_use", "max_tokens", "refusal", "context_exceeded", "pause", "unknown"]
-Effort = Literal["low", "medium", "high", "xhigh", "max"]
+Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class Usage(Frozen):
@@ -61,6 +61,10 @@ class Request(Frozen):
     """Bound of the answer, thinking included."""
     effort: Effort | None = None
     """How hard the model thinks; None leaves it to the provider."""
+    answer_schema: dict[str, Any] | None = None
+    """JSON Schema that the provider must hold the answer's text to (structured output); None for free text."""
+    rollout: int = 0
+    """Tells equal questions apart that are asked several times; never sent."""
 
 
 class Reply(Frozen):

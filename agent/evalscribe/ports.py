@@ -1,6 +1,6 @@
 """What the stages consume, defined by the consumer. Adapters have these shapes; only `wiring` chooses them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
 from pathlib import Path
@@ -10,6 +10,8 @@ from evalscribe.chat import Reply, Request, Usage
 from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.finding import Case, Unclassified, Verdict
 from evalscribe.ids import Frozen
+from evalscribe.judge_result import JudgeResult
+from evalscribe.rubric import Collection, LabelSet, Rubric
 from evalscribe.run import Eval, Run
 
 
@@ -39,9 +41,26 @@ class Model(Protocol):
 
     id: str
     """`provider/name`."""
+    context_tokens: int
+    """How many tokens prompt and answer may have together."""
 
     async def complete(self, request: Request) -> Reply:
         """One answer. Raises `llm` errors mapped to `EvalscribeError` or `chat.CallFailed`."""
+
+    async def close(self) -> None: ...
+
+
+class Models(Protocol):
+    """Every model that may be asked; all spend from one budget."""
+
+    def open(self, name: str, stage: str) -> Model:
+        """The model `provider/name`, for one stage of the work (`judge`, `tag`, `observe` …), closed with the others.
+
+        Raises `UsageError` for an unknown provider or a missing package, `AccessError` for a missing key.
+        """
+
+    def spent(self) -> Mapping[str, Usage]:
+        """What each stage consumed so far, in the order of their first calls."""
 
     async def close(self) -> None: ...
 
@@ -85,6 +104,35 @@ class Store(Protocol):
         """Held while a run is analysed; dies with its process. Raises `UnavailableError` naming the holder."""
 
     def close(self) -> None: ...
+
+
+class Shelf(Protocol):
+    """Collections with their rubrics and label sets, and what judges found: immutable but for what is added."""
+
+    def add_collection(self, collection: Collection) -> None:
+        """Raises `UsageError` where the id is taken by a collection of another name."""
+
+    def collections(self) -> tuple[Collection, ...]:
+        """In the order they were made."""
+
+    def add_rubric(self, collection_id: str, rubric: Rubric) -> Rubric:
+        """Store it as the next version of its id, or give back the latest where that is the same by content.
+
+        What is given back has the number it was stored under. Raises `NotFoundError` for an unknown collection.
+        """
+
+    def rubric(self, collection_id: str, rubric_id: str, version: int | None = None) -> Rubric:
+        """The version, or the latest. Raises `NotFoundError` naming what there is."""
+
+    def rubrics(self, collection_id: str) -> tuple[Rubric, ...]:
+        """The latest version of each, by id. Raises `NotFoundError` for an unknown collection."""
+
+    def add_label_set(self, collection_id: str, labels: LabelSet) -> None: ...
+    def label_set(self, collection_id: str, label_set_id: str) -> LabelSet: ...
+    def label_sets(self, collection_id: str) -> tuple[LabelSet, ...]: ...
+    def put_result(self, key: str, result: JudgeResult) -> None: ...
+    def get_result(self, key: str) -> JudgeResult | None:
+        """The result of the same question: rubric, prompt, model, parameters and subject."""
 
 
 class ReportFile(Frozen):

@@ -41,6 +41,7 @@ class Slow:
     """A model whose answers a test lets out; it knows how many calls are under way."""
 
     id = "scripted/slow"
+    context_tokens = 200_000
 
     def __init__(self, usage: Usage = SMALL) -> None:
         self.open = 0

@@ -13,9 +13,11 @@ from evalscribe.settings.access import ANTHROPIC_DEFAULT
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
     from anthropic.types import Message as Answer
-    from anthropic.types import MessageParam, TextBlockParam, ToolParam
+    from anthropic.types import MessageParam, OutputConfigParam, TextBlockParam, ToolParam
 
 CONNECT_S = 10.0
+CONTEXT_TOKENS = 1_000_000
+"""Of every current model of the vendor."""
 STOPS: dict[str, Stop] = {
     "end_turn": "end",
     "stop_sequence": "end",
@@ -39,6 +41,7 @@ class AnthropicModel:
         timeout_s: float = 300.0,
     ) -> None:
         self.id = f"anthropic/{name}"
+        self.context_tokens = CONTEXT_TOKENS
         self._name = name
         self._key = key
         self._base_url = base_url
@@ -87,7 +90,7 @@ class AnthropicModel:
             messages=[_message(message) for message in request.messages],
             tools=[_tool(tool.name, tool.description, tool.input_schema) for tool in request.tools] or omit,
             tool_choice={"type": "auto"} if request.tools else omit,
-            output_config={"effort": request.effort} if request.effort else omit,
+            output_config=_output_config(request) or omit,
             cache_control={"type": "ephemeral"},
             timeout=Timeout(self._timeout_s, connect=CONNECT_S),
         )
@@ -174,6 +177,16 @@ def _message(message: Message) -> "MessageParam":
     ]
     text: list[Any] = [{"type": "text", "text": _sendable(message.text)}] if message.text else []
     return {"role": "user", "content": results + text}
+
+
+def _output_config(request: Request) -> "OutputConfigParam":
+    config: OutputConfigParam = {}
+    if request.effort:
+        # The vendor's scale begins at low.
+        config["effort"] = "low" if request.effort == "minimal" else request.effort
+    if request.answer_schema is not None:
+        config["format"] = {"type": "json_schema", "schema": request.answer_schema}
+    return config
 
 
 def _tool(name: str, description: str, schema: dict[str, Any]) -> "ToolParam":

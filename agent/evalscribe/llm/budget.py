@@ -63,6 +63,7 @@ class Budgeted:
 
     def __init__(self, model: Model, budget: Budget, price: Price | None) -> None:
         self.id = model.id
+        self.context_tokens = model.context_tokens
         self._model = model
         self._budget = budget
         self._price = price

@@ -27,6 +27,7 @@ class Persistent:
 
     def __init__(self, model: Model, patience: Patience | None = None) -> None:
         self.id = model.id
+        self.context_tokens = model.context_tokens
         self._model = model
         self._patience = patience or Patience()
 

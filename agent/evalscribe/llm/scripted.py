@@ -10,8 +10,9 @@ Step = Reply | Exception | Callable[[Request], Reply]
 class ScriptedModel:
     """A `ports.Model` whose n-th answer is the n-th step of its script; an exception is raised."""
 
-    def __init__(self, script: Iterable[Step], name: str = "scripted/model") -> None:
+    def __init__(self, script: Iterable[Step], name: str = "scripted/model", context_tokens: int = 200_000) -> None:
         self.id = name
+        self.context_tokens = context_tokens
         self.requests: list[Request] = []
         """What it was asked, in order."""
         self._script = iter(script)
