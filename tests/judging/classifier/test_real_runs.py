@@ -6,8 +6,8 @@ from pathlib import Path
 from evalscribe.evidence import Document, Evidence, Unreadable
 from evalscribe.finding import Case
 from evalscribe.gather import pack
-from evalscribe.judging.classifier.fence import Fence
 from evalscribe.judging.classifier.question import question
+from evalscribe.judging.fence import Fence
 from evalscribe.prompts import Prompts
 from evalscribe.sources.links import Links
 from evalscribe.sources.snapshot import open_snapshot
@@ -30,7 +30,7 @@ async def failures(folder: Path) -> list[Evidence]:
 def asked(evidence: Evidence) -> tuple[str, str]:
     """The question, and what of it is our own words."""
     case = Case(evidence=evidence, packed=pack(evidence))
-    fence = Fence(case)
+    fence = Fence.of(case)
     text = question(Prompts(), case, fence)
     own = re.sub(rf"<{fence.tag} [^\n]*>\n.*?\n</{fence.tag}>", "", text, flags=re.DOTALL).replace(fence.tag, "")
     return text, own

@@ -7,10 +7,10 @@ from functools import cached_property
 from evalscribe.chat import Effort, Message, Request, Usage
 from evalscribe.finding import Case, Unclassified, Verdict
 from evalscribe.ids import canonical_json, content_id
-from evalscribe.judging.classifier.fence import Fence
 from evalscribe.judging.classifier.investigation import Bounds, Investigation
 from evalscribe.judging.classifier.question import FOLDER, instructions, question, shown
 from evalscribe.judging.classifier.tools import TOOLS, Toolbox
+from evalscribe.judging.fence import Fence
 from evalscribe.ports import Estimate, Model
 from evalscribe.prompts import Prompts
 from evalscribe.tokens import estimate
@@ -61,7 +61,7 @@ class ModelJudge:
 
     def estimate(self, case: Case) -> Estimate:
         """What the case is likely to take: a few turns, each reading the ones before from the cache."""
-        first = self._first_tokens + estimate(question(self._prompts, case, Fence(case)))
+        first = self._first_tokens + estimate(question(self._prompts, case, Fence.of(case)))
         turns = [
             Usage(
                 calls=1,
@@ -79,7 +79,7 @@ class ModelJudge:
         )
 
     async def judge(self, case: Case) -> Verdict | Unclassified:
-        fence = Fence(case)
+        fence = Fence.of(case)
         opening = Request(
             system=self._system,
             messages=(Message(role="user", text=question(self._prompts, case, fence)),),

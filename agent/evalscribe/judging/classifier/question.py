@@ -1,7 +1,7 @@
 """What the model is asked: the same instructions for every case, and the case as delimited data."""
 
 from evalscribe.finding import Case, Precedent
-from evalscribe.judging.classifier.fence import Fence, marked, numbered, one_line, quoted
+from evalscribe.judging.fence import Fence, marked, numbered, one_line, quoted
 from evalscribe.prompts import Prompts
 
 FOLDER = "classify"

@@ -12,7 +12,7 @@ from evalscribe.chat import Usage
 from evalscribe.evidence import Citation, Evidence, Role
 from evalscribe.finding import UNCERTAIN_CONFIDENCE, CauseKind, Classification, Verdict
 from evalscribe.judging.cite import verify
-from evalscribe.judging.classifier.fence import one_line
+from evalscribe.judging.fence import one_line
 
 LONGEST_WHY = 90
 LONGEST_ERROR = 300

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from evalscribe.chat import Tool, ToolCall, ToolResult
 from evalscribe.diff import Pair, hunks, pairs
 from evalscribe.evidence import Document, Evidence, Role
-from evalscribe.judging.classifier.fence import Fence, marked, numbered, one_line, quoted
 from evalscribe.judging.classifier.schema import strict_schema
 from evalscribe.judging.classifier.submission import Submission
+from evalscribe.judging.fence import Fence, marked, numbered, one_line, quoted
 
 MOST_LINES = 300
 MOST_HITS = 50

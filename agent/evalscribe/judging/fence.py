@@ -1,6 +1,7 @@
-"""Evidence as delimited data. It was written by a model under test, so it must be unable to close its delimiter."""
+"""Hostile text as delimited data. A model under test wrote it, so it must be unable to close its delimiter."""
 
 import json
+from collections.abc import Sequence
 
 from evalscribe.finding import Case
 from evalscribe.ids import canonical_json, content_id
@@ -12,24 +13,29 @@ _CONTROLS = (*range(9), *range(14, 28), 31, 127)
 _TURNS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _SURROGATES = range(0xD800, 0xE000)
 _HIDDEN = dict.fromkeys((*_CONTROLS, *_TURNS, *_SURROGATES), "\ufffd")
+_SHOWN = {**_BREAKS, **_HIDDEN}
 
 
 class Fence:
-    """The delimiter of one case: made from its content, and found nowhere in it."""
+    """The delimiter of one question: made from its content, and found nowhere in it."""
 
-    def __init__(self, case: Case) -> None:
-        everything = canonical_json(case)
-        self.tag = _tag(case, everything)
+    def __init__(self, digest: str, contents: Sequence[str]) -> None:
+        """`digest` makes the delimiter the same for the same content; `contents`: what it must not be in."""
+        self.tag = _tag(digest, contents)
+
+    @classmethod
+    def of(cls, case: Case) -> "Fence":
+        return cls(case.evidence.digest, (canonical_json(case),))
 
     def block(self, about: str, lines: str) -> str:
         """Lines between an opening and a closing delimiter; `about` must be free of line ends."""
         return f"<{self.tag} {about}>\n{lines}\n</{self.tag}>"
 
 
-def _tag(case: Case, everything: str) -> str:
+def _tag(digest: str, contents: Sequence[str]) -> str:
     for salt in range(1000):
-        tag = "evidence-" + content_id([case.evidence.digest, salt]).removeprefix("sha256:")[:12]
-        if tag not in everything:
+        tag = "evidence-" + content_id([digest, salt]).removeprefix("sha256:")[:12]
+        if not any(tag in text for text in contents):
             return tag
     raise AssertionError("a thousand hashes of a text cannot all stand in it")
 
@@ -46,10 +52,16 @@ def marked(text: str) -> str:
 
 def one_line(text: str) -> str:
     """A text that stays on one line: line ends become blanks, what cannot be seen becomes visible."""
-    line = text.removesuffix("\r").replace("\n", " ").translate(_BREAKS).translate(_HIDDEN)
+    line = whole_line(text)
     if len(line) <= LONGEST_LINE:
         return line
     return f"{line[:LONGEST_LINE]} [… {len(line) - LONGEST_LINE} characters more]"
+
+
+def whole_line(text: str) -> str:
+    """`one_line` of any length."""
+    line = text.removesuffix("\r")
+    return line if line.isascii() and line.isprintable() else line.replace("\n", " ").translate(_SHOWN)
 
 
 def quoted(text: str) -> str:
