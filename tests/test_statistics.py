@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from evalscribe.errors import UsageError
-from evalscribe.statistics import wilson
+from evalscribe.statistics import kappa, wilson
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,32 @@ def test_without_scipy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "scipy.stats", None)
     with pytest.raises(UsageError, match=r"evalscribe\[stats\]"):
         wilson(1, 2)
+
+
+def test_kappa_of_the_table_that_cohen_published() -> None:
+    """Cohen (1960), table 1: 200 pairs."""
+    found = kappa([[88, 14, 18], [10, 40, 10], [2, 6, 12]])
+    assert found is not None
+    assert found.value == pytest.approx(0.492, abs=1e-3)
+
+
+def test_the_interval_of_kappa_is_that_of_fleiss_cohen_and_everitt() -> None:
+    """Their example (1969): shares 0.53 0.05 0.02 / 0.11 0.14 0.05 / 0.01 0.06 0.03 of 200, variance 0.002885."""
+    found = kappa([[106, 10, 4], [22, 28, 10], [2, 12, 6]])
+    assert found is not None
+    assert found.value == pytest.approx(0.429, abs=1e-3)
+    deviation = (found.interval.high - found.value) / 1.959964
+    assert deviation**2 == pytest.approx(0.002885, abs=5e-6)
+
+
+def test_perfect_agreement_is_one_and_perfect_disagreement_minus_one() -> None:
+    assert kappa([[5, 0], [0, 5]]) == (1.0, (1.0, 1.0))
+    opposite = kappa([[0, 5], [5, 0]])
+    assert opposite is not None
+    assert opposite.value == -1
+    assert opposite.interval.low == -1
+
+
+@pytest.mark.parametrize("table", [[], [[0]], [[7]], [[0, 0], [0, 7]]])
+def test_where_luck_explains_everything_there_is_no_kappa(table: list[list[int]]) -> None:
+    assert kappa(table) is None

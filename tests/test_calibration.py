@@ -1,0 +1,70 @@
+"""A judge beside people: tables worked out by hand, and the edges."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from evalscribe.calibration import Calibration, Pair
+
+TABLE = {("cat", "cat"): 4, ("cat", "dog"): 1, ("dog", "cat"): 2, ("dog", "dog"): 2, ("bird", "bird"): 1}
+"""Rows people, columns judge."""
+
+
+def made(table: Mapping[tuple[str, str | None], int]) -> Calibration:
+    return Calibration(
+        [Pair(truth=truth, said=said) for (truth, said), n in table.items() for _ in range(n)],
+        labels=("cat", "dog", "bird"),
+    )
+
+
+def test_agreement_precision_recall_and_balance_of_a_table_worked_out_by_hand() -> None:
+    found = made(TABLE)
+    assert (found.judged, found.right, found.agreement) == (10, 7, 0.7)
+    assert [score.recall for score in found.scores] == [4 / 5, 2 / 4, 1.0]
+    assert [score.precision for score in found.scores] == [4 / 6, 2 / 3, 1.0]
+    assert found.balanced == pytest.approx((0.8 + 0.5 + 1) / 3)
+    assert found.commonest == 0.5
+    assert found.kappa is not None
+    assert found.kappa.value == pytest.approx((0.7 - 0.43) / (1 - 0.43))
+    assert found.confusion("dog", "cat") == 2
+    assert found.interval.low == pytest.approx(0.3968, abs=5e-4)
+
+
+def test_what_was_not_judged_is_no_disagreement_and_is_counted() -> None:
+    found = made({**TABLE, ("dog", None): 10})
+    assert (found.unjudged, found.judged) == (10, 10)
+    assert (found.agreement, found.agreement_over_all) == (0.7, 0.35)
+    assert found.score("dog").recall == 0.5
+
+
+def test_one_label_on_both_sides_has_no_kappa() -> None:
+    found = made({("cat", "cat"): 5})
+    assert found.agreement == 1.0
+    assert found.kappa is None
+    assert found.score("dog").recall is None
+    assert found.score("dog").precision is None
+
+
+def test_a_judge_who_always_says_the_same_is_worth_nothing_beyond_luck() -> None:
+    found = made({("cat", "cat"): 5, ("dog", "cat"): 5})
+    assert found.kappa is not None
+    assert found.kappa.value == 0
+    assert found.balanced == 0.5
+    assert found.score("dog").precision is None
+
+
+@pytest.mark.parametrize("table", [{}, {("cat", None): 3}])
+def test_nothing_judged_says_nothing(table: Mapping[tuple[str, str | None], int]) -> None:
+    found = made(table)
+    assert found.agreement is None
+    assert found.balanced is None
+    assert found.commonest is None
+    assert found.kappa is None
+    assert found.interval == (0.0, 1.0)
+
+
+def test_a_label_that_only_the_judge_says_is_in_the_table() -> None:
+    found = made({("cat", "fish"): 1, ("cat", "cat"): 1})
+    assert found.labels == ("cat", "dog", "bird", "fish")
+    assert found.score("fish").precision == 0
+    assert found.balanced == 0.5
