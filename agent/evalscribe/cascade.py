@@ -1,0 +1,44 @@
+"""Stages of judging: who looks first, who looks closer, and what that saved."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from evalscribe import prose
+from evalscribe.ids import Frozen
+
+Stage = Literal["rules", "tag", "judge"]
+"""Free rules, one call of a cheap model that tags, an expensive model with a rubric of its own."""
+STAGES: tuple[Stage, ...] = ("rules", "tag", "judge")
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Tag(Frozen):
+    """An issue that a cheap model looks out for, and the rubric by which an expensive one then decides."""
+
+    name: str
+    about: str
+    """What it means, for the model that tags."""
+    rubric: str
+    """`NAME` or `NAME@VERSION`."""
+
+
+class Decided(Frozen):
+    """How many failed evals one judge of a cascade had the last word on."""
+
+    judge: prose.Name
+    evals: Annotated[int, Field(ge=1)]
+
+
+class Saving(Frozen):
+    """What a cascade took for a run, beside asking its expensive model about every failure."""
+
+    decided: tuple[Decided, ...]
+    """In the order of the stages; failures without a verdict are in none."""
+    unit: Literal["usd", "tokens"] = "usd"
+    """Tokens where a model has no price."""
+    spent: Amount
+    saved: Amount
+    """By the estimate for what the expensive model was spared; 0 where the cascade cost more."""
+    against: prose.Name
+    """The expensive model."""

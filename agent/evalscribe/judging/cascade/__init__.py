@@ -1,0 +1,5 @@
+"""The triage cascade: rules, then a cheap model that tags, then an expensive one only where that is worth it."""
+
+from evalscribe.judging.cascade.subjects import Cascaded, SubjectCascade
+
+__all__ = ["Cascaded", "SubjectCascade"]
