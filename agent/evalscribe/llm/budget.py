@@ -1,16 +1,23 @@
 """Money and tokens that may be spent: a call starts only if its worst case still fits."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 
 from evalscribe.chat import CallFailed, Reply, Request, Usage
+from evalscribe.errors import EvalscribeError, UsageError
 from evalscribe.ids import canonical_json
 from evalscribe.llm.prices import Price
 from evalscribe.ports import Model
 
 BYTES_PER_TOKEN = 2
-"""Of the densest text that evidence holds (ids, hashes, minified code); prose and code take three to four."""
+"""Of the densest ASCII that evidence holds (ids, hashes, minified code); prose and code take three to four.
+Beyond ASCII a token may be a single byte."""
+OF_EACH_CALL = 64
+"""Tokens that a provider adds to every prompt: roles, separators."""
+OF_TOOLS = 1024
+"""Tokens of the instructions that a provider adds where there are tools or a schema for the answer."""
 
 LEFT_UNDONE = "left undone, run again with more"
 
@@ -21,20 +28,30 @@ class Budget:
     def __init__(self, usd: float | None = None, tokens: int | None = None) -> None:
         self.usd = usd
         self.tokens = tokens
-        self.spent = Usage()
+        self._by_stage: dict[str, Usage] = {}
         self._held: list[Usage] = []
         self._settled = asyncio.Event()
 
+    @property
+    def by_stage(self) -> Mapping[str, Usage]:
+        """What each stage consumed so far, in the order of their first calls."""
+        return MappingProxyType(self._by_stage)
+
+    @property
+    def spent(self) -> Usage:
+        return sum(self._by_stage.values(), Usage())
+
     @asynccontextmanager
-    async def hold(self, worst: Usage) -> AsyncIterator[None]:
+    async def hold(self, worst: Usage, stage: str) -> AsyncIterator[None]:
         """Keep the worst case of a call aside while it runs, waiting for calls under way where it does not fit yet.
 
-        Raises `CallFailed` where it does not fit beside what is spent.
+        Nothing is held while waiting. Raises `CallFailed` as soon as it does not fit beside what is spent.
         """
-        while not self._fits(worst):
-            if not self._held:
+        while not self._fits(worst, *self._held):
+            if not self._fits(worst):
                 raise CallFailed(f"{self._name()} has no room for another call: {LEFT_UNDONE}", free=True)
             await self._settled.wait()
+        self._by_stage.setdefault(stage, Usage())
         self._held.append(worst)
         try:
             yield
@@ -43,12 +60,12 @@ class Budget:
             self._settled.set()
             self._settled = asyncio.Event()
 
-    def settle(self, usage: Usage) -> None:
+    def settle(self, usage: Usage, stage: str) -> None:
         """Count what a call consumed."""
-        self.spent += usage
+        self._by_stage[stage] = self._by_stage.get(stage, Usage()) + usage
 
-    def _fits(self, worst: Usage) -> bool:
-        total = sum(self._held, self.spent) + worst
+    def _fits(self, *worst: Usage) -> bool:
+        total = sum(worst, self.spent)
         in_dollars = self.usd is None or total.cost_usd <= self.usd
         return in_dollars and (self.tokens is None or total.input_tokens + total.output_tokens <= self.tokens)
 
@@ -59,32 +76,37 @@ class Budget:
 
 
 class Budgeted:
-    """A `ports.Model` that spends from a budget shared with others."""
+    """A `ports.Model` that spends from a budget shared with others, on behalf of one stage of the work."""
 
-    def __init__(self, model: Model, budget: Budget, price: Price | None) -> None:
+    def __init__(self, model: Model, budget: Budget, price: Price | None, stage: str = "judge") -> None:
+        """Raises `UsageError` for a model without a price where nothing but dollars would bound it."""
+        if price is None and budget.usd is not None and budget.tokens is None:
+            raise UsageError(f"{model.id} has no price here, so a budget in dollars cannot hold: give --max-tokens N")
         self.id = model.id
         self.context_tokens = model.context_tokens
         self._model = model
         self._budget = budget
         self._price = price
+        self._stage = stage
 
     async def complete(self, request: Request) -> Reply:
+        """A reply or a failure without usage comes back with its worst case: what is counted is what is told."""
         worst = worst_case(request, self._price)
-        async with self._budget.hold(worst):
+        async with self._budget.hold(worst, self._stage):
             used = worst
             try:
-                reply = await self._model.complete(request)
+                reply = _counted(await self._model.complete(request), worst)
                 used = reply.usage
                 return reply
             except CallFailed as error:
                 used = error.usage = _consumed(error, worst)
                 raise
-            except Exception:
+            except EvalscribeError:
                 # What ends the command (a refused key, no such model) was turned away before any token.
                 used = Usage()
                 raise
             finally:
-                self._budget.settle(used)
+                self._budget.settle(used, self._stage)
 
     async def close(self) -> None:
         await self._model.close()
@@ -92,10 +114,24 @@ class Budgeted:
 
 def worst_case(request: Request, price: Price | None) -> Usage:
     """The most that one call can consume: the whole prompt written to the cache, the answer as long as allowed."""
-    raw = canonical_json([request.system, request.tools, request.messages])
-    prompt = len(raw.encode("utf-8", "replace")) // BYTES_PER_TOKEN
+    prompt = _most_tokens(canonical_json([request.system, request.tools, request.messages, request.answer_schema]))
+    prompt += OF_EACH_CALL * (1 + len(request.messages))
+    prompt += OF_TOOLS if request.tools or request.answer_schema else 0
     cost = price.worst(prompt, request.max_tokens) if price else 0.0
     return Usage(calls=1, input_tokens=prompt, output_tokens=request.max_tokens, cost_usd=cost)
+
+
+def _most_tokens(text: str) -> int:
+    size = len(text.encode("utf-8", "replace"))
+    ascii_only = size if text.isascii() else len(text.encode("ascii", "ignore"))
+    return size - ascii_only + -(-ascii_only // BYTES_PER_TOKEN)
+
+
+def _counted(reply: Reply, worst: Usage) -> Reply:
+    """No call in the usage: the provider did not say. What is too long for the context was turned away, unread."""
+    if reply.usage.calls or reply.stop == "context_exceeded":
+        return reply
+    return reply.model_copy(update={"usage": worst})
 
 
 def _consumed(error: CallFailed, worst: Usage) -> Usage:

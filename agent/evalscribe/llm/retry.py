@@ -42,7 +42,7 @@ class Persistent:
                 lost += error.usage
                 await self._pause(error, failures, deadline, lost)
             except CallFailed as error:
-                raise CallFailed(error.reason, lost + error.usage, free=error.free) from None
+                raise CallFailed(error.reason, lost + error.usage, free=error.free and not lost.calls) from None
         raise AssertionError("the last attempt returns or raises")
 
     async def _pause(self, error: Transient, failures: int, deadline: float, lost: Usage) -> None:
@@ -56,7 +56,7 @@ class Persistent:
             raise error.ends_all from None
         asked = f", which asks to wait {error.after:.0f} s" if late and error.after else ""
         tried = "once" if failures == 1 else f"{failures} times"
-        raise CallFailed(f"{error.reason}{asked} (tried {tried})", lost, free=error.free) from None
+        raise CallFailed(f"{error.reason}{asked} (tried {tried})", lost, free=error.free and not lost.calls) from None
 
     async def close(self) -> None:
         await self._model.close()
