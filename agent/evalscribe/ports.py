@@ -127,12 +127,18 @@ class Shelf(Protocol):
     def rubrics(self, collection_id: str) -> tuple[Rubric, ...]:
         """The latest version of each, by id. Raises `NotFoundError` for an unknown collection."""
 
-    def add_label_set(self, collection_id: str, labels: LabelSet) -> None: ...
+    def add_label_set(self, collection_id: str, labels: LabelSet) -> None:
+        """Raises `UsageError` where its id is taken by another one."""
+
     def label_set(self, collection_id: str, label_set_id: str) -> LabelSet: ...
     def label_sets(self, collection_id: str) -> tuple[LabelSet, ...]: ...
-    def put_result(self, key: str, result: JudgeResult) -> None: ...
+    def put_result(self, key: str, result: JudgeResult) -> None:
+        """A result that was paid for is replaced by another one only, never by a failure."""
+
     def get_result(self, key: str) -> JudgeResult | None:
         """The result of the same question: rubric, prompt, model, parameters and subject."""
+
+    def close(self) -> None: ...
 
 
 class ReportFile(Frozen):

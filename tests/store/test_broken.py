@@ -12,7 +12,7 @@ import pytest
 from evalscribe.errors import AccessError, DataError, UnavailableError
 from evalscribe.ports import StoredReport
 from evalscribe.run import Run
-from evalscribe.store import sql
+from evalscribe.store import database
 from evalscribe.store.sql import open_store
 
 RUN = Run(id="r", provider="example", model="m")
@@ -106,7 +106,7 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
 
 
 def test_a_store_that_another_process_keeps_busy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql, "BUSY_S", 0.05)
+    monkeypatch.setattr(database, "BUSY_S", 0.05)
     store = open_store(folder)
     with closing(sqlite3.connect(folder / "store.db", isolation_level=None)) as raw:
         raw.execute("BEGIN IMMEDIATE")

@@ -8,7 +8,12 @@ from sqlalchemy.dialects.sqlite import Insert, insert
 
 def by_key(table: Table) -> Select[Any]:
     """The row with this primary key."""
-    return select(table).where(*(column == bindparam(column.name) for column in table.primary_key))
+    return matching(table, *_keys(table))
+
+
+def matching(table: Table, *names: str) -> Select[Any]:
+    """The rows with these values in the named columns."""
+    return select(table).where(*(table.c[name] == bindparam(name) for name in names))
 
 
 def upsert(table: Table, unless: ColumnElement[bool] | None = None) -> Insert:

@@ -1,8 +1,8 @@
 """The tables of the newest revision. What older databases look like is in `migrations/versions`, never edited."""
 
-from sqlalchemy import Column, Float, Integer, LargeBinary, MetaData, String, Table
+from sqlalchemy import Column, Float, Integer, LargeBinary, MetaData, String, Table, UniqueConstraint
 
-HEAD = "0001"
+HEAD = "0002"
 """Newest revision; a test holds it against the scripts."""
 
 metadata = MetaData()
@@ -53,3 +53,41 @@ reports = Table(
     Column("path", String, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
+
+collections = Table(
+    "collections",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("name", String, nullable=False),
+)
+"""`number` keeps the order in which they were made."""
+
+rubric_versions = Table(
+    "rubric_versions",
+    metadata,
+    Column("collection_id", String, primary_key=True),
+    Column("id", String, primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("digest", String, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
+label_sets = Table(
+    "label_sets",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("collection_id", String, nullable=False),
+    Column("id", String, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    UniqueConstraint("collection_id", "id"),
+)
+
+judge_results = Table(
+    "judge_results",
+    metadata,
+    Column("key", String, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""`kind` is the result's type: one that was paid for is never replaced by a failure."""

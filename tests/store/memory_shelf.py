@@ -1,0 +1,76 @@
+"""A shelf in memory, for tests of what stands above it."""
+
+from collections import defaultdict
+
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.judge_result import JudgeResult, ResultType
+from evalscribe.rubric import Collection, LabelSet, Rubric
+
+
+class MemoryShelf:
+    """An `evalscribe.ports.Shelf`."""
+
+    def __init__(self) -> None:
+        self._collections: dict[str, Collection] = {}
+        self._rubrics: dict[str, dict[str, list[Rubric]]] = defaultdict(dict)
+        self._label_sets: dict[str, dict[str, LabelSet]] = defaultdict(dict)
+        self._results: dict[str, JudgeResult] = {}
+
+    def add_collection(self, collection: Collection) -> None:
+        if self._collections.setdefault(collection.id, collection) != collection:
+            raise UsageError(f"the id {collection.id!r} is taken")
+
+    def collections(self) -> tuple[Collection, ...]:
+        return tuple(self._collections.values())
+
+    def add_rubric(self, collection_id: str, rubric: Rubric) -> Rubric:
+        versions = self._of(collection_id).setdefault(rubric.id, [])
+        if not versions or versions[-1].digest != rubric.digest:
+            versions.append(rubric.model_copy(update={"version": len(versions) + 1}))
+        return versions[-1]
+
+    def rubric(self, collection_id: str, rubric_id: str, version: int | None = None) -> Rubric:
+        versions = self._of(collection_id).get(rubric_id)
+        if not versions:
+            raise NotFoundError(f"there is no rubric {rubric_id!r}; there is: {', '.join(self._of(collection_id))}")
+        if version is None:
+            return versions[-1]
+        if not 1 <= version <= len(versions):
+            raise NotFoundError(f"there is no version {version}; there is: 1 to {len(versions)}")
+        return versions[version - 1]
+
+    def rubrics(self, collection_id: str) -> tuple[Rubric, ...]:
+        return tuple(versions[-1] for _, versions in sorted(self._of(collection_id).items()))
+
+    def add_label_set(self, collection_id: str, labels: LabelSet) -> None:
+        self._of(collection_id)
+        if self._label_sets[collection_id].setdefault(labels.id, labels) != labels:
+            raise UsageError(f"label set {labels.id!r} is there and differs")
+
+    def label_set(self, collection_id: str, label_set_id: str) -> LabelSet:
+        self._of(collection_id)
+        try:
+            return self._label_sets[collection_id][label_set_id]
+        except KeyError:
+            raise NotFoundError(f"there is no label set {label_set_id!r}") from None
+
+    def label_sets(self, collection_id: str) -> tuple[LabelSet, ...]:
+        self._of(collection_id)
+        return tuple(self._label_sets[collection_id].values())
+
+    def put_result(self, key: str, result: JudgeResult) -> None:
+        kept = self._results.get(key)
+        paid = kept is not None and kept.result_type is ResultType.DIRECT_RESULT
+        if result.result_type is ResultType.DIRECT_RESULT or not paid:
+            self._results[key] = result
+
+    def get_result(self, key: str) -> JudgeResult | None:
+        return self._results.get(key)
+
+    def close(self) -> None:
+        pass
+
+    def _of(self, collection_id: str) -> dict[str, list[Rubric]]:
+        if collection_id not in self._collections:
+            raise NotFoundError(f"there is no collection {collection_id!r}; there is: {', '.join(self._collections)}")
+        return self._rubrics[collection_id]
