@@ -3,6 +3,7 @@
     EvalscribeError            70  a bug, or an error nobody mapped
     ├── UsageError             64  the command line or a setting is wrong
     ├── DataError              65  input that cannot be read, or a check that found problems
+    │   └── RubricError            whatever is wrong with a rubric, a schema or a template, and where
     ├── NotFoundError          66  no such run, eval, report or file
     ├── UnavailableError       69  a service did not answer, or not usefully, after the retries
     ├── AccessError            77  no key, a wrong key, or a key without permission
@@ -26,6 +27,17 @@ class UsageError(EvalscribeError):
 
 class DataError(EvalscribeError):
     exit_code = 65
+
+
+class RubricError(DataError):
+    """What is wrong with a rubric, a label set or a schema, and the path to it from its root."""
+
+    def __init__(self, path: str, problem: str, where: str | None = None) -> None:
+        """`path`: `output_schema.properties.label.enum[2]`; `where`: the file, with the line where it is known."""
+        super().__init__(f"{where}: {path}: {problem}" if where else f"{path}: {problem}")
+        self.path = path
+        self.problem = problem
+        self.where = where
 
 
 class NotFoundError(EvalscribeError):
