@@ -37,7 +37,7 @@ def test_defaults(folder: Path) -> None:
     assert settings.reports.value == folder / "reports"
     assert settings.store == folder / ".evalscribe"
     assert settings.judge.origin.where == "default"
-    assert settings.anthropic() is None
+    assert settings.provider("anthropic") is None
 
 
 def test_each_place_beats_those_after_it(folder: Path) -> None:
@@ -188,7 +188,7 @@ def test_an_env_file_stands_for_all_that_names_a_deployment(folder: Path) -> Non
     environ = {"CONVEX_DEPLOY_KEY": KEY, "ANTHROPIC_API_KEY": ANTHROPIC}
     settings = read(folder, environ, env_file=Path("prod.env"))
     assert settings.convex().url == "http://127.0.0.1:1"
-    assert settings.anthropic() is not None
+    assert settings.provider("anthropic") is not None
     with pytest.raises(NotFoundError):
         read(folder, env_file=Path("none.env"))
 
@@ -270,20 +270,20 @@ def test_the_folder_cannot_redirect_an_anthropic_key_of_the_environment(folder: 
     (folder / ".env").write_text(f"ANTHROPIC_BASE_URL={EVIL}\n")
     settings = read(folder, {"ANTHROPIC_API_KEY": ANTHROPIC})
     with pytest.raises(UsageError) as caught:
-        settings.anthropic()
+        settings.provider("anthropic")
     assert "ANTHROPIC_BASE_URL comes from .env but ANTHROPIC_API_KEY from environment" in message(caught)
 
 
 def test_key_and_host_of_one_place_belong_together(folder: Path) -> None:
     both = {"ANTHROPIC_API_KEY": ANTHROPIC, "ANTHROPIC_BASE_URL": "http://127.0.0.1:8000/"}
-    access = read(folder, both).anthropic()
+    access = read(folder, both).provider("anthropic")
     assert access is not None
     assert access.url == "http://127.0.0.1:8000"
     (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in both.items()))
-    found = read(folder).anthropic()
+    found = read(folder).provider("anthropic")
     assert found is not None
     assert found.url == "http://127.0.0.1:8000"
-    more_trusted = read(folder, {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}).anthropic()
+    more_trusted = read(folder, {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}).provider("anthropic")
     assert more_trusted is not None
     assert more_trusted.url == "http://127.0.0.1:9"
 
@@ -315,7 +315,7 @@ def test_no_secret_is_printed_by_anything(folder: Path) -> None:
     settings = read(folder, {"CONVEX_DEPLOY_KEY": KEY, "ANTHROPIC_API_KEY": ANTHROPIC, "OTHER_SECRET": "unrelated"})
     rows = settings.describe()
     everything = (
-        repr(settings) + str(rows) + settings.model_dump_json() + repr(settings.convex()) + str(settings.anthropic())
+        repr(settings) + str(rows) + settings.model_dump_json() + repr(settings.convex()) + str(settings.provider("anthropic"))
     )
     assert SECRET not in everything
     assert ANTHROPIC not in everything

@@ -15,7 +15,8 @@ def doctor(
     from evalscribe.cli import finish
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
+    from evalscribe.wiring.checks import attempts
 
     settings = wiring.settings(Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file))
-    finish.diagnosis(settings.describe(), run_until_signal(checks(wiring.attempts(settings))))
+    finish.diagnosis(settings.describe(), run_until_signal(checks(attempts(settings))))
     return 0

@@ -157,9 +157,9 @@ def _when(row: RecurringRow) -> str:
 
 
 def diagnosis(rows: Iterable[Row], checks: Iterable[Check]) -> None:
-    """Settings with their origin, then what was tried; of a missing key only the check tells."""
+    """Settings with their origin, then what was tried; what a check tells is not said twice."""
     checks = tuple(checks)
-    told = {"missing", *(check.detail for check in checks)}
+    told = {check.detail for check in checks}
     shown = [row for row in rows if row.value not in told]
     width = max(len(row.name) for row in shown)
     for row in shown:

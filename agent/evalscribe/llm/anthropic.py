@@ -8,12 +8,13 @@ from urllib.parse import urlsplit
 from evalscribe.chat import CallFailed, Message, Reply, Request, Stop, ToolCall, Usage
 from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
 from evalscribe.llm.prices import Price
-from evalscribe.settings.access import ANTHROPIC_DEFAULT
+from evalscribe.settings.providers import ANTHROPIC
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
     from anthropic.types import Message as Answer
     from anthropic.types import MessageParam, OutputConfigParam, TextBlockParam, ToolParam
+    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 
 CONNECT_S = 10.0
 CONTEXT_TOKENS = 1_000_000
@@ -36,7 +37,7 @@ class AnthropicModel:
         self,
         name: str,
         key: str,
-        base_url: str = ANTHROPIC_DEFAULT,
+        base_url: str = ANTHROPIC.url,
         price: Price | None = None,
         timeout_s: float = 300.0,
     ) -> None:
@@ -45,35 +46,33 @@ class AnthropicModel:
         self._name = name
         self._key = key
         self._base_url = base_url
-        self._host = _host(base_url)
+        self.host = _host(base_url)
         self._price = price
         self._timeout_s = timeout_s
         self._client: AsyncAnthropic | None = None
 
     async def complete(self, request: Request) -> Reply:
         """Raises `Transient` for what may pass, `CallFailed` for this call, `EvalscribeError` for all."""
-        from evalscribe.llm.anthropic_errors import TooLong, mapped
+        from evalscribe.llm.anthropic_errors import TooLong
 
         try:
             async with asyncio.timeout(self._timeout_s):
                 answer = await self._create(request)
         except Exception as error:
-            failure = mapped(error, self.id, self._host)
+            failure = self.failure(error)
             if isinstance(failure, TooLong):
                 return Reply(text="", stop="context_exceeded", usage=Usage())
             # `from None`: the SDK's exception holds the request, and with it the key.
-            raise self._without_key(failure) from None
+            raise failure from None
         return self._reply(answer)
 
     async def check(self) -> None:
         """Ask for something that costs nothing. Raises `EvalscribeError` where the host or the key is no good."""
-        from evalscribe.llm.anthropic_errors import mapped
-
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self._open().models.retrieve(self._name)
+                await self.client().models.retrieve(self._name)
         except Exception as error:
-            failure = self._without_key(mapped(error, self.id, self._host))
+            failure = self.failure(error)
             raise failure if isinstance(failure, EvalscribeError) else UnavailableError(str(failure)) from None
 
     async def close(self) -> None:
@@ -81,21 +80,39 @@ class AnthropicModel:
             await self._client.close()
 
     async def _create(self, request: Request) -> "Answer":
-        from anthropic import Timeout, omit
+        from anthropic import Timeout
 
-        return await self._open().messages.create(
-            model=self._name,
-            max_tokens=request.max_tokens,
-            system=_system(request.system) if request.system else omit,
-            messages=[_message(message) for message in request.messages],
-            tools=[_tool(tool.name, tool.description, tool.input_schema) for tool in request.tools] or omit,
-            tool_choice={"type": "auto"} if request.tools else omit,
-            output_config=_output_config(request) or omit,
-            cache_control={"type": "ephemeral"},
-            timeout=Timeout(self._timeout_s, connect=CONNECT_S),
-        )
+        timeout = Timeout(self._timeout_s, connect=CONNECT_S)
+        return await self.client().messages.create(**self.params(request), timeout=timeout)
 
-    def _open(self) -> "AsyncAnthropic":
+    def params(self, request: Request) -> "MessageCreateParamsNonStreaming":
+        """The body of the call, on its own or in a batch."""
+        params: MessageCreateParamsNonStreaming = {
+            "model": self._name,
+            "max_tokens": request.max_tokens,
+            "messages": [_message(message) for message in request.messages],
+            "cache_control": {"type": "ephemeral"},
+        }
+        if request.system:
+            params["system"] = _system(request.system)
+        if request.tools:
+            params["tools"] = [_tool(tool.name, tool.description, tool.input_schema) for tool in request.tools]
+            params["tool_choice"] = {"type": "auto"}
+        if config := _output_config(request):
+            params["output_config"] = config
+        return params
+
+    def failure(self, error: Exception) -> CallFailed | EvalscribeError:
+        """What an exception of the SDK means, without the key."""
+        from evalscribe.llm.anthropic_errors import mapped
+
+        failure = mapped(error, self.id, self.host)
+        failure.args = tuple(str(arg).replace(self._key, "[key]") if self._key else arg for arg in failure.args)
+        if isinstance(failure, CallFailed):
+            failure.reason = failure.args[0]
+        return failure
+
+    def client(self) -> "AsyncAnthropic":
         """The one client of this process, made on the first call; explicit about all that it would else look up."""
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
@@ -115,13 +132,7 @@ class AnthropicModel:
         try:
             return reply_of(cast("Answer", answer), self._price)
         except (AttributeError, TypeError, ValueError, KeyError):
-            raise CallFailed(f"{self._host} sent something that is not a message") from None
-
-    def _without_key(self, failure: Exception) -> Exception:
-        failure.args = tuple(str(arg).replace(self._key, "[key]") if self._key else arg for arg in failure.args)
-        if isinstance(failure, CallFailed):
-            failure.reason = failure.args[0]
-        return failure
+            raise CallFailed(f"{self.host} sent something that is not a message") from None
 
 
 def reply_of(answer: "Answer", price: Price | None) -> Reply:

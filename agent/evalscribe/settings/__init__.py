@@ -7,13 +7,15 @@ cannot redirect a key that came from the environment (`settings.access`).
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from sys import float_info
 from typing import TypeVar
 
 from evalscribe.errors import EvalscribeError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.settings import access
+from evalscribe.settings import access, providers
 from evalscribe.settings.access import Access
 from evalscribe.settings.config_file import NAME, ConfigFile, load_config
 from evalscribe.settings.place import (
@@ -45,7 +47,7 @@ _OWN_NAMES = (
     "EVALSCRIBE_DEPLOYMENT",
     "EVALSCRIBE_VISUALIZER",
 )
-_NAMES = (*_OWN_NAMES, *access.CONVEX_NAMES, access.ANTHROPIC_KEY, access.ANTHROPIC_URL)
+_NAMES = (*_OWN_NAMES, *access.CONVEX_NAMES, *providers.NAMES)
 DEFAULT_BUDGET = 5.0
 DEFAULT_CONCURRENCY = 4
 MOST_LANES = 64
@@ -95,9 +97,12 @@ class Settings(Frozen):
         """The deployment and its key. Raises `AccessError` or `UsageError` saying what to set."""
         return access.convex(self.places)
 
-    def anthropic(self) -> Access | None:
-        """None without a key. Raises `UsageError` where the key would go to a host that a stranger could have named."""
-        return access.anthropic(self.places)
+    def provider(self, name: str) -> Access | None:
+        """The host and key of `anthropic`, `openai` …; None without a key where one is needed.
+
+        Raises `UsageError` where the key would go to a host that a stranger could have named.
+        """
+        return access.model(self.places, providers.PROVIDERS[name])
 
     def describe(self) -> tuple[Row, ...]:
         """What is configured and where, for `doctor`."""
@@ -110,7 +115,11 @@ class Settings(Frozen):
             "visualizer": _printed(self.visualizer),
         }
         rows = [Row(name=name, value=value.value, origin=value.origin.where) for name, value in named.items()]
-        return (*rows, *_access_rows("Convex", self.convex), *_access_rows("Anthropic", self.anthropic))
+        models = (
+            _access_rows(one.title, partial(self.provider, one.name), one.key_name)
+            for one in providers.PROVIDERS.values()
+        )
+        return (*rows, *_access_rows("Convex", self.convex), *chain.from_iterable(models))
 
 
 def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
@@ -140,7 +149,7 @@ def _places(options: Options, cwd: Path, root: Path, environ: Mapping[str, str],
     """Most trusted first. A file named with --env-file stands for all that would otherwise name a deployment."""
     given = _given(options, cwd)
     if options.env_file:
-        names = (*_OWN_NAMES, access.ANTHROPIC_KEY, access.ANTHROPIC_URL)
+        names = (*_OWN_NAMES, *providers.NAMES)
         files = (env_file(cwd / options.env_file, str(options.env_file), COMMAND_LINE, _NAMES),)
         rest: Places = (*files, place("environment", ENVIRONMENT, environ, names))
     else:
@@ -225,13 +234,15 @@ def _printed(value: Value[T], absent: str = "none") -> Value[str]:
     return Value(value=absent if value.value is None else str(value.value), origin=value.origin)
 
 
-def _access_rows(vendor: str, read_access: Callable[[], Access | None]) -> tuple[Row, ...]:
+def _access_rows(vendor: str, read_access: Callable[[], Access | None], key_name: str = "") -> tuple[Row, ...]:
+    name = f"{vendor} key"
     try:
         found = read_access()
     except EvalscribeError as error:
-        return (Row(name=f"{vendor} key", value=str(error).split("\n")[0], origin="missing or refused"),)
-    if found is None or found.key_origin is None:
-        key = Row(name=f"{vendor} key", value="missing", origin="")
-    else:
-        key = Row(name=f"{vendor} key", value="set", origin=found.key_origin.where)
-    return (key, Row(name=f"{vendor} host", value=found.url, origin=found.url_origin.where)) if found else (key,)
+        return (Row(name=name, value=str(error).split("\n")[0], origin="missing or refused"),)
+    if found is None:
+        return (Row(name=name, value="missing", origin=f"set {key_name}"),)
+    host = Row(name=f"{vendor} host", value=found.url, origin=found.url_origin.where)
+    if found.key_origin is None:
+        return (Row(name=name, value="none set", origin="default"), host)
+    return (Row(name=name, value="set", origin=found.key_origin.where), host)

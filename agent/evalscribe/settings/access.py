@@ -8,13 +8,12 @@ from pydantic import SecretStr
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.settings.place import DEFAULT, Origin, Place, Places, Value, find
+from evalscribe.settings.providers import Provider
 
 DEPLOY_KEYS = ("CONVEX_DEPLOY_KEY", "CONVEX_DEPLOYMENT_TOKEN")
 SELF_HOSTED_KEY, SELF_HOSTED_URL = "CONVEX_SELF_HOSTED_ADMIN_KEY", "CONVEX_SELF_HOSTED_URL"
 DEPLOYMENT = "EVALSCRIBE_DEPLOYMENT"
 CONVEX_NAMES = (*DEPLOY_KEYS, SELF_HOSTED_KEY, SELF_HOSTED_URL, "CONVEX_DEPLOYMENT")
-ANTHROPIC_KEY, ANTHROPIC_URL = "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"
-ANTHROPIC_DEFAULT = "https://api.anthropic.com"
 _IGNORED = "<ignore_deploy_key>"
 _MISSING = "<missing_deploy_key:"
 _NAMED = re.compile(r"(?:prod|dev):([A-Za-z0-9-]{1,100})\|.+")
@@ -56,15 +55,18 @@ class _Key(Frozen):
         return f"https://{named[1]}.convex.cloud" if named else None
 
 
-def anthropic(places: Places) -> Access | None:
-    """None without a key. Raises `UsageError` where a less trusted place names the host."""
-    key, host = find(places, ANTHROPIC_KEY), find(places, ANTHROPIC_URL)
-    if key is None:
-        return None
-    url = host_url(host, ANTHROPIC_URL) if host else ANTHROPIC_DEFAULT
+def model(places: Places, provider: Provider) -> Access | None:
+    """None without a key, but for a compatible server that needs none.
+
+    Raises `UsageError` where a less trusted place names the host.
+    """
+    key, host = find(places, provider.key_name), find(places, provider.url_name)
+    url = host_url(host, provider.url_name) if host else provider.url
     origin = host.origin if host else DEFAULT
-    if url != ANTHROPIC_DEFAULT:
-        _check_host(ANTHROPIC_URL, origin, ANTHROPIC_KEY, key.origin)
+    if key is None:
+        return Access(url=url, url_origin=origin) if provider.compatible and url != provider.url else None
+    if url != provider.url:
+        _check_host(provider.url_name, origin, provider.key_name, key.origin)
     return Access(url=url, url_origin=origin, key=SecretStr(key.value), key_origin=key.origin)
 
 

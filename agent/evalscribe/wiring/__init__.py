@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalscribe.app.desk import Desk
-from evalscribe.app.doctor import Attempt
-from evalscribe.errors import AccessError, NotFoundError, UsageError
+from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.rules import RulesJudge
-from evalscribe.ports import Judge, Library, Model, Store
+from evalscribe.ports import Library, Store
 from evalscribe.prompts import Prompts
 from evalscribe.settings import Options, Settings, load
 from evalscribe.sources.address import RunAddress, parse_address
+from evalscribe.wiring.models import RULES, adviser, judge_model, judge_name, model_judge, models
 
 if TYPE_CHECKING:
     from evalscribe.sources.payload_source import PayloadSource
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 SAMPLE = "sample"
 """The RUN that ships with the package."""
-RULES = "rules"
-DEFAULT_MODEL = "anthropic/claude-opus-5-5"
 CHECKPOINTS = "checkpoints.db"
 
 
@@ -94,50 +92,6 @@ def store(found: Settings) -> Store:
     return open_store(found.store)
 
 
-def attempts(found: Settings) -> dict[str, Attempt]:
-    """What `doctor` tries; nothing of it is paid for."""
-    return {
-        "store": lambda: _store_opens(found),
-        "Convex": lambda: _convex_answers(found),
-        "Anthropic": lambda: _anthropic_answers(found),
-    }
-
-
-async def _store_opens(found: Settings) -> str:
-    store(found).close()
-    return f"{found.store} can be written"
-
-
-async def _convex_answers(found: Settings) -> str:
-    """Asks for a run that cannot be: only a function that ran knows no such run, so the key may ask."""
-    from evalscribe.sources.convex import Patience, open_convex
-    from evalscribe.sources.links import Links
-
-    access = found.convex()
-    runs = open_convex(access.url, access.key, "doctor", Links(), Patience(attempts=1, whole=20))
-    try:
-        await runs.run()
-    except NotFoundError:
-        pass
-    finally:
-        await runs.close()
-    return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}"
-
-
-async def _anthropic_answers(found: Settings) -> str:
-    from evalscribe.llm.anthropic import AnthropicModel
-
-    access = found.anthropic()
-    if access is None or access.key is None:
-        raise AccessError("no ANTHROPIC_API_KEY: the rules judge")
-    model = AnthropicModel(DEFAULT_MODEL.partition("/")[2], access.key.get_secret_value(), access.url, timeout_s=20)
-    try:
-        await model.check()
-    finally:
-        await model.close()
-    return f"{access.url} answers and takes the key"
-
-
 @asynccontextmanager
 async def open_source(choice: Choice, found: Settings) -> AsyncIterator["PayloadSource"]:
     """The source of the chosen run, closed at the end."""
@@ -158,11 +112,12 @@ def snapshot_writer(folder: Path, run_id: str) -> "SnapshotWriter":
 async def open_desk(choice: Choice) -> AsyncIterator[Desk]:
     """All that an analysis works with, closed at the end."""
     found = settings(choice.options)
-    model = _model(found)
+    name = judge_name(found)
     reports = library(found)
     async with AsyncExitStack() as opened:
-        if model:
-            opened.push_async_callback(model.close)
+        asked = models(found)
+        opened.push_async_callback(asked.close)
+        model = None if name == RULES else judge_model(asked, name)
         prompts = Prompts(found.root if model else None)
         runs = await opened.enter_async_context(open_source(choice, found))
         kept = opened.enter_context(closing(store(found)))
@@ -172,58 +127,13 @@ async def open_desk(choice: Choice) -> AsyncIterator[Desk]:
             source=runs,
             store=kept,
             library=reports,
-            judge=_model_judge(model, prompts) if model else RulesJudge(),
+            judge=model_judge(model, prompts) if model else RulesJudge(),
             clock=Calendar(),
             checkpoints=found.store / CHECKPOINTS,
             concurrency=found.concurrency.value,
-            adviser=None if model else _adviser(),
+            adviser=None if model else adviser(),
             own_prompts=model is not None and bool(prompts.own("classify")),
         )
-
-
-def _model(found: Settings) -> Model | None:
-    """The model that judges, within the budget; None where the rules do. Raises `EvalscribeError` for a bad choice."""
-    name = found.judge.value or (DEFAULT_MODEL if found.anthropic() else RULES)
-    if name == RULES:
-        return None
-    provider, _, model = name.partition("/")
-    if provider != "anthropic" or not model:
-        raise UsageError(f"--judge {name} is not known: rules, or anthropic/<model> such as {DEFAULT_MODEL}")
-    access = found.anthropic()
-    if access is None or access.key is None:
-        raise AccessError(
-            f"{name} needs a key: set ANTHROPIC_API_KEY (environment, .env.local or .env)\n"
-            "or let the rules judge, without key and network: --judge rules"
-        )
-    return _within_budget(name, access.key.get_secret_value(), access.url, found)
-
-
-def _within_budget(name: str, key: str, url: str, found: Settings) -> Model:
-    from evalscribe.llm.anthropic import AnthropicModel
-    from evalscribe.llm.budget import Budget, Budgeted
-    from evalscribe.llm.prices import price
-    from evalscribe.llm.retry import Persistent
-
-    cost, tokens = price(name), found.max_tokens.value
-    if cost is None and tokens is None:
-        raise UsageError(f"{name} has no price here, so a budget in dollars cannot hold: give --max-tokens N")
-    budget = Budget(usd=found.budget.value if cost else None, tokens=tokens)
-    return Persistent(Budgeted(AnthropicModel(name.partition("/")[2], key, url, cost), budget, cost))
-
-
-def _model_judge(model: Model, prompts: Prompts) -> Judge:
-    from evalscribe.judging.classifier import ModelJudge
-    from evalscribe.llm.prices import price
-
-    cost = price(model.id)
-    return ModelJudge(model, prompts, cost=cost.cost if cost else None)
-
-
-def _adviser() -> Judge:
-    """What the default model would take; it has no key and is never asked."""
-    from evalscribe.llm.anthropic import AnthropicModel
-
-    return _model_judge(AnthropicModel(DEFAULT_MODEL.partition("/")[2], key=""), Prompts())
 
 
 def _add_sample_reports(reports: Library) -> None:

@@ -1,0 +1,61 @@
+"""What `doctor` tries; nothing of it is paid for."""
+
+from functools import partial
+
+from evalscribe.app.doctor import Attempt
+from evalscribe.errors import AccessError, EvalscribeError, NotFoundError
+from evalscribe.rubric import DEFAULT_MODEL
+from evalscribe.settings import Settings
+from evalscribe.settings.providers import ANTHROPIC, PROVIDERS, Provider
+
+TIMEOUT_S = 20.0
+
+
+def attempts(found: Settings) -> dict[str, Attempt]:
+    """By what each is about. Of the providers: those that can be asked, and the one whose model judges by default."""
+    asked = {p.title: partial(_provider_answers, found, p) for p in PROVIDERS.values() if _is_tried(found, p)}
+    return {"store": partial(_store_opens, found), "Convex": partial(_convex_answers, found), **asked}
+
+
+def _is_tried(found: Settings, provider: Provider) -> bool:
+    try:
+        return provider == ANTHROPIC or found.provider(provider.name) is not None
+    except EvalscribeError:
+        return True
+
+
+async def _store_opens(found: Settings) -> str:
+    from evalscribe.store.sql import open_store
+
+    open_store(found.store).close()
+    return f"{found.store} can be written"
+
+
+async def _convex_answers(found: Settings) -> str:
+    """Asks for a run that cannot be: only a function that ran knows no such run, so the key may ask."""
+    from evalscribe.sources.convex import Patience, open_convex
+    from evalscribe.sources.links import Links
+
+    access = found.convex()
+    runs = open_convex(access.url, access.key, "doctor", Links(), Patience(attempts=1, whole=20))
+    try:
+        await runs.run()
+    except NotFoundError:
+        pass
+    finally:
+        await runs.close()
+    return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}"
+
+
+async def _provider_answers(found: Settings, provider: Provider) -> str:
+    from evalscribe.llm.service import adapter
+
+    access = found.provider(provider.name)
+    if access is None:
+        raise AccessError(f"no {provider.key_name}: the rules judge")
+    model = adapter(provider, DEFAULT_MODEL.model_name, access, None, TIMEOUT_S)
+    try:
+        await model.check()
+    finally:
+        await model.close()
+    return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}"

@@ -1,0 +1,53 @@
+"""Which models are asked, and as what."""
+
+from evalscribe.errors import AccessError, UsageError
+from evalscribe.ports import Judge, Model, Models
+from evalscribe.prompts import Prompts
+from evalscribe.rubric import DEFAULT_MODEL
+from evalscribe.settings import Settings
+from evalscribe.settings.providers import PROVIDERS
+
+RULES = "rules"
+
+
+def models(found: Settings) -> Models:
+    """Every model that these settings give access to, within the budget that they set."""
+    from evalscribe.llm.budget import Budget
+    from evalscribe.llm.service import Service
+
+    return Service(found.provider, Budget(usd=found.budget.value, tokens=found.max_tokens.value))
+
+
+def judge_name(found: Settings) -> str:
+    """`rules` or `provider/name`. Raises `UsageError` for anything else."""
+    name = found.judge.value or (DEFAULT_MODEL.id if found.provider(DEFAULT_MODEL.provider) else RULES)
+    provider, _, model = name.partition("/")
+    if name != RULES and (provider not in PROVIDERS or not model):
+        known = ", ".join(PROVIDERS)
+        raise UsageError(
+            f"--judge {name} is not known: rules, or PROVIDER/MODEL of {known}, such as {DEFAULT_MODEL.id}"
+        )
+    return name
+
+
+def judge_model(asked: Models, name: str) -> Model:
+    """The model that judges. Raises `EvalscribeError` where it cannot be asked."""
+    try:
+        return asked.open(name, "judge")
+    except AccessError as error:
+        raise AccessError(f"{error}\nor let the rules judge, without key and network: --judge rules") from None
+
+
+def model_judge(model: Model, prompts: Prompts) -> Judge:
+    from evalscribe.judging.classifier import ModelJudge
+    from evalscribe.llm.prices import price
+
+    cost = price(model.id)
+    return ModelJudge(model, prompts, cost=cost.cost if cost else None)
+
+
+def adviser() -> Judge:
+    """What the default model would take; it has no key and is never asked."""
+    from evalscribe.llm.anthropic import AnthropicModel
+
+    return model_judge(AnthropicModel(DEFAULT_MODEL.model_name, key=""), Prompts())
