@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -139,6 +139,51 @@ class Shelf(Protocol):
         """The result of the same question: rubric, prompt, model, parameters and subject."""
 
     def close(self) -> None: ...
+
+
+class Intent(Frozen):
+    """Questions that go out as one batch, written down before they do."""
+
+    id: str
+    model: str
+    """`provider/name`."""
+    keys: tuple[str, ...]
+    """Content ids of the questions, which name them in the batch too."""
+    created: datetime
+    """Not later than the batch; with a time zone."""
+    batch_id: str | None = None
+    """None until the service has named it, and where we do not know whether it has."""
+
+
+class Unanswered(Frozen):
+    """What a batch says of a question that it did not answer, and did not charge for."""
+
+    reason: str
+
+
+class Intents(Protocol):
+    """The batches that were sent or are about to be, and what they answered; shared by processes."""
+
+    def claim(self, intent_id: str) -> AbstractContextManager[bool]:
+        """Whether this process, and no other while it lives, may submit the intent or look for its batch."""
+
+    def add(self, intent: Intent) -> Intent:
+        """Write it down with those of its keys that no other intent has; where none is left, nothing is."""
+
+    def of(self, key: str) -> Intent | None:
+        """The intent with this question."""
+
+    def submitted(self, intent_id: str, batch_id: str) -> None: ...
+    def drop(self, intent_id: str) -> None:
+        """Forget an intent of which there is no batch; what was answered stays."""
+
+    def batch_ids(self) -> frozenset[str]:
+        """Every batch whose intent is known."""
+
+    def settle(self, outcomes: Mapping[str, Reply | Unanswered]) -> None:
+        """Keep what a batch says of its questions."""
+
+    def outcome(self, key: str) -> Reply | Unanswered | None: ...
 
 
 class ReportFile(Frozen):

@@ -9,6 +9,8 @@ from evalscribe.chat import Usage
 from evalscribe.ids import Frozen
 
 MILLION = 1_000_000
+OF_A_BATCH = 0.5
+"""What a token costs in a Message Batch, beside a single call: half, cached or not."""
 
 
 class Rate(Frozen):
@@ -29,6 +31,10 @@ class Rate(Frozen):
             + usage.output_tokens * self.output
         ) / MILLION
 
+    def times(self, factor: float) -> "Rate":
+        rates = {name: getattr(self, name) * factor for name in ("input", "output", "cache_write", "cache_read")}
+        return self.model_copy(update=rates)
+
 
 class Price(Frozen):
     """What one model costs; the longest prompt it was asked decides which rate holds."""
@@ -47,6 +53,10 @@ class Price(Frozen):
         usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
         written = usage.model_copy(update={"cache_write_tokens": input_tokens})
         return max(self.cost(usage), self.cost(written))
+
+    def batch(self) -> "Price":
+        """The price of the same model in a batch."""
+        return self.model_copy(update={"rates": tuple(rate.times(OF_A_BATCH) for rate in self.rates)})
 
 
 def price(model: str) -> Price | None:
