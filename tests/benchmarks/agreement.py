@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import heldout
+from evalscribe.calibration import Calibration, Pair
 from evalscribe.evidence import Evidence, Packed
 from evalscribe.finding import CLASSIFICATIONS, Case, Precedent, Verdict
 from evalscribe.judging.cite import fold, verify
@@ -26,9 +27,9 @@ from evalscribe.judging.rules import RULES, RulesJudge
 from evalscribe.judging.rules.decision import Rule
 from evalscribe.ports import ReportFile
 from evalscribe.recall import history
+from evalscribe.render.calibration import beyond_luck, confusion, span
 from evalscribe.sources.links import Links
 from evalscribe.sources.payload import decode_run
-from evalscribe.statistics import wilson
 from real_runs import gold, payloads, run_folders
 
 EARLIER = {"jn72t14a": ("jn7922j1",)}
@@ -101,8 +102,12 @@ def without_own_run(data: Path, whole: Sequence[Judged], recalled: bool) -> list
     return found
 
 
-def agreement(of: Sequence[Judged]) -> float:
-    return sum(one.right for one in of) / len(of) if of else 0.0
+def calibration(of: Iterable[Judged]) -> Calibration:
+    return Calibration((Pair(truth=o.label, said=o.verdict.classification) for o in of), CLASSIFICATIONS)
+
+
+def agreement(of: Iterable[Judged]) -> float:
+    return calibration(of).agreement or 0.0
 
 
 def baseline(of: Sequence[Judged]) -> float:
@@ -111,19 +116,6 @@ def baseline(of: Sequence[Judged]) -> float:
 
 def covered(of: Iterable[Judged]) -> list[Judged]:
     return [one for one in of if not one.verdict.uncertain]
-
-
-def recall_of(label: str, of: Sequence[Judged]) -> tuple[int, int]:
-    """How many of a label were found, and how many there are."""
-    those = [one for one in of if one.label == label]
-    return sum(one.right for one in those), len(those)
-
-
-def balanced(of: Sequence[Judged]) -> float:
-    """The mean of the recalls of the labels that occur."""
-    found = [recall_of(label, of) for label in CLASSIFICATIONS]
-    shares = [hits / number for hits, number in found if number]
-    return sum(shares) / len(shares)
 
 
 def model_or_not(of: Sequence[Judged]) -> float:
@@ -146,22 +138,12 @@ def unverified(of: Iterable[Judged]) -> int:
     return sum(verify(c, one.evidence).status != "verified" for one in of for c in one.verdict.citations)
 
 
-def table(of: Sequence[Judged]) -> str:
-    counts = Counter((one.label, one.verdict.classification) for one in of)
-    head = "maintainers \\ rules".ljust(20) + "".join(label.rjust(16) for label in CLASSIFICATIONS)
-    rows = (
-        label.ljust(20) + "".join(str(counts[label, other]).rjust(16) for other in CLASSIFICATIONS)
-        for label in CLASSIFICATIONS
-    )
-    return "\n".join([head, *rows])
-
-
 def line(name: str, of: Sequence[Judged]) -> str:
-    hits, interval = sum(one.right for one in of), wilson(sum(one.right for one in of), len(of))
-    sure = covered(of)
+    found, sure = calibration(of), covered(of)
     return (
-        f"{name:<12} {hits:>2}/{len(of):<3} {agreement(of):.2f} [{interval.low:.2f}, {interval.high:.2f}]"
-        f"  balanced {balanced(of):.2f}  covered {len(sure) / len(of):.2f} of them {agreement(sure):.2f}"
+        f"{name:<12} {found.right:>2}/{len(of):<3} {agreement(of):.2f} [{span(found.interval)}]"
+        f"  balanced {found.balanced or 0:.2f}  kappa {beyond_luck(found)}"
+        f"  covered {len(sure) / len(of):.2f} of them {agreement(sure):.2f}"
         f"  always {BASELINE} {baseline(of):.2f}  model's or not {model_or_not(of):.2f}"
     )
 
@@ -196,10 +178,9 @@ def summary(
         lines.append(line(run, [one for one in plain if one.run == run]))
         lines.append(line("  + earlier", [one for one in recalled if one.run == run]))
     lines += [line("all", plain), line("  + earlier", recalled)]
-    for label in CLASSIFICATIONS:
-        hits, number = recall_of(label, plain)
-        lines.append(f"recall of {label:<15} {hits}/{number}")
-    return "\n".join([*lines, table(plain), "", *by_rule(recalled, others)])
+    lines += [f"recall of {score.label:<15} {score.hits}/{score.truths}" for score in calibration(plain).scores]
+    lines += confusion(calibration(plain), "maintainers \\ rules")
+    return "\n".join([*lines, "", *by_rule(recalled, others)])
 
 
 def places(of: Sequence[Judged]) -> tuple[int, int]:

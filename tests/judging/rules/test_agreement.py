@@ -11,10 +11,10 @@ from benchmarks.agreement import (
     agreement,
     alone,
     baseline,
+    calibration,
     covered,
     everything,
     places,
-    recall_of,
     unverified,
     without_own_run,
 )
@@ -46,8 +46,9 @@ def test_what_is_covered_is_mostly_right(real_data: Path) -> None:
 
 
 def test_half_of_what_is_overly_strict_is_found(real_data: Path) -> None:
-    hits, number = recall_of("OVERLY_STRICT", plain(real_data))
-    assert hits / number >= 0.5
+    score = calibration(plain(real_data)).score("OVERLY_STRICT")
+    assert score.recall is not None
+    assert score.recall >= 0.5
 
 
 def test_no_rule_is_needed_that_only_its_own_run_bears_out(real_data: Path) -> None:
