@@ -21,6 +21,7 @@ from evalscribe.store.sql import open_store
 RELEASED = {
     "0001": "7262111b2845f500f8879565de6d81171b2fa9df0213f3e29e888bb1278033b5",
     "0002": "f53c1417d187102825020d6f2b93c746a985e401620deddb5187b4ad698b41bb",
+    "0003": "8a95e22bfb55878462e9ca76efb16fdd2b77f02520e474442850450d54a8e7eb",
 }
 """Revisions that exist in somebody's store, and the digest of each script."""
 

@@ -29,6 +29,21 @@ def run_lock(folder: Path, run_id: str) -> Iterator[None]:
 
 
 @contextmanager
+def claimed(path: Path) -> Iterator[bool]:
+    """Whether nobody else had it; who has it takes the file away at the end."""
+    descriptor = _open(path)
+    try:
+        mine = _taken(descriptor, path)
+        try:
+            yield mine
+        finally:
+            if mine:
+                path.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def exclusive(path: Path) -> Iterator[None]:
     """Held for a moment, waited for: one process at a time makes or upgrades the database."""
     descriptor = _open(path)
@@ -37,6 +52,15 @@ def exclusive(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _taken(descriptor: int, path: Path) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Who had it may have taken the file away between our opening and locking it.
+        return os.stat(path).st_ino == os.fstat(descriptor).st_ino
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 def _open(path: Path) -> int:

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Column, Float, Integer, LargeBinary, MetaData, String, Table, UniqueConstraint
 
-HEAD = "0002"
+HEAD = "0003"
 """Newest revision; a test holds it against the scripts."""
 
 metadata = MetaData()
@@ -91,3 +91,22 @@ judge_results = Table(
     Column("body", LargeBinary, nullable=False),
 )
 """`kind` is the result's type: one that was paid for is never replaced by a failure."""
+
+batch_intents = Table(
+    "batch_intents",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("model", String, nullable=False),
+    Column("created", String, nullable=False),
+    Column("batch_id", String),
+)
+"""`created` in ISO 8601 with its zone; `batch_id` is null until the service has named it."""
+
+batch_items = Table(
+    "batch_items",
+    metadata,
+    Column("key", String, primary_key=True),
+    Column("intent_id", String, nullable=False, index=True),
+    Column("body", LargeBinary),
+)
+"""`body` is what the batch said of the question; null until then."""

@@ -1,0 +1,94 @@
+"""Batches that were sent or are about to be, over SQLAlchemy Core."""
+
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import TypeAdapter
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as insert_or
+
+from evalscribe.chat import Reply
+from evalscribe.ids import path_part
+from evalscribe.ports import Intent, Unanswered
+from evalscribe.store.database import Database, open_database
+from evalscribe.store.failures import explained
+from evalscribe.store.lock import claimed
+from evalscribe.store.tables import batch_intents, batch_items
+
+_OUTCOME = TypeAdapter[Reply | Unanswered](Reply | Unanswered)
+_TAKE_KEY = insert_or(batch_items).on_conflict_do_nothing()
+
+
+def open_intents(folder: Path) -> "SqlIntents":
+    """The intents of the store in `folder`, made when it is missing. Raises as `open_database` does."""
+    return SqlIntents(open_database(folder))
+
+
+class SqlIntents:
+    """An `evalscribe.ports.Intents`; usable by many processes at once."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def claim(self, intent_id: str) -> AbstractContextManager[bool]:
+        return self._claimed(self._database.folder / f"batch-{path_part(intent_id)}.lock")
+
+    def add(self, intent: Intent) -> Intent:
+        with self._database.writing() as connection:
+            rows = [{"key": key, "intent_id": intent.id} for key in dict.fromkeys(intent.keys)]
+            taken = [row["key"] for row in rows if connection.execute(_TAKE_KEY, row).rowcount]
+            if taken:
+                created = intent.created.isoformat()
+                connection.execute(insert(batch_intents), {"id": intent.id, "model": intent.model, "created": created})
+        return intent.model_copy(update={"keys": tuple(taken)})
+
+    def of(self, key: str) -> Intent | None:
+        found = select(batch_items.c.intent_id).where(batch_items.c.key == key).scalar_subquery()
+        with self._database.transaction() as connection:
+            row = connection.execute(select(batch_intents).where(batch_intents.c.id == found)).mappings().first()
+            if row is None:
+                return None
+            keys = connection.scalars(select(batch_items.c.key).where(batch_items.c.intent_id == row["id"])).all()
+        created = datetime.fromisoformat(row["created"])
+        return Intent(id=row["id"], model=row["model"], keys=tuple(keys), created=created, batch_id=row["batch_id"])
+
+    def submitted(self, intent_id: str, batch_id: str) -> None:
+        row = update(batch_intents).where(batch_intents.c.id == intent_id)
+        with self._database.transaction() as connection:
+            connection.execute(row.values(batch_id=batch_id))
+
+    def drop(self, intent_id: str) -> None:
+        unanswered = (batch_items.c.intent_id == intent_id) & batch_items.c.body.is_(None)
+        with self._database.writing() as connection:
+            connection.execute(delete(batch_items).where(unanswered))
+            connection.execute(delete(batch_intents).where(batch_intents.c.id == intent_id))
+
+    def batch_ids(self) -> frozenset[str]:
+        known = select(batch_intents.c.batch_id).where(batch_intents.c.batch_id.is_not(None))
+        with self._database.transaction() as connection:
+            return frozenset(connection.scalars(known).all())
+
+    def settle(self, outcomes: Mapping[str, Reply | Unanswered]) -> None:
+        with self._database.writing() as connection:
+            for key, outcome in outcomes.items():
+                body = zlib.compress(_OUTCOME.dump_json(outcome))
+                connection.execute(update(batch_items).where(batch_items.c.key == key).values(body=body))
+
+    def outcome(self, key: str) -> Reply | Unanswered | None:
+        row = self._database.row(batch_items, key=key)
+        if row is None or row["body"] is None:
+            return None
+        return self._database.unpacked(row["body"], _OUTCOME, f"batch item {key}")
+
+    def close(self) -> None:
+        self._database.close()
+
+    @contextmanager
+    def _claimed(self, path: Path) -> Iterator[bool]:
+        with ExitStack() as held:
+            with explained(self._database.path):
+                mine = held.enter_context(claimed(path))
+            yield mine
