@@ -34,7 +34,7 @@ class RubricError(DataError):
 
     def __init__(self, path: str, problem: str, where: str | None = None) -> None:
         """`path`: `output_schema.properties.label.enum[2]`; `where`: the file, with the line where it is known."""
-        super().__init__(f"{where}: {path}: {problem}" if where else f"{path}: {problem}")
+        super().__init__(": ".join(part for part in (where, path, problem) if part))
         self.path = path
         self.problem = problem
         self.where = where

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LARGEST = 1024 * 1024
 """Bytes of one template."""
+ENDINGS = (".j2", ".yaml")
+"""Of files that are templates or rubrics; other files beside them are nobody's."""
 
 
 def shipped(kind: Literal["prompts", "skills"]) -> Path:
@@ -36,11 +38,17 @@ class Prompts:
 
     def own(self, folder: str = "") -> tuple[str, ...]:
         """Names below `folder` whose text is the workspace's own and differs from what was shipped."""
-        return tuple(name for name in self._names(folder) if self.source(name) != _text(self._shipped, name))
+        return tuple(name for name in self.names(folder) if self.source(name) != _text(self._shipped, name))
+
+    def names(self, folder: str) -> list[str]:
+        """Of every template and rubric below `folder`, the workspace's and the shipped ones."""
+        files = [(top, path) for top in self._folders() for path in (top / folder).rglob("*") if path.suffix in ENDINGS]
+        found = {path.relative_to(top).as_posix() for top, path in files}
+        return sorted(name for name in found if any(_text(top, name) is not None for top in self._folders()))
 
     def digest(self, folder: str) -> str:
         """Content id of every template below `folder`, whatever they are rendered with."""
-        return content_id({name: self.source(name) for name in self._names(folder)})
+        return content_id({name: self.source(name) for name in self.names(folder)})
 
     def source(self, name: str) -> str:
         """The text of one template. Raises `UsageError` when no folder has it, or it is not UTF-8."""
@@ -78,10 +86,6 @@ class Prompts:
 
     def _folders(self) -> tuple[Path, ...]:
         return (self._workspace, self._shipped) if self._workspace else (self._shipped,)
-
-    def _names(self, folder: str) -> list[str]:
-        found = {path.relative_to(top).as_posix() for top in self._folders() for path in (top / folder).rglob("*.j2")}
-        return sorted(name for name in found if any(_text(top, name) is not None for top in self._folders()))
 
 
 def _own_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:

@@ -44,6 +44,12 @@ def _inner(output: object, schema: dict[str, Any]) -> list[tuple[Any, dict[str, 
     return []
 
 
+def has_citations(schema: dict[str, Any]) -> bool:
+    """Whether any string of it, however deep, asks for citations."""
+    inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
+    return bool(schema.get("citations")) or any(map(has_citations, inner))
+
+
 def agreement_keys(schema: dict[str, Any]) -> tuple[str, ...]:
     """What rollouts are compared by: the top-level properties that are booleans or have an enum, in order."""
     properties = schema["properties"].items()

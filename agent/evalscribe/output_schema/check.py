@@ -148,7 +148,8 @@ def _not_in_enum(error: "ValidationError") -> str:
 
 def _missing(error: "ValidationError") -> str:
     rule: Any = error.validator_value
-    return f"needs {' and '.join(key for key in rule if key not in error.instance)}"
+    node: Any = error.instance
+    return f"needs {' and '.join(key for key in rule if key not in node)}"
 
 
 def _twice(error: "ValidationError") -> str:

@@ -1,0 +1,48 @@
+"""The base of what people write and judges rest on: whatever is wrong with it is one `RubricError` with a path."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from pydantic import ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from evalscribe.errors import RubricError
+from evalscribe.ids import Frozen
+from evalscribe.output_schema.path import joined, listed, shown
+
+
+class Checked(Frozen):
+    """A noun whose making raises only `RubricError`."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _one_error(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(data)
+        except ValidationError as error:
+            details = error.errors()[0]
+            path = ""
+            for part in details["loc"]:
+                path = joined(path, part)
+            raise RubricError(path, _told(details, tuple(cls.model_fields))) from error
+
+
+def placed(path: str, make: Callable[[Any], Any], value: object) -> Any:
+    """What `make` makes of a part; the paths of its errors begin with the part's own."""
+    try:
+        return make(value)
+    except RubricError as error:
+        inner = f".{error.path}" if error.path else ""
+        raise RubricError(f"{path}{inner}", error.problem) from error
+
+
+def _told(details: ErrorDetails, fields: tuple[str, ...]) -> str:
+    match details["type"]:
+        case "missing":
+            return "is missing"
+        case "extra_forbidden":
+            return f"is unknown; there is: {listed(fields)}"
+        case "value_error":
+            return str(details["ctx"]["error"])
+        case _:
+            return f"{details['msg'].replace('Input should', 'must', 1)}, not {shown(details['input'])}"
