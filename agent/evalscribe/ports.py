@@ -23,6 +23,15 @@ class Estimate(Frozen):
     cost_usd: float | None = 0.0
     """None where the model has no price."""
 
+    def __add__(self, other: "Estimate") -> "Estimate":
+        """A sum with something unpriced has no price."""
+        priced = self.cost_usd is not None and other.cost_usd is not None
+        return Estimate(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if priced else None,
+        )
+
 
 class Source(Protocol):
     """Where a run comes from."""
@@ -92,6 +101,9 @@ class Store(Protocol):
 
     def put_run(self, run: Run) -> None: ...
     def get_run(self, run_id: str) -> Run | None: ...
+    def run_ids(self, prefix: str = "") -> tuple[str, ...]:
+        """Ids of the stored runs that begin so, in order."""
+
     def put_evidence(self, run_id: str, evidence: Evidence | Unreadable) -> None: ...
     def get_evidence(self, run_id: str, eval_id: str) -> Evidence | Unreadable | None: ...
     def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None: ...

@@ -68,6 +68,9 @@ class MemoryStore:
     def get_run(self, run_id: str) -> Run | None:
         return self.runs.get(run_id)
 
+    def run_ids(self, prefix: str = "") -> tuple[str, ...]:
+        return tuple(sorted(run_id for run_id in self.runs if run_id.startswith(prefix)))
+
     def put_evidence(self, run_id: str, evidence: Evidence | Unreadable) -> None:
         self.evidences[run_id, evidence.eval.id] = evidence
 

@@ -41,6 +41,14 @@ def test_the_newest_is_kept(any_store: Store) -> None:
     assert newest.passed == 7
 
 
+def test_stored_runs_are_found_by_how_their_ids_begin(any_store: Store) -> None:
+    for run_id in ("jn7b", "jn7a", "Jn7a", "x_1"):
+        any_store.put_run(RUN.model_copy(update={"id": run_id}))
+    assert any_store.run_ids("jn7") == ("jn7a", "jn7b")
+    assert any_store.run_ids("x%") == ()
+    assert len(any_store.run_ids()) == 4
+
+
 def test_evidence_of_two_runs_is_apart(any_store: Store) -> None:
     any_store.put_evidence("r1", EVIDENCE)
     assert any_store.get_evidence("r2", "e1") is None

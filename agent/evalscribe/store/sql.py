@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
-from sqlalchemy import Table
+from sqlalchemy import Table, select
 
 from evalscribe.chat import Usage
 from evalscribe.evidence import Evidence, Unreadable
@@ -46,6 +46,11 @@ class SqlStore:
 
     def get_run(self, run_id: str) -> Run | None:
         return self._get(tables.runs, _RUN, run_id=run_id)
+
+    def run_ids(self, prefix: str = "") -> tuple[str, ...]:
+        with self._database.transaction() as connection:
+            found = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id))
+            return tuple(run_id for run_id in found if run_id.startswith(prefix))
 
     def put_evidence(self, run_id: str, evidence: Evidence | Unreadable) -> None:
         digest = evidence.digest if isinstance(evidence, Evidence) else None
