@@ -1,6 +1,7 @@
 """Hostile text as delimited data. A model under test wrote it, so it must be unable to close its delimiter."""
 
 import json
+import re
 from collections.abc import Sequence
 
 from evalscribe.finding import Case
@@ -9,11 +10,9 @@ from evalscribe.ids import canonical_json, content_id
 LONGEST_LINE = 1000
 """Characters of one line that are shown; what is longer is data, not code that somebody wrote."""
 _BREAKS = dict.fromkeys(map(ord, "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
-_CONTROLS = (*range(9), *range(14, 28), 31, 127)
-_TURNS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_SURROGATES = range(0xD800, 0xE000)
-_HIDDEN = dict.fromkeys((*_CONTROLS, *_TURNS, *_SURROGATES), "\ufffd")
-_SHOWN = {**_BREAKS, **_HIDDEN}
+_HIDDEN = "[\x00-\x08\x0e-\x1b\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+_UNSEEN = re.compile(_HIDDEN)
+_UNSEEN_OR_BREAK = re.compile(f"{_HIDDEN}|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 class Fence:
@@ -58,10 +57,26 @@ def one_line(text: str) -> str:
     return f"{line[:LONGEST_LINE]} [… {len(line) - LONGEST_LINE} characters more]"
 
 
+def numbered_whole(first: int, text: str) -> str:
+    """`numbered` with lines of any length."""
+    return "\n".join(f"{n}| {visible(line)}" for n, line in enumerate(text.split("\n"), first))
+
+
 def whole_line(text: str) -> str:
     """`one_line` of any length."""
-    line = text.removesuffix("\r")
-    return line if line.isascii() and line.isprintable() else line.replace("\n", " ").translate(_SHOWN)
+    return visible(text).replace("\n", " ")
+
+
+def visible(text: str) -> str:
+    """A text of any number of lines: only `\\n` ends one, and what cannot be seen becomes visible."""
+    if _UNSEEN_OR_BREAK.search(text) is None:
+        return text
+    return unseen_shown(text.removesuffix("\r").replace("\r\n", "\n").translate(_BREAKS))
+
+
+def unseen_shown(text: str) -> str:
+    """Each character that cannot be seen as a replacement character; every other stays where it is."""
+    return _UNSEEN.sub("\ufffd", text)
 
 
 def quoted(text: str) -> str:

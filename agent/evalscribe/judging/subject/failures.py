@@ -1,0 +1,81 @@
+"""A failed eval as a judge of any rubric is shown it: facts, documents with line numbers, what earlier reports say."""
+
+from collections.abc import Iterator, Sequence
+
+from evalscribe.evidence import Document, Evidence
+from evalscribe.finding import Precedent
+from evalscribe.judge_result import JudgeResult, Target
+from evalscribe.judging.fence import quoted
+from evalscribe.judging.subject.item import Item, Subject, in_parts
+from evalscribe.judging.subject.results import result_items
+
+FAILURE = "failure"
+"""Mark of the item that holds what is recorded about the failure itself."""
+
+
+def of_evidence(
+    run_id: str,
+    evidence: Evidence,
+    precedents: Sequence[Precedent] = (),
+    earlier: Sequence[JudgeResult] = (),
+) -> Subject:
+    """A failed eval: `failure`, `output src/main.py` for its documents, `P0` earlier reports, `A0` earlier results."""
+    documents = [_document(document) for document in evidence.documents]
+    items = [_failure(evidence), *documents, *_precedents(precedents), *result_items(earlier)]
+    return Subject.of(f"{run_id}/{evidence.eval.path}", items)
+
+
+def document_mark(document: Document) -> str:
+    """`output src/main.py`; a path that could be misread on a line stands there as a JSON string."""
+    path = document.path
+    plain = path.isprintable() and path == path.strip() and path and not path.startswith('"')
+    return f"{document.role} {path if plain else quoted(path)}"
+
+
+def _document(document: Document) -> Item:
+    mark = document_mark(document)
+    target = Target(kind="document", item=mark, role=document.role, path=document.path)
+    return Item(mark=mark, about="", text=document.text, target=target, numbered=True)
+
+
+def _failure(evidence: Evidence) -> Item:
+    judged = evidence.eval
+    steps = "\n".join(
+        f"{step.name} {step.status}" + (f": {step.error}" if step.error else "") for step in evidence.steps
+    )
+    facts = {
+        "eval": judged.path,
+        "failed step": judged.failed_step or "none, grading never began",
+        "steps": steps,
+        "recorded reason": judged.reason,
+        "not here": "\n".join(evidence.missing),
+    }
+    text, labels = in_parts([(label, fact) for label, fact in facts.items() if fact])
+    return Item(
+        mark=FAILURE, about="as recorded", text=text, labels=labels, target=Target(kind="document", item=FAILURE)
+    )
+
+
+def _precedents(precedents: Sequence[Precedent]) -> Iterator[Item]:
+    """What people concluded or did. A label of our own that nobody reviewed is no reason, so it is not shown."""
+    told = [precedent for precedent in precedents if precedent.by_person or precedent.action]
+    for number, precedent in enumerate(told):
+        mark = f"P{number}"
+        text, labels = in_parts(list(_told(precedent)))
+        about = f"earlier report {quoted(precedent.report)}"
+        target = Target(kind="result", item=mark, path=precedent.report)
+        yield Item(mark=mark, about=about, text=text, labels=labels, target=target)
+
+
+def _told(precedent: Precedent) -> Iterator[tuple[str, str]]:
+    facts = {
+        "date": precedent.date,
+        "eval": precedent.eval,
+        "step": precedent.step,
+        "label": precedent.classification if precedent.by_person else None,
+        "cause": precedent.cause if precedent.by_person else None,
+        "error": precedent.error,
+        "reasoning": precedent.reasoning if precedent.by_person else None,
+        "done about it": precedent.action,
+    }
+    return ((label, fact) for label, fact in facts.items() if fact)
