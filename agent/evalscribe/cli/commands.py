@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from evalscribe import __version__
-from evalscribe.cli import reports
+from evalscribe.cli import reports, rubric
 from evalscribe.cli.analyze import analyze
 from evalscribe.cli.doctor import doctor
 from evalscribe.cli.explain import explain
@@ -35,6 +35,7 @@ app.command()(analyze)
 app.command(short_help="Explain one failure in full; nothing is written.")(explain)
 app.command(short_help="Write a run into a snapshot folder, redacted.")(fetch)
 app.add_typer(reports.app, name="reports", help="List, show, check and parse reports.")
+app.add_typer(rubric.app, name="rubric", help="Make, list, show, check and compare rubrics.")
 app.command(short_help="Show each failing eval over all reports.")(recurring)
 app.command(short_help="Show what is configured, reachable and missing.")(doctor)
 app.command(short_help="Print the JSON Schema of a document.")(schema)

@@ -1,0 +1,121 @@
+"""`evalscribe rubric create|list|show|validate|diff`."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evalscribe.cli import options
+
+if TYPE_CHECKING:
+    from evalscribe.app.rubrics import Listed
+    from evalscribe.ports import Shelf
+    from evalscribe.prompts import Prompts
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+Collection = Annotated[str, typer.Option(metavar="ID", help="The collection that it belongs to.")]
+Rubric = Annotated[str, typer.Argument(metavar="NAME[@V]", help="A rubric, or one version of it.")]
+
+
+@app.command(short_help="Make the next version of a rubric from its file.")
+def create(
+    rubric: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A rubric of prompts/rubrics/, or a YAML file.")],
+    collection: Collection = "default",
+) -> int:
+    """Make the next version of a rubric from its file; nothing where the latest version says the same."""
+    from evalscribe.app.rubrics import created
+    from evalscribe.cli import finish
+
+    with _workspace() as (shelf, prompts):
+        done = created(shelf, prompts, rubric, collection)
+    version = f"{done.rubric.id} version {done.rubric.version} ({done.rubric.digest})"
+    finish.say(version if done.new else f"unchanged: {version}")
+    return 0
+
+
+@app.command("list")
+def list_rubrics(collection: Collection = "default", as_json: options.Json = False) -> int:
+    """List the rubrics: shipped, in the workspace, and stored versions."""
+    from evalscribe.app.rubrics import listed
+    from evalscribe.cli import finish
+
+    with _workspace() as (shelf, prompts):
+        listing = listed(shelf, prompts, collection)
+    finish.print_json(listing) if as_json else finish.say("\n".join(map(_in_short, listing.rubrics)))
+    return 0
+
+
+@app.command()
+def show(rubric: Rubric, collection: Collection = "default", as_json: options.Json = False) -> int:
+    """Show a rubric as YAML: the version, the latest, or the file where none is stored."""
+    from evalscribe.app.rubrics import found
+    from evalscribe.cli import finish
+    from evalscribe.rubric_file import to_yaml
+
+    with _workspace() as (shelf, prompts):
+        shown = found(shelf, prompts, rubric, collection)
+    finish.print_json(shown) if as_json else finish.say(to_yaml(shown).rstrip("\n"))
+    return 0
+
+
+@app.command(short_help="Check that files are rubrics; exit code 65 if not.")
+def validate(files: Annotated[list[str], typer.Argument(metavar="FILE…", help="YAML files, or names.")]) -> int:
+    """Check that files are rubrics, and say where they are not. Exit code 65 if one is not."""
+    from evalscribe.app.rubrics import checked
+    from evalscribe.cli import finish
+    from evalscribe.errors import DataError
+
+    done = checked(_prompts(), files)
+    problems = [one.problem for one in done if one.problem is not None]
+    for problem in problems:
+        finish.say(problem)
+    finish.say(f"{len(done)} rubrics checked, {len(problems)} with problems")
+    return DataError.exit_code if problems else 0
+
+
+@app.command(short_help="Show how two rubrics differ; by default the latest version and the file.")
+def diff(
+    rubric: Rubric,
+    other: Annotated[str | None, typer.Argument(metavar="[NAME[@V]|FILE]", help="Default: the file.")] = None,
+    collection: Collection = "default",
+) -> int:
+    """Show how two rubrics differ, as a unified diff of their YAML; by default the latest version and the file."""
+    from evalscribe.app.rubrics import diffed
+    from evalscribe.cli import finish
+
+    with _workspace() as (shelf, prompts):
+        lines = diffed(shelf, prompts, rubric, other, collection)
+    finish.say(lines.rstrip("\n") or "no difference")
+    return 0
+
+
+def _in_short(one: "Listed") -> str:
+    """`failure  version 2, shipped file (changed: `evalscribe rubric create failure` makes version 3)`."""
+    stored = f"version {one.version}" if one.version else "not stored yet"
+    file = f"{one.file} file" if one.file else "no file"
+    if one.problem:
+        file += f", which is no rubric: {one.problem}"
+    elif one.changed:
+        file += f", which differs: `evalscribe rubric create {one.name}` makes version {(one.version or 0) + 1}"
+    return f"{one.name}  {stored}, {file}"
+
+
+@contextmanager
+def _workspace() -> "Iterator[tuple[Shelf, Prompts]]":
+    from evalscribe import wiring
+    from evalscribe.prompts import Prompts
+    from evalscribe.settings import Options
+    from evalscribe.wiring.shelf import shelf
+
+    found = wiring.settings(Options())
+    with closing(shelf(found)) as opened:
+        yield opened, Prompts(found.root)
+
+
+def _prompts() -> "Prompts":
+    from evalscribe import wiring
+    from evalscribe.prompts import Prompts
+    from evalscribe.settings import Options
+
+    return Prompts(wiring.settings(Options()).root)

@@ -1,0 +1,87 @@
+"""`evalscribe rubric`, as people use it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from surfaces.command import Workspace
+
+
+@pytest.fixture
+def file(workspace: Workspace) -> Path:
+    path = workspace.folder / "prompts/rubrics/polite.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("rubric_text: Was it polite?\n")
+    return path
+
+
+def test_a_version_for_each_change(workspace: Workspace, file: Path) -> None:
+    first = workspace.run("rubric", "create", "polite").out
+    assert first.startswith("polite version 1 (sha256:")
+    assert workspace.run("rubric", "create", "polite").out == f"unchanged: {first}"
+    assert workspace.run("rubric", "diff", "polite").out == "no difference\n"
+    file.write_text("rubric_text: Was it kind?\n")
+    listed = workspace.run("rubric", "list").out
+    assert (
+        "polite  version 1, workspace file, which differs: `evalscribe rubric create polite` makes version 2\n"
+        in listed
+    )
+    assert "failure  not stored yet, shipped file\n" in listed
+    assert workspace.run("rubric", "diff", "polite").out.endswith(
+        "-rubric_text: Was it polite?\n+rubric_text: Was it kind?\n"
+    )
+    assert workspace.run("rubric", "create", str(file)).out.startswith("polite version 2 (sha256:")
+    assert workspace.run("rubric", "show", "polite@1").out == "rubric_text: Was it polite?\n"
+    assert workspace.run("rubric", "show", "polite").out == "rubric_text: Was it kind?\n"
+
+
+def test_what_is_shown_can_be_edited_and_created(workspace: Workspace) -> None:
+    mine = workspace.folder / "mine.yaml"
+    mine.write_text(workspace.run("rubric", "show", "failure").out)
+    assert workspace.run("rubric", "validate", "mine.yaml").out == "1 rubrics checked, 0 with problems\n"
+    assert workspace.run("rubric", "create", "mine.yaml").out.startswith("mine version 1 ")
+    assert workspace.run("rubric", "diff", "mine", "failure").out == "no difference\n"
+
+
+def test_json_of_list_and_show(workspace: Workspace, file: Path) -> None:
+    workspace.run("rubric", "create", "polite")
+    listing = json.loads(workspace.run("rubric", "list", "--json").out)
+    assert listing["collection"] == "default"
+    (row,) = [row for row in listing["rubrics"] if row["name"] == "polite"]
+    shown = json.loads(workspace.run("rubric", "show", "polite", "--json").out)
+    assert (row["version"], row["file"], row["changed"]) == (1, "workspace", False)
+    assert (shown["id"], shown["version"], shown["rubric_text"]) == ("polite", 1, "Was it polite?")
+
+
+def test_validate_tells_every_file_with_its_line(workspace: Workspace, file: Path) -> None:
+    bad = "rubric_text: x\noutput_schema:\n  type: object\n  properties:\n    label: {type: strange}\n"
+    (workspace.folder / "bad.yaml").write_text(bad)
+    (workspace.folder / "worse.yaml").write_text("rubric_text: [\n")
+    out = workspace.run("rubric", "validate", "bad.yaml", "polite", "worse.yaml", "none.yaml", code=65).out.splitlines()
+    assert out[0].startswith("bad.yaml:5: output_schema.properties.label")
+    assert out[1].startswith("worse.yaml:")
+    assert out[2:] == ["there is no file none.yaml", "4 rubrics checked, 3 with problems"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("show", "rude"), 66, "there is no rubric 'rude'"),
+        (("show", "polite@7"), 66, "there is no rubric 'polite'"),
+        (("create", "none.yaml"), 66, "there is no file none.yaml"),
+        (("create", "polite", "--collection", "c9"), 66, "there is no collection 'c9'"),
+        (("list", "--collection", "c9"), 66, "there is no collection 'c9'; there is: default"),
+        (("diff", "polite", "rude"), 66, "there is no rubric 'rude'"),
+        (("create", "bad.yaml"), 65, "bad.yaml:1: rubric_text"),
+        (("shew",), 64, "No such command"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_errors(workspace: Workspace, file: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
+    (workspace.folder / "bad.yaml").write_text("rubric_text: ''\n")
+    workspace.run("rubric", "show", "failure")
+    ended = workspace.run("rubric", *arguments, code=code)
+    assert said in ended.err
+    assert len(ended.err.strip().splitlines()) <= 2
+    assert ended.out == ""
