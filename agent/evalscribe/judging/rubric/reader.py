@@ -1,0 +1,129 @@
+"""The parts of one subject being read: what it took so far, and what is missing."""
+
+from collections.abc import Iterable, Sequence
+
+from evalscribe.chat import CallFailed, Usage
+from evalscribe.judge_result import Target
+from evalscribe.judging.lanes import in_lanes
+from evalscribe.judging.rubric.observations import ANSWER_TOKENS, TooLong, ask, checked
+from evalscribe.judging.rubric.pieces import LEAST, Part, parts, piece
+from evalscribe.judging.subject import Item, Subject
+from evalscribe.ports import Model
+from evalscribe.prompts import Prompts
+from evalscribe.rubric import Rubric
+from evalscribe.tokens import estimate
+
+TEMPLATE = "judging/observe.md.j2"
+QUESTION_TOKENS = 800
+"""Of the question around rubric, part and how to cite."""
+LANES = 4
+"""Parts that are read at once."""
+LONGEST_PART = 100_000
+"""Tokens of one part, however large the window: more is read less closely."""
+MARGIN = 0.8
+"""How much of the window is used: tokens are estimated."""
+MOST = 40
+"""Observations of one part."""
+TOO_LONG = "beyond the model's context window"
+
+
+class Reader:
+    """Asks a model about a subject's parts; every observation is checked against the whole subject."""
+
+    def __init__(self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts) -> None:
+        """Raises `CallFailed` where the rubric alone fills the model's window."""
+        self.rubric = rubric
+        self.prompts = prompts
+        self.usage = Usage()
+        self.parts = 0
+        self.lost: list[str] = []
+        """What was left out after reading, one line each."""
+        self._subject = subject
+        self._model = model
+        self.room = self._part_room()
+        """Tokens of one part."""
+        self._unread: list[tuple[int, str, str]] = []
+        """Number of the part, what it held, why it could not be read."""
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        unread = (
+            f"part {number} of {self.parts} ({held}) could not be read: {reason}"
+            for number, held, reason in sorted(self._unread)
+        )
+        return (*unread, *self.lost)
+
+    async def observe(self) -> tuple[str, ...]:
+        """The observations of all parts, in the order of the subject. Raises `CallFailed` where none could be read."""
+        found: dict[int, tuple[str, ...] | None] = {}
+        items = self._subject.items
+
+        async def read(numbered: tuple[int, Part]) -> None:
+            number, part = numbered
+            found[number] = await self._observe(tuple(piece(items, span) for span in part), number, self.room)
+
+        await in_lanes(enumerate(parts(items, self.room), 1), read, LANES)
+        self.parts = len(found)
+        if not any(texts is not None for texts in found.values()):
+            reason = self._unread[0][2] if self._unread else "the subject is empty"
+            raise CallFailed(f"none of {self.parts} parts could be read: {reason}", self.usage)
+        return tuple(text for number in sorted(found) for text in found[number] or ())
+
+    async def ask(self, question: str) -> tuple[str, ...]:
+        """The checked observations of one answer. Raises `TooLong` or `CallFailed`, its usage counted."""
+        try:
+            texts, usage = await ask(self._model, question)
+        except (TooLong, CallFailed) as error:
+            self.usage += error.usage
+            raise
+        self.usage += usage
+        return checked(texts, self._subject)
+
+    def shown(self, items: Sequence[Item]) -> str:
+        """Items as a judge is shown them: as delimited data."""
+        return Subject.of(self._subject.id, items).text()
+
+    async def _observe(self, items: tuple[Item, ...], number: int, room: int) -> tuple[str, ...] | None:
+        """None where nothing of it could be read."""
+        question = self.prompts.render(
+            TEMPLATE,
+            number=number,
+            rubric=self.rubric.rubric_text,
+            part=self.shown(items),
+            citation_help=self._subject.citation_help,
+            most=MOST,
+        )
+        try:
+            return await self.ask(question)
+        except TooLong:
+            if room > 2 * LEAST:
+                return await self._smaller(items, number, room // 2)
+            self._unread.append((number, _held(items), TOO_LONG))
+        except CallFailed as error:
+            self._unread.append((number, _held(items), error.reason))
+        return None
+
+    async def _smaller(self, items: tuple[Item, ...], number: int, room: int) -> tuple[str, ...] | None:
+        found = [
+            await self._observe(tuple(piece(items, span) for span in part), number, room) for part in parts(items, room)
+        ]
+        read = [texts for texts in found if texts is not None]
+        return tuple(text for texts in read for text in texts) if read else None
+
+    def _part_room(self) -> int:
+        around = estimate(self.rubric.rubric_text) + estimate(self._subject.citation_help) + QUESTION_TOKENS
+        room = int(MARGIN * (self._model.context_tokens - ANSWER_TOKENS - around))
+        if room < LEAST:
+            raise CallFailed(f"the rubric leaves no room in a window of {self._model.context_tokens} tokens", free=True)
+        return min(room, LONGEST_PART)
+
+
+def item(mark: str, texts: Iterable[str], about: str = "") -> Item:
+    """Our own lines as an item; its mark leads nowhere in the subject."""
+    target = Target(kind="result", item=mark)
+    return Item(mark=mark, about=about, text="\n".join(f"- {text}" for text in texts), target=target)
+
+
+def _held(items: Sequence[Item]) -> str:
+    first, last = items[0].mark, items[-1].mark
+    return first if first == last else f"{first} to {last}"
