@@ -1,0 +1,169 @@
+"""The judge of a rubric: one subject in, one result out, asked for only once."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from evalscribe.agent_run import AgentRun
+from evalscribe.chat import CallFailed, Request, Usage
+from evalscribe.ids import content_id
+from evalscribe.judge_result import JudgeResult, ResultType
+from evalscribe.judging.rubric.cited import count
+from evalscribe.judging.rubric.parts import Condensed, condensed
+from evalscribe.judging.rubric.question import asked, tokens_of
+from evalscribe.judging.rubric.variants import Decision, Panel, decided, reflects, undecided
+from evalscribe.judging.subject import Subject, of_agent_run
+from evalscribe.ports import Estimate, Model
+from evalscribe.rubric import Rubric
+
+VERSION = 1
+"""Raised when the same question is asked, read or voted upon in another way than its key shows."""
+LIKELY_ANSWER = 1_200
+"""Tokens of one answer, thinking included."""
+OBSERVED = 10
+"""Tokens of a subject beyond the window for each token that is observed in it."""
+LEAST_ROOM = 1_000
+"""Tokens of a subject's observations; with less there is nothing to judge."""
+
+
+class Results(Protocol):
+    """Where results are kept by the question that they answer; every `ports.Shelf` is one."""
+
+    def put_result(self, key: str, result: JudgeResult) -> None: ...
+    def get_result(self, key: str) -> JudgeResult | None: ...
+
+
+class RubricJudge:
+    """Applies one rubric with one model."""
+
+    def __init__(
+        self,
+        rubric: Rubric,
+        model: Model,
+        *,
+        results: Results | None = None,
+        observer: Model | None = None,
+        cost: Callable[[Usage], float] | None = None,
+        timeout_s: float | None = 180.0,
+        max_tokens: int = 16384,
+        fresh: bool = False,
+    ) -> None:
+        """`results`: what is known and kept; `fresh`: ask again, whatever is known.
+
+        `observer` reads a subject beyond the window in parts, the judge itself without one; `cost` prices one call in
+        dollars, for estimates; `timeout_s` and `max_tokens` bound one rollout and one answer.
+        """
+        self.id = f"{model.id} with {rubric.id}@{rubric.version}"
+        self.rubric = rubric
+        self._model = model
+        self._results = results
+        self._observer = observer
+        self._cost = cost
+        self._timeout_s = timeout_s
+        self._max_tokens = max_tokens
+        self._fresh = fresh
+
+    def key(self, subject: Subject) -> str:
+        """Content id of the question: rubric, prompt, model, parameters and subject; not of the rubric's id."""
+        return self._key(subject, asked(self.rubric, subject, self._max_tokens))
+
+    def estimate(self, subject: Subject) -> Estimate:
+        """What all rollouts are likely to take; a subject beyond the window is read once before them."""
+        request = asked(self.rubric, subject, self._max_tokens)
+        whole, answer = tokens_of(request), min(LIKELY_ANSWER, request.max_tokens)
+        n, shown = self.rubric.n_rollouts_per_input, min(whole, self._model.context_tokens - request.max_tokens)
+        calls = [(shown, answer)] * n
+        if reflects(self.rubric):
+            calls += [(shown + n * answer, answer)] * n
+        if not self._fits(request):
+            calls.append((whole, whole // OBSERVED))
+        usages = [Usage(calls=1, input_tokens=sent, output_tokens=said) for sent, said in calls]
+        return Estimate(
+            input_tokens=sum(usage.input_tokens for usage in usages),
+            output_tokens=sum(usage.output_tokens for usage in usages),
+            cost_usd=sum(map(self._cost, usages)) if self._cost else None,
+        )
+
+    async def judge(self, subject: Subject) -> JudgeResult:
+        """The known result of the same question, else a new one: a `FAILURE` for what concerns this subject.
+
+        Raises `EvalscribeError` for what concerns all subjects.
+        """
+        return await self._judge(subject, asked(self.rubric, subject, self._max_tokens), self._timeout_s)
+
+    async def __call__(
+        self,
+        agent_run: AgentRun | Subject,
+        *,
+        max_new_tokens: int = 16384,
+        timeout: float | None = 180.0,  # noqa: ASYNC109
+    ) -> JudgeResult:
+        """`judge`, with bounds of its own: tokens of one answer, seconds of one rollout."""
+        subject = of_agent_run(agent_run) if isinstance(agent_run, AgentRun) else agent_run
+        return await self._judge(subject, asked(self.rubric, subject, max_new_tokens), timeout)
+
+    async def _judge(self, subject: Subject, request: Request, timeout_s: float | None) -> JudgeResult:
+        key = self._key(subject, request)
+        if known := self._known(key, subject):
+            return known
+        decision = await self._decide(subject, request, timeout_s)
+        result = self._result(key, decision)
+        if self._results and (decision.election or decision.final):
+            self._results.put_result(key, result)
+        return result
+
+    def _known(self, key: str, subject: Subject) -> JudgeResult | None:
+        """Under the names that ask now: another rubric or subject of the same content may have asked before."""
+        known = self._results.get_result(key) if self._results and not self._fresh else None
+        return known and known.model_copy(update=self._names(subject))
+
+    def _names(self, subject: Subject) -> dict[str, Any]:
+        return {"agent_run_id": subject.id, "rubric_id": self.rubric.id, "rubric_version": self.rubric.version}
+
+    async def _decide(self, subject: Subject, request: Request, timeout_s: float | None) -> Decision:
+        if self._fits(request):
+            return await decided(Panel(self._model, self.rubric, subject, request, timeout_s))
+        room = self._room(subject, request)
+        if room < LEAST_ROOM:
+            return undecided(subject, "the rubric leaves no room for a subject in the model's window", final=True)
+        try:
+            observed = await condensed(subject, self.rubric, self._observer or self._model, room)
+        except CallFailed as error:
+            return undecided(subject, error.reason, error.usage)
+        shorter = asked(self.rubric, subject, request.max_tokens, shown=observed.subject.text())
+        decision = await decided(Panel(self._model, self.rubric, subject, shorter, timeout_s))
+        return _with_reading(decision, observed)
+
+    def _result(self, key: str, decision: Decision) -> JudgeResult:
+        election = decision.election
+        output = (election and election.winner.output) or {}
+        return JudgeResult(
+            id=key,
+            **self._names(decision.subject),
+            output=output,
+            result_metadata=decision.metadata,
+            result_type=ResultType.DIRECT_RESULT if election else ResultType.FAILURE,
+            reason=decision.reason,
+            citations=count(output, self.rubric.output_schema, decision.subject),
+            confidence=election.confidence if election else None,
+            judge=self._model.id,
+            usage=decision.usage,
+        )
+
+    def _key(self, subject: Subject, request: Request) -> str:
+        reader = None if self._fits(request) or self._observer is None else self._observer.id
+        return content_id([VERSION, self.rubric.digest, request, self._model.id, reader, subject.digest])
+
+    def _fits(self, request: Request) -> bool:
+        return tokens_of(request) + request.max_tokens <= self._model.context_tokens
+
+    def _room(self, subject: Subject, request: Request) -> int:
+        """Tokens that are left for what is shown of the subject."""
+        around = asked(self.rubric, subject, request.max_tokens, shown="")
+        return self._model.context_tokens - request.max_tokens - tokens_of(around)
+
+
+def _with_reading(decision: Decision, observed: Condensed) -> Decision:
+    """The decision, with how its subject was read."""
+    reading = {"read_in_parts": observed.parts, "gaps": list(observed.gaps)}
+    metadata = {**decision.metadata, **reading}
+    return decision.model_copy(update={"metadata": metadata, "usage": observed.usage + decision.usage})

@@ -1,0 +1,157 @@
+"""One conversation with a judge: ask, read, send a bad answer back once, and then it is an output or a failure."""
+
+import asyncio
+
+from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
+from evalscribe.errors import EvalscribeError
+from evalscribe.ids import Frozen
+from evalscribe.judging.marks import resolve
+from evalscribe.judging.rubric.answer import Output, Problems, read_answer
+from evalscribe.judging.subject import Subject
+from evalscribe.output_schema import cited_strings
+from evalscribe.ports import Model
+from evalscribe.redaction import redact
+from evalscribe.rubric import OutputParsingMode, Rubric
+
+MOST_CALLS = 8
+"""Calls of one conversation: the question, one correction, and going on after pauses."""
+LONGEST_KEPT = 4_000
+"""Characters of an answer as it was written that are kept."""
+LONGEST_REASON = 300
+MOST_NAMED = 10
+"""Citations that do not hold which are named to the judge."""
+
+
+class Rollout(Frozen):
+    """What one conversation came to: an output, or the reason why there is none."""
+
+    number: int
+    """From 0; the same question is asked under each number."""
+    output: Output | None = None
+    reason: str | None = None
+    final: bool = False
+    """Of a failure: asking the same again is pointless."""
+    full_output: str = ""
+    """The last answer as it was written: redacted, at most `LONGEST_KEPT` characters."""
+    usage: Usage = Usage()
+
+
+class Conversation:
+    """With one judge about one subject; used once."""
+
+    def __init__(self, model: Model, opening: Request, rubric: Rubric, subject: Subject) -> None:
+        """`subject`: what citations that a rubric requires must hold in, whatever the prompt shows of it."""
+        self._model = model
+        self._opening = opening
+        self._rubric = rubric
+        self._subject = subject
+        self._messages = list(opening.messages)
+        self._usage = Usage()
+        self._paused = ""
+        self._text = ""
+        self._sent_back = False
+
+    async def run(self, timeout_s: float | None) -> Rollout:
+        """The one place where what goes wrong with one rollout becomes data.
+
+        Raises `EvalscribeError` for what concerns all of them; nothing else but a cancellation.
+        """
+        try:
+            async with asyncio.timeout(timeout_s) as limit:
+                return await self._converse()
+        except EvalscribeError:
+            raise
+        except TimeoutError as error:
+            return self._failed(f"no answer within {timeout_s:g} s") if limit.expired() else self._broken(error)
+        except asyncio.CancelledError as error:
+            if (task := asyncio.current_task()) and task.cancelling():
+                raise
+            return self._broken(error)
+        except Exception as error:
+            return self._broken(error)
+
+    async def _converse(self) -> Rollout:
+        for _ in range(MOST_CALLS):
+            request = self._opening.model_copy(update={"messages": tuple(self._messages)})
+            try:
+                reply = await self._model.complete(request)
+            except CallFailed as error:
+                self._usage += error.usage
+                return self._failed(error.reason)
+            self._usage += reply.usage
+            if (outcome := self._take(reply)) is not None:
+                return outcome
+        return self._failed(f"no whole answer within {MOST_CALLS} calls")
+
+    def _take(self, reply: Reply) -> Rollout | None:
+        """What one answer comes to; None where the conversation goes on."""
+        self._text = self._paused + reply.text
+        match reply.stop:
+            case "refusal":
+                return self._failed("the model refused to judge this subject", final=True)
+            case "context_exceeded":
+                return self._failed("the subject is too long for the model", final=True)
+            case "max_tokens":
+                # An answer that was cut off is not echoed: thoughts without an end are refused.
+                return self._ask_again([f"the answer was cut off at {self._opening.max_tokens} tokens: be shorter"])
+            case "pause":
+                self._paused = self._text
+                self._echo(reply)
+                return None
+        return self._read(reply)
+
+    def _read(self, reply: Reply) -> Rollout | None:
+        output = read_answer(self._text, self._rubric)
+        problems = output if isinstance(output, list) else self._too_few_citations(output)
+        if not problems:
+            assert isinstance(output, dict)
+            return Rollout(number=self._opening.rollout, output=output, full_output=self._kept(), usage=self._usage)
+        self._echo(reply)
+        return self._ask_again(problems)
+
+    def _too_few_citations(self, output: Output) -> Problems:
+        """The same citation twice counts once."""
+        wanted, held, empty = self._rubric.min_citations, set[str](), set[str]()
+        for _, text in cited_strings(output, self._rubric.output_schema) if wanted else ():
+            for citation in resolve(text, self._subject).citations:
+                (empty if citation.status == "unverified" else held).add(text[citation.start_idx : citation.end_idx])
+        if len(held) >= wanted:
+            return []
+        named = [f"{mark} leads nowhere, or its quotation does not stand there" for mark in sorted(empty)]
+        return [f"only {len(held)} of {wanted} required citations hold", *named[:MOST_NAMED]]
+
+    def _ask_again(self, problems: Problems) -> Rollout | None:
+        if self._sent_back:
+            return self._failed("; ".join(problems))
+        self._sent_back = True
+        self._paused = ""
+        listed = "\n".join(f"- {problem}" for problem in problems)
+        said = f"Your answer cannot be used:\n{listed}\nGive the whole answer again, {self._form()}."
+        self._messages.append(Message(role="user", text=said))
+        return None
+
+    def _form(self) -> str:
+        if self._rubric.output_parsing_mode is OutputParsingMode.CONSTRAINED_DECODING:
+            return "as one JSON object that fits the schema"
+        key = self._rubric.response_xml_key
+        return f"as one JSON object that fits the schema, between <{key}> and </{key}>"
+
+    def _echo(self, reply: Reply) -> None:
+        if reply.raw or reply.text:
+            self._messages.append(Message(role="assistant", text="" if reply.raw else reply.text, raw=reply.raw))
+
+    def _broken(self, error: BaseException) -> Rollout:
+        return self._failed(f"the judge broke: {type(error).__name__}: {error}")
+
+    def _failed(self, reason: str, *, final: bool = False) -> Rollout:
+        return Rollout(
+            number=self._opening.rollout,
+            reason=" ".join(redact(reason).split())[:LONGEST_REASON],
+            final=final,
+            full_output=self._kept(),
+            usage=self._usage,
+        )
+
+    def _kept(self) -> str:
+        text = redact(self._text)
+        return text if len(text) <= LONGEST_KEPT else text[: LONGEST_KEPT - 1] + "…"
