@@ -16,7 +16,7 @@ def put(workspace: Path, name: str, text: str) -> None:
 
 def test_the_shipped_templates_are_found_and_nobodys_own() -> None:
     prompts = Prompts()
-    assert "KNOWN_GAP" in prompts.source("classify/system.md.j2")
+    assert "MODEL_FAULT" in prompts.source("classify/system.md.j2")
     assert prompts.own() == ()
 
 

@@ -5,6 +5,7 @@ Every field that a report may leave unsaid is null there; its JSON Schema is `ev
 
 from collections.abc import Iterable
 
+from evalscribe.cascade import Saving, Stage
 from evalscribe.evidence import CitationStatus, Role
 from evalscribe.finding import CauseKind, Classification, RecurrenceKind
 from evalscribe.ids import Frozen, content_id
@@ -29,6 +30,8 @@ class JudgeOpinion(Frozen):
     id: str
     classification: Classification
     confidence: float
+    stage: Stage | None = None
+    """Of a cascade: which stage decided."""
 
 
 class RecurrenceSummary(Frozen):
@@ -119,6 +122,19 @@ class UsageSummary(Frozen):
     cost_usd: float = 0.0
 
 
+class StageUsage(UsageSummary):
+    """What one stage of the work consumed, retries and calls that were broken off included."""
+
+    stage: str
+
+
+class SpentSummary(UsageSummary):
+    """What one command consumed."""
+
+    stages: tuple[StageUsage, ...] = ()
+    """In the order of their first calls."""
+
+
 class Analysis(Frozen):
     run: RunSummary
     report_path: str | None = None
@@ -131,7 +147,9 @@ class Analysis(Frozen):
     recommendations: tuple[RecommendationSummary, ...] = ()
     net_impact: NetImpactSummary | None = None
     actions_taken: tuple[ActionTaken, ...] = ()
-    usage: UsageSummary | None = None
+    cascade: Saving | None = None
+    """What a cascade took and saved; null without one."""
+    usage: SpentSummary | None = None
 
 
 def of_report(report: Report) -> Analysis:
@@ -144,6 +162,7 @@ def of_report(report: Report) -> Analysis:
         resolved=report.resolved,
         recommendations=tuple(RecommendationSummary(**r.model_dump()) for r in report.recommendations),
         net_impact=NetImpactSummary(**report.net_impact.model_dump()),
+        cascade=report.cascade,
     )
 
 

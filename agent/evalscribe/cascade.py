@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from evalscribe import prose
 from evalscribe.ids import Frozen
@@ -10,7 +10,7 @@ from evalscribe.ids import Frozen
 Stage = Literal["rules", "tag", "judge"]
 """Free rules, one call of a cheap model that tags, an expensive model with a rubric of its own."""
 STAGES: tuple[Stage, ...] = ("rules", "tag", "judge")
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, le=1e12)]
 
 
 class Tag(Frozen):
@@ -42,3 +42,9 @@ class Saving(Frozen):
     """By the estimate for what the expensive model was spared; 0 where the cascade cost more."""
     against: prose.Name
     """The expensive model."""
+
+    @field_validator("spent", "saved")
+    @classmethod
+    def _as_printed(cls, amount: float, info: ValidationInfo) -> float:
+        """Cents, or whole tokens."""
+        return round(amount, 2) if info.data.get("unit") == "usd" else float(round(amount))

@@ -86,7 +86,7 @@ def cancelled_from_outside() -> bool:
 
 def _settled(known: Verdict | Unclassified) -> bool:
     """Whether asking the same question again is pointless."""
-    return isinstance(known, Verdict) or known.final
+    return known.final if isinstance(known, Unclassified) else not known.provisional
 
 
 def _broken(error: BaseException, judge: Judge) -> Unclassified:

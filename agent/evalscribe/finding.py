@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from evalscribe.cascade import Stage
 from evalscribe.chat import Usage
 from evalscribe.evidence import Citation, Evidence, Packed
 from evalscribe.ids import Frozen
@@ -72,7 +73,16 @@ class Verdict(Frozen):
     """What would have to change on our side of the fence, in one imperative line; None where nothing should."""
     would_pass: bool = False
     """Whether that change alone is claimed to let this eval pass."""
+    stage: Stage | None = None
+    """Which stage of a cascade decided; None where there is one judge only."""
+    tags: tuple[str, ...] = ()
+    """The issues that the cheap stage of a cascade saw."""
+    provisional: bool = False
+    """The best that is known, until a stage that could not answer is asked again."""
     usage: Usage = Usage()
+    """Of all stages."""
+    before: Usage = Usage()
+    """The part of `usage` that went to earlier stages, where a later one was asked too."""
 
 
 class Unclassified(Frozen):

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from evalscribe import prose
+from evalscribe.cascade import Saving, Stage
 from evalscribe.evidence import CitationStatus, Role
 from evalscribe.finding import NOT_THE_MODEL, CauseKind, Classification, Confidence, Recurrence
 from evalscribe.ids import Frozen
@@ -102,6 +103,8 @@ class Opinion(Frozen):
     classification: Classification
     confidence: Annotated[Confidence, AfterValidator(lambda value: round(value, 2) + 0.0)]
     """Two digits, as printed."""
+    stage: Stage | None = None
+    """Of a cascade: which stage decided."""
 
 
 class Entry(Frozen):
@@ -202,6 +205,8 @@ class Report(Frozen):
     judges: tuple[prose.Name, ...] = ()
     own_prompts: bool = False
     """Whether the workspace's own prompt templates were used."""
+    cascade: Saving | None = None
+    """What a cascade took and saved, where one judged."""
     evidence: prose.Line = ""
     """Short content id of all evidence: `sha256:<8 hex>`."""
     earlier: tuple[prose.Name, ...] = ()

@@ -39,7 +39,7 @@ COLLATION = Collation(
         Finding(group="g2", evals=EVALS[2:], verdict=Unclassified(reason="refused", judge="rules@1")),
     )
 )
-REPORT = compose(RUN, COLLATION, judge="rules@1", date="2026-11-02", evidence=["sha256:b", "sha256:a"])
+REPORT = compose(RUN, COLLATION, judges=["rules@1"], date="2026-11-02", evidence=["sha256:b", "sha256:a"])
 
 
 def test_a_group_is_one_entry() -> None:
@@ -56,12 +56,15 @@ def test_the_header_counts_what_never_completed() -> None:
 
 
 def test_the_evidence_id_does_not_depend_on_the_order() -> None:
-    again = compose(RUN, COLLATION, judge="rules@1", date="2026-11-02", evidence=["sha256:a", "sha256:b"])
+    again = compose(RUN, COLLATION, judges=["rules@1"], date="2026-11-02", evidence=["sha256:a", "sha256:b"])
     assert again.evidence == REPORT.evidence
 
 
+SPENT = {"tag": Usage(calls=1, cost_usd=0.1), "judge": Usage(calls=1, cost_usd=0.4)}
+
+
 def test_the_document_has_a_finding_for_each_eval() -> None:
-    said = analysis(REPORT, COLLATION.findings, report_path="r.md", changed=True, usage=Usage(calls=2, cost_usd=0.5))
+    said = analysis(REPORT, COLLATION.findings, report_path="r.md", changed=True, spent=SPENT)
     assert [(f.n, f.eval, f.eval_id, f.group, f.url) for f in said.findings] == [
         (1, "a/1", "e1", "g1", "https://evals.example/e1"),
         (1, "a/2", "e2", "g1", None),
@@ -71,6 +74,7 @@ def test_the_document_has_a_finding_for_each_eval() -> None:
     assert len(said.findings[0].citations) == 2
     assert said.usage is not None
     assert (said.usage.calls, said.usage.cost_usd) == (2, 0.5)
+    assert [(stage.stage, stage.cost_usd) for stage in said.usage.stages] == [("tag", 0.1), ("judge", 0.4)]
 
 
 def test_the_log_is_quoted_only_where_nothing_else_is() -> None:

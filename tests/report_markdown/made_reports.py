@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 
+from evalscribe.cascade import STAGES, Decided, Saving
 from evalscribe.evidence import ROLES
 from evalscribe.finding import CAUSE_KINDS, CLASSIFICATIONS, Recurrence
 from evalscribe.pattern import RECOMMENDATION_GROUPS, Pattern, Recommendation
@@ -16,7 +17,7 @@ HOSTILE = (
     "None.", "General", "would pass", "R1", "R1 (2): ", "5", "72 evals", " (rule: 1): ", ", ", ": ", "/", "..", "a/b",
     "category/name#2", "(unverified) ", "(relocated) ", "  # output x.py:3", "  // log y:1-2", '"', "'", '" in ', "–",
     "; analysed 2026-01-01", "), experiment x", "Resolved: a/b.", "kind: compare", "true", "null", "😀", "é", "\ud800",
-    "\ufffe", "…", "word",
+    "\ufffe", "…", "word", " (tag)", " decided 3, ", "; about 1.00 USD spent, ", " for all",
 )  # fmt: skip
 text = st.one_of(
     st.lists(st.sampled_from(HOSTILE), max_size=8).map("".join),
@@ -37,7 +38,22 @@ snippets = st.builds(
     text=text,
     status=st.sampled_from(("verified", "relocated", "unverified")),
 )
-opinions = st.builds(Opinion, id=text, classification=st.sampled_from(CLASSIFICATIONS), confidence=st.floats(0, 1))
+stage = st.sampled_from((*STAGES, None))
+opinions = st.builds(
+    Opinion,
+    id=text,
+    classification=st.sampled_from(CLASSIFICATIONS),
+    confidence=st.floats(0, 1),
+    stage=stage,
+)
+savings = st.builds(
+    Saving,
+    decided=st.lists(st.builds(Decided, judge=text, evals=st.integers(1, 99)), max_size=3).map(tuple),
+    unit=st.sampled_from(("usd", "tokens")),
+    spent=st.floats(0, 1e7),
+    saved=st.floats(0, 1e7),
+    against=text,
+)
 recurrences = st.builds(
     Recurrence,
     kind=st.sampled_from(("new", "repeat", "changed", "fix-in-doubt")),
@@ -104,6 +120,7 @@ reports = st.builds(
     revision=st.integers(1, 99),
     judges=several(text),
     own_prompts=st.booleans(),
+    cascade=st.one_of(st.none(), savings),
     evidence=text,
     earlier=several(text),
     entries=several(entries),

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 
 from evalscribe.app.desk import Desk
-from evalscribe.app.estimates import advice, announce, plan
-from evalscribe.app.failures import Docket, docket, judge
+from evalscribe.app.estimates import advice, announce, plan, saving
+from evalscribe.app.failures import Docket, Spent, docket, judge
 from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan, Wish
 from evalscribe.app.publishing import publish
 from evalscribe.app.watcher import Watcher
-from evalscribe.chat import Usage
 from evalscribe.collate import collate
 from evalscribe.compose import compose
 from evalscribe.finding import Correction, Finding
@@ -34,8 +33,8 @@ async def analyze(desk: Desk, wish: Wish, watcher: Watcher) -> Analyzed | Plan |
         if desk.own_prompts:
             watcher.say("The workspace's own prompts are used in place of the shipped ones.")
         announce(found, watcher, fresh=wish.fresh)
-        findings, usage = await judge(found, watcher, fresh=wish.fresh)
-        return _analyzed(found, findings, usage, wish)
+        findings, spent = await judge(found, watcher, fresh=wish.fresh)
+        return _analyzed(found, findings, spent, wish)
 
 
 def nothing_failed(run: Run) -> str:
@@ -54,29 +53,31 @@ def _renamed(run: Run, wish: Wish) -> Run:
     return run.model_copy(update={name: value for name, value in given.items() if value})
 
 
-def _analyzed(found: Docket, findings: tuple[Finding, ...], usage: Usage, wish: Wish) -> Analyzed:
+def _analyzed(found: Docket, findings: tuple[Finding, ...], spent: Spent, wish: Wish) -> Analyzed:
     desk, past = found.desk, found.history
     date = wish.date or desk.clock.today().isoformat()
     earlier = [report.name for report in past.reports]
+    saved = saving(found, findings)
 
     def draft(corrections: Mapping[str, Correction]) -> tuple[Report, Collation]:
         collation = collate(found.run, findings, past.precedents, next(iter(earlier), None), corrections)
         report = compose(
             found.run,
             collation,
-            judge=desk.judge.id,
+            judges=desk.judges,
             date=date,
             evidence=found.digests,
             earlier=earlier,
             own_prompts=desk.own_prompts,
+            cascade=saved,
         )
         return report, collation
 
-    done = publish(desk, found.run, date, draft, usage)
+    done = publish(desk, found.run, date, draft, spent)
     unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
     return done.model_copy(
         update={
-            "notes": (*past.notes, *done.notes),
+            "notes": (*desk.notes, *past.notes, *done.notes),
             "uncertain": tuple(eval.path for eval in found.run.failures if eval.path in unsure),
             "unclassified": tuple(path for finding in findings if finding.judged is None for path in finding.paths),
             "advice": advice(found, [finding for finding in findings if unsure.intersection(finding.paths)]),

@@ -1,8 +1,11 @@
 """What a use case works with: ports, chosen by `wiring`."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from evalscribe.chat import Usage
+from evalscribe.judging.cascade import CaseCascade
 from evalscribe.ports import Clock, Judge, Library, Source, Store
 
 
@@ -21,4 +24,15 @@ class Desk:
     adviser: Judge | None = None
     """A judge that could decide what `judge` is not sure of; only its estimate is asked for."""
     own_prompts: bool = False
-    """Whether the judge's prompts are the workspace's own."""
+    """Whether the judge's prompts or its rubric are the workspace's own."""
+    cascade: CaseCascade | None = None
+    """The judge, where it is a cascade."""
+    spent: Callable[[], Mapping[str, Usage]] | None = None
+    """What each stage consumed so far, retries included; None where no model is asked."""
+    notes: tuple[str, ...] = ()
+    """What the user should know of the judge's rubrics."""
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """Ids of all that may decide."""
+        return self.cascade.judges if self.cascade else (self.judge.id,)

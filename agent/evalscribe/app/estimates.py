@@ -1,35 +1,87 @@
 """What judging would take, said before anything is paid for."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from evalscribe.app.desk import Desk
 from evalscribe.app.failures import Docket
-from evalscribe.app.outcomes import Advice, Plan
+from evalscribe.app.outcomes import Advice, Plan, StagePlan
 from evalscribe.app.watcher import Watcher
+from evalscribe.cascade import Saving, Stage
+from evalscribe.compose import cascade_saving, was_spared
 from evalscribe.finding import Case, Finding, Group
+from evalscribe.judging.cascade import CaseCascade
 from evalscribe.ports import Estimate
 
 
 def plan(found: Docket, *, fresh: bool) -> Plan:
     """What would be asked of the judge; with `fresh` whatever the store knows."""
-    known, estimates = 0, []
+    known, asked = 0, []
     for case in _cases(found, found.groups):
         if not fresh and found.knows(case):
             known += 1
         else:
-            estimates.append(found.desk.judge.estimate(case))
+            asked.append(_stages(found.desk, case))
     return Plan(
-        run=found.run, judge=found.desk.judge.id, groups=len(found.groups), known=known, estimate=_total(estimates)
+        run=found.run,
+        judge=found.desk.judge.id,
+        groups=len(found.groups),
+        known=known,
+        estimate=sum((estimate for stages in asked for estimate in stages.values()), Estimate()),
+        stages=_planned(found.desk.cascade, asked) if found.desk.cascade else (),
+    )
+
+
+def _stages(desk: Desk, case: Case) -> Mapping[Stage, Estimate]:
+    return desk.cascade.estimates(case) if desk.cascade else {"judge": desk.judge.estimate(case)}
+
+
+def _planned(cascade: CaseCascade, asked: Sequence[Mapping[Stage, Estimate]]) -> tuple[StagePlan, ...]:
+    """The cheap stage for all that the rules are not sure of, the expensive one at its worst: for all of these too."""
+    of_stage: dict[Stage, list[Estimate]] = defaultdict(list)
+    for stages in asked:
+        for stage, estimate in stages.items():
+            of_stage[stage].append(estimate)
+    judges: dict[Stage, str] = {"tag": cascade.first.id, "judge": cascade.alone.id}
+    return tuple(
+        StagePlan(stage=stage, judge=judges[stage], verdicts=len(told), estimate=sum(told, Estimate()))
+        for stage, told in of_stage.items()
     )
 
 
 def announce(found: Docket, watcher: Watcher, *, fresh: bool = False) -> None:
     """Say what it will take where it takes anything; a plan reads every case, which is only worth it then."""
     first = next(_cases(found, found.groups), None)
-    if first is None or not found.desk.judge.estimate(first).input_tokens:
+    if first is None or not (found.desk.cascade or found.desk.judge.estimate(first).input_tokens):
         return
     said = plan(found, fresh=fresh)
     asked = said.groups - said.known
-    watcher.say(f"{said.judge} for {asked} of {said.groups} verdicts: {likely(said.estimate)}")
+    for line in stage_lines(said):
+        watcher.say(line)
+    if not found.desk.cascade:
+        watcher.say(f"{said.judge} for {asked} of {said.groups} verdicts: {likely(said.estimate)}")
+
+
+def stage_lines(plan: Plan) -> list[str]:
+    """A line for each stage of a cascade: `Stage tag: anthropic/claude-haiku-5-5 for 4 of 10 verdicts: about …`."""
+    most = {"tag": "", "judge": "at most "}
+    return [
+        f"Stage {one.stage}: {one.judge} for {most[one.stage]}{one.verdicts} of {plan.groups} verdicts: "
+        f"{likely(one.estimate)}"
+        for one in plan.stages
+    ]
+
+
+def saving(found: Docket, findings: Iterable[Finding]) -> Saving | None:
+    """What the cascade took, beside what its expensive judge is likely to take for all; None without a cascade."""
+    cascade = found.desk.cascade
+    if cascade is None:
+        return None
+    of_group = {group.id: group for group in found.groups}
+    spared = {f.group: of_group[f.group] for f in findings if f.judged and was_spared(f.judged)}
+    alone = {name: found.case(group) for name, group in spared.items()}
+    estimates = {name: cascade.alone.estimate(case) for name, case in alone.items() if isinstance(case, Case)}
+    return cascade_saving(tuple(findings), estimates, cascade.alone.id)
 
 
 def advice(found: Docket, unsure: Iterable[Finding]) -> Advice | None:
@@ -39,7 +91,7 @@ def advice(found: Docket, unsure: Iterable[Finding]) -> Advice | None:
     adviser = found.desk.adviser
     if adviser is None or not groups:
         return None
-    return Advice(judge=adviser.id, estimate=_total(adviser.estimate(case) for case in _cases(found, groups)))
+    return Advice(judge=adviser.id, estimate=sum(map(adviser.estimate, _cases(found, groups)), Estimate()))
 
 
 def likely(estimate: Estimate) -> str:
@@ -51,15 +103,3 @@ def likely(estimate: Estimate) -> str:
 def _cases(found: Docket, groups: Iterable[Group]) -> Iterator[Case]:
     """One after the other: never all at once in memory."""
     return (case for case in map(found.case, groups) if isinstance(case, Case))
-
-
-def _total(estimates: Iterable[Estimate]) -> Estimate:
-    total = Estimate()
-    for one in estimates:
-        unpriced = total.cost_usd is None or one.cost_usd is None
-        total = Estimate(
-            input_tokens=total.input_tokens + one.input_tokens,
-            output_tokens=total.output_tokens + one.output_tokens,
-            cost_usd=None if unpriced else (total.cost_usd or 0.0) + (one.cost_usd or 0.0),
-        )
-    return total

@@ -37,13 +37,13 @@ async def explain(desk: Desk, name: str, watcher: Watcher) -> Explained:
     only = run.model_copy(update={"failures": (eval,)})
     watcher.started(run)
     found = await docket(desk, only, watcher)
-    for note in found.history.notes:
+    for note in (*desk.notes, *found.history.notes):
         watcher.say(note)
     announce(found, watcher)
-    findings, usage = await judge(found, watcher)
+    findings, spent = await judge(found, watcher)
     collation = collate(only, findings, found.history.precedents)
-    report = compose(only, collation, judge=desk.judge.id, date=desk.clock.today().isoformat(), evidence=found.digests)
-    said = analysis(report, collation.findings, report_path=None, changed=False, usage=usage)
+    report = compose(only, collation, judges=desk.judges, date=desk.clock.today().isoformat(), evidence=found.digests)
+    said = analysis(report, collation.findings, report_path=None, changed=False, spent=spent)
     reviewed = _reviewed(desk, run, eval)
     return Explained(
         finding=collation.findings[0],

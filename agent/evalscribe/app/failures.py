@@ -1,6 +1,7 @@
 """From a run to its failures, ready to be judged, and to their findings. Shared by `analyze` and `explain`."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +15,9 @@ from evalscribe.graph.deps import Deps, Judged
 from evalscribe.recall import History, history
 from evalscribe.run import Eval, Run
 from evalscribe.triage import groups
+
+Spent = Mapping[str, Usage]
+"""Usage by stage, in the order of their first calls."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,8 @@ class Docket:
 
     def knows(self, case: Case) -> bool:
         """Whether the store has this judge's verdict on the case."""
-        return isinstance(self.desk.store.get_verdict(self.desk.judge.key(case)), Verdict)
+        known = self.desk.store.get_verdict(self.desk.judge.key(case))
+        return isinstance(known, Verdict) and not known.provisional
 
 
 async def docket(desk: Desk, run: Run, watcher: Watcher) -> Docket:
@@ -59,7 +64,7 @@ async def docket(desk: Desk, run: Run, watcher: Watcher) -> Docket:
     )
 
 
-async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> tuple[tuple[Finding, ...], Usage]:
+async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> tuple[tuple[Finding, ...], Spent]:
     """One finding for each group, and what it took; what the store knows is not asked again unless `fresh`."""
     from evalscribe.graph.run import judge_groups  # LangGraph takes seconds to import
 
@@ -81,4 +86,11 @@ async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> tup
         on_event=hear,
     )
     outcome = await judge_groups(deps, desk.checkpoints)
-    return outcome.findings, sum(spent, Usage())
+    return outcome.findings, _spent(desk, sum(spent, Usage()))
+
+
+def _spent(desk: Desk, told: Usage) -> Spent:
+    """What the models' own count says, which has what broke off too; without one what the verdicts tell."""
+    if desk.spent is not None:
+        return desk.spent()
+    return {"judge": told} if told != Usage() else {}

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
-from evalscribe.analysis import Analysis, RunSummary, UsageSummary
+from evalscribe.analysis import Analysis, RunSummary, SpentSummary
+from evalscribe.cascade import Stage
 from evalscribe.ids import Frozen
 from evalscribe.ports import Estimate
 from evalscribe.report import Report
@@ -32,7 +33,16 @@ class NothingFailed(Frozen):
     def analysis(self) -> Analysis:
         """The same document as of any analysis, without a finding."""
         summary = RunSummary(**{name: getattr(self.run, name) for name in RunSummary.model_fields})
-        return Analysis(run=summary, changed=False, usage=UsageSummary())
+        return Analysis(run=summary, changed=False, usage=SpentSummary())
+
+
+class StagePlan(Frozen):
+    """What one stage of a cascade would be asked at most."""
+
+    stage: Stage
+    judge: str
+    verdicts: int
+    estimate: Estimate
 
 
 class Plan(Frozen):
@@ -44,6 +54,8 @@ class Plan(Frozen):
     known: int
     """Groups whose verdict is in the store already."""
     estimate: Estimate
+    stages: tuple[StagePlan, ...] = ()
+    """Of a cascade: each stage that asks a model."""
 
 
 class Advice(Frozen):

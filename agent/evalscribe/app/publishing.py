@@ -5,8 +5,8 @@ from pathlib import Path
 
 from evalscribe.analysis import Analysis
 from evalscribe.app.desk import Desk
+from evalscribe.app.failures import Spent
 from evalscribe.app.outcomes import Analyzed
-from evalscribe.chat import Usage
 from evalscribe.compose import analysis
 from evalscribe.finding import Correction
 from evalscribe.ids import model_folder, run_id_prefix
@@ -21,8 +21,8 @@ Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]
 """The report as if it were the first, its patterns and recommendations following the corrections by path."""
 
 
-def publish(desk: Desk, run: Run, date: str, draft: Draft, usage: Usage) -> Analyzed:
-    """Write the run's report, unless nothing in it changed. `usage` is what this command consumed.
+def publish(desk: Desk, run: Run, date: str, draft: Draft, spent: Spent) -> Analyzed:
+    """Write the run's report, unless nothing in it changed. `spent` is what this command consumed.
 
     Raises `DataError` where people's edits contradict each other or could not be kept; then nothing is written.
     """
@@ -45,7 +45,7 @@ def publish(desk: Desk, run: Run, date: str, draft: Draft, usage: Usage) -> Anal
         text=merged.text,
         path=path,
         state="unchanged" if not merged.changed else "updated" if where.current is not None else "new",
-        analysis=_document(merged, collation, path, usage),
+        analysis=_document(merged, collation, path, spent),
         notes=(where.message,) if where.message else (),
     )
 
@@ -60,8 +60,8 @@ def corrections(report: Report) -> dict[str, Correction]:
     }
 
 
-def _document(merged: Merged, collation: Collation, path: Path, usage: Usage) -> Analysis:
-    said = analysis(merged.report, collation.findings, report_path=str(path), changed=merged.changed, usage=usage)
+def _document(merged: Merged, collation: Collation, path: Path, spent: Spent) -> Analysis:
+    said = analysis(merged.report, collation.findings, report_path=str(path), changed=merged.changed, spent=spent)
     return said.model_copy(update={"actions_taken": actions_in(merged.report.actions_taken, said)})
 
 

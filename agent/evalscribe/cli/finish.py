@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from shlex import quote
 from typing import TextIO
 
-from evalscribe.analysis import Analysis
+from evalscribe.analysis import Analysis, StageUsage, UsageSummary
 from evalscribe.app.doctor import Check
-from evalscribe.app.estimates import likely
+from evalscribe.app.estimates import likely, stage_lines
 from evalscribe.app.explain import Explained
 from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan
 from evalscribe.app.reports import Listed
@@ -32,14 +32,14 @@ _UNPRINTABLE = re.compile(r"[^\n -~]")
 def analysis(outcome: Analyzed | Plan | NothingFailed, run: str, *, as_json: bool, quiet: bool) -> None:
     """`run` is RUN as the user gave it. What a person has to know is on standard error where programs read."""
     if isinstance(outcome, Plan):
-        _json(outcome) if as_json else _planned(outcome)
+        print_json(outcome) if as_json else _planned(outcome)
     elif isinstance(outcome, NothingFailed):
         say(outcome.message, file=sys.stderr if as_json else sys.stdout)
         if as_json:
-            _json(outcome.analysis)
+            print_json(outcome.analysis)
     elif as_json or quiet:
         _notes(outcome.notes)
-        _json(outcome.analysis) if as_json else say(outcome.path)
+        print_json(outcome.analysis) if as_json else say(outcome.path)
     else:
         _analyzed(outcome, run)
 
@@ -52,9 +52,20 @@ def _analyzed(done: Analyzed, run: str) -> None:
         say(f"Note: {note}")
     state = "unchanged" if done.state == "unchanged" else f"{done.state}, revision {done.report.revision}"
     say(f"Report: {done.path} ({state})")
+    if done.analysis.usage and done.analysis.usage.stages:
+        say(f"Spent: {spent(done.analysis.usage.stages)}")
     say(_how_to_go_on(done, run))
     say()
     say(CLOSING)
+
+
+def spent(stages: Sequence[StageUsage]) -> str:
+    """`tag 4 calls $0.01, judge 2 calls $0.20`; tokens where nothing has a price."""
+    return ", ".join(f"{one.stage} {one.calls} call{'s' if one.calls != 1 else ''} {_price(one)}" for one in stages)
+
+
+def _price(usage: UsageSummary) -> str:
+    return f"${usage.cost_usd:.2f}" if usage.cost_usd else f"{usage.input_tokens + usage.output_tokens:,} tokens"
 
 
 def _how_to_go_on(done: Analyzed, run: str) -> str:
@@ -72,7 +83,8 @@ def _planned(plan: Plan) -> None:
     asked = plan.groups - plan.known
     say(f"{plan.run.model} ({plan.run.provider}), run {plan.run.id}: {len(plan.run.failures)} failed evals listed")
     say(f"Verdicts needed: {plan.groups}, of which {plan.known} are known")
-    say(f"Judge: {plan.judge} for {asked}: {likely(plan.estimate)}")
+    for line in stage_lines(plan) or [f"Judge: {plan.judge} for {asked}: {likely(plan.estimate)}"]:
+        say(line)
     say("Nothing was judged and no report written.")
 
 
@@ -96,7 +108,7 @@ def body(markdown: str) -> str:
 
 def explanation(explained: Explained, *, as_json: bool) -> None:
     if as_json:
-        _json(explained.analysis)
+        print_json(explained.analysis)
     else:
         say(explained_text(explained.finding, explained.case, explained.reviewed))
 
@@ -129,7 +141,7 @@ def checked(listed: Sequence[Listed]) -> int:
 
 def document(said: Analysis, *, as_json: bool) -> None:
     if as_json:
-        _json(said)
+        print_json(said)
         return
     for finding in said.findings:
         say(f"{finding.eval}  {finding.step or '-'}  {finding.classification or 'no label'}")
@@ -137,7 +149,7 @@ def document(said: Analysis, *, as_json: bool) -> None:
 
 def recurring(found: Recurring, *, as_json: bool) -> None:
     if as_json:
-        _json(found)
+        print_json(found)
         return
     for row in found.rows:
         say(f"{row.model}  {row.eval}: {_when(row)}")
@@ -179,7 +191,7 @@ def say(text: object = "", file: TextIO | None = None) -> None:
     print(visible(str(text)), file=file)
 
 
-def _json(document: Frozen) -> None:
+def print_json(document: Frozen) -> None:
     print(_UNPRINTABLE.sub(_escaped, document.model_dump_json(indent=2)))
 
 

@@ -2,5 +2,6 @@
 
 from evalscribe.compose.analysis import analysis
 from evalscribe.compose.outline import compose
+from evalscribe.compose.saving import cascade_saving, was_spared
 
-__all__ = ["analysis", "compose"]
+__all__ = ["analysis", "cascade_saving", "compose", "was_spared"]

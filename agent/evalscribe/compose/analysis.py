@@ -1,8 +1,17 @@
 """The JSON document of an analysis: what the report says, and what only the analysis knows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from evalscribe.analysis import Analysis, CitationSummary, FindingSummary, UsageSummary, of_report
+from evalscribe.analysis import (
+    Analysis,
+    CitationSummary,
+    FindingSummary,
+    SpentSummary,
+    StageUsage,
+    UsageSummary,
+    of_report,
+)
 from evalscribe.chat import Usage
 from evalscribe.finding import Finding, Verdict
 from evalscribe.report import EvalRef, Report
@@ -10,9 +19,14 @@ from evalscribe.run import Eval
 
 
 def analysis(
-    report: Report, findings: Iterable[Finding], *, report_path: str | None, changed: bool, usage: Usage
+    report: Report,
+    findings: Iterable[Finding],
+    *,
+    report_path: str | None,
+    changed: bool,
+    spent: Mapping[str, Usage],
 ) -> Analysis:
-    """`findings` add ids, groups and every citation; `usage` is this command's own."""
+    """`findings` add ids, groups and every citation; `spent` is this command's own usage, by stage."""
     known = {EvalRef(path=eval.path).path: (eval, finding) for finding in findings for eval in finding.evals}
     said = of_report(report)
     return said.model_copy(
@@ -20,9 +34,18 @@ def analysis(
             "report_path": report_path,
             "changed": changed,
             "findings": tuple(_enriched(finding, *known[finding.eval]) for finding in said.findings),
-            "usage": UsageSummary(**{name: getattr(usage, name) for name in UsageSummary.model_fields}),
+            "usage": spent_summary(spent),
         }
     )
+
+
+def spent_summary(spent: Mapping[str, Usage]) -> SpentSummary:
+    stages = tuple(StageUsage(stage=stage, **_printed(usage)) for stage, usage in spent.items())
+    return SpentSummary(**_printed(sum(spent.values(), Usage())), stages=stages)
+
+
+def _printed(usage: Usage) -> dict[str, Any]:
+    return usage.model_dump(include=set(UsageSummary.model_fields))
 
 
 def _enriched(said: FindingSummary, eval: Eval, finding: Finding) -> FindingSummary:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from evalscribe.cascade import Saving
 from evalscribe.compose.snippets import snippets
 from evalscribe.finding import Finding, Unclassified, Verdict
 from evalscribe.ids import content_id
@@ -14,21 +15,24 @@ def compose(
     run: Run,
     collation: Collation,
     *,
-    judge: str,
+    judges: Sequence[str],
     date: str,
     evidence: Sequence[str],
     earlier: Sequence[str] = (),
     own_prompts: bool = False,
+    cascade: Saving | None = None,
 ) -> Report:
     """The report of a run as if it were the first; `publish` carries over what people wrote into the last one.
 
-    `date` is ISO; `evidence` are the content ids of all evidence; `earlier` names compared reports, newest first.
+    `date` is ISO; `evidence` are the content ids of all evidence; `earlier` names compared reports, newest first;
+    `judges` are the ids of all that may have decided.
     """
     return Report(
         run=_header(run),
         date=date,
-        judges=(judge,),
+        judges=tuple(judges),
         own_prompts=own_prompts,
+        cascade=cascade,
         evidence=content_id(sorted(evidence))[: len("sha256:") + 8],
         earlier=tuple(earlier),
         entries=tuple(_entry(finding) for finding in collation.findings),
@@ -66,7 +70,12 @@ def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict)
         cause=verdict.cause,
         cause_kind=verdict.cause_kind,
         uncertain=verdict.uncertain,
-        judge=Opinion(id=verdict.judge, classification=verdict.classification, confidence=verdict.confidence),
+        judge=Opinion(
+            id=verdict.judge,
+            classification=verdict.classification,
+            confidence=verdict.confidence,
+            stage=verdict.stage,
+        ),
         why=verdict.why,
         error=verdict.error,
         reasoning=verdict.reasoning,

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
+from evalscribe.cascade import Stage
 from evalscribe.finding import CauseKind, Classification, Recurrence, RecurrenceKind
 from evalscribe.prose import masked
 from evalscribe.report import Entry, Opinion
@@ -12,7 +13,7 @@ from evalscribe.report_markdown.unreadable import UnreadableReport
 
 OWN_PROMPTS = " with the workspace's own prompts"
 CAUSE = re.compile(r"([\w.-]*)(?: ?\((model|task|grader|lint|harness|infrastructure)\))?")
-JUDGE = re.compile(r"([A-Z_]+), (\d(?:\.\d+)?), (.+)")
+JUDGE = re.compile(r"([A-Z_]+), (\d(?:\.\d+)?), (.+?)(?: \((rules|tag|judge)\))?")
 SEEN = re.compile(r"(new|repeat|changed|fix-in-doubt)(?:: \"(.*)\")?([^\"]*)")
 WHERE: dict[RecurrenceKind, str] = {"repeat": "same cause in", "changed": "another cause in"}
 REVIEWER = re.compile(r"[*_]*reviewer[*_]*\s*:[*_]*\s*", re.IGNORECASE)
@@ -35,8 +36,9 @@ def _cause(entry: Entry) -> str:
 def _judge(judge: Opinion | None, own_prompts: bool) -> str:
     if judge is None:
         return ""
-    own = OWN_PROMPTS if own_prompts else ""
-    return f"Judge: {judge.classification}, {judge.confidence:.2f}, {inline.name(judge.id)}{own}"
+    stage = f" ({judge.stage})" if judge.stage else ""
+    own = OWN_PROMPTS if own_prompts and judge.stage != "rules" else ""
+    return f"Judge: {judge.classification}, {judge.confidence:.2f}, {inline.name(judge.id)}{stage}{own}"
 
 
 def _seen(recurrence: Recurrence, cause: str | None) -> str:
@@ -83,7 +85,9 @@ def _parse_judge(text: str, line: int) -> dict[str, object]:
         if match is None:
             raise ValueError("no judge")
         label = cast(Classification, match[1])
-        return {"judge": Opinion(id=inline.uncode(match[3]), classification=label, confidence=float(match[2]))}
+        stage = cast(Stage | None, match[4])
+        opinion = Opinion(id=inline.uncode(match[3]), classification=label, confidence=float(match[2]), stage=stage)
+        return {"judge": opinion}
     except ValueError as error:
         raise UnreadableReport("`Judge:` wants label, confidence and the judge's id", line) from error
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from evalscribe.prose import masked
 from evalscribe.report import Report
-from evalscribe.report_markdown import inline
+from evalscribe.report_markdown import inline, saving
 from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.unreadable import UnreadableReport
 
@@ -37,6 +37,8 @@ def _rows(report: Report) -> Iterator[tuple[str, str]]:
         yield "Never completed", inline.paths(report.incomplete_evals)
     if report.own_prompts:
         yield "Prompts", OWN_PROMPTS
+    if report.cascade:
+        yield "Cascade", saving.render(report.cascade)
     if report.earlier:
         yield "Earlier reports", ", ".join(map(inline.report_link, report.earlier))
 
@@ -52,6 +54,7 @@ def parse(block: Block) -> dict[str, Any]:
         "run": run,
         "date": result["date"],
         "own_prompts": _text(rows, "Prompts") == OWN_PROMPTS,
+        "cascade": saving.parse(rows["Cascade"].cells[1], rows["Cascade"].line) if "Cascade" in rows else None,
         "incomplete_evals": tuple(inline.parse_list(_text(rows, "Never completed"))),
         "earlier": inline.parse_report_links(_text(rows, "Earlier reports")),
     }

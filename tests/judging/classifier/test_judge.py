@@ -10,6 +10,8 @@ from evalscribe.errors import AccessError, UsageError
 from evalscribe.evidence import Document
 from evalscribe.finding import Precedent, Unclassified, Verdict
 from evalscribe.judging.classifier import Bounds, ModelJudge
+from evalscribe.judging.classifier.labels import shipped_rubric
+from evalscribe.judging.classifier.question import instructions
 from evalscribe.judging.classifier.tools import TOOLS
 from evalscribe.llm.budget import Budget, Budgeted
 from evalscribe.llm.prices import price
@@ -94,7 +96,7 @@ def test_an_estimate_has_tokens_and_where_there_is_a_price_a_cost() -> None:
 
 
 def test_the_order_of_decision_and_every_label_stand_in_the_prompt() -> None:
-    text = Prompts().render("classify/system.md.j2")
+    text = instructions(Prompts(), shipped_rubric())
     order = [text.index(f"\n{n}. {words}") for n, words in enumerate(["The provider", "A `known_gaps`", "The ref"])]
     order += [text.index("\n3. The task's own words"), text.index("\n4. Else: MODEL_FAULT")]
     assert order == sorted(order)

@@ -8,6 +8,7 @@ from evalscribe.chat import Usage
 from evalscribe.ids import Frozen, content_id
 from evalscribe.judge_result import JudgeResult, ResultType
 from evalscribe.judging.subject import Subject
+from evalscribe.judging.subject.results import result_items
 from evalscribe.ports import Estimate
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import JudgeVariant, Rubric
@@ -57,7 +58,7 @@ class SubjectCascade:
 
     def estimates(self, subject: Subject) -> dict[Stage, Estimate]:
         """The cheap call, and the worst that may follow: every tag's judge, or the rubric's own."""
-        tagged = _sum([judge.estimate(subject) for judge in self._tagged.values()])
+        tagged = sum((judge.estimate(subject) for judge in self._tagged.values()), Estimate())
         alone = self._judge.estimate(subject)
         worst = max(tagged, alone, key=lambda one: (one.cost_usd or 0.0, one.input_tokens))
         return {"tag": self._first.estimate(subject), "judge": worst}
@@ -72,7 +73,7 @@ class SubjectCascade:
         if known is not None and not tags and first.output["sure"]:
             return Cascaded(results=(known,), stage="tag", usage=first.usage)
         asked = [self._tagged[tag] for tag in tags] or [self._judge]
-        told = subject.with_result(known) if known else subject
+        told = _told(subject, known) if known else subject
         results = tuple([await judge.judge(told) for judge in asked])
         usage = sum((result.usage for result in results), first.usage)
         if known is not None and not tags and results[0].result_type == ResultType.FAILURE:
@@ -115,17 +116,17 @@ def first_pass(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> Rubric:
     )
 
 
+def _told(subject: Subject, result: JudgeResult) -> Subject:
+    """The subject with a result beside it, to be cited as `[A0]`: as data, not as truth."""
+    (item,) = result_items([result])
+    mark = f"A{sum(known.target.kind == 'result' for known in subject.items)}"
+    target = item.target.model_copy(update={"item": mark})
+    told = item.model_copy(update={"mark": mark, "about": f"{item.about}, a first pass", "target": target})
+    return Subject.of(subject.id, (*subject.items, told))
+
+
 def _best_known(known: JudgeResult, failed: JudgeResult) -> JudgeResult:
     """The cheap model's answer where the expensive one gave none; it says that it was not sure."""
     told = {**(known.result_metadata or {})}
     told["cascade"] = {**told.get("cascade", {}), "undecided": failed.reason}
     return known.model_copy(update={"result_metadata": told})
-
-
-def _sum(estimates: Sequence[Estimate]) -> Estimate:
-    priced = [one.cost_usd for one in estimates if one.cost_usd is not None]
-    return Estimate(
-        input_tokens=sum(one.input_tokens for one in estimates),
-        output_tokens=sum(one.output_tokens for one in estimates),
-        cost_usd=sum(priced) if len(priced) == len(estimates) else None,
-    )

@@ -1,10 +1,12 @@
 """The conversation about one failure: a bounded loop of answers, tool results and at last a submission."""
 
+from collections.abc import Sequence
+
 from evalscribe.chat import CallFailed, Message, Reply, Request, ToolCall, ToolResult, Usage
 from evalscribe.evidence import Evidence
-from evalscribe.finding import Unclassified, Verdict
+from evalscribe.finding import Classification, Unclassified, Verdict
 from evalscribe.ids import Frozen
-from evalscribe.judging.classifier.submission import doubts, parse, verdict, verified
+from evalscribe.judging.classifier.submission import Submission, doubts, parse, verdict, verified
 from evalscribe.judging.classifier.tools import SUBMIT, Toolbox
 from evalscribe.ports import Model
 
@@ -33,8 +35,21 @@ class Bounds(Frozen):
 class Investigation:
     """One conversation; used once."""
 
-    def __init__(self, model: Model, opening: Request, evidence: Evidence, toolbox: Toolbox, bounds: Bounds) -> None:
+    def __init__(
+        self,
+        model: Model,
+        opening: Request,
+        evidence: Evidence,
+        toolbox: Toolbox,
+        bounds: Bounds,
+        *,
+        judge: str,
+        labels: Sequence[Classification],
+    ) -> None:
+        """`judge` is who the verdict is by, `labels` those that its rubric has."""
         self.usage = Usage()
+        self._judge = judge
+        self._labels = labels
         self._model = model
         self._opening = opening
         self._messages = list(opening.messages)
@@ -63,7 +78,7 @@ class Investigation:
         return self.unclassified(f"no verdict within {turn} turns and {self._spent()} tokens")
 
     def unclassified(self, reason: str, *, final: bool = False) -> Unclassified:
-        return Unclassified(reason=reason, judge=self._model.id, final=final, usage=self.usage)
+        return Unclassified(reason=reason, judge=self._judge, final=final, usage=self.usage)
 
     async def _ask(self) -> Reply:
         messages = self._messages
@@ -110,7 +125,7 @@ class Investigation:
         return self._toolbox.answer(call)
 
     def _submit(self, call: ToolCall) -> Verdict | Unclassified | ToolResult:
-        submission = parse(call.input)
+        submission = parse(call.input, Submission, self._labels)
         if isinstance(submission, list):
             self._broken += 1
             if self._last or self._broken >= self._bounds.submissions:
@@ -121,7 +136,7 @@ class Investigation:
         if questions:
             self._doubted = True
             return _sent_back(call, questions)
-        return verdict(submission, citations, self._model.id, self.usage)
+        return verdict(submission, citations, self._judge, self.usage)
 
     def _nudge(self, words: str, given_up: str) -> Unclassified | None:
         self._nudges += 1

@@ -8,11 +8,13 @@ from evalscribe.chat import Effort, Message, Request, Usage
 from evalscribe.finding import Case, Unclassified, Verdict
 from evalscribe.ids import canonical_json, content_id
 from evalscribe.judging.classifier.investigation import Bounds, Investigation
+from evalscribe.judging.classifier.labels import judge_id, labels, shipped_rubric
 from evalscribe.judging.classifier.question import FOLDER, instructions, question, shown
-from evalscribe.judging.classifier.tools import TOOLS, Toolbox
+from evalscribe.judging.classifier.tools import READING, Toolbox, submit_tool
 from evalscribe.judging.fence import Fence
 from evalscribe.ports import Estimate, Model
 from evalscribe.prompts import Prompts
+from evalscribe.rubric import Rubric
 from evalscribe.tokens import estimate
 
 VERSION = 1
@@ -32,12 +34,19 @@ class ModelJudge:
         model: Model,
         prompts: Prompts,
         *,
+        rubric: Rubric | None = None,
         bounds: Bounds | None = None,
         effort: Effort | None = "high",
         cost: Callable[[Usage], float] | None = None,
     ) -> None:
-        """`cost` prices one call in dollars; without it estimates name no cost."""
-        self.id = model.id
+        """`rubric` says what to decide, the shipped one where it is None; `cost` prices one call in dollars.
+
+        Raises `UsageError` for a rubric with other labels.
+        """
+        self.rubric = rubric or shipped_rubric()
+        self.id = judge_id(model.id, self.rubric)
+        self._labels = labels(self.rubric)
+        self._tools = (*READING, submit_tool(labels=self._labels))
         self._model = model
         self._prompts = prompts
         self._bounds = bounds or Bounds()
@@ -45,13 +54,14 @@ class ModelJudge:
         self._cost = cost
 
     def key(self, case: Case) -> str:
-        """Content id of templates, tools, model, effort, evidence and what is shown of it and of precedents."""
+        """Content id of templates, rubric, tools, model, effort, evidence, what is shown of it and of precedents."""
         return content_id(
             [
                 VERSION,
                 self._prompts.digest(FOLDER),
-                TOOLS,
-                self.id,
+                self.rubric.digest,
+                self._tools,
+                self._model.id,
                 self._effort,
                 case.evidence.digest,
                 case.packed,
@@ -83,12 +93,14 @@ class ModelJudge:
         opening = Request(
             system=self._system,
             messages=(Message(role="user", text=question(self._prompts, case, fence)),),
-            tools=TOOLS,
+            tools=self._tools,
             max_tokens=self._bounds.answer_tokens,
             effort=self._effort,
         )
         toolbox = Toolbox(case.evidence, fence)
-        investigation = Investigation(self._model, opening, case.evidence, toolbox, self._bounds)
+        investigation = Investigation(
+            self._model, opening, case.evidence, toolbox, self._bounds, judge=self.id, labels=self._labels
+        )
         try:
             async with asyncio.timeout(self._bounds.seconds):
                 return await investigation.run()
@@ -98,8 +110,8 @@ class ModelJudge:
     @cached_property
     def _system(self) -> str:
         """The same for every case, so that the provider's cache holds it together with the tools."""
-        return instructions(self._prompts)
+        return instructions(self._prompts, self.rubric)
 
     @cached_property
     def _first_tokens(self) -> int:
-        return estimate(self._system) + estimate(canonical_json(TOOLS))
+        return estimate(self._system) + estimate(canonical_json(self._tools))

@@ -3,13 +3,16 @@
 from evalscribe.finding import Case, Precedent
 from evalscribe.judging.fence import Fence, marked, numbered, one_line, quoted
 from evalscribe.prompts import Prompts
+from evalscribe.rubric import Rubric
 
 FOLDER = "classify"
 MOST_PRECEDENTS = 6
 
 
-def instructions(prompts: Prompts) -> str:
-    return prompts.render(f"{FOLDER}/system.md.j2")
+def instructions(prompts: Prompts, rubric: Rubric, *, first_pass: str = "") -> str:
+    """What a judge of failures is told; `first_pass` are the words for one that tags and has no tools to read with."""
+    words = rubric.rubric_text.strip()
+    return prompts.render(f"{FOLDER}/system.md.j2", rubric=words, reads=not first_pass, first_pass=first_pass)
 
 
 def question(prompts: Prompts, case: Case, fence: Fence) -> str:

@@ -1,10 +1,12 @@
 """What the sub-agent submits: its shape, what is sent back, and the verdict that it becomes.
 
-The instruction that asks for it is `prompts/classify/system.md.j2`; change both together.
+The instructions that ask for it are `prompts/classify/system.md.j2` and `prompts/rubrics/failure.yaml`; change them
+together.
 """
 
 import re
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -65,12 +67,25 @@ class Submission(BaseModel):
     would_pass: bool = Field(description="Whether that change alone would let this output pass.")
 
 
-def parse(fields: dict[str, Any]) -> Submission | list[str]:
-    """The submission, or what is wrong with it, field by field."""
+class FirstSubmission(Submission):
+    """Submit the verdict of this failure, with what it may be tagged with."""
+
+    tags: list[str] = Field(description="Every issue that might apply, false positives included.")
+    sure: bool = Field(description="Whether what you read decides it, so that nobody needs to look again.")
+
+
+S = TypeVar("S", bound=Submission)
+
+
+def parse(fields: dict[str, Any], shape: type[S], labels: Sequence[Classification]) -> S | list[str]:
+    """The submission, or what is wrong with it, field by field; `labels` are those of the rubric."""
     try:
-        return Submission.model_validate(fields)
+        submission = shape.model_validate(fields)
     except ValidationError as error:
         return [f"{'.'.join(map(str, e['loc'])) or 'submission'}: {e['msg']}" for e in error.errors()]
+    if submission.classification not in labels:
+        return [f"classification: {submission.classification} is no label of this rubric; {', '.join(labels)} are"]
+    return submission
 
 
 def verified(submission: Submission, evidence: Evidence) -> tuple[Citation, ...]:

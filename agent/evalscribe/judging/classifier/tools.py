@@ -1,6 +1,6 @@
 """What the sub-agent may do with the evidence: list, read, search, compare. Nothing here touches a file system."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, Literal
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from evalscribe.chat import Tool, ToolCall, ToolResult
 from evalscribe.diff import Pair, hunks, pairs
 from evalscribe.evidence import Document, Evidence, Role
+from evalscribe.finding import CLASSIFICATIONS
 from evalscribe.judging.classifier.schema import strict_schema
 from evalscribe.judging.classifier.submission import Submission
 from evalscribe.judging.fence import Fence, marked, numbered, one_line, quoted
@@ -68,7 +69,22 @@ def _tool(name: str, fields: type[BaseModel]) -> Tool:
     return Tool(name=name, description=(fields.__doc__ or name).strip(), input_schema=strict_schema(fields))
 
 
-TOOLS = (*(_tool(name, fields) for name, fields in NAMES.items()), _tool(SUBMIT, Submission))
+READING = tuple(_tool(name, fields) for name, fields in NAMES.items())
+
+
+def submit_tool(
+    shape: type[Submission] = Submission, labels: Sequence[str] = CLASSIFICATIONS, tags: Sequence[str] = ()
+) -> Tool:
+    """How a verdict is submitted: with the labels of the rubric, and the tags that there are."""
+    tool = _tool(SUBMIT, shape)
+    fields = tool.input_schema["properties"]
+    fields["classification"]["enum"] = list(labels)
+    if tags:
+        fields["tags"]["items"]["enum"] = list(tags)
+    return tool
+
+
+TOOLS = (*READING, submit_tool())
 
 
 class Toolbox:

@@ -1,0 +1,105 @@
+"""The first pass: one call of a cheap model that answers, says whether it is sure, and tags what might apply."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from evalscribe.cascade import Tag
+from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
+from evalscribe.finding import UNCERTAIN_CONFIDENCE, Case, Unclassified, Verdict
+from evalscribe.ids import canonical_json, content_id
+from evalscribe.judging.classifier.labels import judge_id, labels
+from evalscribe.judging.classifier.question import FOLDER, instructions, question, shown
+from evalscribe.judging.classifier.submission import FirstSubmission, parse, verdict, verified
+from evalscribe.judging.classifier.tools import SUBMIT, submit_tool
+from evalscribe.judging.fence import Fence
+from evalscribe.ports import Estimate, Model
+from evalscribe.prompts import Prompts
+from evalscribe.rubric import Rubric
+from evalscribe.tokens import estimate
+
+VERSION = 1
+TEMPLATE = "judging/tag.md.j2"
+LONGEST_ANSWER = 4_000
+"""Tokens of the one answer."""
+LIKELY_ANSWER = 500
+SECONDS = 50.0
+"""So that the stage after it still has its whole time."""
+GAVE_UP = {
+    "refusal": "the model refused to judge this failure",
+    "context_exceeded": "the evidence is too long for the model",
+    "max_tokens": "the answer was cut off",
+}
+
+
+class FirstPass:
+    """A `ports.Judge` whose verdicts have tags; one that is not proven by its quotations is uncertain."""
+
+    def __init__(
+        self,
+        model: Model,
+        prompts: Prompts,
+        rubric: Rubric,
+        tags: Sequence[Tag],
+        *,
+        cost: Callable[[Usage], float] | None = None,
+    ) -> None:
+        """`cost` prices one call in dollars. Raises `UsageError` for a rubric that judges no failures."""
+        self.id = judge_id(model.id, rubric)
+        self._model = model
+        self._prompts = prompts
+        self._rubric = rubric
+        self._tags = tuple(tags)
+        self._labels = labels(rubric)
+        self._tool = submit_tool(FirstSubmission, self._labels, [tag.name for tag in tags])
+        self._cost = cost
+
+    def key(self, case: Case) -> str:
+        """Content id of instructions, tool, model, evidence, what is shown of it and of precedents."""
+        asked = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tool, self._model.id]
+        return content_id(["first pass", VERSION, asked, case.evidence.digest, case.packed, shown(case)])
+
+    def estimate(self, case: Case) -> Estimate:
+        """One call; its instructions are read from the cache after the first."""
+        shared = estimate(self._system) + estimate(canonical_json(self._tool))
+        read = shared + estimate(question(self._prompts, case, Fence.of(case)))
+        usage = Usage(calls=1, input_tokens=read, output_tokens=LIKELY_ANSWER, cache_read_tokens=shared)
+        cost = self._cost(usage) if self._cost else None
+        return Estimate(input_tokens=read, output_tokens=LIKELY_ANSWER, cost_usd=cost)
+
+    async def judge(self, case: Case) -> Verdict | Unclassified:
+        try:
+            async with asyncio.timeout(SECONDS):
+                reply = await self._model.complete(self._request(case))
+        except CallFailed as error:
+            return Unclassified(reason=error.reason, judge=self.id, usage=error.usage)
+        except TimeoutError:
+            return Unclassified(reason=f"no answer within {SECONDS:g} s", judge=self.id)
+        return self._taken(reply, case)
+
+    def _request(self, case: Case) -> Request:
+        asked = Message(role="user", text=question(self._prompts, case, Fence.of(case)))
+        return Request(system=self._system, messages=(asked,), tools=(self._tool,), max_tokens=LONGEST_ANSWER)
+
+    def _taken(self, reply: Reply, case: Case) -> Verdict | Unclassified:
+        """What the one answer comes to: nothing is sent back, for the next stage asks better."""
+        if reply.stop in GAVE_UP:
+            final = reply.stop != "max_tokens"
+            return Unclassified(reason=GAVE_UP[reply.stop], judge=self.id, final=final, usage=reply.usage)
+        call = next((call for call in reply.tool_calls if call.name == SUBMIT), None)
+        submission = parse(call.input, FirstSubmission, self._labels) if call else ["the model gave no verdict"]
+        if isinstance(submission, list):
+            return Unclassified(reason="; ".join(submission)[:200], judge=self.id, usage=reply.usage)
+        citations = verified(submission, case.evidence)
+        held = sum(citation.status != "unverified" for citation in citations)
+        proven = held == len(citations) and held >= max(1, self._rubric.min_citations)
+        found = verdict(submission, citations, self.id, reply.usage)
+        tags = tuple(tag.name for tag in self._tags if tag.name in submission.tags)
+        unsure = {"uncertain": True, "confidence": min(found.confidence, UNCERTAIN_CONFIDENCE)}
+        return found.model_copy(update={"tags": tags} | ({} if submission.sure and proven else unsure))
+
+    @cached_property
+    def _system(self) -> str:
+        """The same for every case, so that the provider's cache holds it."""
+        words = self._prompts.render(TEMPLATE, tags=self._tags, rest="").strip()
+        return instructions(self._prompts, self._rubric, first_pass=words)
