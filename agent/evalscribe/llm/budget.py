@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from types import MappingProxyType
 
 from evalscribe.chat import CallFailed, Reply, Request, Usage
-from evalscribe.errors import EvalscribeError, UsageError
+from evalscribe.errors import AccessError, UsageError
 from evalscribe.ids import canonical_json
 from evalscribe.llm.prices import Price
 from evalscribe.ports import Model
@@ -101,8 +101,8 @@ class Budgeted:
             except CallFailed as error:
                 used = error.usage = _consumed(error, worst)
                 raise
-            except EvalscribeError:
-                # What ends the command (a refused key, no such model) was turned away before any token.
+            except (AccessError, UsageError):
+                # A refused key, no such model: turned away before any token.
                 used = Usage()
                 raise
             finally:

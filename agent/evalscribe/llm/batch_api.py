@@ -1,0 +1,170 @@
+"""Anthropic's Message Batches, one call each, in our words."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, cast
+from urllib.parse import quote
+
+from evalscribe.chat import CallFailed, Reply
+from evalscribe.errors import EvalscribeError
+from evalscribe.ids import Frozen
+from evalscribe.llm.anthropic import AnthropicModel, reply_of
+from evalscribe.llm.attempt import CONNECT_S
+from evalscribe.llm.prices import Price
+from evalscribe.llm.transient import Transient
+from evalscribe.ports import Unanswered
+
+if TYPE_CHECKING:
+    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+    from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
+
+READ_S = 120.0
+"""How long one call, or the next piece of a long answer, may take."""
+PAGE = 100
+RESULTS_AT_ONCE = 100
+STATES = ("processing", "succeeded", "errored", "canceled", "expired")
+
+Outcome = Reply | Unanswered | CallFailed
+"""A `CallFailed` is an answer that was charged for and cannot be read."""
+
+
+class Gone(CallFailed):
+    """There is no such batch, or no longer."""
+
+
+class Unsure(CallFailed):
+    """It cannot be known whether the batch was made."""
+
+
+class Listed(Frozen):
+    """A batch as a list shows it, which does not name its questions."""
+
+    id: str
+    created: datetime
+    size: int
+
+
+class BatchApi:
+    """`complete` of an `AnthropicModel`, for many questions at once and later."""
+
+    def __init__(self, adapter: AnthropicModel, price: Price | None) -> None:
+        """`price`: of a token in a batch."""
+        self._adapter = adapter
+        self._price = price
+
+    async def create(self, params: Mapping[str, "MessageCreateParamsNonStreaming"]) -> str:
+        """Submit the questions by their keys; the batch's id. Raises `Unsure` where it may have been made unseen."""
+        from anthropic import APIStatusError, Timeout
+
+        try:
+            batch = await self._adapter.client().messages.batches.create(
+                requests=[{"custom_id": key, "params": one} for key, one in params.items()],
+                timeout=Timeout(READ_S, connect=CONNECT_S),
+            )
+            return _id(batch)
+        except APIStatusError as error:
+            failure = self._adapter.failure(error)
+            if 400 <= error.status_code < 500 and error.status_code not in (408, 499):
+                raise failure from None
+            raise _unsure(failure) from None
+        except Exception as error:
+            raise _unsure(self._adapter.failure(error)) from None
+
+    async def has_ended(self, batch_id: str) -> bool:
+        """Raises `Gone`; anything else that goes wrong may pass."""
+        from anthropic import Timeout
+
+        async with self._asked():
+            batch = await self._adapter.client().messages.batches.retrieve(
+                quote(batch_id, safe=""), timeout=Timeout(READ_S, connect=CONNECT_S)
+            )
+            if batch.processing_status not in ("in_progress", "canceling", "ended"):
+                raise ValueError("no batch")
+            return batch.processing_status == "ended"
+
+    async def results(self, batch_id: str) -> AsyncGenerator[dict[str, Outcome], None]:
+        """What an ended batch says, by key, some at a time. Raises as `has_ended` does."""
+        from anthropic import AsyncStream, Timeout
+        from anthropic._decoders.jsonl import AsyncJSONLDecoder
+        from anthropic.types.messages import MessageBatchIndividualResponse
+
+        some: dict[str, Outcome] = {}
+        async with self._asked():
+            # Not the address that the service names: the key goes to no host but the one that was chosen.
+            lines = await self._adapter.client().get(
+                f"/v1/messages/batches/{quote(batch_id, safe='')}/results",
+                cast_to=AsyncJSONLDecoder[MessageBatchIndividualResponse],
+                options={"timeout": Timeout(READ_S, connect=CONNECT_S)},
+                stream=True,
+                stream_cls=AsyncStream[MessageBatchIndividualResponse],
+            )
+            try:
+                async for line in lines:
+                    some[str(line.custom_id)] = self._outcome(line)
+                    if len(some) == RESULTS_AT_ONCE:
+                        yield some
+                        some = {}
+            finally:
+                await lines.close()
+        yield some
+
+    async def since(self, moment: datetime) -> Sequence[Listed]:
+        """Batches made at this moment or later, oldest first."""
+        from anthropic import Timeout
+
+        found: list[Listed] = []
+        async with self._asked():
+            batches = self._adapter.client().messages.batches
+            async for batch in batches.list(limit=PAGE, timeout=Timeout(READ_S, connect=CONNECT_S)):
+                listed = _listed(batch)
+                if listed.created < moment:
+                    break
+                found.append(listed)
+        return found[::-1]
+
+    @asynccontextmanager
+    async def _asked(self) -> AsyncIterator[None]:
+        """Nothing inside costs anything, so whatever fails may be tried again, but for what concerns all calls."""
+        from anthropic import NotFoundError
+
+        try:
+            yield
+        except NotFoundError:
+            raise Gone("the batch is not there", free=True) from None
+        except Exception as error:
+            failure = self._adapter.failure(error)
+            if isinstance(failure, EvalscribeError):
+                raise failure from None
+            raise Transient(failure.reason, free=True, after=getattr(failure, "after", None)) from None
+
+    def _outcome(self, line: "MessageBatchIndividualResponse") -> Outcome:
+        try:
+            result = line.result
+            if result.type == "succeeded":
+                return reply_of(result.message, self._price)
+            words = getattr(getattr(getattr(result, "error", None), "error", None), "message", None)
+            return Unanswered(reason=f"{result.type}: {words}" if words else str(result.type))
+        except (AttributeError, TypeError, ValueError, KeyError):
+            return CallFailed(f"{self._adapter.host} put something that is not a message into the batch")
+
+
+def _id(batch: "MessageBatch") -> str:
+    """Raises `ValueError` for a page or another thing in place of a batch."""
+    found = getattr(batch, "id", None)
+    if not isinstance(found, str) or not found:
+        raise ValueError("no batch")
+    return found
+
+
+def _listed(batch: "MessageBatch") -> Listed:
+    created = cast(object, batch.created_at)
+    moment = datetime.fromisoformat(created) if isinstance(created, str) else created
+    if not isinstance(moment, datetime):
+        raise ValueError("no batch")
+    size = sum(getattr(batch.request_counts, name) for name in STATES)
+    return Listed(id=_id(batch), created=moment if moment.tzinfo else moment.replace(tzinfo=UTC), size=size)
+
+
+def _unsure(failure: CallFailed | EvalscribeError) -> CallFailed | EvalscribeError:
+    return failure if isinstance(failure, EvalscribeError) else Unsure(failure.reason)
