@@ -169,7 +169,7 @@ async def test_a_bad_answer_is_sent_back_once_with_the_reason() -> None:
     found = await read(of_agent_run(run_of(60)), answer)
     assert set(observations(found)) == {"It lists [T0B1]."}
     assert found.usage.calls == 2 * found.parts
-    with pytest.raises(CallFailed, match="no usable answer: no JSON object"):
+    with pytest.raises(CallFailed, match="could be read: no JSON object"):
         await read(of_agent_run(run_of(60)), lambda _: says("I saw nothing.", usage=ONE))
 
 

@@ -3,17 +3,16 @@
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from evalscribe.chat import CallFailed, Message, Request, Usage
+from evalscribe.chat import CallFailed, Message, Reply, Request, Stop, Usage
 from evalscribe.judge_result import ResolvedCitation
 from evalscribe.judging.marks import resolve
-from evalscribe.judging.rubric.answer import read_answer
+from evalscribe.judging.rubric.rollout import Conversation
 from evalscribe.judging.subject import Subject
 from evalscribe.ports import Model
 from evalscribe.rubric import Rubric
 
 ANSWER_TOKENS = 8192
-TRIES = 2
-"""A bad answer is sent back once with what is wrong with it."""
+TIMEOUT_S = 300.0
 NOT_THERE = "(citation not found)"
 UNVERIFIED = "(unverified) "
 SCHEMA = {
@@ -21,11 +20,6 @@ SCHEMA = {
     "properties": {"observations": {"type": "array", "items": {"type": "string", "citations": True}}},
     "required": ["observations"],
     "additionalProperties": False,
-}
-STOPPED = {
-    "refusal": "the model refused",
-    "max_tokens": "the answer was cut off",
-    "tool_use": "the model called a tool that it was not offered",
 }
 
 
@@ -37,34 +31,38 @@ class TooLong(Exception):
         self.usage = usage
 
 
-async def ask(model: Model, question: str) -> tuple[tuple[str, ...], Usage]:
+async def ask(model: Model, question: str, subject: Subject) -> tuple[tuple[str, ...], Usage]:
     """The observations of one answer, as the model wrote them, and what they took.
 
     Raises `TooLong`, `CallFailed` with the usage of every try, or `EvalscribeError` for what concerns all calls.
     """
-    messages: tuple[Message, ...] = (Message(role="user", text=question),)
-    usage, problem = Usage(), ""
-    for _ in range(TRIES):
-        try:
-            reply = await model.complete(Request(system="", messages=messages, max_tokens=ANSWER_TOKENS))
-        except CallFailed as error:
-            raise CallFailed(error.reason, usage + error.usage, free=error.free and not usage.calls) from error
-        usage += reply.usage
-        if reply.stop == "context_exceeded":
-            raise TooLong(usage)
-        if reply.stop == "refusal":
-            raise CallFailed(STOPPED["refusal"], usage)
-        answer = read_answer(reply.text, _shape())
-        if isinstance(answer, dict):
-            return tuple(text for text in map(str.strip, answer["observations"]) if text), usage
-        problem = STOPPED.get(reply.stop) or "; ".join(answer)
-        again = f"That answer cannot be used: {problem}. Answer again, shorter if it was cut off, as you were told to."
-        messages = (
-            *messages,
-            Message(role="assistant", text=reply.text or "(nothing)", raw=reply.raw),
-            Message(role="user", text=again),
-        )
-    raise CallFailed(f"no usable answer: {problem}", usage)
+    heard = _Heard(model)
+    opening = Request(system="", messages=(Message(role="user", text=question),), max_tokens=ANSWER_TOKENS)
+    answer = await Conversation(heard, opening, _shape(), subject).run(TIMEOUT_S)
+    if answer.output is not None:
+        return tuple(text for text in map(str.strip, answer.output["observations"]) if text), answer.usage
+    if heard.stop == "context_exceeded":
+        raise TooLong(answer.usage)
+    raise CallFailed(answer.reason or "no answer", answer.usage)
+
+
+class _Heard:
+    """A model of which is known how its last answer ended."""
+
+    def __init__(self, model: Model) -> None:
+        self.id = model.id
+        self.context_tokens = model.context_tokens
+        self.stop: Stop | None = None
+        self._model = model
+
+    async def complete(self, request: Request) -> Reply:
+        self.stop = None
+        reply = await self._model.complete(request)
+        self.stop = reply.stop
+        return reply
+
+    async def close(self) -> None:
+        await self._model.close()
 
 
 @cache

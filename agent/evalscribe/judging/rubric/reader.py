@@ -72,7 +72,7 @@ class Reader:
     async def ask(self, question: str) -> tuple[str, ...]:
         """The checked observations of one answer. Raises `TooLong` or `CallFailed`, its usage counted."""
         try:
-            texts, usage = await ask(self._model, question)
+            texts, usage = await ask(self._model, question, self._subject)
         except (TooLong, CallFailed) as error:
             self.usage += error.usage
             raise
