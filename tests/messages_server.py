@@ -7,14 +7,24 @@ with MessagesServer(lambda call: submit(confidence=0.3)) as server: ...
 """
 
 import json
-import socket
-import struct
-import threading
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any
+
+from scripted_server import Answer, Call, Script, ScriptedServer, page
+
+__all__ = [
+    "USAGE",
+    "VERDICT",
+    "Answer",
+    "Call",
+    "MessagesServer",
+    "Script",
+    "failure",
+    "message",
+    "page",
+    "says",
+    "submit",
+    "use",
+]
 
 USAGE = {"input_tokens": 1000, "output_tokens": 100}
 VERDICT: dict[str, Any] = {
@@ -29,32 +39,6 @@ VERDICT: dict[str, Any] = {
     "fix": "",
     "would_pass": False,
 }
-
-
-@dataclass(frozen=True)
-class Call:
-    """One request as it came in."""
-
-    number: int
-    """From 0, in order of arrival."""
-    body: dict[str, Any]
-    headers: dict[str, str]
-    path: str
-    at: float
-    """Seconds on the monotonic clock."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: int = 200
-    body: bytes = b""
-    headers: dict[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
-    delay_s: float = 0.0
-    cut: str = ""
-    """`reset` drops the connection without an answer, `half` after half of the body."""
-
-
-Script = Answer | Sequence[Answer] | Callable[[Call], Answer]
 
 
 def message(*content: dict[str, Any], stop: str | None = "end_turn", usage: dict[str, Any] | None = None) -> Answer:
@@ -93,107 +77,6 @@ def failure(status: int, kind: str = "api_error", text: str = "no", **headers: s
     return Answer(status, json.dumps(body).encode(), {"content-type": "application/json", **named})
 
 
-def page(status: int = 200) -> Answer:
-    """What a proxy sends in place of an answer."""
-    return Answer(status, b"<html><body>Sign in</body></html>", {"content-type": "text/html"})
-
-
-class MessagesServer:
-    """Serves until the `with` block ends. `calls` holds every request, `peak` how many were open at once."""
-
+class MessagesServer(ScriptedServer):
     def __init__(self, script: Script | None = None, latency_s: float = 0.0) -> None:
-        self.calls: list[Call] = []
-        self.finished: list[float] = []
-        """When each answer was sent, on the monotonic clock."""
-        self.peak = 0
-        self._open = 0
-        self._lock = threading.Lock()
-        self._script = submit() if script is None else script
-        self._latency_s = latency_s
-        self._over = threading.Event()
-        self._server = _Quiet(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    def take(self, body: dict[str, Any], headers: dict[str, str], path: str) -> Answer:
-        with self._lock:
-            call = Call(len(self.calls), body, headers, path, time.monotonic())
-            self.calls.append(call)
-            self._open += 1
-            self.peak = max(self.peak, self._open)
-        answer = self._answer(call)
-        self._over.wait(self._latency_s + answer.delay_s)
-        return answer
-
-    def leave(self) -> None:
-        with self._lock:
-            self._open -= 1
-            self.finished.append(time.monotonic())
-
-    def _answer(self, call: Call) -> Answer:
-        if isinstance(self._script, Answer):
-            return self._script
-        if isinstance(self._script, Sequence):
-            return self._script[min(call.number, len(self._script) - 1)]
-        return self._script(call)
-
-
-class _Quiet(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is what some tests are about."""
-
-
-def _handler(server: MessagesServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        # Head and body in two small packets would wait for each other, 40 ms a call.
-        disable_nagle_algorithm = True
-        wbufsize = -1
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            answer = server.take(body, {name.lower(): value for name, value in self.headers.items()}, self.path)
-            server.leave()
-            if answer.cut:
-                self._cut(answer)
-                return
-            self.send_response(answer.status)
-            for name, value in {**answer.headers, "content-length": str(len(answer.body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(answer.body)
-
-        def _cut(self, answer: Answer) -> None:
-            if answer.cut == "half":
-                self.send_response(answer.status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(answer.body)))
-                self.end_headers()
-                self.wfile.write(answer.body[: len(answer.body) // 2])
-                self.wfile.flush()
-            # A linger of zero makes the kernel send a reset in place of an orderly end.
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.close_connection = True
-            self.connection.close()
-
-        def log_message(self, format: str, *args: Any) -> None:
-            return None
-
-    return Handler
+        super().__init__(submit() if script is None else script, latency_s)

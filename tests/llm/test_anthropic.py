@@ -13,13 +13,16 @@ import pytest
 from evalscribe.chat import CallFailed, Message, Reply, Request, Tool, ToolResult, Usage
 from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError
 from evalscribe.llm.anthropic import AnthropicModel
-from evalscribe.llm.anthropic_errors import mapped, retry_after
+from evalscribe.llm.anthropic_errors import mapped
+from evalscribe.llm.failures import Asked, retry_after
 from evalscribe.llm.prices import price
 from evalscribe.llm.transient import Transient
+from evalscribe.settings.providers import ANTHROPIC
 from messages_server import Answer, Call, MessagesServer, failure, message, page, says, submit, use
 
 KEY = "sk-ant-secret-123456"
 TOOL = Tool(name="submit", description="Submit.", input_schema={"type": "object", "properties": {}})
+ASKED_OF = Asked(provider=ANTHROPIC, model="claude-x", host="127.0.0.1")
 ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),), tools=(TOOL,), effort="high")
 
 
@@ -221,7 +224,7 @@ async def test_nobody_there_ends_the_command_once_the_retries_are_spent() -> Non
 def test_a_host_that_takes_no_connection_in_time_is_not_there() -> None:
     error = made(anthropic.APITimeoutError)
     error.__cause__ = httpx2.ConnectTimeout("late")
-    failure = mapped(error, "anthropic/claude-x", "127.0.0.1")
+    failure = mapped(error, ASKED_OF)
     assert isinstance(failure, Transient)
     assert failure.free
     assert isinstance(failure.ends_all, UnavailableError)
@@ -278,7 +281,7 @@ def made(kind: type[Exception]) -> Exception:
 @pytest.mark.parametrize("kind", every_exception(), ids=lambda kind: kind.__name__)
 def test_every_exception_of_the_sdk_is_mapped(kind: type[Exception]) -> None:
     assert len(every_exception()) > 20
-    error = mapped(made(kind), "anthropic/claude-x", "127.0.0.1")
+    error = mapped(made(kind), ASKED_OF)
     assert isinstance(error, CallFailed | EvalscribeError)
     assert KEY not in str(error)
 

@@ -1,12 +1,11 @@
 """One attempt at one answer from Anthropic's Messages API."""
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 from evalscribe.chat import CallFailed, Message, Reply, Request, Stop, ToolCall, Usage
-from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
+from evalscribe.errors import EvalscribeError, UnavailableError
+from evalscribe.llm.attempt import CONNECT_S, attempt, host_of, sendable, without_key
 from evalscribe.llm.prices import Price
 from evalscribe.settings.providers import ANTHROPIC
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from anthropic.types import MessageParam, OutputConfigParam, TextBlockParam, ToolParam
     from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 
-CONNECT_S = 10.0
 CONTEXT_TOKENS = 1_000_000
 """Of every current model of the vendor."""
 STOPS: dict[str, Stop] = {
@@ -46,34 +44,27 @@ class AnthropicModel:
         self._name = name
         self._key = key
         self._base_url = base_url
-        self.host = _host(base_url)
+        self.host = host_of(base_url, ANTHROPIC.url_name)
         self._price = price
         self._timeout_s = timeout_s
         self._client: AsyncAnthropic | None = None
 
     async def complete(self, request: Request) -> Reply:
         """Raises `Transient` for what may pass, `CallFailed` for this call, `EvalscribeError` for all."""
-        from evalscribe.llm.anthropic_errors import TooLong
+        from evalscribe.llm.failures import TooLong
 
         try:
-            async with asyncio.timeout(self._timeout_s):
-                answer = await self._create(request)
-        except Exception as error:
-            failure = self.failure(error)
-            if isinstance(failure, TooLong):
-                return Reply(text="", stop="context_exceeded", usage=Usage())
-            # `from None`: the SDK's exception holds the request, and with it the key.
-            raise failure from None
+            answer = await attempt(self._create(request), self._timeout_s, self.failure)
+        except TooLong:
+            return Reply(text="", stop="context_exceeded", usage=Usage())
         return self._reply(answer)
 
     async def check(self) -> None:
         """Ask for something that costs nothing. Raises `EvalscribeError` where the host or the key is no good."""
         try:
-            async with asyncio.timeout(self._timeout_s):
-                await self.client().models.retrieve(self._name)
-        except Exception as error:
-            failure = self.failure(error)
-            raise failure if isinstance(failure, EvalscribeError) else UnavailableError(str(failure)) from None
+            await attempt(self.client().models.retrieve(self._name), self._timeout_s, self.failure)
+        except CallFailed as failure:
+            raise UnavailableError(str(failure)) from None
 
     async def close(self) -> None:
         if self._client is not None:
@@ -105,12 +96,9 @@ class AnthropicModel:
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
         """What an exception of the SDK means, without the key."""
         from evalscribe.llm.anthropic_errors import mapped
+        from evalscribe.llm.failures import Asked
 
-        failure = mapped(error, self.id, self.host)
-        failure.args = tuple(str(arg).replace(self._key, "[key]") if self._key else arg for arg in failure.args)
-        if isinstance(failure, CallFailed):
-            failure.reason = failure.args[0]
-        return failure
+        return without_key(mapped(error, Asked(provider=ANTHROPIC, model=self._name, host=self.host)), self._key)
 
     def client(self) -> "AsyncAnthropic":
         """The one client of this process, made on the first call; explicit about all that it would else look up."""
@@ -171,22 +159,22 @@ def _call(block: dict[str, Any]) -> ToolCall:
 
 def _system(text: str) -> "list[TextBlockParam]":
     """With a cache entry of its own, which every conversation with the same tools and instructions shares."""
-    return [{"type": "text", "text": _sendable(text), "cache_control": {"type": "ephemeral"}}]
+    return [{"type": "text", "text": sendable(text), "cache_control": {"type": "ephemeral"}}]
 
 
 def _message(message: Message) -> "MessageParam":
     if message.role == "assistant":
-        return {"role": "assistant", "content": message.raw or _sendable(message.text)}
+        return {"role": "assistant", "content": message.raw or sendable(message.text)}
     results: list[Any] = [
         {
             "type": "tool_result",
             "tool_use_id": result.call_id,
-            "content": _sendable(result.text),
+            "content": sendable(result.text),
             "is_error": result.is_error,
         }
         for result in message.tool_results
     ]
-    text: list[Any] = [{"type": "text", "text": _sendable(message.text)}] if message.text else []
+    text: list[Any] = [{"type": "text", "text": sendable(message.text)}] if message.text else []
     return {"role": "user", "content": results + text}
 
 
@@ -206,18 +194,5 @@ def _tool(name: str, description: str, schema: dict[str, Any]) -> "ToolParam":
 
 def _echoable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same content, without lone surrogates: JSON can spell them, but they can neither be sent nor stored."""
-    cleaned: list[dict[str, Any]] = json.loads(_sendable(json.dumps(blocks, ensure_ascii=False)))
+    cleaned: list[dict[str, Any]] = json.loads(sendable(json.dumps(blocks, ensure_ascii=False)))
     return cleaned
-
-
-def _sendable(text: str) -> str:
-    """Without lone surrogates, which no JSON body in UTF-8 can hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _host(base_url: str) -> str:
-    """Host and port as they may be shown. Raises `UsageError` where the URL is none, or holds a password."""
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
-        raise UsageError("ANTHROPIC_BASE_URL must be https://host[:port][/path], without user or password")
-    return parts.netloc

@@ -10,7 +10,7 @@ from evalscribe.llm.prices import Price, price
 from evalscribe.llm.retry import Patience, Persistent
 from evalscribe.ports import Model
 from evalscribe.settings import Access
-from evalscribe.settings.providers import PROVIDERS, Provider
+from evalscribe.settings.providers import ANTHROPIC, PROVIDERS, Provider
 
 Find = Callable[[str], Access | None]
 """The host and key of a provider, as `Settings.provider` finds them."""
@@ -41,13 +41,10 @@ class Service:
         for a missing key."""
         provider, model = parsed(name)
         cost = price(name)
-        if cost is None and self._budget.tokens is None and self._budget.usd is not None:
-            raise UsageError(f"{name} has no price here, so a budget in dollars cannot hold: give --max-tokens N")
         if name not in self._adapters:
-            self._adapters[name] = adapter(
-                provider, model, access_of(provider, name, self._access), cost, self._timeout_s
-            )
-        return Persistent(Budgeted(self._adapters[name], self._budget, cost), self._patience)
+            found = access_of(provider, name, self._access)
+            self._adapters[name] = adapter(provider, model, found, cost, self._timeout_s)
+        return Persistent(Budgeted(self._adapters[name], self._budget, cost, stage), self._patience)
 
     def spent(self) -> Mapping[str, Usage]:
         return self._budget.by_stage
@@ -75,8 +72,12 @@ def access_of(provider: Provider, name: str, find: Find) -> Access:
 
 
 def adapter(provider: Provider, model: str, found: Access, cost: Price | None, timeout_s: float) -> Adapter:
-    """One attempt at one answer of this model."""
-    from evalscribe.llm.anthropic import AnthropicModel
-
+    """One attempt at one answer of this model. Raises `UsageError` where the package for it is missing."""
     key = found.key.get_secret_value() if found.key else ""
-    return AnthropicModel(model, key, found.url, cost, timeout_s)
+    if provider == ANTHROPIC:
+        from evalscribe.llm.anthropic import AnthropicModel
+
+        return AnthropicModel(model, key, found.url, cost, timeout_s)
+    from evalscribe.llm.openai import OpenAIModel
+
+    return OpenAIModel(model, key, provider, found.url, cost, timeout_s)

@@ -5,7 +5,10 @@ from evalscribe.errors import EvalscribeError
 
 
 class Transient(CallFailed):
-    """`after`: seconds that the service asked to wait. `ends_all`: what to raise once the retries are spent."""
+    """`after`: seconds that the service asked to wait. `limited`: it takes fewer calls than it gets.
+
+    `ends_all`: what to raise once the retries are spent.
+    """
 
     def __init__(
         self,
@@ -13,8 +16,10 @@ class Transient(CallFailed):
         *,
         free: bool = False,
         after: float | None = None,
+        limited: bool = False,
         ends_all: EvalscribeError | None = None,
     ) -> None:
         super().__init__(reason, free=free)
         self.after = after
+        self.limited = limited
         self.ends_all = ends_all

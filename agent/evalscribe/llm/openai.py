@@ -1,0 +1,169 @@
+"""One attempt at one answer from a service that speaks OpenAI's chat completions."""
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, cast
+
+from evalscribe.chat import CallFailed, Effort, Reply, Request, Usage
+from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
+from evalscribe.llm.attempt import CONNECT_S, attempt, host_of, without_key
+from evalscribe.llm.completion import error_inside, messages, plain, reply_of, response_format, tool, usage_of
+from evalscribe.llm.dialects import Dialect, dialect_of
+from evalscribe.llm.prices import Price
+from evalscribe.settings.providers import OPENAI, Provider
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from openai.types.chat import ChatCompletion
+
+    from evalscribe.llm.failures import Asked
+
+FALLBACK: dict[Effort, tuple[Effort, ...]] = {"max": ("high",), "xhigh": ("high",), "minimal": ("low",)}
+"""What is asked for where a model refuses the degree; else none."""
+NO_EFFORT = ("reasoning", "thinking", "effort", "no endpoints found")
+"""How services word that a model does not reason, or not in that degree."""
+NOT_KNOWN = ("unsupported", "not supported", "unrecognized", "unknown", "not permitted", "extra ")
+OTHER_LIMIT = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+
+
+class OpenAIModel:
+    """A `ports.Model` that tries once: repeating and budgets are for the models that wrap it."""
+
+    def __init__(
+        self,
+        name: str,
+        key: str,
+        provider: Provider = OPENAI,
+        base_url: str = "",
+        price: Price | None = None,
+        timeout_s: float = 300.0,
+        dialect: Dialect | None = None,
+    ) -> None:
+        """`key` is empty where the server needs none; the dialect follows from the address.
+
+        Raises `UsageError` without the package `openai`.
+        """
+        _look_for_package(provider)
+        self.id = f"{provider.name}/{name}"
+        self._name = name
+        self._key = key
+        self._provider = provider
+        self._base_url = base_url or provider.url
+        self.host = host_of(self._base_url, provider.url_name)
+        self._dialect = dialect or dialect_of(provider, self._base_url)
+        self.context_tokens = self._dialect.context_tokens
+        self._price = price
+        self._timeout_s = timeout_s
+        self._limit: str = self._dialect.limit
+        self._refused: set[Effort] = set()
+        self._client: AsyncOpenAI | None = None
+
+    async def complete(self, request: Request) -> Reply:
+        """Raises `Transient` for what may pass, `CallFailed` for this call, `EvalscribeError` for all."""
+        from evalscribe.llm.failures import TooLong
+
+        try:
+            return self._reply(await attempt(self._create(request), self._timeout_s, self.failure))
+        except TooLong:
+            return Reply(text="", stop="context_exceeded", usage=Usage())
+
+    async def check(self) -> None:
+        """Ask for something that costs nothing. Raises `EvalscribeError` where the host or the key is no good."""
+        work = self.client().get(self._dialect.check, cast_to=object)
+        try:
+            await attempt(work, self._timeout_s, self.failure)
+        except CallFailed as failure:
+            raise UnavailableError(str(failure)) from None
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    async def _create(self, request: Request) -> "ChatCompletion":
+        """Asked again at once where the service refuses a word of the request, not the question: that is free."""
+        from openai import BadRequestError, NotFoundError, UnprocessableEntityError
+
+        while True:
+            params = self.params(request)
+            try:
+                return await self._send(params)
+            except (BadRequestError, NotFoundError, UnprocessableEntityError) as error:
+                if not self._gives_way(params, str(error)):
+                    raise
+
+    async def _send(self, params: dict[str, Any]) -> "ChatCompletion":
+        from openai import Timeout
+
+        timeout = Timeout(self._timeout_s, connect=CONNECT_S)
+        return cast("ChatCompletion", await self.client().chat.completions.create(**params, timeout=timeout))
+
+    def params(self, request: Request) -> dict[str, Any]:
+        """The body of the call."""
+        params: dict[str, Any] = {
+            "model": self._name,
+            "messages": messages(request),
+            self._limit: request.max_tokens,
+        }
+        extra = dict(self._dialect.extra)
+        if request.tools:
+            params["tools"] = [tool(one, strict=self._dialect.strict) for one in request.tools]
+        if effort := self._effort(request.effort):
+            params["reasoning_effort"] = effort
+        if request.answer_schema is not None:
+            params["response_format"] = response_format(request.answer_schema)
+            extra |= self._dialect.structured
+        return {**params, "extra_body": extra} if extra else params
+
+    def _effort(self, wanted: Effort | None) -> Effort | None:
+        """What is sent for it: a service or a model may know fewer degrees, or none."""
+        if wanted is None:
+            return None
+        known = self._dialect.effort(wanted)
+        return next((effort for effort in (known, *FALLBACK.get(known, ())) if effort not in self._refused), None)
+
+    def _gives_way(self, params: dict[str, Any], said: str) -> bool:
+        """Whether the call can be put in other words, which then hold for all calls of this model."""
+        words = said.lower()
+        if self._limit == self._dialect.limit and self._limit in words and any(sign in words for sign in NOT_KNOWN):
+            self._limit = OTHER_LIMIT[self._limit]
+            return True
+        if "reasoning_effort" in params and any(sign in words for sign in NO_EFFORT):
+            self._refused.add(params["reasoning_effort"])
+            return True
+        return False
+
+    def client(self) -> "AsyncOpenAI":
+        """The one client of this model, made on the first call; explicit about all that it would else look up."""
+        if self._client is None:
+            from evalscribe.llm.openai_client import client
+
+            self._client = client(self._key, self._base_url)
+        return self._client
+
+    def failure(self, error: Exception) -> CallFailed | EvalscribeError:
+        """What an exception of the SDK means, without the key."""
+        from evalscribe.llm.openai_errors import mapped
+
+        return without_key(mapped(error, self._asked()), self._key)
+
+    def _reply(self, answer: object) -> Reply:
+        """Our words for the answer. Raises `CallFailed` where it is a page, half a body or of another shape."""
+        from evalscribe.llm.openai_errors import of_error_inside
+
+        try:
+            body = plain(answer)
+            if (error := error_inside(body)) is None:
+                return reply_of(body, self._price)
+            usage = usage_of(body, self._price)
+        except (AttributeError, TypeError, ValueError, KeyError, IndexError):
+            raise CallFailed(f"{self.host} sent something that is not a completion") from None
+        raise without_key(of_error_inside(error, self._asked(), usage), self._key)
+
+    def _asked(self) -> "Asked":
+        from evalscribe.llm.failures import Asked
+
+        return Asked(provider=self._provider, model=self._name, host=self.host)
+
+
+def _look_for_package(provider: Provider) -> None:
+    if find_spec("openai") is None:
+        raise UsageError(f"models of {provider.title} need the package openai: pip install 'evalscribe[openai]'")

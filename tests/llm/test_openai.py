@@ -1,0 +1,303 @@
+"""What the chat-completions adapter says on the wire, and how each service's dialect differs."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from chat_server import USAGE, Answer, Call, ChatServer, completion, failure, says, use
+from evalscribe.chat import Effort, Message, Reply, Request, Tool, ToolResult, Usage
+from evalscribe.errors import UsageError
+from evalscribe.llm.completion import is_strict
+from evalscribe.llm.dialects import COMPATIBLE, DIALECTS, Dialect, dialect_of
+from evalscribe.llm.openai import OpenAIModel
+from evalscribe.llm.prices import Price, Rate
+from evalscribe.settings.providers import GOOGLE, OPENAI, OPENROUTER, PROVIDERS, Provider
+from scripted_server import Script
+
+KEY = "sk-proj-secret-123456"
+OPEN = {"type": "object", "properties": {"label": {"type": "string"}}}
+CLOSED = {**OPEN, "required": ["label"], "additionalProperties": False}
+TOOL = Tool(name="submit", description="Submit.", input_schema=CLOSED)
+ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),), max_tokens=77)
+PRICE = Price(model="x/y", rates=(Rate(input=2, output=10, cache_write=3, cache_read=1),))
+
+
+async def ask(
+    script: Script,
+    requests: Sequence[Request] = (ASKED,),
+    spoken: Dialect | None = None,
+    provider: Provider = OPENAI,
+    key: str = KEY,
+) -> tuple[list[Reply], list[Call]]:
+    """The replies to these requests, and what came in; in the provider's own dialect unless another is given."""
+    with ChatServer(script) as server:
+        model = OpenAIModel("test", key, provider, server.url, PRICE, dialect=spoken or DIALECTS[provider.name])
+        try:
+            return [await model.complete(request) for request in requests], server.calls
+        finally:
+            await model.close()
+
+
+def changed(**fields: Any) -> Request:
+    return ASKED.model_copy(update=fields)
+
+
+async def test_a_call_goes_out_as_the_service_wants_it() -> None:
+    _, (call,) = await ask(says("Done."), [changed(tools=(TOOL,), effort="high")])
+    assert call.path == "/chat/completions"
+    assert call.headers["authorization"] == f"Bearer {KEY}"
+    assert call.body == {
+        "model": "test",
+        "messages": [{"role": "system", "content": "Judge."}, {"role": "user", "content": "Why?"}],
+        "max_completion_tokens": 77,
+        "reasoning_effort": "high",
+        "tools": [
+            {
+                "type": "function",
+                "function": {"name": "submit", "description": "Submit.", "parameters": CLOSED, "strict": True},
+            }
+        ],
+    }
+
+
+async def test_what_the_environment_holds_for_openai_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "WEBHOOK_SECRET"):
+        monkeypatch.setenv(f"OPENAI_{name}", "planted")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Mine: planted\nAuthorization: planted")
+    for key in (KEY, ""):
+        _, (call,) = await ask(says("Done."), provider=OPENROUTER, key=key)
+        assert "planted" not in json.dumps(call.headers)
+        assert call.headers.get("authorization") == (f"Bearer {KEY}" if key else None)
+
+
+async def test_structured_output_is_strict_where_every_property_is_required() -> None:
+    _, (closed, loose) = await ask(says("{}"), [changed(answer_schema=CLOSED), changed(answer_schema=OPEN)])
+    sent = closed.body["response_format"]
+    assert sent == {"type": "json_schema", "json_schema": {"name": "answer", "schema": CLOSED, "strict": True}}
+    assert loose.body["response_format"]["json_schema"]["strict"] is False
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        (CLOSED, True),
+        (OPEN, False),
+        ({**CLOSED, "required": []}, False),
+        ({"type": "array", "items": CLOSED}, True),
+        ({"type": "array", "items": OPEN}, False),
+        ({**CLOSED, "properties": {"label": OPEN}}, False),
+    ],
+)
+def test_what_is_strict(schema: dict[str, Any], strict: bool) -> None:
+    assert is_strict(schema) is strict
+
+
+async def test_openrouter_is_asked_for_its_bill_and_for_hosts_that_heed_the_schema() -> None:
+    usage = {**USAGE, "cost": 0.0123, "is_byok": False}
+    (_, reply), (plain, bound) = await ask(
+        says("{}", usage=usage), [ASKED, changed(answer_schema=CLOSED)], provider=OPENROUTER
+    )
+    assert plain.body["usage"] == {"include": True}
+    assert "provider" not in plain.body
+    assert bound.body["provider"] == {"require_parameters": True}
+    assert (plain.body["max_tokens"], "max_completion_tokens" in plain.body) == (77, False)
+    assert reply.usage.cost_usd == 0.0123
+
+
+async def test_with_a_key_of_ones_own_the_vendors_bill_is_counted_too() -> None:
+    usage = {**USAGE, "cost": 0.001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.02}}
+    (reply,), _ = await ask(says("x", usage=usage), provider=OPENROUTER)
+    assert reply.usage.cost_usd == pytest.approx(0.021)
+
+
+async def test_usage_is_whole_and_priced() -> None:
+    usage = {
+        "prompt_tokens": 3000,
+        "completion_tokens": 500,
+        "total_tokens": 3500,
+        "prompt_tokens_details": {"cached_tokens": 2000},
+        "completion_tokens_details": {"reasoning_tokens": 400},
+    }
+    (reply,), _ = await ask(says("x", usage=usage))
+    cost = (1000 * 2 + 2000 * 1 + 500 * 10) / 1_000_000
+    assert reply.usage.cost_usd == pytest.approx(cost)
+    assert reply.usage.model_copy(update={"cost_usd": 0.0}) == Usage(
+        calls=1, input_tokens=3000, output_tokens=500, cache_read_tokens=2000
+    )
+
+
+async def test_thinking_that_a_service_leaves_out_of_the_answer_is_counted() -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 420}
+    (reply,), _ = await ask(says("x", usage=usage), provider=GOOGLE)
+    assert reply.usage.output_tokens == 320
+
+
+async def test_an_answer_without_usage_says_that_it_is_not_known() -> None:
+    (reply,), _ = await ask(says("x", usage=None))
+    assert (reply.text, reply.usage.calls) == ("x", 0)
+
+
+async def test_an_assistants_turn_is_echoed_with_what_the_service_needs_back() -> None:
+    calls = [
+        {
+            "id": "call_a",
+            "type": "function",
+            "function": {"name": "read_lines", "arguments": '{"path": "a"}'},
+            "extra_content": {"google": {"thought_signature": "sig=="}},
+        }
+    ]
+    said = {
+        "content": None,
+        "tool_calls": calls,
+        "reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}],
+        "annotations": [],
+        "audio": None,
+        "reasoning": "to be left out",
+    }
+    with ChatServer(completion(said, "tool_calls")) as server:
+        model = OpenAIModel("test", KEY, GOOGLE, server.url)
+        reply = await model.complete(ASKED)
+        results = (ToolResult(call_id="call_a", text="1| x"), ToolResult(call_id="call_b", text="bad", is_error=True))
+        turns = (
+            *ASKED.messages,
+            Message(role="assistant", raw=reply.raw),
+            Message(role="user", text="Go on.", tool_results=results),
+        )
+        await model.complete(changed(messages=turns))
+        await model.close()
+    assert server.calls[1].body["messages"][2:] == [
+        {"role": "assistant", "tool_calls": calls, "reasoning_details": said["reasoning_details"]},
+        {"role": "tool", "tool_call_id": "call_a", "content": "1| x"},
+        {"role": "tool", "tool_call_id": "call_b", "content": "Error: bad"},
+        {"role": "user", "content": "Go on."},
+    ]
+
+
+async def test_a_call_without_an_id_gets_one_that_its_result_can_name() -> None:
+    said = {"tool_calls": [{"id": "", "type": "function", "function": {"name": "submit", "arguments": "{}"}}]}
+    (reply,), _ = await ask(completion(said, "stop"))
+    assert (reply.stop, reply.tool_calls[0].id) == ("tool_use", "call_1")
+    assert reply.raw["tool_calls"][0]["id"] == "call_1"
+
+
+@pytest.mark.parametrize("arguments", ['{"cau', "", "[1]", "null", None, '{"a": ' * 100_000])
+async def test_half_an_input_is_no_input(arguments: str | None) -> None:
+    said = {"tool_calls": [{"id": "c", "type": "function", "function": {"name": "submit", "arguments": arguments}}]}
+    (reply,), _ = await ask(completion(said, "length"))
+    assert (reply.stop, reply.tool_calls[0].input) == ("max_tokens", {})
+
+
+@pytest.mark.parametrize(
+    ("reason", "stop"),
+    [
+        ("stop", "end"),
+        ("length", "max_tokens"),
+        ("content_filter", "refusal"),
+        ("content_filter: PROHIBITED_CONTENT", "refusal"),
+        ("SAFETY", "refusal"),
+        ("of_tomorrow", "unknown"),
+    ],
+)
+async def test_every_way_to_stop(reason: str, stop: str) -> None:
+    (reply,), _ = await ask(says("x", reason))
+    assert reply.stop == stop
+
+
+async def test_a_refusal_in_words_of_its_own_is_one() -> None:
+    (reply,), _ = await ask(completion({"content": None, "refusal": "I cannot."}))
+    assert (reply.stop, reply.text) == ("refusal", "I cannot.")
+
+
+async def test_content_in_parts_is_one_text() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "x"}, {"type": "text", "text": "b"}]
+    (reply,), _ = await ask(completion({"content": parts}))
+    assert reply.text == "ab"
+
+
+@pytest.mark.parametrize(
+    ("provider", "wanted", "sent"),
+    [
+        (OPENAI, "max", "max"),
+        (OPENAI, "minimal", "minimal"),
+        (OPENROUTER, "max", "xhigh"),
+        (OPENROUTER, "high", "high"),
+        (GOOGLE, "xhigh", "high"),
+        (GOOGLE, "low", "low"),
+    ],
+)
+async def test_the_effort_is_the_nearest_that_the_service_knows(provider: Provider, wanted: Effort, sent: str) -> None:
+    _, (call,) = await ask(says("x"), [changed(effort=wanted)], provider=provider)
+    assert call.body["reasoning_effort"] == sent
+
+
+def refuses_effort(*taken: str) -> Script:
+    def answer(call: Call) -> Answer:
+        effort = call.body.get("reasoning_effort")
+        if effort is None or effort in taken:
+            return says("Done.")
+        return failure(400, "unsupported_value", f"'reasoning_effort' does not support {effort!r} with this model.")
+
+    return answer
+
+
+@pytest.mark.parametrize(("taken", "sent"), [(("high",), ["max", "high", "high"]), ((), ["max", "high", None, None])])
+async def test_a_degree_that_the_model_refuses_is_lowered_once_for_all_its_calls(
+    taken: tuple[str, ...], sent: list[str | None]
+) -> None:
+    replies, calls = await ask(refuses_effort(*taken), [changed(effort="max")] * 2)
+    assert [reply.text for reply in replies] == ["Done.", "Done."]
+    assert [call.body.get("reasoning_effort") for call in calls] == sent
+
+
+@pytest.mark.parametrize("spoken", [COMPATIBLE, DIALECTS["openai"]])
+async def test_the_other_name_of_the_bound_is_used_where_one_is_refused(spoken: Dialect) -> None:
+    def answer(call: Call) -> Answer:
+        if spoken.limit in call.body:
+            return failure(400, "unsupported_parameter", f"Unsupported parameter: '{spoken.limit}'.")
+        return says("Done.")
+
+    replies, calls = await ask(answer, [ASKED, ASKED], spoken)
+    assert [reply.text for reply in replies] == ["Done.", "Done."]
+    assert [spoken.limit in call.body for call in calls] == [True, False, False]
+
+
+async def test_a_service_that_refuses_everything_is_not_asked_for_ever() -> None:
+    answer = failure(400, None, "Unsupported: max_tokens, max_completion_tokens, reasoning_effort")
+    with ChatServer(answer) as server:
+        model = OpenAIModel("test", KEY, OPENAI, server.url)
+        with pytest.raises(Exception, match="turned the question away"):
+            await model.complete(changed(effort="max"))
+        await model.close()
+    efforts = [call.body.get("reasoning_effort") for call in server.calls]
+    assert efforts == ["high", "high", None]
+
+
+def test_another_address_is_another_server_and_a_proxy_of_openrouter_is_not() -> None:
+    assert dialect_of(OPENAI, OPENAI.url) == DIALECTS["openai"]
+    assert dialect_of(OPENAI, "http://127.0.0.1:11434/v1") == COMPATIBLE
+    assert dialect_of(OPENROUTER, "http://127.0.0.1:1/v1") == DIALECTS["openrouter"]
+
+
+@pytest.mark.parametrize("name", [name for name in PROVIDERS if name != "anthropic"])
+async def test_the_check_costs_nothing(name: str) -> None:
+    with ChatServer(says("x")) as server:
+        model = OpenAIModel("test", KEY, PROVIDERS[name], server.url)
+        await model.check()
+        await model.close()
+    assert [(call.path, call.body) for call in server.calls] == [(DIALECTS[name].check, {})]
+
+
+@pytest.mark.parametrize("url", ["model.example", "ftp://model.example", "https://user:pw@model.example"])
+def test_a_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        OpenAIModel("test", KEY, OPENAI, url)
+    assert "pw@" not in str(raised.value)
+
+
+async def test_tools_of_a_compatible_server_are_sent_without_strict() -> None:
+    _, (call,) = await ask(use(("submit", {"label": "x"})), [changed(tools=(TOOL,))], COMPATIBLE)
+    assert "strict" not in call.body["tools"][0]["function"]
+    assert call.body["max_tokens"] == 77
