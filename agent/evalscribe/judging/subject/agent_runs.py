@@ -78,6 +78,8 @@ def _parts(message: ChatMessage) -> Iterator[tuple[str, str]]:
         yield "content" if isinstance(message, AssistantMessage) and message.reasoning else "", message.content
     for call in calls:
         yield _named("tool call", call.id), _called(call)
+        if call.metadata:
+            yield "of this call", plain(call.metadata)
     if error is not None:
         yield "error", error
 
