@@ -1,0 +1,237 @@
+"""A Message Batches API on loopback, with a ledger of what was submitted and billed.
+
+    with BatchesServer() as server:                       # ends each batch at the third look
+        AnthropicModel("claude-x", "key", server.url)
+    BatchesServer(hook=lambda moment: ...)                # runs at each moment of MOMENTS, in the server's thread
+
+`/v1/messages` answers too, one call at a time.
+"""
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+MOMENTS = ("arrived", "made", "looked", "listed", "results", "half of the results", "single")
+USAGE = {"input_tokens": 100, "output_tokens": 10}
+Result = Callable[[str, dict[str, Any]], dict[str, Any]]
+"""From a custom id and its params to the `result` of a line."""
+
+
+def answer(text: str = "Done.") -> dict[str, Any]:
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-test",
+        "content": [{"type": "text", "text": text}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": USAGE,
+    }
+
+
+def succeeded(key: str, params: dict[str, Any]) -> dict[str, Any]:
+    """The answer repeats the question, so that a test sees whose it is."""
+    return {"type": "succeeded", "message": answer(f"to {params['messages'][-1]['content'][0]['text']}")}
+
+
+def errored(kind: str = "errored") -> Result:
+    error = {"type": "error", "error": {"type": "api_error", "message": "no luck"}}
+    return lambda key, params: {"type": kind, **({"error": error} if kind == "errored" else {})}
+
+
+@dataclass
+class Batch:
+    id: str
+    requests: dict[str, dict[str, Any]]
+    created: datetime
+    looks: int = 0
+    ended: bool = False
+    gone: bool = False
+
+
+@dataclass
+class BatchesServer:
+    result: Result = succeeded
+    looks: int = 3
+    """A batch ends when it was looked at so often."""
+    hook: Callable[[str], None] = lambda moment: None
+    refuse: Callable[[str, str, int], int] = lambda method, path, number: 0
+    """A status in place of an answer, from method, path and how many such calls came before; 0 for none."""
+    page: int = 100
+    batches: list[Batch] = field(default_factory=list)
+    singles: list[dict[str, Any]] = field(default_factory=list)
+    calls: Counter[str] = field(default_factory=Counter)
+    """How often each kind of call came: `POST batches`, `GET batch` …"""
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._server = _Quiet(("127.0.0.1", 0), _handler(self))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    @property
+    def submitted(self) -> Counter[str]:
+        """How often each question was submitted."""
+        return Counter(key for batch in self.batches for key in batch.requests)
+
+    def add(self, *keys: str) -> Batch:
+        """A batch of somebody else."""
+        text = [{"type": "text", "text": "theirs"}]
+        return self.make({key: {"messages": [{"content": text}]} for key in keys})
+
+    def make(self, requests: dict[str, dict[str, Any]]) -> Batch:
+        with self._lock:
+            batch = Batch(f"msgbatch_{len(self.batches)}", requests, datetime.now(UTC))
+            self.batches.append(batch)
+        return batch
+
+    def find(self, batch_id: str) -> Batch | None:
+        return next((batch for batch in self.batches if batch.id == batch_id and not batch.gone), None)
+
+    def shown(self, batch: Batch) -> dict[str, Any]:
+        counts = dict.fromkeys(("processing", "succeeded", "errored", "canceled", "expired"), 0)
+        counts["succeeded" if batch.ended else "processing"] = len(batch.requests)
+        return {
+            "id": batch.id,
+            "type": "message_batch",
+            "processing_status": "ended" if batch.ended else "in_progress",
+            "request_counts": counts,
+            "created_at": batch.created.isoformat(),
+            "expires_at": batch.created.isoformat(),
+            # Another host: whoever follows it would send the key there.
+            "results_url": f"http://localhost:9/{batch.id}" if batch.ended else None,
+        }
+
+    def lines(self, batch: Batch) -> list[bytes]:
+        """In another order than they were asked in."""
+        items = [{"custom_id": key, "result": self.result(key, params)} for key, params in batch.requests.items()]
+        return [json.dumps(item).encode() + b"\n" for item in reversed(items)]
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Quiet(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that was killed is what the tests are about."""
+
+
+def _handler(server: BatchesServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+        wbufsize = -1
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if self._refused("POST"):
+                return
+            if self.path.endswith("/batches"):
+                server.hook("arrived")
+                batch = server.make({item["custom_id"]: item["params"] for item in body["requests"]})
+                server.hook("made")
+                self._send(200, server.shown(batch))
+            else:
+                server.singles.append(body)
+                server.hook("single")
+                self._send(200, answer("alone"))
+
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            names = parts.path.removeprefix("/v1/messages/batches").strip("/").split("/")
+            batch = server.find(names[0])
+            if self._refused("GET"):
+                return
+            if names == [""]:
+                server.hook("listed")
+                self._list(parse_qs(parts.query))
+            elif batch is None:
+                self._send(404, {"type": "error", "error": {"type": "not_found_error", "message": "no"}})
+            elif names[1:] == ["results"]:
+                self._results(batch)
+            else:
+                server.hook("looked")
+                batch.looks += 1
+                batch.ended = batch.ended or batch.looks >= server.looks
+                self._send(200, server.shown(batch))
+
+        def _list(self, query: dict[str, list[str]]) -> None:
+            newest = server.batches[::-1]
+            after = query.get("after_id", [""])[0]
+            first = next((n + 1 for n, batch in enumerate(newest) if batch.id == after), 0)
+            page = newest[first : first + server.page]
+            self._send(
+                200,
+                {
+                    "data": [server.shown(batch) for batch in page],
+                    "has_more": first + server.page < len(newest),
+                    "first_id": page[0].id if page else None,
+                    "last_id": page[-1].id if page else None,
+                },
+            )
+
+        def _results(self, batch: Batch) -> None:
+            server.hook("results")
+            lines = server.lines(batch)
+            self.send_response(200)
+            self.send_header("content-type", "application/x-jsonl")
+            self.send_header("content-length", str(sum(map(len, lines))))
+            self.end_headers()
+            half = len(lines) // 2
+            self.wfile.write(b"".join(lines[:half]))
+            self.wfile.flush()
+            server.hook("half of the results")
+            self.wfile.write(b"".join(lines[half:]))
+
+        def _refused(self, method: str) -> bool:
+            kind = f"{method} {urlsplit(self.path).path.removeprefix('/v1/messages').strip('/')}"
+            status = server.refuse(method, self.path, server.calls[kind])
+            server.calls[kind] += 1
+            if status == -1:
+                self.close_connection = True
+                self.connection.close()
+            elif status:
+                self._send(status, {"type": "error", "error": {"type": "api_error", "message": "not now"}})
+            return bool(status)
+
+        def _send(self, status: int, body: dict[str, Any]) -> None:
+            raw = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            return None
+
+    return Handler
+
+
+def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait in a thread for what another one does."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)

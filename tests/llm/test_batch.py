@@ -1,0 +1,373 @@
+"""Questions that go out together, against a server on loopback."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batches_server import BatchesServer, errored, succeeded
+from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
+from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError
+from evalscribe.llm.anthropic import AnthropicModel
+from evalscribe.llm.batch import Batched, NotAnswered, batched, question_key
+from evalscribe.llm.batch_delivery import Pace
+from evalscribe.llm.budget import Budget, worst_case
+from evalscribe.llm.prices import price
+from evalscribe.llm.retry import Patience
+from evalscribe.ports import Intent
+from evalscribe.store.batches import SqlIntents, open_intents
+
+NAME = "claude-opus-5-5"
+OPUS = price(f"anthropic/{NAME}")
+QUICK = Pace(quiet_s=0.03, poll_s=0.01, longest_poll_s=0.02, settle_s=0.05, failures=3)
+HALF_PRICE = (100 * 4 + 10 * 20) / 1_000_000 / 2
+
+
+def ask(text: str, rollout: int = 0) -> Request:
+    return Request(system="Judge.", messages=(Message(role="user", text=text),), max_tokens=100, rollout=rollout)
+
+
+class Desk:
+    """A server, a store and a way to ask: each `ask` is a session of its own, as a new process would be."""
+
+    def __init__(self, folder: Path, server: BatchesServer) -> None:
+        self.server = server
+        self.intents: SqlIntents = open_intents(folder)
+
+    def model(self, pace: Pace = QUICK) -> Batched:
+        return Batched(AnthropicModel(NAME, "key", self.server.url, OPUS), self.intents, OPUS, pace=pace)
+
+    async def ask(self, *requests: Request, pace: Pace = QUICK) -> list[Reply | BaseException]:
+        model = self.model(pace)
+        try:
+            return await asyncio.gather(*map(model.complete, requests), return_exceptions=True)
+        finally:
+            await model.close()
+
+    def keys(self, *requests: Request) -> tuple[str, ...]:
+        adapter = AnthropicModel(NAME, "key")
+        return tuple(question_key(adapter.params(request), request.rollout) for request in requests)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with BatchesServer() as server:
+        opened = Desk(tmp_path / "store", server)
+        yield opened
+        opened.intents.close()
+
+
+def texts(replies: list[Reply | BaseException]) -> list[str]:
+    assert all(isinstance(reply, Reply) for reply in replies), replies
+    return [reply.text for reply in replies if isinstance(reply, Reply)]
+
+
+async def test_calls_at_once_are_one_batch_and_each_gets_its_own_answer(desk: Desk) -> None:
+    replies = await desk.ask(*(ask(f"q{n}") for n in range(7)))
+    assert texts(replies) == [f"to q{n}" for n in range(7)]
+    assert len(desk.server.batches) == 1
+    assert desk.server.singles == []
+
+
+async def test_what_a_batch_costs_is_half(desk: Desk) -> None:
+    (reply,) = await desk.ask(ask("q"))
+    assert isinstance(reply, Reply)
+    assert reply.usage.cost_usd == pytest.approx(HALF_PRICE)
+    assert reply.usage.model_copy(update={"cost_usd": 0.0}) == Usage(calls=1, input_tokens=100, output_tokens=10)
+
+
+async def test_the_body_of_a_question_is_that_of_a_single_call(desk: Desk) -> None:
+    request = ask("q").model_copy(update={"effort": "high", "answer_schema": {"type": "object"}})
+    await desk.ask(request)
+    (sent,) = desk.server.batches[0].requests.values()
+    assert sent == AnthropicModel(NAME, "key").params(request)
+
+
+async def test_rollouts_are_questions_of_their_own_and_equal_questions_are_one(desk: Desk) -> None:
+    replies = await desk.ask(ask("q", 0), ask("q", 1), ask("q", 1))
+    assert texts(replies) == ["to q"] * 3
+    assert len(desk.server.submitted) == 2
+
+
+async def test_a_wave_goes_out_when_it_is_full(desk: Desk) -> None:
+    replies = await desk.ask(*(ask(f"q{n}") for n in range(7)), pace=QUICK.model_copy(update={"most": 3}))
+    assert len(texts(replies)) == 7
+    assert sorted(len(batch.requests) for batch in desk.server.batches) == [1, 3, 3]
+    big = QUICK.model_copy(update={"most_bytes": 1})
+    assert len(texts(await desk.ask(ask("a"), ask("b"), pace=big))) == 2
+    assert len(desk.server.batches) == 5
+
+
+async def test_asked_again_later_nothing_is_sent_and_nothing_is_looked_up(desk: Desk) -> None:
+    await desk.ask(ask("q0"), ask("q1"))
+    before = dict(desk.server.calls)
+    assert texts(await desk.ask(ask("q1"))) == ["to q1"]
+    assert desk.server.calls == before
+
+
+async def test_a_batch_that_nobody_waited_for_to_the_end_is_read_next_time(desk: Desk) -> None:
+    desk.server.looks = 10**9
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await desk.ask(ask("q0"), ask("q1"))
+    desk.server.looks = 0
+    assert texts(await desk.ask(ask("q0"), ask("q2"))) == ["to q0", "to q2"]
+    assert set(desk.server.submitted.values()) == {1}
+    assert [len(batch.requests) for batch in desk.server.batches] == [2, 1]
+
+
+def stored_intent(desk: Desk, *requests: Request, batch_id: str | None = None, age_days: float = 0.0) -> Intent:
+    """What a process leaves that was killed after the intent."""
+    created = datetime.now(UTC) - timedelta(days=age_days)
+    intent = Intent(id="left", model=f"anthropic/{NAME}", keys=desk.keys(*requests), created=created)
+    desk.intents.add(intent)
+    if batch_id:
+        desk.intents.submitted(intent.id, batch_id)
+    return intent
+
+
+def sent(desk: Desk, *requests: Request) -> str:
+    adapter = AnthropicModel(NAME, "key")
+    return desk.server.make(dict(zip(desk.keys(*requests), map(adapter.params, requests), strict=True))).id  # type: ignore[arg-type]
+
+
+async def test_an_intent_without_a_batch_is_sent_once_it_is_sure_that_there_is_none(desk: Desk) -> None:
+    stored_intent(desk, ask("q0"), ask("q1"))
+    desk.server.add("theirs", "too")
+    assert texts(await desk.ask(ask("q0"))) == ["to q0"]
+    assert desk.server.calls["GET batches"] == 2, "what was cut off may still be on its way"
+    assert desk.server.submitted[desk.keys(ask("q0"))[0]] == 1
+
+
+async def test_its_batch_is_found_among_many_pages_of_others(desk: Desk) -> None:
+    desk.server.page = 2
+    for n in range(3):
+        desk.server.add(f"theirs {n}", "too")
+    mine = sent(desk, ask("q0"), ask("q1"))
+    for n in range(5):
+        desk.server.add(*(f"{n} {m}" for m in range(1 + n % 3)))
+    stored_intent(desk, ask("q0"), ask("q1"))
+    assert texts(await desk.ask(ask("q0"), ask("q1"))) == ["to q0", "to q1"]
+    found = desk.intents.of(desk.keys(ask("q0"))[0])
+    assert found is not None
+    assert found.batch_id == mine
+    assert {desk.server.submitted[key] for key in desk.keys(ask("q0"), ask("q1"))} == {1}
+
+
+async def test_a_batch_that_arrives_late_is_found_at_the_second_look(desk: Desk) -> None:
+    stored_intent(desk, ask("q0"))
+
+    def arrive(moment: str) -> None:
+        if moment == "looked" or (moment == "listed" and desk.server.calls["GET batches"] == 2):
+            desk.server.batches or sent(desk, ask("q0"))
+
+    desk.server.hook = arrive
+    assert texts(await desk.ask(ask("q0"))) == ["to q0"]
+    assert desk.server.calls["POST batches"] == 0
+
+
+async def test_another_batch_of_the_same_size_is_waited_for_and_told_apart_by_its_keys(desk: Desk) -> None:
+    theirs = desk.server.add("theirs")
+    stored_intent(desk, ask("q0"))
+    assert texts(await desk.ask(ask("q0"))) == ["to q0"]
+    assert theirs.looks >= desk.server.looks
+    assert desk.server.calls["POST batches"] == 1
+
+
+async def test_a_batch_that_another_intent_has_is_not_looked_into(desk: Desk) -> None:
+    other = sent(desk, ask("other"))
+    intent = Intent(id="other", model="m", keys=desk.keys(ask("other")), created=datetime.now(UTC))
+    desk.intents.add(intent)
+    desk.intents.submitted("other", other)
+    stored_intent(desk, ask("q0"))
+    await desk.ask(ask("q0"))
+    assert desk.server.calls[f"GET batches/{other}"] == 0
+
+
+def failing(kind: str, *statuses: int) -> Callable[[str, str, int], int]:
+    """These statuses in place of the first answers to one kind of call; -1 drops the connection."""
+
+    def refuse(method: str, path: str, number: int) -> int:
+        what = "results" if path.endswith("/results") else "list" if "?" in path else path.rsplit("/", 1)[-1]
+        here = kind == ("POST" if method == "POST" and what == "batches" else what if method == "GET" else "single")
+        here = here or (kind == "look" and method == "GET" and what.startswith("msgbatch"))
+        return statuses[number] if here and number < len(statuses) else 0
+
+    return refuse
+
+
+@pytest.mark.parametrize("kind", ["POST", "look", "results"])
+@pytest.mark.parametrize("statuses", [(429,), (529, 500), (-1,)])
+async def test_what_may_pass_is_tried_again_and_nothing_is_sent_twice(
+    desk: Desk, kind: str, statuses: tuple[int, ...]
+) -> None:
+    desk.server.refuse = failing(kind, *statuses)
+    assert texts(await desk.ask(ask("q0"), ask("q1"))) == ["to q0", "to q1"]
+    assert len(desk.server.batches) == 1
+
+
+async def test_a_batch_whose_making_was_not_heard_is_found(desk: Desk) -> None:
+    """The server makes the batch and the connection breaks before it can say so."""
+
+    def make_and_break(method: str, path: str, number: int) -> int:
+        if method == "POST" and number == 0:
+            sent(desk, ask("q0"))
+            return -1
+        return 0
+
+    desk.server.refuse = make_and_break
+    assert texts(await desk.ask(ask("q0"))) == ["to q0"]
+    assert desk.server.calls["POST batches"] == 1
+
+
+@pytest.mark.parametrize(("status", "error"), [(401, AccessError), (403, AccessError), (400, CallFailed)])
+async def test_a_batch_that_is_turned_away_leaves_no_intent(desk: Desk, status: int, error: type[Exception]) -> None:
+    desk.server.refuse = failing("POST", status)
+    (failure,) = await desk.ask(ask("q0"))
+    assert isinstance(failure, error)
+    assert desk.intents.of(desk.keys(ask("q0"))[0]) is None
+    assert texts(await desk.ask(ask("q0"))) == ["to q0"]
+
+
+@pytest.mark.parametrize("kind", ["POST", "look", "results", "list"])
+async def test_a_service_that_stays_away_ends_the_command_and_the_next_one_goes_on(desk: Desk, kind: str) -> None:
+    if kind == "list":
+        stored_intent(desk, ask("q0"))
+    desk.server.refuse = failing(kind, *([503] * 3))
+    (failure,) = await desk.ask(ask("q0"))
+    assert isinstance(failure, UnavailableError)
+    assert "tried 3 times" in str(failure)
+    desk.server.refuse = failing("none")
+    assert texts(await desk.ask(ask("q0"))) == ["to q0"]
+    assert set(desk.server.submitted.values()) == {1}
+
+
+@pytest.mark.parametrize("kind", ["errored", "expired", "canceled"])
+async def test_what_a_batch_did_not_answer_is_asked_by_itself_at_the_full_price(desk: Desk, kind: str) -> None:
+    lost = desk.keys(ask("q1"))[0]
+    desk.server.result = lambda key, params: (errored(kind) if key == lost else succeeded)(key, params)
+    budget = Budget(usd=1.0)
+    adapter = AnthropicModel(NAME, "key", desk.server.url, OPUS)
+    model = batched(desk.model(), adapter, budget, OPUS, "judge")
+    replies = await asyncio.gather(*(model.complete(ask(f"q{n}")) for n in range(3)))
+    await model.close()
+    assert [reply.text for reply in replies] == ["to q0", "alone", "to q2"]
+    assert len(desk.server.singles) == 1
+    assert budget.spent.cost_usd == pytest.approx(4 * HALF_PRICE)
+    assert budget.spent == replies[0].usage + replies[1].usage + replies[2].usage
+
+
+async def test_without_a_way_to_ask_by_itself_it_is_said_and_free(desk: Desk) -> None:
+    desk.server.result = errored()
+    (failure,) = await desk.ask(ask("q"))
+    assert isinstance(failure, NotAnswered)
+    assert (failure.reason, failure.free) == ("the batch did not answer (errored: no luck)", True)
+
+
+@pytest.mark.parametrize(
+    "result", [{"type": "succeeded", "message": {"content": None}}, {"type": "succeeded"}, None, "text"]
+)
+async def test_an_answer_that_cannot_be_read_may_have_cost(desk: Desk, result: Any) -> None:
+    desk.server.result = lambda key, params: result
+    (failure,) = await desk.ask(ask("q"))
+    assert isinstance(failure, CallFailed)
+    assert not failure.free
+
+
+async def test_a_question_that_the_batch_forgot_concerns_that_question_only(desk: Desk) -> None:
+    desk.server.result = lambda key, params: succeeded(key, params)
+    lines = desk.server.lines
+    desk.server.lines = lambda batch: lines(batch)[:-1]  # type: ignore[method-assign]
+    first, second = await desk.ask(ask("q0"), ask("q1"))
+    assert isinstance(first, CallFailed)
+    assert "says nothing" in first.reason
+    assert isinstance(second, Reply)
+
+
+async def test_a_batch_that_is_gone_is_never_sent_again_while_it_may_be_there(desk: Desk) -> None:
+    stored_intent(desk, ask("q0"), batch_id="msgbatch_elsewhere")
+    (failure,) = await desk.ask(ask("q0"))
+    assert isinstance(failure, NotFoundError)
+    assert "Without --batch" in str(failure)
+    assert desk.server.batches == []
+
+
+async def test_a_batch_whose_results_are_too_old_is_asked_anew(desk: Desk) -> None:
+    stored_intent(desk, ask("q0"), batch_id="msgbatch_long_ago", age_days=30)
+    assert texts(await desk.ask(ask("q0"))) == ["to q0"]
+
+
+async def test_a_cancelled_call_leaves_the_wave_before_it_goes_out(desk: Desk) -> None:
+    model = desk.model()
+    stays, leaves = (asyncio.create_task(model.complete(ask(text))) for text in ("stays", "leaves"))
+    await asyncio.sleep(0)
+    leaves.cancel()
+    assert (await stays).text == "to stays"
+    with pytest.raises(asyncio.CancelledError):
+        await leaves
+    await model.close()
+    assert len(desk.server.submitted) == 1
+
+
+async def test_calls_beyond_the_budget_wait_for_the_next_wave(desk: Desk) -> None:
+    assert OPUS is not None
+    worst = worst_case(ask("q0"), OPUS.batch())
+    budget = Budget(usd=3.5 * worst.cost_usd)
+    adapter = AnthropicModel(NAME, "key", desk.server.url, OPUS)
+    model = batched(desk.model(), adapter, budget, OPUS, "judge")
+    replies = await asyncio.gather(*(model.complete(ask(f"q{n}")) for n in range(8)), return_exceptions=True)
+    await model.close()
+    sizes = [len(batch.requests) for batch in desk.server.batches]
+    assert sizes[0] == 3
+    assert len(sizes) > 1, "the others follow when the first wave is settled"
+    answered = [reply for reply in replies if isinstance(reply, Reply)]
+    assert len(answered) == sum(sizes)
+    assert budget.spent.cost_usd <= 3.5 * worst.cost_usd
+
+
+async def test_stages_are_told_apart_in_what_was_spent(desk: Desk) -> None:
+    budget, adapter, waves = Budget(usd=1.0), AnthropicModel(NAME, "key", desk.server.url, OPUS), desk.model()
+    tag, judge = (batched(waves, adapter, budget, OPUS, stage) for stage in ("tag", "judge"))
+    await asyncio.gather(tag.complete(ask("q0")), judge.complete(ask("q1")), judge.complete(ask("q2")))
+    await waves.close()
+    assert {stage: usage.calls for stage, usage in budget.by_stage.items()} == {"tag": 1, "judge": 2}
+    assert len(desk.server.batches) == 1
+
+
+async def test_two_at_once_send_what_both_ask_once(desk: Desk) -> None:
+    ours, theirs = [ask(f"q{n}") for n in range(6)], [ask(f"q{n}") for n in range(3, 9)]
+    both = await asyncio.gather(desk.ask(*ours), desk.ask(*theirs))
+    assert [texts(replies) for replies in both] == [
+        [f"to q{n}" for n in range(6)],
+        [f"to q{n}" for n in range(3, 9)],
+    ]
+    assert set(desk.server.submitted.values()) == {1}
+
+
+async def test_an_error_that_nobody_foresaw_reaches_those_who_wait(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(intent: Intent) -> Intent:
+        raise RuntimeError("disk on fire")
+
+    monkeypatch.setattr(desk.intents, "add", broken)
+    (failure,) = await desk.ask(ask("q"))
+    assert isinstance(failure, EvalscribeError)
+    assert "disk on fire" in str(failure)
+
+
+async def test_the_key_goes_to_no_other_host(desk: Desk) -> None:
+    """The server names another host for the results; who went there would get nothing."""
+    assert texts(await desk.ask(ask("q"))) == ["to q"]
+    assert desk.server.shown(desk.server.batches[0])["results_url"].startswith("http://localhost:9/")
+
+
+async def test_patience_is_that_of_single_calls(desk: Desk) -> None:
+    desk.server.result = errored()
+    desk.server.refuse = failing("single", 529)
+    adapter = AnthropicModel(NAME, "key", desk.server.url, OPUS)
+    model = batched(desk.model(), adapter, Budget(usd=1.0), OPUS, patience=Patience(first_wait_s=0.01))
+    assert (await model.complete(ask("q"))).text == "alone"
+    await model.close()
