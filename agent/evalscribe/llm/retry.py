@@ -4,6 +4,7 @@ import asyncio
 
 from evalscribe.chat import CallFailed, Reply, Request, Usage
 from evalscribe.ids import Frozen
+from evalscribe.llm.pause import Pause
 from evalscribe.llm.transient import Transient
 from evalscribe.ports import Model
 
@@ -25,18 +26,22 @@ class Patience(Frozen):
 class Persistent:
     """A `ports.Model` that repeats another's transient failures."""
 
-    def __init__(self, model: Model, patience: Patience | None = None) -> None:
+    def __init__(self, model: Model, patience: Patience | None = None, pause: Pause | None = None) -> None:
+        """`pause`: shared with the other models of the same provider."""
         self.id = model.id
         self.context_tokens = model.context_tokens
         self._model = model
         self._patience = patience or Patience()
+        self._shared = pause or Pause()
 
     async def complete(self, request: Request) -> Reply:
+        await self._shared.over()
         deadline = asyncio.get_running_loop().time() + self._patience.total_s
         lost = Usage()
         for failures in range(1, self._patience.attempts + 1):
             try:
                 reply = await self._model.complete(request)
+                self._shared.answered()
                 return reply.model_copy(update={"usage": lost + reply.usage})
             except Transient as error:
                 lost += error.usage
@@ -48,9 +53,13 @@ class Persistent:
     async def _pause(self, error: Transient, failures: int, deadline: float, lost: Usage) -> None:
         """Wait until the next attempt; raises what the failure comes to where there is none."""
         wait = max(error.after or 0.0, self._patience.wait(failures))
-        late = asyncio.get_running_loop().time() + wait > deadline
+        if error.limited and wait <= self._patience.total_s:
+            # Nobody waits for what no call has the patience for: each is told by itself.
+            self._shared.refused(wait)
+        late = asyncio.get_running_loop().time() + max(wait, self._shared.left_s()) > deadline
         if not late and failures < self._patience.attempts:
             await asyncio.sleep(wait)
+            await self._shared.over()
             return
         if error.ends_all is not None:
             raise error.ends_all from None

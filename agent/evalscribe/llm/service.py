@@ -6,6 +6,7 @@ from typing import Protocol
 from evalscribe.chat import Usage
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.llm.budget import Budget, Budgeted
+from evalscribe.llm.pause import Pause
 from evalscribe.llm.prices import Price, price
 from evalscribe.llm.retry import Patience, Persistent
 from evalscribe.ports import Model
@@ -35,6 +36,7 @@ class Service:
         self._patience = patience
         self._timeout_s = timeout_s
         self._adapters: dict[str, Adapter] = {}
+        self._pauses: dict[str, Pause] = {}
 
     def open(self, name: str, stage: str) -> Model:
         """Raises `UsageError` for no model, no package or a model that the budget cannot hold, `AccessError`
@@ -44,7 +46,8 @@ class Service:
         if name not in self._adapters:
             found = access_of(provider, name, self._access)
             self._adapters[name] = adapter(provider, model, found, cost, self._timeout_s)
-        return Persistent(Budgeted(self._adapters[name], self._budget, cost, stage), self._patience)
+        budgeted = Budgeted(self._adapters[name], self._budget, cost, stage)
+        return Persistent(budgeted, self._patience, self._pauses.setdefault(provider.name, Pause()))
 
     def spent(self) -> Mapping[str, Usage]:
         return self._budget.by_stage
