@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Self
 
-from pydantic import ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from evalscribe.errors import RubricError
@@ -13,6 +13,8 @@ from evalscribe.output_schema.path import joined, listed, shown
 
 class Checked(Frozen):
     """A noun whose making raises only `RubricError`."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)  # `evalscribe schema rubric` shows them in editors
 
     @model_validator(mode="wrap")
     @classmethod

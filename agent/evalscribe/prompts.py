@@ -44,7 +44,7 @@ class Prompts:
         """Of every template and rubric below `folder`, the workspace's and the shipped ones."""
         files = [(top, path) for top in self._folders() for path in (top / folder).rglob("*") if path.suffix in ENDINGS]
         found = {path.relative_to(top).as_posix() for top, path in files}
-        return sorted(name for name in found if any(_text(top, name) is not None for top in self._folders()))
+        return sorted(name for name in found if any(_file(top, name) for top in self._folders()))
 
     def digest(self, folder: str) -> str:
         """Content id of every template below `folder`, whatever they are rendered with."""
@@ -111,14 +111,23 @@ def _resolved(path: Path) -> Path | None:
         return None
 
 
-def _text(folder: Path, name: str) -> str | None:
-    """The text of a file below a folder; None where it is none, or lies elsewhere by `..` or a symbolic link."""
+def _file(folder: Path, name: str) -> Path | None:
+    """A file below a folder; None for a pipe, which would be waited for, and for what leads out by `..` or a link."""
     path = _resolved(folder / name)
     if path is None or not path.is_relative_to(folder.resolve()):
         return None
     try:
-        if not path.is_file():  # a pipe would be waited for
-            return None
+        return path if path.is_file() else None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _text(folder: Path, name: str) -> str | None:
+    """The text of a file below a folder, or None where there is none."""
+    path = _file(folder, name)
+    if path is None:
+        return None
+    try:
         if path.stat().st_size > LARGEST:
             raise UsageError(f"{path} is too large for a template")
         return path.read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Self
 from uuid import uuid4
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from evalscribe.chat import Effort
 from evalscribe.checked import Checked, placed
@@ -78,7 +78,7 @@ def _tag_name(key: str) -> str:
 class ModelOption(Checked):
     """Which model judges."""
 
-    provider: Annotated[str, AfterValidator(_known)]
+    provider: Annotated[str, AfterValidator(_known), WithJsonSchema({"enum": list(PROVIDERS)})]
     """`anthropic`, `openai`, `openrouter`, `google`."""
     model_name: Said
     reasoning_effort: Effort | None = None

@@ -11,6 +11,7 @@ from typing import Any
 
 from evalscribe.errors import NotFoundError, RubricError, UsageError
 from evalscribe.output_schema import META_SCHEMA
+from evalscribe.output_schema.path import joined
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import DEFAULT_SCHEMA, Rubric
 from evalscribe.yaml_text import dumped, parsed
@@ -65,7 +66,7 @@ def to_yaml(rubric: Rubric) -> str:
 
 def file_schema() -> dict[str, Any]:
     """JSON Schema of a rubric's file, the meta-schema of its `output_schema` included."""
-    schema = Rubric.model_json_schema()
+    schema = {**Rubric.model_json_schema(), "description": f"A rubric as a file: prompts/{FOLDER}/<name>{ENDING}"}
     for name in _NOT_IN_FILES:
         del schema["properties"][name]
     own = {key: value for key, value in META_SCHEMA.items() if not key.startswith("$")}
@@ -86,7 +87,7 @@ def _fields(value: object) -> dict[str, Any]:
             raise RubricError(name, f"does not belong in a file: {why}")
     for name in value:
         if not isinstance(name, str):
-            raise RubricError(str(name), "is unknown: names of fields are text")
+            raise RubricError(joined("", str(name)), "is unknown: names of fields are text")
     return dict(value)
 
 

@@ -1,5 +1,6 @@
 """YAML as people write it by hand: read strictly, with the line of every value, and written to be read."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ MOST_VALUES = 50_000
 """Values of a document; what aliases repeat counts each time."""
 DEEPEST = 200
 WIDTH = 110
+_ODD_BREAKS = re.compile("[\r\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,8 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else None
+    if _ODD_BREAKS.search(text):  # the library would read them back as ordinary line ends
+        style = '"'
     node: yaml.ScalarNode = dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
     return node
 

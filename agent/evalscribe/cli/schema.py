@@ -1,17 +1,30 @@
-"""`evalscribe schema report`."""
+"""`evalscribe schema report|rubric`."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 
-def schema(name: Annotated[str, typer.Argument(metavar="report", help="Which schema.")]) -> int:
-    """Print the JSON Schema of a document: `report` for what --json prints."""
-    from evalscribe.analysis import Analysis
+def schema(name: Annotated[str, typer.Argument(metavar="report|rubric", help="Which schema.")]) -> int:
+    """Print the JSON Schema of a document: `report` for what --json prints, `rubric` for a rubric's YAML file."""
     from evalscribe.errors import UsageError
 
-    if name != "report":
-        raise UsageError(f"there is no schema {name!r}; there is: report")
-    print(json.dumps(Analysis.model_json_schema(mode="serialization"), indent=2))
+    schemas = {"report": _report, "rubric": _rubric}
+    if name not in schemas:
+        raise UsageError(f"there is no schema {name!r}; there is: {', '.join(schemas)}")
+    print(json.dumps(schemas[name](), indent=2))
     return 0
+
+
+def _report() -> dict[str, Any]:
+    from evalscribe.analysis import Analysis
+
+    return Analysis.model_json_schema(mode="serialization")
+
+
+def _rubric() -> dict[str, Any]:
+    """With the meta-schema of its `output_schema` in it."""
+    from evalscribe.rubric_file import file_schema
+
+    return file_schema()

@@ -21,7 +21,7 @@ Path = tuple[str | int, ...]
 def check_output(output: Any, schema: dict[str, Any]) -> list[str]:
     """What keeps an answer from fitting, as `path: what`, at most five; nothing when it fits."""
     try:
-        found = [*_not_finite(output, ""), *map(_told, _validator(_spelled(schema)).iter_errors(output))]
+        found = list(_not_finite(output, "")) or [*map(_told, _validator(_spelled(schema)).iter_errors(output))]
     except RecursionError:
         return ["answer: is nested too deeply"]
     return found[:MOST_PROBLEMS]

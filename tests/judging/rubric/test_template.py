@@ -1,0 +1,79 @@
+"""Templates with a subject filled in."""
+
+import json
+
+from evalscribe.chat import Message
+from evalscribe.judging.rubric.template import CLOSING, filled
+from evalscribe.rubric import DEFAULT_SCHEMA, PromptTemplateMessage, Rubric
+
+SCHEMA = json.dumps(DEFAULT_SCHEMA, indent=2)
+WITHOUT = {"type": "object", "properties": {"label": {"type": "string"}}}
+
+
+def rubric(*templates: tuple[str, str], schema: dict[str, object] = DEFAULT_SCHEMA, text: str = "RULES") -> Rubric:
+    made = tuple(
+        PromptTemplateMessage.model_validate({"role": role, "content": content}) for role, content in templates
+    )
+    return Rubric(rubric_text=text, output_schema=schema, prompt_templates=made)
+
+
+def test_every_variable_is_filled_in_wherever_it_is_mentioned() -> None:
+    system, messages = filled(
+        rubric(("system", "{rubric}"), ("user", "{agent_run}|{rubric}"), ("user", "{output_schema} <response>")),
+        "RUN",
+        "",
+    )
+    assert system == "RULES"
+    assert messages == (Message(role="user", text="RUN|RULES"), Message(role="user", text=f"{SCHEMA} <response>"))
+
+
+def test_what_is_filled_in_is_never_filled_again() -> None:
+    hostile = "{rubric} {0} {{x}} {output_schema"
+    _, messages = filled(
+        rubric(("user", "{agent_run}{rubric}{output_schema}<response>"), text="{agent_run}"), hostile, ""
+    )
+    assert messages[0].text == f"{hostile}{{agent_run}}{SCHEMA}<response>"
+
+
+def test_doubled_braces_become_single_ones_and_are_never_computed() -> None:
+    _, messages = filled(rubric(("user", "{{ 7*7 }}{agent_run}{rubric}{output_schema}<response>")), "RUN", "")
+    assert messages[0].text.startswith("{ 7*7 }RUN")
+
+
+def test_how_to_cite_ends_the_last_message() -> None:
+    templates = (("user", "{agent_run}{rubric}"), ("user", "{output_schema}<response>\n"))
+    _, messages = filled(rubric(*templates), "RUN", "Cite like [T0B1].")
+    assert messages[0].text == "RUNRULES"
+    assert messages[1].text.endswith("<response>\n\nCite like [T0B1].")
+
+
+def test_how_to_cite_is_left_out_where_nothing_asks_for_citations() -> None:
+    _, messages = filled(rubric(("user", "{agent_run}{rubric}{output_schema}<response>"), schema=WITHOUT), "R", "Cite.")
+    assert "Cite." not in messages[0].text
+
+
+def test_a_nested_citation_field_asks_too() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"list": {"type": "array", "items": {"type": "string", "citations": True}}},
+    }
+    _, messages = filled(rubric(("user", "{agent_run}{rubric}{output_schema}<response>"), schema=schema), "R", "Cite.")
+    assert messages[0].text.endswith("Cite.")
+
+
+def test_the_user_has_the_last_word() -> None:
+    only_system = rubric(("system", "{agent_run}{rubric}{output_schema}<response>"))
+    system, messages = filled(only_system, "RUN", "Cite.")
+    assert system.startswith("RUNRULES")
+    assert messages == (Message(role="user", text=f"{CLOSING}\n\nCite."),)
+    _, messages = filled(rubric(("user", "{agent_run}{rubric}"), ("assistant", "{output_schema}<response>")), "RUN", "")
+    assert [message.role for message in messages] == ["user", "assistant", "user"]
+
+
+def test_the_default_prompt_holds_all_three() -> None:
+    system, (message,) = filled(Rubric(rubric_text="RULES"), "RUN", "Cite.")
+    assert system == ""
+    assert "<rubric>\nRULES\n</rubric>" in message.text
+    assert "<agent_run>\nRUN\n</agent_run>" in message.text
+    assert SCHEMA in message.text
+    assert message.text.endswith("\n\nCite.")

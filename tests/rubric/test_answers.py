@@ -1,0 +1,145 @@
+"""An answer beside its schema."""
+
+import json
+from typing import Any
+
+import pytest
+
+from evalscribe.output_schema import agreement_keys, check_output, check_schema, cited_strings, for_provider
+from evalscribe.rubric import DEFAULT_SCHEMA
+
+LABELLED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "label": {"type": "string", "enum": ["pass", "fail"]},
+        "sure": {"type": "boolean"},
+        "score": {"type": "integer", "minimum": 1, "maximum": 5},
+        "share": {"type": "number", "multipleOf": 0.1},
+        "summary": {"type": "string", "citations": True, "maxLength": 40},
+        "issues": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"text": {"type": "string", "citations": True}, "id": {"type": "string"}},
+                "required": ["text"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "required": ["label"],
+    "additionalProperties": False,
+}
+
+
+def one(kind: str, **rules: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"a": {"type": kind, **rules}}}
+    check_schema(schema)
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("output", "problem"),
+    [
+        pytest.param({"label": "maybe"}, 'label: must be one of "pass", "fail", is "maybe"', id="enum"),
+        pytest.param({}, 'answer: lacks "label"', id="missing"),
+        pytest.param({"label": "pass", "why": 1}, 'answer: has unknown "why"', id="unknown"),
+        pytest.param([], "answer: must be of type object, is []", id="no-object"),
+        pytest.param({"label": "pass", "score": 7}, "score: 7 breaks maximum 5", id="range"),
+        pytest.param(
+            {"label": "pass", "score": True}, "score: must be of type integer, is true", id="true-is-no-number"
+        ),
+        pytest.param(
+            {"label": "pass", "sure": "yes"}, 'sure: must be of type boolean, is "yes"', id="yes-is-no-boolean"
+        ),
+        pytest.param({"label": "pass", "issues": [{"id": "x"}]}, 'issues[0]: lacks "text"', id="nested"),
+        pytest.param(
+            {"label": "pass", "issues": [{"text": 5}]}, "issues[0].text: must be of type string, is 5", id="inner"
+        ),
+        pytest.param({"label": "pass", "share": float("nan")}, "share: nan is no JSON number", id="nan"),
+    ],
+)
+def test_what_does_not_fit_is_told_with_its_path(output: Any, problem: str) -> None:
+    assert problem in check_output(output, LABELLED)
+
+
+def test_what_fits_has_no_problem() -> None:
+    whole = {"label": "pass", "sure": True, "score": 3, "share": 0.3, "summary": "s", "issues": [{"text": "t"}]}
+    assert check_output(whole, LABELLED) == []
+    assert check_output({"label": "match", "explanation": "[T0B1]"}, DEFAULT_SCHEMA) == []
+
+
+def test_problems_are_few_and_short() -> None:
+    wrong = {"label": "pass", "issues": [{"text": "x" * 9, "id": n} for n in range(50)], "summary": "x" * 100_000}
+    problems = check_output(wrong, LABELLED)
+    assert len(problems) == 5
+    assert all(len(problem) < 400 for problem in problems)
+
+
+def test_a_deep_answer_is_a_problem_and_no_crash() -> None:
+    deep: Any = "x"
+    for _ in range(100_000):
+        deep = [deep]
+    assert check_output({"label": deep}, LABELLED) == ["answer: is nested too deeply"]
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("date-time", "2026-11-21T10:00:00Z", "2026-11-21 10:00"),
+        ("date", "2024-02-29", "2026-02-29"),
+        ("time", "10:00:00+01:00", "25:00:00Z"),
+        ("email", "a@b.example", "a b@c"),
+        ("hostname", "a-b.example", "-a.example"),
+        ("ipv4", "127.0.0.1", "127.0.0.256"),
+        ("ipv6", "::1", "::g"),
+        ("uri", "https://evals.example/run/1", "no uri"),
+        ("uuid", "3f9a1c07-0000-4000-8000-000000000000", "3f9a1c07"),
+    ],
+)
+def test_every_format_is_checked(name: str, good: str, bad: str) -> None:
+    schema = one("string", format=name)
+    assert check_output({"a": good}, schema) == []
+    assert check_output({"a": bad}, schema) == [f'a: {json.dumps(bad)} breaks format "{name}"']
+    assert check_output({"a": ""}, schema) != []
+
+
+def test_decimals_are_multiples_as_people_count() -> None:
+    tenths = one("number", multipleOf=0.1)
+    assert [check_output({"a": n / 10}, tenths) for n in range(-20, 20)] == [[]] * 40
+    assert check_output({"a": 0.35}, tenths) == ["a: 0.35 breaks multipleOf 0.1"]
+    assert check_output({"a": 1e308}, one("number", multipleOf=1e-300)) == []
+
+
+def test_every_string_with_citations_is_found_nested_ones_too() -> None:
+    output = {"label": "pass", "summary": "s", "issues": [{"text": "a", "id": "x"}, {"text": "b"}]}
+    assert list(cited_strings(output, LABELLED)) == [
+        (("summary",), "s"),
+        (("issues", 0, "text"), "a"),
+        (("issues", 1, "text"), "b"),
+    ]
+    assert list(cited_strings({"summary": 5, "issues": "x"}, LABELLED)) == []
+
+
+def test_rollouts_agree_on_enums_and_booleans_of_the_top_in_order() -> None:
+    assert agreement_keys(LABELLED) == ("label", "sure")
+    assert agreement_keys(one("string")) == ()
+
+
+def test_a_provider_is_sent_closed_objects_and_only_what_grammars_know() -> None:
+    sent = for_provider({**LABELLED, "additionalProperties": False, "title": "t"})
+    assert sent["additionalProperties"] is False
+    assert sent["title"] == "t"
+    assert sent["properties"]["issues"]["items"]["additionalProperties"] is False
+    assert sent["properties"]["score"] == {"type": "integer"}
+    text = json.dumps(sent)
+    assert "citations" not in text
+    assert "multipleOf" not in text
+    assert list(sent["properties"]) == list(LABELLED["properties"])
+    assert LABELLED["properties"]["summary"]["citations"] is True
+
+
+def test_a_property_may_be_called_like_a_keyword() -> None:
+    schema = {"type": "object", "properties": {"citations": {"type": "string", "citations": True}}}
+    check_schema(schema)
+    assert for_provider(schema)["properties"] == {"citations": {"type": "string"}}
+    assert list(cited_strings({"citations": "x"}, schema)) == [(("citations",), "x")]

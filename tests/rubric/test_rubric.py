@@ -1,0 +1,210 @@
+"""A rubric as people make it: what is taken, what is refused, and that nothing changes it afterwards."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from evalscribe.errors import RubricError
+from evalscribe.rubric import (
+    DEFAULT_SCHEMA,
+    JudgeVariant,
+    LabelSet,
+    ModelOption,
+    OutputParsingMode,
+    PromptTemplateMessage,
+    Rubric,
+)
+
+ALL = "{rubric} {agent_run} {output_schema} <response>"
+
+
+def user(*contents: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": content} for content in contents]
+
+
+def refusal(**fields: Any) -> RubricError:
+    with pytest.raises(RubricError) as caught:
+        Rubric(**{"rubric_text": "Judge.", **fields})
+    return caught.value
+
+
+def test_only_the_text_is_required() -> None:
+    rubric = Rubric(rubric_text="Judge.")
+    assert rubric.output_schema == DEFAULT_SCHEMA
+    assert rubric.judge_model.id == "anthropic/claude-opus-5-5"
+    assert (rubric.version, rubric.n_rollouts_per_input, rubric.judge_variant) == (1, 1, "majority")
+    assert (rubric.output_parsing_mode, rubric.response_xml_key) == ("xml_key", "response")
+    assert rubric.id != Rubric(rubric_text="Judge.").id
+    with pytest.raises(RubricError, match="rubric_text: is missing"):
+        Rubric()  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "words"),
+    [
+        pytest.param({"rubric_text": " \n"}, "rubric_text", "is empty", id="no-text"),
+        pytest.param({"rubric_text": 5}, "rubric_text", "string, not 5", id="text-is-a-number"),
+        pytest.param({"rollout_type": "single_turn"}, "rollout_type", "unknown; there is: rubric_text", id="unknown"),
+        pytest.param({"output_schema": {"type": "string"}}, "output_schema.type", "object", id="schema"),
+        pytest.param({"judge_model": "gpt-5"}, "judge_model", "provider/name", id="model-without-provider"),
+        pytest.param({"judge_model": "acme/x"}, "judge_model.provider", "anthropic, openai", id="provider"),
+        pytest.param({"judge_model": "openai/"}, "judge_model.model_name", "is empty", id="model-without-name"),
+        pytest.param({"judge_model": {"provider": "openai"}}, "judge_model.model_name", "missing", id="no-model"),
+        pytest.param(
+            {"judge_model": {"provider": "openai", "model_name": "x", "reasoning_effort": "huge"}},
+            "judge_model.reasoning_effort",
+            "'minimal', 'low'",
+            id="effort",
+        ),
+        pytest.param({"output_parsing_mode": "yaml"}, "output_parsing_mode", "'xml_key' or", id="mode"),
+        pytest.param({"response_xml_key": "a b"}, "response_xml_key", "no tag name", id="tag-with-space"),
+        pytest.param({"response_xml_key": "<a>"}, "response_xml_key", "no tag name", id="tag-with-brackets"),
+        pytest.param({"response_xml_key": "a\n"}, "response_xml_key", "no tag name", id="tag-with-newline"),
+        pytest.param({"response_xml_key": ""}, "response_xml_key", "no tag name", id="no-tag"),
+        pytest.param({"n_rollouts_per_input": 0}, "n_rollouts_per_input", "equal to 1", id="no-rollout"),
+        pytest.param({"n_rollouts_per_input": -1}, "n_rollouts_per_input", "equal to 1", id="negative"),
+        pytest.param({"judge_variant": "best"}, "judge_variant", "'single', 'majority'", id="variant"),
+        pytest.param(
+            {"judge_variant": "single", "n_rollouts_per_input": 3}, "n_rollouts_per_input", "must be 1", id="single"
+        ),
+        pytest.param({"version": 0}, "version", "equal to 1", id="version"),
+        pytest.param(
+            {"min_citations": 1, "output_schema": {"type": "object", "properties": {}}},
+            "min_citations",
+            "citations",
+            id="nothing-to-cite-in",
+        ),
+        pytest.param({"prompt_templates": []}, "prompt_templates", "is empty", id="no-template"),
+        pytest.param({"prompt_templates": ALL}, "prompt_templates", "tuple", id="template-is-a-text"),
+        pytest.param({"prompt_templates": [5]}, "prompt_templates[0]", "not 5", id="template-is-a-number"),
+        pytest.param(
+            {"prompt_templates": [{"role": "tool", "content": ALL}]}, "prompt_templates[0].role", "'system'", id="role"
+        ),
+        pytest.param({"prompt_templates": user(ALL, "{x}")}, "prompt_templates[1].content", "{x} is no", id="second"),
+    ],
+)
+def test_what_is_wrong_is_told_by_its_path(fields: dict[str, Any], path: str, words: str) -> None:
+    error = refusal(**fields)
+    assert error.path == path
+    assert words in error.problem
+    assert str(error).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param("{rubric.x}", "{rubric.x} is no variable", id="attribute"),
+        pytest.param("{rubric[0]}", "{rubric[0]} is no variable", id="item"),
+        pytest.param("{}", "{} is no variable", id="positional"),
+        pytest.param("{0}", "{0} is no variable", id="number"),
+        pytest.param("{citation_instructions}", "is no variable", id="unknown"),
+        pytest.param("{ rubric }", "{ rubric } is no variable", id="spaces"),
+        pytest.param('{"label": 1}', "is no variable", id="json"),
+        pytest.param("{% if rubric %}", "is no variable", id="jinja-statement"),
+        pytest.param("{rubric!r}", "as it is", id="conversion"),
+        pytest.param("{rubric:>900000000}", "as it is", id="format"),
+        pytest.param("{rubric:{agent_run}}", "as it is", id="nested-format"),
+        pytest.param("a { b", "'}'", id="lone-opening-brace"),
+        pytest.param("a } b", "Single '}'", id="lone-closing-brace"),
+    ],
+)
+def test_templates_can_do_nothing_but_name_three_variables(content: str, words: str) -> None:
+    error = refusal(prompt_templates=user(ALL + content))
+    assert error.path == "prompt_templates[0].content"
+    assert words in error.problem
+
+
+@pytest.mark.parametrize("name", ["agent_run", "rubric", "output_schema"])
+def test_every_variable_must_be_mentioned_somewhere(name: str) -> None:
+    error = refusal(prompt_templates=user(ALL.replace(f"{{{name}}}", "")))
+    assert error.path == "prompt_templates"
+    assert f"{{{name}}}" in error.problem
+
+
+def test_variables_may_be_spread_over_messages_of_any_role() -> None:
+    templates = [
+        PromptTemplateMessage(role="system", content="{rubric}"),
+        PromptTemplateMessage(role="assistant", content="{output_schema} <response>"),
+        PromptTemplateMessage(role="user", content="{agent_run}"),
+    ]
+    assert Rubric(rubric_text="x", prompt_templates=templates).prompt_templates == tuple(templates)  # type: ignore[arg-type]
+
+
+def test_doubled_braces_are_literal() -> None:
+    Rubric(rubric_text="x", prompt_templates=user(ALL + " {{ 7*7 }} {{%}}"))  # type: ignore[arg-type]
+
+
+def test_the_tag_must_be_asked_for_where_it_is_looked_for() -> None:
+    error = refusal(prompt_templates=user(ALL), response_xml_key="answer")
+    assert error.path == "prompt_templates"
+    assert "<answer>" in error.problem
+    assert refusal(prompt_templates=user(ALL.replace("<response>", '<response a="b">'))).path == "prompt_templates"
+
+
+def test_no_tag_is_needed_in_constrained_decoding() -> None:
+    plain = user(ALL.replace("<response>", ""))
+    mode = OutputParsingMode.CONSTRAINED_DECODING
+    assert Rubric(rubric_text="x", prompt_templates=plain, output_parsing_mode=mode)  # type: ignore[arg-type]
+
+
+def test_the_default_prompt_asks_for_the_answer_as_it_will_be_read() -> None:
+    tagged = Rubric(rubric_text="x", response_xml_key="answer").prompt_templates[0].content
+    assert "<answer> and </answer>" in tagged
+    assert "<response>" not in tagged
+    constrained = Rubric(rubric_text="x", output_parsing_mode=OutputParsingMode.CONSTRAINED_DECODING)
+    assert "<response>" not in constrained.prompt_templates[0].content
+
+
+def test_a_model_may_be_given_by_its_id() -> None:
+    model = Rubric(rubric_text="x", judge_model="openrouter/anthropic/claude-3-opus").judge_model  # type: ignore[arg-type]
+    assert model == ModelOption(provider="openrouter", model_name="anthropic/claude-3-opus")
+
+
+def test_parts_made_alone_refuse_with_the_same_error() -> None:
+    with pytest.raises(RubricError, match=r"^provider: there is no provider 'x'"):
+        ModelOption(provider="x", model_name="y")
+    with pytest.raises(RubricError, match=r"^role: must be"):
+        PromptTemplateMessage(role="tool", content="x")  # type: ignore[arg-type]
+    with pytest.raises(RubricError, match=r"^name: is empty"):
+        LabelSet(name="", label_schema=DEFAULT_SCHEMA)
+    with pytest.raises(RubricError, match="dictionary"):
+        Rubric.model_validate(5)
+    with pytest.raises(RubricError, match=r"^output_schema\.type"):
+        Rubric.model_validate_json('{"rubric_text": "x", "output_schema": {"type": "string"}}')
+
+
+def test_a_rubric_cannot_be_changed() -> None:
+    rubric = Rubric(rubric_text="x")
+    with pytest.raises(ValidationError, match="frozen"):
+        rubric.rubric_text = "y"
+
+
+def test_what_the_caller_changes_later_changes_no_rubric() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string", "enum": ["x"]}}}
+    rubric = Rubric(rubric_text="x", output_schema=schema)
+    schema["properties"]["a"]["enum"].append("y")
+    assert rubric.output_schema["properties"]["a"]["enum"] == ["x"]
+    Rubric(rubric_text="x").output_schema["properties"].clear()
+    assert Rubric(rubric_text="x").output_schema["properties"]
+    assert DEFAULT_SCHEMA["properties"]
+
+
+def test_the_digest_is_of_all_that_judges_and_nothing_else() -> None:
+    rubric = Rubric(rubric_text="x")
+    assert rubric.digest == Rubric(rubric_text="x", id="other", version=7).digest
+    assert rubric.digest == Rubric.model_validate_json(rubric.model_dump_json()).digest
+    changed = [
+        Rubric(rubric_text="y"),
+        Rubric(rubric_text="x", judge_variant=JudgeVariant.MULTI_REFLECT),
+        Rubric(rubric_text="x", min_citations=1),
+        Rubric(rubric_text="x", response_xml_key="answer"),
+        Rubric(rubric_text="x", judge_model=ModelOption(provider="openai", model_name="gpt-5")),
+    ]
+    assert len({rubric.digest, *(each.digest for each in changed)}) == 1 + len(changed)
+
+
+def test_the_order_of_properties_is_part_of_the_digest() -> None:
+    turned = {**DEFAULT_SCHEMA, "properties": dict(reversed(DEFAULT_SCHEMA["properties"].items()))}
+    assert turned == DEFAULT_SCHEMA
+    assert Rubric(rubric_text="x", output_schema=turned).digest != Rubric(rubric_text="x").digest
