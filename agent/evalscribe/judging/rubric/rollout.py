@@ -93,7 +93,7 @@ class Conversation:
                 return self._failed("the subject is too long for the model", final=True)
             case "max_tokens":
                 # An answer that was cut off is not echoed: thoughts without an end are refused.
-                return self._ask_again([f"the answer was cut off at {self._opening.max_tokens} tokens: be shorter"])
+                return self._ask_again([f"the answer was cut off at {self._opening.max_tokens} tokens"], "shorter, ")
             case "pause":
                 self._paused = self._text
                 self._echo(reply)
@@ -120,13 +120,13 @@ class Conversation:
         named = [f"{mark} leads nowhere, or its quotation does not stand there" for mark in sorted(empty)]
         return [f"only {len(held)} of {wanted} required citations hold", *named[:MOST_NAMED]]
 
-    def _ask_again(self, problems: Problems) -> Rollout | None:
+    def _ask_again(self, problems: Problems, how: str = "") -> Rollout | None:
         if self._sent_back:
             return self._failed("; ".join(problems))
         self._sent_back = True
         self._paused = ""
         listed = "\n".join(f"- {problem}" for problem in problems)
-        said = f"Your answer cannot be used:\n{listed}\nGive the whole answer again, {self._form()}."
+        said = f"Your answer cannot be used:\n{listed}\nGive the whole answer again, {how}{self._form()}."
         self._messages.append(Message(role="user", text=said))
         return None
 

@@ -1,0 +1,209 @@
+"""One conversation with a judge, and each way in which it can fail."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from evalscribe.chat import CallFailed, Reply, Request, Usage
+from evalscribe.errors import AccessError
+from evalscribe.judging.rubric.question import asked
+from evalscribe.judging.rubric.rollout import LONGEST_KEPT, LONGEST_REASON, MOST_CALLS, Conversation, Rollout
+from evalscribe.llm.scripted import says
+from evalscribe.rubric import Rubric
+from panel_case import USAGE, Panelists, Step, answer, output, rubric, subject
+
+BAD = says('<response>{"label": "maybe", "why": ""}</response>', usage=USAGE)
+
+
+async def roll(*script: Step, timeout_s: float | None = 5.0, **fields: Any) -> tuple[Rollout, Panelists]:
+    return await converse(Panelists(script), rubric(**fields), timeout_s)
+
+
+async def converse(model: Panelists, judged_by: Rubric, timeout_s: float | None = 5.0) -> tuple[Rollout, Panelists]:
+    opening = asked(judged_by, subject(), 1000)
+    return await Conversation(model, opening, judged_by, subject()).run(timeout_s), model
+
+
+def last_said(model: Panelists) -> str:
+    return model.requests[-1].messages[-1].text
+
+
+async def test_a_good_answer_ends_the_conversation() -> None:
+    rollout, model = await roll(answer())
+    assert rollout == Rollout(number=0, output=output(), full_output=answer().text, usage=USAGE)
+    assert len(model.requests) == 1
+
+
+async def test_a_bad_answer_is_sent_back_once_with_the_reason() -> None:
+    raw = [{"type": "text", "text": BAD.text}]
+    rollout, model = await roll(BAD.model_copy(update={"raw": raw}), answer("fail"))
+    assert rollout.output == output("fail")
+    assert rollout.usage == USAGE + USAGE
+    question, echoed, correction = model.requests[1].messages
+    assert question == model.requests[0].messages[0]
+    assert (echoed.role, echoed.raw) == ("assistant", raw)
+    assert 'label: must be one of "pass", "fail"' in correction.text
+    assert "between <response> and </response>" in correction.text
+
+
+async def test_an_answer_that_stays_bad_is_a_failure_that_keeps_it() -> None:
+    rollout, model = await roll(says("no idea", usage=USAGE), BAD)
+    assert rollout.output is None
+    assert rollout.reason is not None
+    assert rollout.reason.startswith("label: must be one of")
+    assert not rollout.final
+    assert rollout.full_output == BAD.text
+    assert rollout.usage == USAGE + USAGE
+    assert len(model.requests) == 2
+
+
+async def test_a_constrained_answer_is_asked_for_with_its_schema() -> None:
+    plain = says(json.dumps(output()), usage=USAGE)
+    rollout, model = await roll(says("oh"), plain, output_parsing_mode="constrained_decoding")
+    assert rollout.output == output()
+    schema = model.requests[0].answer_schema
+    assert schema is not None
+    assert "citations" not in json.dumps(schema)
+    assert "as one JSON object that fits the schema." in last_said(model)
+
+
+async def test_too_few_citations_are_sent_back_once() -> None:
+    invented = answer(why="It said so [T0B7], or [T0B1:<RANGE>is London</RANGE>].")
+    rollout, model = await roll(invented, answer(), min_citations=1)
+    assert rollout.output == output()
+    assert "only 0 of 1 required citations hold" in last_said(model)
+    assert "[T0B7] leads nowhere" in last_said(model)
+    assert "[T0B1:<RANGE>is London</RANGE>] leads nowhere" in last_said(model)
+
+
+async def test_too_few_citations_twice_are_a_failure() -> None:
+    rollout, _ = await roll(answer(why="So it is."), answer(why="So it is."), min_citations=1)
+    assert (rollout.output, rollout.reason) == (None, "only 0 of 1 required citations hold")
+    assert '"So it is."' in rollout.full_output
+
+
+async def test_the_same_citation_again_is_no_second_one() -> None:
+    rollout, model = await roll(answer(why="[T0B1] and [T0B1]"), answer(why="[T0B1] and [T0B0]"), min_citations=2)
+    assert rollout.output == output(why="[T0B1] and [T0B0]")
+    assert "only 1 of 2" in last_said(model)
+
+
+async def test_unverified_citations_beyond_the_minimum_do_not_fail() -> None:
+    rollout, model = await roll(answer(why="[T0B1] but [T9B9]"), min_citations=1)
+    assert rollout.output == output(why="[T0B1] but [T9B9]")
+    assert len(model.requests) == 1
+
+
+async def test_there_is_one_second_chance_for_everything() -> None:
+    rollout, model = await roll(BAD, answer(why="no citation"), min_citations=1)
+    assert rollout.reason == "only 0 of 1 required citations hold"
+    assert len(model.requests) == 2
+
+
+async def test_an_answer_that_was_cut_off_is_asked_for_again_shorter() -> None:
+    cut = says('<response>{"label": "pass", "why": "on and on', stop="max_tokens", usage=USAGE)
+    rollout, model = await roll(cut, answer())
+    assert rollout.output == output()
+    assert "cut off at 1000 tokens" in last_said(model)
+    assert "again, shorter, as one JSON object" in last_said(model)
+    assert [message.role for message in model.requests[1].messages] == ["user", "user"]
+
+
+async def test_an_answer_that_is_cut_off_twice_is_a_failure() -> None:
+    rollout, _ = await roll(says("a", stop="max_tokens"), says("b", stop="max_tokens"))
+    assert rollout.reason == "the answer was cut off at 1000 tokens"
+    assert not rollout.final
+
+
+async def test_an_answer_that_was_cut_off_is_not_read_even_if_it_fits() -> None:
+    draft = answer("fail").model_copy(update={"stop": "max_tokens"})
+    rollout, _ = await roll(draft, answer("pass"))
+    assert rollout.output == output("pass")
+
+
+async def test_a_pause_goes_on_and_its_parts_are_one_answer() -> None:
+    whole = answer().text
+    first = Reply(text=whole[:30], stop="pause", usage=USAGE, raw=[{"type": "text", "text": whole[:30]}])
+    rollout, model = await roll(first, says(whole[30:], usage=USAGE))
+    assert rollout.output == output()
+    assert rollout.full_output == whole
+    assert [message.role for message in model.requests[1].messages] == ["user", "assistant"]
+
+
+async def test_pauses_without_end_are_a_failure() -> None:
+    rollout, model = await roll(*[says("…", stop="pause", usage=USAGE)] * 20)
+    assert rollout.reason == f"no whole answer within {MOST_CALLS} calls"
+    assert rollout.usage.calls == len(model.requests) == MOST_CALLS
+
+
+async def test_a_refusal_is_final() -> None:
+    rollout, _ = await roll(says("I would rather not.", stop="refusal", usage=USAGE))
+    assert (rollout.reason, rollout.final) == ("the model refused to judge this subject", True)
+    assert rollout.full_output == "I would rather not."
+    assert rollout.usage == USAGE
+
+
+async def test_a_subject_beyond_the_window_is_final() -> None:
+    rollout, _ = await roll(says(stop="context_exceeded", usage=Usage()))
+    assert (rollout.reason, rollout.final) == ("the subject is too long for the model", True)
+
+
+async def test_a_call_that_failed_says_why_and_what_it_took() -> None:
+    rollout, _ = await roll(BAD, CallFailed("overloaded after 5 attempts", USAGE))
+    assert rollout.reason == "overloaded after 5 attempts"
+    assert rollout.usage == USAGE + USAGE
+    assert rollout.full_output == BAD.text
+    assert not rollout.final
+
+
+async def test_a_time_out_keeps_what_is_known_of_the_usage() -> None:
+    class Slow(Panelists):
+        async def complete(self, request: Request) -> Reply:
+            reply = await super().complete(request)
+            await asyncio.sleep(0 if reply is BAD else 60)
+            return reply
+
+    rollout, _ = await converse(Slow([BAD, answer()]), rubric(), timeout_s=0.05)
+    assert rollout.reason == "no answer within 0.05 s"
+    assert rollout.usage == USAGE
+
+
+async def test_what_concerns_all_subjects_is_raised() -> None:
+    with pytest.raises(AccessError, match="no key"):
+        await roll(AccessError("no key"))
+
+
+async def test_a_cancellation_from_outside_goes_through() -> None:
+    class Hanging(Panelists):
+        async def complete(self, request: Request) -> Reply:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    task = asyncio.create_task(converse(Hanging(), rubric()))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), TimeoutError("odd"), asyncio.CancelledError("odd")])
+async def test_a_model_that_breaks_fails_its_rollout_only(error: BaseException) -> None:
+    class Breaking(Panelists):
+        async def complete(self, request: Request) -> Reply:
+            raise error
+
+    rollout, _ = await converse(Breaking(), rubric())
+    assert rollout.reason == f"the judge broke: {type(error).__name__}: odd"
+
+
+async def test_what_is_kept_is_bounded_and_redacted() -> None:
+    key = "sk-ant-" + "api03-abcdefghijklmnop1234"
+    rollout, _ = await roll(BAD, says(key + " x" * 100_000, usage=USAGE))
+    assert len(rollout.full_output) == LONGEST_KEPT
+    assert key not in rollout.full_output
+    rollout, _ = await roll(CallFailed(f"refused {key}\nline two {'x ' * 1000}"))
+    assert rollout.reason is not None
+    assert rollout.reason.startswith("refused [redacted:anthropic-key] line two")
+    assert len(rollout.reason) == LONGEST_REASON
