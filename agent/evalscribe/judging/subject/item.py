@@ -71,6 +71,10 @@ class Subject(Frozen):
         value = found(item.metadata, key)
         return value_text(value.value) if value and value.end == len(key) else None
 
+    def __copy__(self) -> "Subject":
+        """Without what was derived: `model_copy` may be about to change the items."""
+        return Subject.model_construct(id=self.id, digest=self.digest, items=self.items)
+
     @cached_property
     def numbers(self) -> dict[str, int]:
         """Which item has which mark. Of equal marks the first wins."""
