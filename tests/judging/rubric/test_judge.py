@@ -1,37 +1,251 @@
 """The judge of a rubric: what is asked, kept, and said of it."""
 
+import asyncio
 import json
 from typing import Any
 
-from evalscribe.agent_run import AgentRun, AssistantMessage, Transcript, UserMessage
-from evalscribe.chat import Usage
+import pytest
+
+from evalscribe.agent_run import AgentRun, Transcript, UserMessage
+from evalscribe.chat import CallFailed, Reply, Request
+from evalscribe.errors import AccessError
 from evalscribe.judge_result import ResultType
 from evalscribe.judging.rubric.judge import RubricJudge
-from evalscribe.llm.scripted import ScriptedModel, says
-from evalscribe.rubric import Rubric
+from evalscribe.judging.subject import of_agent_run
+from evalscribe.llm.anthropic import AnthropicModel
+from evalscribe.llm.scripted import says
+from evalscribe.rubric import JudgeVariant
+from messages_server import MessagesServer, failure
+from messages_server import says as server_says
+from panel_case import RUN, USAGE, Panelists, answer, output, rubric, subject
+from store.memory_shelf import MemoryShelf
 
-RUN = AgentRun(
-    transcripts=(
-        Transcript(
-            messages=(
-                UserMessage(content="What is the capital of France?"),
-                AssistantMessage(content="The capital of France is Paris."),
-            )
-        ),
-    )
+LONG = AgentRun(
+    transcripts=(Transcript(messages=tuple(UserMessage(content=f"step {n}: " + "so on. " * 300) for n in range(30))),)
 )
+KEY = "k" * 40
 
 
-def answer(**fields: Any) -> str:
-    return f"<response>{json.dumps({'label': 'match', 'explanation': 'Paris [T0B1]', **fields})}</response>"
+def judge(model: Panelists, shelf: MemoryShelf | None = None, **options: Any) -> RubricJudge:
+    return RubricJudge(rubric(), model, results=shelf, **options)
+
+
+def failing_then(reply: Reply) -> Panelists:
+    return Panelists([CallFailed("overloaded", USAGE), reply])
 
 
 async def test_one_answer_is_a_result() -> None:
-    model = ScriptedModel([says(answer(), usage=Usage(calls=1, input_tokens=10, output_tokens=2))])
-    result = await RubricJudge(Rubric(rubric_text="Right?", id="right"), model)(RUN)
+    asked = judge(Panelists([answer()]))
+    result = await asked(RUN)
     assert result.result_type is ResultType.DIRECT_RESULT
-    assert result.output == {"label": "match", "explanation": "Paris [T0B1]"}
+    assert (result.output, result.reason) == (output(), None)
     assert (result.citations.verified, result.citations.unverified) == (1, 0)
-    assert (result.rubric_id, result.rubric_version, result.agent_run_id) == ("right", 1, RUN.id)
-    assert result.usage == Usage(calls=1, input_tokens=10, output_tokens=2)
-    assert result.confidence is None
+    assert (result.rubric_id, result.rubric_version, result.agent_run_id) == ("right", 1, "run-1")
+    assert (result.usage, result.judge, result.confidence) == (USAGE, "scripted/panel", None)
+    assert result.id == asked.key(subject())
+    assert asked.id == "scripted/panel with right@1"
+
+
+async def test_citations_of_the_result_are_counted_each_by_its_status() -> None:
+    quoted = "[T0B1:<RANGE>France is Paris</RANGE>] [T0B0:<RANGE>France is Paris</RANGE>]"
+    why = f"{quoted} [T0B1:<RANGE>London</RANGE>] [T7B7]"
+    result = await judge(Panelists([answer(why=why)])).judge(subject())
+    counts = result.citations
+    assert (counts.verified, counts.relocated, counts.unverified) == (1, 1, 2)
+
+
+# What is known is not asked again.
+
+
+async def test_the_same_question_is_asked_once() -> None:
+    shelf, model = MemoryShelf(), Panelists([answer("fail")])
+    first = await judge(model, shelf).judge(subject())
+    assert await judge(Panelists(), shelf).judge(subject()) == first
+
+
+async def test_the_same_question_at_the_same_time_is_asked_once() -> None:
+    asked = judge(Panelists([answer("fail")]), MemoryShelf())
+    first, second = await asyncio.gather(asked(RUN), asked(RUN))
+    assert first == second
+
+
+async def test_a_known_result_answers_under_the_names_that_ask() -> None:
+    shelf = MemoryShelf()
+    first = await judge(Panelists([answer()]), shelf)(RUN)
+    renamed = RubricJudge(rubric(id="other", version=3), Panelists(), results=shelf)
+    again = await renamed(RUN.model_copy(update={"id": "run-2"}))
+    assert (again.rubric_id, again.rubric_version, again.agent_run_id) == ("other", 3, "run-2")
+    assert (again.id, again.output) == (first.id, first.output)
+
+
+async def test_fresh_asks_again_and_keeps_the_new_answer() -> None:
+    shelf = MemoryShelf()
+    await judge(Panelists([answer("fail")]), shelf).judge(subject())
+    await judge(Panelists([answer("pass")]), shelf, fresh=True).judge(subject())
+    assert (await judge(Panelists(), shelf).judge(subject())).output == output("pass")
+
+
+async def test_a_failure_that_may_pass_is_not_kept() -> None:
+    shelf, model = MemoryShelf(), failing_then(answer())
+    assert (await judge(model, shelf).judge(subject())).reason == "overloaded"
+    assert (await judge(model, shelf).judge(subject())).output == output()
+
+
+async def test_a_refusal_is_kept() -> None:
+    shelf = MemoryShelf()
+    refused = await judge(Panelists([says(stop="refusal", usage=USAGE)]), shelf).judge(subject())
+    assert refused.result_type is ResultType.FAILURE
+    assert await judge(Panelists(), shelf).judge(subject()) == refused
+
+
+async def test_nothing_is_kept_when_the_work_is_cut_short() -> None:
+    shelf = MemoryShelf()
+    with pytest.raises(AccessError):
+        await judge(Panelists([AccessError("no key")]), shelf).judge(subject())
+    assert (await judge(Panelists([answer()]), shelf).judge(subject())).output == output()
+
+
+def test_the_key_is_of_all_that_the_answer_depends_on() -> None:
+    model, other_model = Panelists(), Panelists()
+    other_model.id = "scripted/other"
+    other_run = of_agent_run(AgentRun(transcripts=(Transcript(messages=(UserMessage(content="Hello"),)),)))
+    keys = {
+        judge(model).key(subject()),
+        judge(model, max_tokens=1000).key(subject()),
+        judge(other_model).key(subject()),
+        judge(model).key(other_run),
+        RubricJudge(rubric(n_rollouts_per_input=3), model).key(subject()),
+        RubricJudge(rubric(judge_variant=JudgeVariant.MULTI_REFLECT), model).key(subject()),
+        RubricJudge(rubric(rubric_text="Was it wrong?"), model).key(subject()),
+        RubricJudge(rubric(min_citations=1), model).key(subject()),
+    }
+    assert len(keys) == 8
+    same = [
+        judge(model, timeout_s=1.0, fresh=True, observer=other_model),
+        RubricJudge(rubric(id="x", version=2), model),
+    ]
+    assert {one.key(subject()) for one in same} == {judge(model).key(subject())}
+
+
+def test_who_reads_a_long_subject_is_part_of_the_key() -> None:
+    model, reader = Panelists(context_tokens=30_000), Panelists(context_tokens=30_000)
+    reader.id = "scripted/reader"
+    long = of_agent_run(LONG)
+    assert judge(model).key(long) != judge(model, observer=reader).key(long)
+
+
+# Bounds.
+
+
+async def test_a_call_can_have_bounds_of_its_own() -> None:
+    model = Panelists([answer(), answer()])
+    await judge(model)(RUN, max_new_tokens=500, timeout=None)
+    await judge(model, max_tokens=700).judge(subject())
+    assert [request.max_tokens for request in model.requests] == [500, 700]
+
+
+async def test_a_rollout_beyond_its_time_is_a_failure() -> None:
+    class Hanging(Panelists):
+        async def complete(self, request: Request) -> Reply:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    result = await judge(Hanging())(RUN, timeout=0.02)
+    assert (result.result_type, result.reason) == (ResultType.FAILURE, "no answer within 0.02 s")
+
+
+async def test_effort_is_the_rubrics() -> None:
+    model = Panelists([answer()])
+    option = {"provider": "anthropic", "model_name": "claude-x", "reasoning_effort": "low"}
+    await RubricJudge(rubric(judge_model=option), model)(RUN)
+    assert model.requests[0].effort == "low"
+
+
+def test_an_estimate_counts_every_rollout_of_every_stage() -> None:
+    model, price = Panelists(), lambda usage: usage.input_tokens / 1000
+
+    def estimated(**fields: Any) -> Any:
+        return RubricJudge(rubric(**fields), model, cost=price).estimate(subject())
+
+    one, three = estimated(), estimated(n_rollouts_per_input=3)
+    both = estimated(n_rollouts_per_input=3, judge_variant=JudgeVariant.MULTI_REFLECT)
+    assert 100 < one.input_tokens < 1000
+    assert (three.input_tokens, three.output_tokens) == (3 * one.input_tokens, 3 * one.output_tokens)
+    assert both.input_tokens > 2 * three.input_tokens
+    assert three.cost_usd == pytest.approx(three.input_tokens / 1000)
+    assert judge(model).estimate(subject()).cost_usd is None
+
+
+# Subjects beyond the window.
+
+
+def observes(request: Request) -> Reply:
+    said = {"observations": ["It goes on for long [T0B3:<RANGE>step 3: so on.</RANGE>]."]}
+    return says(f"<response>{json.dumps(said)}</response>", usage=USAGE)
+
+
+async def test_a_subject_beyond_the_window_is_judged_by_what_was_observed() -> None:
+    reader = Panelists([observes] * 50, context_tokens=20_000)
+    model = Panelists([answer(why="On and on [T0B3:<RANGE>step 3: so on.</RANGE>].")], context_tokens=22_000)
+    result = await judge(model, observer=reader)(LONG)
+    assert result.output["label"] == "pass"
+    assert result.citations.verified == 1
+    assert len(reader.requests) > 1
+    assert result.usage.calls == len(reader.requests) + 1
+    assert result.result_metadata is not None
+    assert result.result_metadata["read_in_parts"] == len(reader.requests)
+    assert result.result_metadata["gaps"] == []
+    (question,) = model.requests[0].messages
+    assert "It goes on for long" in question.text
+    assert len(question.text) < 22_000
+    assert judge(model).estimate(of_agent_run(LONG)).input_tokens > 20_000
+
+
+async def test_a_subject_that_nobody_could_read_is_a_failure_with_its_usage() -> None:
+    reader = Panelists([CallFailed("overloaded", USAGE)] * 50, context_tokens=20_000)
+    result = await judge(Panelists(context_tokens=22_000), observer=reader)(LONG)
+    assert result.result_type is ResultType.FAILURE
+    assert result.reason is not None
+    assert "overloaded" in result.reason
+    assert result.usage.calls == len(reader.requests)
+
+
+async def test_a_rubric_that_fills_the_window_is_a_failure() -> None:
+    model = Panelists(context_tokens=16_500)
+    result = await judge(model)(RUN)
+    assert result.reason == "the rubric leaves no room for a subject in the model's window"
+    assert model.requests == []
+
+
+# Against a provider.
+
+
+async def test_a_whole_conversation_with_a_provider() -> None:
+    bad, good = server_says("It passed."), server_says(answer("fail").text)
+    with MessagesServer([bad, good]) as server:
+        model = AnthropicModel("claude-x", KEY, server.url)
+        result = await RubricJudge(rubric(), model)(RUN)
+        await model.close()
+    assert result.output == output("fail")
+    assert (result.judge, result.usage.calls, result.usage.input_tokens) == ("anthropic/claude-x", 2, 2000)
+    second = server.calls[1].body["messages"]
+    assert [message["role"] for message in second] == ["user", "assistant", "user"]
+    assert second[1]["content"] == [{"type": "text", "text": "It passed."}]
+
+
+async def test_a_providers_failure_is_a_failure_of_the_subject() -> None:
+    with MessagesServer(failure(400, "invalid_request_error", "odd input")) as server:
+        model = AnthropicModel("claude-x", KEY, server.url)
+        result = await RubricJudge(rubric(), model)(RUN)
+        await model.close()
+    assert result.result_type is ResultType.FAILURE
+    assert result.reason is not None
+    assert "odd input" in result.reason
+
+
+async def test_a_refused_key_is_raised_once_for_all_rollouts() -> None:
+    with MessagesServer(failure(401, "authentication_error", "bad key")) as server:
+        model = AnthropicModel("claude-x", KEY, server.url)
+        with pytest.raises(AccessError):
+            await RubricJudge(rubric(n_rollouts_per_input=5), model)(RUN)
+        await model.close()

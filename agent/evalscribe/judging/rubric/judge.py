@@ -1,7 +1,9 @@
 """The judge of a rubric: one subject in, one result out, asked for only once."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from evalscribe.agent_run import AgentRun
 from evalscribe.chat import CallFailed, Request, Usage
@@ -13,8 +15,10 @@ from evalscribe.judging.rubric.question import asked, tokens_of
 from evalscribe.judging.rubric.variants import Decision, Panel, decided, reflects, undecided
 from evalscribe.judging.subject import Subject, of_agent_run
 from evalscribe.ports import Estimate, Model
+from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 
+TEMPLATES = "judging"
 VERSION = 1
 """Raised when the same question is asked, read or voted upon in another way than its key shows."""
 LIKELY_ANSWER = 1_200
@@ -46,21 +50,25 @@ class RubricJudge:
         timeout_s: float | None = 180.0,
         max_tokens: int = 16384,
         fresh: bool = False,
+        prompts: Prompts | None = None,
     ) -> None:
         """`results`: what is known and kept; `fresh`: ask again, whatever is known.
 
-        `observer` reads a subject beyond the window in parts, the judge itself without one; `cost` prices one call in
-        dollars, for estimates; `timeout_s` and `max_tokens` bound one rollout and one answer.
+        `observer` reads a subject beyond the window in parts, by the templates of `prompts`; without one the judge
+        does. `cost` prices one call in dollars, for estimates; `timeout_s` bounds one rollout, `max_tokens` one answer.
         """
         self.id = f"{model.id} with {rubric.id}@{rubric.version}"
         self.rubric = rubric
         self._model = model
         self._results = results
-        self._observer = observer
+        self._observer = observer or model
+        self._prompts = prompts or Prompts()
         self._cost = cost
         self._timeout_s = timeout_s
         self._max_tokens = max_tokens
         self._fresh = fresh
+        self._asking = WeakValueDictionary[str, asyncio.Lock]()
+        """By key: who asks the same at the same time waits for the answer."""
 
     def key(self, subject: Subject) -> str:
         """Content id of the question: rubric, prompt, model, parameters and subject; not of the rubric's id."""
@@ -103,13 +111,14 @@ class RubricJudge:
 
     async def _judge(self, subject: Subject, request: Request, timeout_s: float | None) -> JudgeResult:
         key = self._key(subject, request)
-        if known := self._known(key, subject):
-            return known
-        decision = await self._decide(subject, request, timeout_s)
-        result = self._result(key, decision)
-        if self._results and (decision.election or decision.final):
-            self._results.put_result(key, result)
-        return result
+        async with self._asking.setdefault(key, asyncio.Lock()):
+            if known := self._known(key, subject):
+                return known
+            decision = await self._decide(subject, request, timeout_s)
+            result = self._result(key, decision)
+            if self._results and (decision.election or decision.final):
+                self._results.put_result(key, result)
+            return result
 
     def _known(self, key: str, subject: Subject) -> JudgeResult | None:
         """Under the names that ask now: another rubric or subject of the same content may have asked before."""
@@ -126,7 +135,7 @@ class RubricJudge:
         if room < LEAST_ROOM:
             return undecided(subject, "the rubric leaves no room for a subject in the model's window", final=True)
         try:
-            observed = await condensed(subject, self.rubric, self._observer or self._model, room)
+            observed = await condensed(subject, self.rubric, self._observer, room, self._prompts)
         except CallFailed as error:
             return undecided(subject, error.reason, error.usage)
         shorter = asked(self.rubric, subject, request.max_tokens, shown=observed.subject.text())
@@ -150,8 +159,8 @@ class RubricJudge:
         )
 
     def _key(self, subject: Subject, request: Request) -> str:
-        reader = None if self._fits(request) or self._observer is None else self._observer.id
-        return content_id([VERSION, self.rubric.digest, request, self._model.id, reader, subject.digest])
+        reading = None if self._fits(request) else (self._observer.id, self._prompts.digest(TEMPLATES))
+        return content_id([VERSION, self.rubric.digest, request, self._model.id, reading, subject.digest])
 
     def _fits(self, request: Request) -> bool:
         return tokens_of(request) + request.max_tokens <= self._model.context_tokens
