@@ -1,0 +1,110 @@
+"""Models for judges that are built in code, within a bound on tokens and dollars."""
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from evalscribe.chat import Reply, Request, Usage
+from evalscribe.client.background import Background
+from evalscribe.errors import UsageError
+from evalscribe.ports import Model
+from evalscribe.rubric import Rubric
+from evalscribe.settings import Options, load
+from evalscribe.wiring.judges import bounded_models, rubric_judge
+
+if TYPE_CHECKING:
+    from evalscribe.judging.rubric.judge import RubricJudge
+
+MAX_TOKENS = 2_000_000
+
+
+class BaseLLMService:
+    """The models of every provider whose key is in the environment, `.env.local` or `.env`; a `ports.Models`.
+
+    All that is asked through it together stays within `max_tokens`, and within `budget_usd` where that is given.
+    Any thread and any event loop may use it, several one after the other too. Closing it is good manners: a program
+    that ends without is fine.
+    """
+
+    def __init__(
+        self,
+        max_concurrency: int = 100,
+        *,
+        max_tokens: int = MAX_TOKENS,
+        budget_usd: float | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        """`max_concurrency`: calls at a time; `folder`: where settings are looked up, by default the working folder.
+
+        Raises `UsageError` for settings that cannot be read. A missing key is told when a model is opened.
+        """
+        if max_concurrency < 1 or max_tokens < 1:
+            raise UsageError("max_concurrency and max_tokens must be at least 1")
+        found = load(Options(), folder or Path.cwd(), os.environ)
+        self._models = bounded_models(found, max_tokens, budget_usd)
+        self._background = Background()
+        self._free = asyncio.Semaphore(max_concurrency)
+        self._opening = threading.Lock()
+        self._end = weakref.finalize(self, self._background.stop, self._models.close)
+
+    def open(self, name: str, stage: str) -> Model:
+        """Raises `UsageError` for an unknown provider or a missing package, `AccessError` for a missing key."""
+        with self._opening:
+            return _Served(self, self._models.open(name, stage))
+
+    async def answer(self, model: Model, request: Request) -> Reply:
+        """One answer of a model of this service, when it is its turn."""
+        return await self._background.run(self._in_turn(model, request))
+
+    def spent(self) -> Mapping[str, Usage]:
+        """What each stage consumed so far."""
+        return self._models.spent()
+
+    async def close(self) -> None:
+        """Calls under way are cancelled."""
+        await asyncio.to_thread(self.stop)
+
+    def stop(self) -> None:
+        """As `close`, where no loop runs."""
+        self._end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _in_turn(self, model: Model, request: Request) -> Reply:
+        async with self._free:
+            return await model.complete(request)
+
+
+class _Served:
+    """A model whose calls are made in the service's own loop. It keeps the service alive."""
+
+    def __init__(self, service: BaseLLMService, model: Model) -> None:
+        self.id = model.id
+        self.context_tokens = model.context_tokens
+        self._service = service
+        self._model = model
+
+    async def complete(self, request: Request) -> Reply:
+        return await self._service.answer(self._model, request)
+
+    async def close(self) -> None:
+        """Its connections are the service's."""
+
+
+def build_judge(rubric: Rubric, llm_svc: BaseLLMService) -> "RubricJudge":
+    """A judge to call on any `AgentRun`: `result = await judge(agent_run)`. Nothing is stored.
+
+    Raises as `BaseLLMService.open` does, so that what concerns every run is told before the first.
+    """
+    return rubric_judge(rubric, llm_svc)

@@ -1,0 +1,67 @@
+"""The SDK's names: which there are is a decision, and offering them costs nothing."""
+
+import subprocess
+import sys
+
+import evalscribe
+
+NAMES = {
+    "AgentRun",
+    "AssistantMessage",
+    "BaseLLMService",
+    "Client",
+    "JudgeResult",
+    "JudgeResultWithCitations",
+    "ModelOption",
+    "OutputParsingMode",
+    "PromptTemplateMessage",
+    "ResultType",
+    "Rubric",
+    "SystemMessage",
+    "ToolMessage",
+    "Transcript",
+    "UserMessage",
+    "build_judge",
+}
+
+
+def python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_all_names_are_importable_from_the_package() -> None:
+    assert set(evalscribe.__all__) == NAMES | {"__version__"}
+    for name in NAMES:
+        found = getattr(evalscribe, name)
+        assert found.__name__ == name
+        assert getattr(evalscribe, name) is found
+    assert set(dir(evalscribe)) >= NAMES
+
+
+def test_another_name_is_no_attribute() -> None:
+    code = "import evalscribe\ntry: evalscribe.Judge\nexcept AttributeError as error: print(error)"
+    assert python(code) == "module 'evalscribe' has no attribute 'Judge'\n"
+
+
+def test_importing_the_package_loads_nothing() -> None:
+    code = "import sys; before = set(sys.modules); import evalscribe; print(sorted(set(sys.modules) - before))"
+    assert python(code) == "['evalscribe']\n"
+
+
+def test_importing_the_package_is_quick() -> None:
+    """Beyond bare Python; the best of five processes."""
+    code = "import time; began = time.perf_counter(); import evalscribe; print(time.perf_counter() - began)"
+    assert min(float(python(code)) for _ in range(5)) < 0.02
+
+
+def test_a_rubric_loads_no_provider_store_or_graph() -> None:
+    heavy = "('sqlalchemy', 'alembic', 'anthropic', 'openai', 'langgraph', 'jinja2', 'git', 'typer', 'httpx2', 'scipy')"
+    for name in (
+        "Rubric",
+        "AgentRun, Transcript, UserMessage",
+        "ModelOption",
+        "JudgeResult",
+        "JudgeResultWithCitations",
+    ):
+        code = f"import sys; from evalscribe import {name}; print([one for one in {heavy} if one in sys.modules])"
+        assert python(code) == "[]\n"

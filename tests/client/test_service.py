@@ -1,0 +1,151 @@
+"""Models of the SDK: one bound for all that is asked, whatever thread or loop asks."""
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from client.providers import Providers
+from evalscribe import AgentRun, BaseLLMService, ModelOption, ResultType, Rubric, build_judge
+from evalscribe.errors import AccessError, UsageError
+
+RUBRIC = Rubric(rubric_text="Is it right?")
+UNPRICED = Rubric(
+    rubric_text="Is it right?", judge_model=ModelOption(provider="openai", model_name="my-own-model-of-no-price")
+)
+
+
+async def test_build_judge_judges_an_agent_run(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
+    async with BaseLLMService() as service:
+        result = await build_judge(RUBRIC, service)(agent_run)
+        assert {stage: usage.calls for stage, usage in service.spent().items()} == {"judge": 1}
+    assert result.output == {"label": "match", "explanation": "See [T0B0]."}
+    assert (result.rubric_id, result.judge) == (RUBRIC.id, "anthropic/claude-opus-5-5")
+    assert result.usage.cost_usd > 0
+    assert not (workspace / ".evalscribe").exists()
+
+
+def test_keys_are_read_from_the_environment_and_from_env_files(workspace: Path) -> None:
+    with pytest.raises(AccessError, match="set ANTHROPIC_API_KEY"):
+        build_judge(RUBRIC, BaseLLMService())
+    with pytest.raises(AccessError, match="set OPENAI_API_KEY"):
+        build_judge(UNPRICED, BaseLLMService())
+    (workspace / ".env").write_text("ANTHROPIC_API_KEY=k\n")
+    assert build_judge(RUBRIC, BaseLLMService()).rubric == RUBRIC
+
+
+def test_one_service_serves_many_event_loops(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
+    service = BaseLLMService()
+    judge = build_judge(RUBRIC, service)
+    for _ in range(3):
+        assert asyncio.run(judge(agent_run)).result_type is ResultType.DIRECT_RESULT
+    assert len(providers.calls) == 3
+    assert service.spent()["judge"].calls == 3
+    service.stop()
+
+
+def test_a_model_without_a_price_is_bounded_by_tokens(
+    providers: Providers, workspace: Path, agent_run: AgentRun
+) -> None:
+    service = BaseLLMService(max_tokens=20_000)
+    judge = build_judge(UNPRICED, service)
+    results = [asyncio.run(judge(agent_run)) for _ in range(5)]
+    service.stop()
+    kinds = [result.result_type for result in results]
+    assert (kinds[0], kinds[-1]) == (ResultType.DIRECT_RESULT, ResultType.FAILURE)
+    assert results[-1].reason is not None
+    assert "the budget of 20000 tokens has no room for another call" in results[-1].reason
+    used = service.spent()["judge"]
+    assert used.calls == len(providers.calls) == kinds.count(ResultType.DIRECT_RESULT)
+    assert used.input_tokens + used.output_tokens <= 20_000
+
+
+def test_dollars_bound_a_model_with_a_price(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
+    service = BaseLLMService(budget_usd=0.0001)
+    result = asyncio.run(build_judge(RUBRIC, service)(agent_run))
+    assert result.reason is not None
+    assert "the budget of $0.0001 and 2000000 tokens" in result.reason
+    assert providers.calls == []
+
+
+def test_at_most_so_many_calls_at_a_time(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
+    providers.anthropic._latency_s = 0.05
+    judge = build_judge(RUBRIC, BaseLLMService(max_concurrency=3))
+
+    async def many() -> None:
+        runs = [agent_run.model_copy(update={"metadata": {"number": number}}) for number in range(12)]
+        await asyncio.gather(*map(judge, runs))
+
+    asyncio.run(many())
+    assert (len(providers.calls), providers.anthropic.peak) == (12, 3)
+
+
+def test_a_judge_that_is_cancelled_stops_its_call(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
+    providers.anthropic._latency_s = 5
+    service = BaseLLMService()
+    judge = build_judge(RUBRIC, service)
+
+    async def impatient() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(judge(agent_run), 0.5)
+
+    began = time.monotonic()
+    asyncio.run(impatient())
+    service.stop()
+    assert time.monotonic() - began < 3
+    assert service.spent()["judge"].calls == 1
+
+
+def test_closing_cancels_what_is_under_way(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
+    providers.anthropic._latency_s = 5
+    service = BaseLLMService()
+    judge = build_judge(RUBRIC, service)
+
+    async def closed_meanwhile() -> None:
+        asked = asyncio.ensure_future(judge(agent_run))
+        await asyncio.to_thread(wait_until, lambda: bool(providers.calls))
+        await service.close()
+        with pytest.raises(UsageError, match="closed"):
+            await asked
+
+    asyncio.run(asyncio.wait_for(closed_meanwhile(), 4))
+
+
+def test_a_closed_service_says_so(workspace: Path, providers: Providers, agent_run: AgentRun) -> None:
+    service = BaseLLMService()
+    judge = build_judge(RUBRIC, service)
+    for _ in range(2):
+        service.stop()
+    with pytest.raises(UsageError, match="this service is closed: make a new one"):
+        asyncio.run(judge(agent_run))
+
+
+def test_a_service_that_nobody_holds_ends_its_thread(
+    providers: Providers, workspace: Path, agent_run: AgentRun
+) -> None:
+    before = threading.active_count()
+    judge = build_judge(RUBRIC, BaseLLMService())
+    gc.collect()
+    assert asyncio.run(judge(agent_run)).result_type is ResultType.DIRECT_RESULT
+    assert "evalscribe" in {thread.name for thread in threading.enumerate()}
+    del judge
+    gc.collect()
+    assert "evalscribe" not in {thread.name for thread in threading.enumerate()}
+    assert threading.active_count() <= before + 1
+
+
+@pytest.mark.parametrize("bounds", [{"max_concurrency": 0}, {"max_tokens": 0}])
+def test_bounds_that_allow_nothing(workspace: Path, bounds: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match="at least 1"):
+        BaseLLMService(**bounds)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 4
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
