@@ -10,6 +10,7 @@ from evalscribe.cli.analyze import analyze
 from evalscribe.cli.doctor import doctor
 from evalscribe.cli.explain import explain
 from evalscribe.cli.fetch import fetch
+from evalscribe.cli.judge import judge
 from evalscribe.cli.recurring import recurring
 from evalscribe.cli.schema import schema
 
@@ -35,6 +36,7 @@ app.command()(analyze)
 app.command(short_help="Explain one failure in full; nothing is written.")(explain)
 app.command(short_help="Write a run into a snapshot folder, redacted.")(fetch)
 app.add_typer(reports.app, name="reports", help="List, show, check and parse reports.")
+app.command(short_help="Judge agent runs or failed evals by a rubric.")(judge)
 app.add_typer(rubric.app, name="rubric", help="Make, list, show, check and compare rubrics.")
 app.command(short_help="Show each failing eval over all reports.")(recurring)
 app.command(short_help="Show what is configured, reachable and missing.")(doctor)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from shlex import quote
 from typing import TextIO
 
+from pydantic import BaseModel
+
 from evalscribe.analysis import Analysis, StageUsage, UsageSummary
 from evalscribe.app.doctor import Check
 from evalscribe.app.estimates import likely, stage_lines
@@ -14,7 +16,6 @@ from evalscribe.app.explain import Explained
 from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan
 from evalscribe.app.reports import Listed
 from evalscribe.errors import DataError
-from evalscribe.ids import Frozen
 from evalscribe.prose import visible
 from evalscribe.recall import Recurring, RecurringRow
 from evalscribe.render.explanation import explanation as explained_text
@@ -191,7 +192,7 @@ def say(text: object = "", file: TextIO | None = None) -> None:
     print(visible(str(text)), file=file)
 
 
-def print_json(document: Frozen) -> None:
+def print_json(document: BaseModel) -> None:
     print(_UNPRINTABLE.sub(_escaped, document.model_dump_json(indent=2)))
 
 

@@ -1,6 +1,6 @@
 """A cascade over subjects: agent runs, or failed evals that are judged by any rubric."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from evalscribe.cascade import Stage, Tag
@@ -9,7 +9,7 @@ from evalscribe.ids import Frozen, content_id
 from evalscribe.judge_result import JudgeResult, ResultType
 from evalscribe.judging.subject import Subject
 from evalscribe.judging.subject.results import result_items
-from evalscribe.ports import Estimate
+from evalscribe.ports import Estimate, Model
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import JudgeVariant, Rubric
 
@@ -33,6 +33,10 @@ class Cascaded(Frozen):
 
     results: tuple[JudgeResult, ...]
     """One, or one for each tag, in the order of the tags."""
+    rubrics: tuple[Rubric, ...]
+    """Of each result: the one that was asked for, or a tag's own."""
+    subject: Subject
+    """What the results cite: with the cheap model's answer where somebody looked closer."""
     stage: Stage
     """Which stage decided: `tag` where the cheap model was sure and saw no issue, else `judge`."""
     tags: tuple[str, ...] = ()
@@ -50,6 +54,21 @@ class SubjectCascade:
         self._first = first
         self._tagged = dict(tagged)
         self._judge = judge
+
+    @classmethod
+    def of(
+        cls,
+        rubric: Rubric,
+        tagged: Sequence[tuple[Tag, Rubric]],
+        models: tuple[Model, Model],
+        judge: Callable[[Rubric, Model], SubjectJudge],
+        prompts: Prompts,
+    ) -> "SubjectCascade":
+        """`tagged`: each tag with its rubric; `models`: the cheap and the expensive one; `judge` makes a judge."""
+        cheap, expensive = models
+        first = judge(first_pass(rubric, [tag for tag, _ in tagged], prompts), cheap)
+        closer = {tag.name: judge(question, expensive) for tag, question in tagged}
+        return cls(first, closer, judge(rubric, expensive))
 
     def key(self, subject: Subject) -> str:
         """Content id of the stages' questions; equal keys, equal outcome."""
@@ -71,14 +90,16 @@ class SubjectCascade:
         tags = tuple(tag for tag in self._tagged if tag in tags)
         known = self._unwrapped(first) if answered else None
         if known is not None and not tags and first.output["sure"]:
-            return Cascaded(results=(known,), stage="tag", usage=first.usage)
+            return Cascaded(results=(known,), rubrics=(self.rubric,), subject=subject, stage="tag", usage=first.usage)
         asked = [self._tagged[tag] for tag in tags] or [self._judge]
         told = _told(subject, known) if known else subject
         results = tuple([await judge.judge(told) for judge in asked])
         usage = sum((result.usage for result in results), first.usage)
         if known is not None and not tags and results[0].result_type == ResultType.FAILURE:
-            return Cascaded(results=(_best_known(known, results[0]),), stage="tag", usage=usage)
-        return Cascaded(results=results, stage="judge", tags=tags, usage=usage)
+            best = _best_known(known, results[0])
+            return Cascaded(results=(best,), rubrics=(self.rubric,), subject=subject, stage="tag", usage=usage)
+        rubrics = tuple(judge.rubric for judge in asked)
+        return Cascaded(results=results, rubrics=rubrics, subject=told, stage="judge", tags=tags, usage=usage)
 
     def _unwrapped(self, first: JudgeResult) -> JudgeResult:
         """The cheap model's answer as a result of the rubric itself."""

@@ -1,0 +1,42 @@
+"""What `judge` prints when it is done."""
+
+import sys
+from collections.abc import Mapping
+from typing import TextIO
+
+from pydantic import RootModel
+
+from evalscribe.analysis import StageUsage
+from evalscribe.app.judge import Judgement, Judgements
+from evalscribe.chat import Usage
+from evalscribe.cli.finish import print_json, say, spent
+from evalscribe.render.results import citations_line, result_text
+
+
+def show(found: Judgements, *, as_json: bool) -> None:
+    """Every result, then totals; as JSON one array, the totals on standard error."""
+    if as_json:
+        print_json(RootModel[tuple[Judgement, ...]](found.results))
+    else:
+        for result in found.results:
+            say(result_text(result, result.label))
+            say()
+    totals(found, file=sys.stderr if as_json else sys.stdout)
+
+
+def totals(found: Judgements, file: TextIO) -> None:
+    failed = len(found.failures)
+    judged = len(found.results) - failed
+    say(f"{judged} result{'s' if judged != 1 else ''}, {failed} could not be judged", file=file)
+    say(f"Citations: {citations_line(found.citations)}", file=file)
+    say(f"Spent: {stages(found.spent)}", file=file)
+
+
+def stages(usages: Mapping[str, Usage]) -> str:
+    """`judge 4 calls $0.12`; `nothing` where nobody was asked."""
+    rows = [
+        StageUsage(stage=stage, **{name: getattr(usage, name) for name in StageUsage.model_fields if name != "stage"})
+        for stage, usage in usages.items()
+        if usage.calls
+    ]
+    return spent(rows) or "nothing"

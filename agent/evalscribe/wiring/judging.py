@@ -1,0 +1,109 @@
+"""Judges of subjects at the command line, and where subjects come from."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from evalscribe.app.judges import ByCascade, ByRubric, ByRules, LoadedJudge, Made
+from evalscribe.app.rubrics import DEFAULT_COLLECTION, parsed_name
+from evalscribe.app.subjects import Address, Finder
+from evalscribe.app.watcher import Watcher
+from evalscribe.chat import Usage
+from evalscribe.ids import Frozen
+from evalscribe.judge_result import JudgeResult
+from evalscribe.judging.rubric.judge import RubricJudge
+from evalscribe.ports import Shelf, Source, Store
+from evalscribe.rubric import Rubric
+from evalscribe.settings import Options, Settings
+from evalscribe.wiring import Choice, address, settings, source, store
+from evalscribe.wiring.analysts import Bench, cost_of
+from evalscribe.wiring.models import RULES, models
+from evalscribe.wiring.shelf import shelf
+
+CASCADE = "cascade"
+
+
+class JudgeChoice(Frozen):
+    """What the command line chose: by which rubric, who judges, and how runs are reached."""
+
+    rubric: str
+    collection: str = DEFAULT_COLLECTION
+    fresh: bool = False
+    via: str = "http"
+    convex_dir: Path | None = None
+    options: Options = Options()
+
+
+@dataclass(frozen=True)
+class Room:
+    """All that judging works with, closed at the end."""
+
+    rubric: Rubric
+    judge: Callable[[str | None], LoadedJudge]
+    """`rules`, `cascade`, `provider/model`, or None for the rubric's own model. Raises `EvalscribeError`."""
+    knew: Callable[[JudgeResult], bool]
+    finder: Callable[[Watcher], Finder]
+    spent: Callable[[], Mapping[str, Usage]]
+    concurrency: int
+    notes: Callable[[], tuple[str, ...]]
+    """What there is to say of the rubrics that were asked for so far."""
+
+
+@asynccontextmanager
+async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
+    found = settings(choice.options)
+    async with AsyncExitStack() as opened:
+        asked = models(found)
+        opened.push_async_callback(asked.close)
+        books: Shelf = opened.enter_context(closing(shelf(found)))
+        bench = Bench(found, asked, lambda: books)
+        rubric = _rubric(choice, bench, books)
+        made = Made(books)
+
+        def judge(name: str | None) -> LoadedJudge:
+            if name == RULES:
+                return ByRules(rubric)
+            if name == CASCADE:
+                return ByCascade(bench.subjects(rubric, made, fresh=choice.fresh))
+            name = name or rubric.judge_model.id
+            model, observer = asked.open(name, "judge"), asked.open(name, "observe")
+            return ByRubric(
+                RubricJudge(rubric, model, results=made, observer=observer, cost=cost_of(model), fresh=choice.fresh)
+            )
+
+        kept: Store = opened.enter_context(closing(store(found)))
+        yield Room(
+            rubric=rubric,
+            judge=judge,
+            knew=made.knew,
+            finder=lambda watcher: Finder(kept, _Runs(choice, found, opened), watcher),
+            spent=asked.spent,
+            concurrency=found.concurrency.value,
+            notes=lambda: bench.notes,
+        )
+
+
+def _rubric(choice: JudgeChoice, bench: Bench, books: Shelf) -> Rubric:
+    if choice.collection == DEFAULT_COLLECTION:
+        return bench.rubric(choice.rubric)
+    return books.rubric(choice.collection, *parsed_name(choice.rubric))
+
+
+class _Runs:
+    """`app.subjects.Runs`, as things are set; every source is closed with the rest."""
+
+    def __init__(self, choice: JudgeChoice, found: Settings, opened: AsyncExitStack) -> None:
+        self._choice = choice
+        self._found = found
+        self._opened = opened
+
+    def address(self, name: str) -> Address:
+        named = address(name)
+        return Address(run_id=named.run_id, eval_id=named.eval_id, is_id=named.kind == "id")
+
+    def source(self, name: str) -> Source:
+        reached = Choice(run=name, via=self._choice.via, convex_dir=self._choice.convex_dir)
+        runs = source(reached, self._found)
+        self._opened.push_async_callback(runs.close)
+        return runs
