@@ -11,7 +11,7 @@ from evalscribe.llm.openai import OpenAIModel
 from evalscribe.llm.pause import IN_A_ROW, Pause
 from evalscribe.llm.retry import Patience, Persistent
 
-QUICK = Patience(attempts=6, first_wait_s=0.01, longest_wait_s=0.02, total_s=3.0)
+QUICK = Patience(attempts=6, first_wait_s=0.01, longest_wait_s=0.02, total_s=6.0)
 LONG = "0.6"
 
 
@@ -58,14 +58,13 @@ async def test_one_refusal_pauses_its_own_lane_only() -> None:
     with ChatServer(answer) as server:
         lanes = Lanes(server)
         first = asyncio.create_task(lanes.ask("a"))
+        await taken(server, 1)
         await asyncio.sleep(0.1)
-        began = time.monotonic()
         await lanes.ask("b")
-        assert time.monotonic() - began < 0.4
         await first
         await lanes.close()
-    at = {(lane(call), call.number): call.at for call in server.calls}
-    assert at["a", 2] - at["a", 0] >= 0.6
+    assert [lane(call) for call in server.calls] == ["a", "b", "a"]
+    assert server.calls[2].at - server.calls[0].at >= 0.6
 
 
 async def test_three_in_a_row_pause_every_lane_until_the_longest_wait_is_over() -> None:
@@ -92,8 +91,8 @@ async def test_the_first_answer_ends_the_pause() -> None:
 
     def answer(call: Call) -> Answer:
         if lane(call) == "slow":
-            return Answer(body=says("Done.").body, delay_s=0.3)
-        return limited("2.5") if call.number <= IN_A_ROW else says("Done.")
+            return Answer(body=says("Done.").body, delay_s=1.0)
+        return limited("4") if call.number <= IN_A_ROW else says("Done.")
 
     with ChatServer(answer) as server:
         lanes = Lanes(server)
@@ -110,9 +109,9 @@ async def test_the_first_answer_ends_the_pause() -> None:
             task.cancel()
         await asyncio.gather(*refused, return_exceptions=True)
         await lanes.close()
-    assert waited < 1.5
+    assert waited < 3.5
     at = {lane(call): call.at for call in server.calls}
-    assert at["new"] - at["slow"] >= 0.29, "it waited as long as the pause held"
+    assert at["new"] - at["slow"] >= 0.99, "it waited as long as the pause held"
 
 
 async def test_an_answer_in_between_starts_the_count_anew() -> None:
@@ -121,7 +120,8 @@ async def test_an_answer_in_between_starts_the_count_anew() -> None:
         lanes = Lanes(server)
         await lanes.ask("a")
         late = asyncio.create_task(lanes.ask("b"))
-        await asyncio.sleep(0.2)
+        await taken(server, 4)
+        await asyncio.sleep(0.1)
         assert lanes.shared.left_s() == 0.0
         late.cancel()
         await asyncio.gather(late, return_exceptions=True)
@@ -135,11 +135,11 @@ async def test_another_provider_goes_on() -> None:
     with ChatServer(answer) as server:
         lanes = Lanes(server)
         refused = [asyncio.create_task(lanes.ask(name)) for name in "abc"]
-        await asyncio.sleep(0.2)
+        await taken(server, IN_A_ROW)
+        await asyncio.sleep(0.1)
         assert lanes.shared.left_s() > 1.0
-        began = time.monotonic()
         await lanes.ask("other", Pause())
-        assert time.monotonic() - began < 0.5
+        assert lanes.shared.left_s() > 0.0
         for task in refused:
             task.cancel()
         await asyncio.gather(*refused, return_exceptions=True)
@@ -153,7 +153,7 @@ async def test_nobody_waits_for_longer_than_any_call_has_patience() -> None:
         for name in "abcd":
             with pytest.raises(CallFailed, match="asks to wait 60 s"):
                 await lanes.ask(name)
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < 5.0
         await lanes.close()
     assert len(server.calls) == 4
 
