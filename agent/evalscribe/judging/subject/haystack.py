@@ -8,6 +8,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate
 
 from evalscribe.judging.fence import unseen_shown
@@ -64,27 +65,25 @@ def fold(text: str) -> str:
 
 
 class Haystack:
-    """The texts of a subject's items."""
+    """The texts of a subject's items. Most quotations stand where they are said to, so texts are folded when needed."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
         self._starts = [0, *accumulate(len(text) + 1 for text in texts)]
-        self._folded = _Folded(SEPARATOR.join(text.replace(SEPARATOR, "\ufffd") for text in texts))
+        self._each: dict[int, _Folded] = {}
         self._lines: dict[int, array[int]] = {}
 
     def spans(self, quote: str, number: int, lines: tuple[int, int] | None = None) -> Iterator[tuple[int, int]]:
         """Where a folded quotation stands in one text, ends at whole words; `lines` (from 0) bound where to look."""
         bounds = self._line_bounds(number, *lines) if lines else (0, len(self._texts[number]))
         if bounds:
-            base = self._starts[number]
-            for start, end in self._found(quote, base + bounds[0], base + bounds[1]):
-                yield start - base, end - base
+            yield from _found(self._of(number), quote, *bounds)
 
     def elsewhere(self, quote: str, near: int) -> Iterator[tuple[int, int, int]]:
         """Where it stands in any text: number, start, end; first from text `near` on, then from the beginning."""
         middle = self._starts[near]
         for low, high in ((middle, self._starts[-1]), (0, middle)):
-            for start, end in self._found(quote, low, high):
+            for start, end in _found(self._all, quote, low, high):
                 number = bisect_right(self._starts, start) - 1
                 yield number, start - self._starts[number], end - self._starts[number]
 
@@ -107,14 +106,27 @@ class Haystack:
             self._lines[number] = array("q", [0, *ends])
         return self._lines[number]
 
-    def _found(self, quote: str, low: int, high: int) -> Iterator[tuple[int, int]]:
-        """Original spans between two original offsets."""
-        folded = self._folded
-        text, end = folded.text, folded.folded(high)
-        at = text.find(quote, folded.folded(low), end)
-        for _ in range(MOST_TRIED):
-            if at < 0:
-                return
-            if at_seams(text, at, at + len(quote)):
-                yield folded.original(at), folded.original(at + len(quote) - 1) + 1
-            at = text.find(quote, at + 1, end)
+    def _of(self, number: int) -> _Folded:
+        if number not in self._each:
+            self._each[number] = _Folded(_without_separators(self._texts[number]))
+        return self._each[number]
+
+    @cached_property
+    def _all(self) -> _Folded:
+        return _Folded(SEPARATOR.join(map(_without_separators, self._texts)))
+
+
+def _without_separators(text: str) -> str:
+    return text.replace(SEPARATOR, "\ufffd")
+
+
+def _found(folded: _Folded, quote: str, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """Original spans between two original offsets."""
+    text, end = folded.text, folded.folded(high)
+    at = text.find(quote, folded.folded(low), end)
+    for _ in range(MOST_TRIED):
+        if at < 0:
+            return
+        if at_seams(text, at, at + len(quote)):
+            yield folded.original(at), folded.original(at + len(quote) - 1) + 1
+        at = text.find(quote, at + 1, end)
