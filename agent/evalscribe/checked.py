@@ -1,10 +1,10 @@
 """The base of what people write and judges rest on: whatever is wrong with it is one `RubricError` with a path."""
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, Self
 
 from pydantic import ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
-from pydantic_core import ErrorDetails
 
 from evalscribe.errors import RubricError
 from evalscribe.ids import Frozen
@@ -22,11 +22,8 @@ class Checked(Frozen):
         try:
             return handler(data)
         except ValidationError as error:
-            details = error.errors()[0]
-            path = ""
-            for part in details["loc"]:
-                path = joined(path, part)
-            raise RubricError(path, _told(details, tuple(cls.model_fields))) from error
+            path = reduce(joined, error.errors()[0]["loc"], "")
+            raise RubricError(path, _told(error, tuple(cls.model_fields))) from error
 
 
 def placed(path: str, make: Callable[[Any], Any], value: object) -> Any:
@@ -38,7 +35,9 @@ def placed(path: str, make: Callable[[Any], Any], value: object) -> Any:
         raise RubricError(f"{path}{inner}", error.problem) from error
 
 
-def _told(details: ErrorDetails, fields: tuple[str, ...]) -> str:
+def _told(error: ValidationError, fields: tuple[str, ...]) -> str:
+    """The first problem in our words."""
+    details = error.errors()[0]
     match details["type"]:
         case "missing":
             return "is missing"

@@ -38,7 +38,7 @@ class Prompts:
 
     def own(self, folder: str = "") -> tuple[str, ...]:
         """Names below `folder` whose text is the workspace's own and differs from what was shipped."""
-        return tuple(name for name in self.names(folder) if self.source(name) != _text(self._shipped, name))
+        return tuple(name for name in self.names(folder) if self._is_own(name))
 
     def names(self, folder: str) -> list[str]:
         """Of every template and rubric below `folder`, the workspace's and the shipped ones."""
@@ -83,6 +83,12 @@ class Prompts:
                 keep_trailing_newline=True,
             )
         return self._environment
+
+    def _is_own(self, name: str) -> bool:
+        try:
+            return self.source(name) != _text(self._shipped, name)
+        except UsageError:
+            return True  # what was shipped can be read
 
     def _folders(self) -> tuple[Path, ...]:
         return (self._workspace, self._shipped) if self._workspace else (self._shipped,)

@@ -154,6 +154,7 @@ def test_one_bad_file_hides_no_other(tmp_path: Path) -> None:
     prompts = Prompts(tmp_path)
     assert load_rubric("good", prompts).id == "good"
     assert set(rubric_names(prompts)) == {"bad", "big", "good", *SHIPPED}
+    assert prompts.own("rubrics") == ("rubrics/bad.yaml", "rubrics/big.yaml", "rubrics/good.yaml")
 
 
 def test_a_link_out_of_the_workspace_is_not_followed(tmp_path: Path) -> None:

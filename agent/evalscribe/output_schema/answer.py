@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
 from evalscribe.output_schema.path import joined, listed, short, shown
@@ -90,9 +90,7 @@ def _not_finite(output: object, path: str) -> Iterator[str]:
 
 
 def _told(error: "ValidationError") -> str:
-    path = ""
-    for part in error.absolute_path:
-        path = joined(path, part)
+    path = reduce(joined, error.absolute_path, "")
     return f"{short(path) or 'answer'}: {_said(error)}"
 
 

@@ -6,7 +6,7 @@ The meta-schema is applied node by node, so that depth costs no stack and the fi
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
 from evalscribe.errors import RubricError
@@ -114,9 +114,7 @@ def _check_node(node: object, path: str) -> None:
 
 def _told(error: "ValidationError", node: object, path: str) -> RubricError:
     """The error in our words. Its validator's own words would show whole schemas."""
-    place = path
-    for part in error.absolute_path:
-        place = joined(place, part)
+    place = reduce(joined, error.absolute_path, path)
     say = _SAYINGS.get(str(error.validator))
     if isinstance(node, dict) and error.validator in ("additionalProperties", "required"):
         unknown = _unknown_key(node, path)
