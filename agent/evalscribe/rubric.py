@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from evalscribe.chat import Effort
 from evalscribe.checked import Checked, placed
 from evalscribe.errors import RubricError
-from evalscribe.ids import Frozen, content_id
+from evalscribe.ids import content_id
 from evalscribe.output_schema import check_schema, has_citations
 from evalscribe.prompt_template import VARIABLES, PromptTemplateMessage, default_templates, variables
 
@@ -186,11 +186,11 @@ def _check_templates(rubric: Rubric) -> None:
         raise RubricError("prompt_templates", f"{problem}/{tag[1:]}, or set response_xml_key to the tag that is meant")
 
 
-class Collection(Frozen):
+class Collection(Checked):
     """A place that rubrics, label sets and later runs belong to."""
 
-    id: str
-    name: str
+    id: Said
+    name: Said
 
 
 class LabelSet(Checked):

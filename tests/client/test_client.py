@@ -12,7 +12,7 @@ import pytest
 
 from client.providers import Providers
 from evalscribe import AgentRun, Client, ResultType, Rubric
-from evalscribe.errors import AccessError, NotFoundError, RubricError, UsageError
+from evalscribe.errors import AccessError, DataError, NotFoundError, RubricError, UsageError
 
 RUBRIC = Rubric(rubric_text="Is it right?", id="right")
 CHANGED = Rubric(rubric_text="Is it right and short?", id="right")
@@ -95,6 +95,33 @@ def test_an_unknown_collection_is_named_with_those_there_are(client: Client, ask
     client.create_collection("mine", id="c1")
     with pytest.raises(NotFoundError, match="no collection 'c9'; there is: c1"):
         asked(client)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (lambda client: client.create_collection(""), "name: is empty"),
+        (lambda client: client.create_collection(5), "name: must be a valid string, not 5"),
+        (lambda client: client.create_collection("half \ud800"), "half a character"),
+        (lambda client: client.create_collection("mine", id="\ud800"), "half a character"),
+        (lambda client: client.create_rubric("c1", Rubric(rubric_text="\ud800")), "half a character"),
+        (lambda client: client.get_rubric("c1", "\ud800"), "half a character"),
+        (lambda client: client.create_label_set("c1", "", TONE), "name: is empty"),
+    ],
+)
+def test_what_cannot_be_stored_is_told(client: Client, asked: Callable[[Client], object], said: str) -> None:
+    client.create_collection("mine", id="c1")
+    with pytest.raises(DataError, match=said):
+        asked(client)
+    assert (client.list_rubrics("c1"), client.list_label_sets("c1")) == ([], [])
+    assert len(client.list_collections()) == 1
+
+
+@pytest.mark.parametrize("name", ["a\x00b", "'; drop table collections; --", "../../etc", "\U0001f600" * 500])
+def test_any_text_is_a_name(client: Client, name: str) -> None:
+    assert client.create_collection(name, id=name) == name
+    assert client.create_rubric(name, Rubric(rubric_text=name, id=name)) == name
+    assert client.get_rubric(name, name).rubric_text == name
 
 
 def test_label_sets_obey_the_rules_of_output_schemas(client: Client, collection: str) -> None:

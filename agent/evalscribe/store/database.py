@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 from sqlalchemy import URL, Connection, Engine, Executable, Table, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from evalscribe.errors import AccessError, DataError
 from evalscribe.store import tables
-from evalscribe.store.failures import damaged, explained
+from evalscribe.store.failures import damaged, explained, unstorable
 from evalscribe.store.schema import ensure
 from evalscribe.store.statements import by_key
 
@@ -94,7 +95,11 @@ class Database:
 
 
 def pack(value: BaseModel) -> bytes:
-    return zlib.compress(value.model_dump_json().encode())
+    """Raises `DataError` for half a character, which JSON and Python can spell but no UTF-8 can hold."""
+    try:
+        return zlib.compress(value.model_dump_json().encode())
+    except PydanticSerializationError as error:
+        raise unstorable() from error
 
 
 def _make(folder: Path) -> None:

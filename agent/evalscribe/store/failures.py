@@ -22,6 +22,8 @@ def explained(path: Path) -> Iterator[None]:
         raise _explain(path, error.orig) from error
     except sqlite3.Error as error:
         raise _explain(path, error) from error
+    except UnicodeEncodeError as error:
+        raise unstorable() from error
     except OSError as error:
         raise AccessError(f"the store {path} cannot be used: {error.strerror or error}.\n{_ADVICE}") from error
 
@@ -32,8 +34,13 @@ _ADVICE = "Make its folder writable, or work in another one."
 def damaged(path: Path, what: str) -> DataError:
     return DataError(
         f"the store {path} is damaged: {what}.\n"
-        "Move it away and start again: reports are not in it, only evidence and verdicts are fetched and asked anew."
+        "Move it away and start again: reports are not in it, evidence and verdicts are fetched and asked anew;\n"
+        "versions of rubrics begin again at 1."
     )
+
+
+def unstorable() -> DataError:
+    return DataError("this cannot be stored: a text in it holds half a character (a lone surrogate)")
 
 
 def _explain(path: Path, error: BaseException | None) -> EvalscribeError:
