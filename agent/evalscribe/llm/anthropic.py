@@ -62,9 +62,11 @@ class AnthropicModel:
     async def check(self) -> None:
         """Ask for something that costs nothing. Raises `EvalscribeError` where the host or the key is no good."""
         try:
-            await attempt(self.client().models.retrieve(self._name), self._timeout_s, self.failure)
+            answer: object = await attempt(self.client().models.retrieve(self._name), self._timeout_s, self.failure)
         except CallFailed as failure:
             raise UnavailableError(str(failure)) from None
+        if isinstance(answer, str):
+            raise UnavailableError(f"{self.host} sent a page where an answer belongs")
 
     async def close(self) -> None:
         if self._client is not None:

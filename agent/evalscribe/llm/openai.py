@@ -70,9 +70,11 @@ class OpenAIModel:
         """Ask for something that costs nothing. Raises `EvalscribeError` where the host or the key is no good."""
         work = self.client().get(self._dialect.check, cast_to=object)
         try:
-            await attempt(work, self._timeout_s, self.failure)
+            answer = await attempt(work, self._timeout_s, self.failure)
         except CallFailed as failure:
             raise UnavailableError(str(failure)) from None
+        if not isinstance(answer, dict):
+            raise UnavailableError(f"{self.host} sent a page where an answer belongs")
 
     async def close(self) -> None:
         if self._client is not None:

@@ -1,0 +1,283 @@
+"""What every adapter does alike, against a server on loopback that speaks its vendor's protocol.
+
+No adapter streams: the answer comes in one body, and a truncated stream is a body that breaks off.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from evalscribe.chat import CallFailed, Message, Reply, Request, Tool, ToolResult
+from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError
+from evalscribe.llm.service import Adapter
+from evalscribe.llm.transient import Transient
+from scripted_server import Answer, Script, page
+from vendors import KEY, VENDORS, Vendor
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"label": {"type": "string"}},
+    "required": ["label"],
+    "additionalProperties": False,
+}
+TOOLS = (
+    Tool(name="read", description="Read.", input_schema=SCHEMA),
+    Tool(name="s", description="S", input_schema=SCHEMA),
+)
+ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),))
+
+
+@pytest.fixture(params=VENDORS, ids=lambda vendor: vendor.name)
+def vendor(request: pytest.FixtureRequest) -> Vendor:
+    chosen: Vendor = request.param
+    return chosen
+
+
+async def ask(vendor: Vendor, script: Script, request: Request = ASKED, timeout_s: float = 30.0) -> Reply:
+    """One answer of one attempt."""
+    with vendor.server(script) as server:
+        model = vendor.model(server.url, timeout_s)
+        try:
+            return await model.complete(request)
+        finally:
+            await model.close()
+
+
+async def failures(
+    vendor: Vendor, answers: Sequence[Answer], timeout_s: float = 30.0
+) -> list[CallFailed | EvalscribeError]:
+    """How one attempt at each of these answers failed; the key is in nothing of it."""
+    with vendor.server(answers) as server:
+        model = vendor.model(server.url, timeout_s)
+        all_failed = [await _failure(model) for _ in answers]
+        await model.close()
+    assert len(server.calls) == len(answers), "the SDK repeats nothing and follows no redirect by itself"
+    return all_failed
+
+
+async def _failure(model: Adapter) -> CallFailed | EvalscribeError:
+    with pytest.raises((CallFailed, EvalscribeError)) as raised:
+        await model.complete(ASKED)
+    error = raised.value
+    assert KEY not in str(error) + repr(error)
+    assert error.__cause__ is None
+    assert error.__suppress_context__ or error.__context__ is None, "the SDK's error holds the request"
+    return error
+
+
+async def failed(vendor: Vendor, answer: Answer, timeout_s: float = 30.0) -> CallFailed | EvalscribeError:
+    (failure,) = await failures(vendor, [answer], timeout_s)
+    return failure
+
+
+async def test_an_answer_with_its_usage(vendor: Vendor) -> None:
+    reply = await ask(vendor, vendor.says("Because."))
+    assert (reply.text, reply.stop, reply.tool_calls) == ("Because.", "end", ())
+    assert (reply.usage.calls, reply.usage.input_tokens, reply.usage.output_tokens) == (1, 1000, 100)
+
+
+async def test_structured_output(vendor: Vendor) -> None:
+    with vendor.server(vendor.says('{"label": "x"}')) as server:
+        model = vendor.model(server.url)
+        reply = await model.complete(ASKED.model_copy(update={"answer_schema": SCHEMA}))
+        await model.close()
+    assert json.loads(reply.text) == {"label": "x"}
+    assert vendor.schema(server.calls[0]) == SCHEMA
+
+
+async def test_tools_and_their_results_make_the_round(vendor: Vendor) -> None:
+    with vendor.server([vendor.use(("read", {"label": "a"}), ("s", {"label": "b"})), vendor.says("Done.")]) as server:
+        model = vendor.model(server.url)
+        asked = ASKED.model_copy(update={"tools": TOOLS})
+        reply = await model.complete(asked)
+        results = tuple(ToolResult(call_id=call.id, text=f"of {call.name}") for call in reply.tool_calls)
+        turns = (Message(role="assistant", raw=reply.raw), Message(role="user", tool_results=results))
+        last = await model.complete(asked.model_copy(update={"messages": (*ASKED.messages, *turns)}))
+        await model.close()
+    assert reply.stop == "tool_use"
+    assert [(call.name, call.input) for call in reply.tool_calls] == [("read", {"label": "a"}), ("s", {"label": "b"})]
+    ids = [call.id for call in reply.tool_calls]
+    assert vendor.calls(server.calls[1]) == ids
+    assert vendor.results(server.calls[1]) == list(zip(ids, ["of read", "of s"], strict=True))
+    assert last.text == "Done."
+
+
+async def test_an_answer_that_reached_its_bound_says_so(vendor: Vendor) -> None:
+    reply = await ask(vendor, vendor.says("Beca", vendor.cut_off))
+    assert (reply.text, reply.stop, reply.usage.output_tokens) == ("Beca", "max_tokens", 100)
+
+
+async def test_a_refusal_is_a_way_to_stop(vendor: Vendor) -> None:
+    reply = await ask(vendor, vendor.refusal)
+    assert (reply.stop, reply.usage.calls) == ("refusal", 1)
+
+
+async def test_a_prompt_beyond_the_context_is_a_way_to_stop(vendor: Vendor) -> None:
+    reply = await ask(vendor, vendor.too_long)
+    assert (reply.stop, reply.usage.calls) == ("context_exceeded", 0)
+
+
+async def test_429_asks_to_wait_and_cost_nothing(vendor: Vendor) -> None:
+    failure = await failed(vendor, vendor.failure(429, "rate_limit", "slow down", retry_after="7"))
+    assert isinstance(failure, Transient)
+    assert (failure.limited, failure.after, failure.free, failure.ends_all) == (True, 7.0, True, None)
+    assert "limits the rate (429: slow down)" in failure.reason
+
+
+async def test_what_may_pass_cost_nothing(vendor: Vendor) -> None:
+    statuses = (408, 409, 500, 502, 503, 504, 529)
+    answers = [vendor.failure(status, retry_after="7") for status in statuses]
+    for status, failure in zip(statuses, await failures(vendor, answers), strict=True):
+        assert isinstance(failure, Transient)
+        assert (failure.limited, failure.after, failure.free, failure.ends_all) == (False, 7.0, True, None)
+        assert str(status) in failure.reason
+
+
+async def test_what_concerns_all_calls_ends_the_command(vendor: Vendor) -> None:
+    key = f"Check {vendor.provider.key_name}"
+    ends = {
+        401: (AccessError, key),
+        402: (AccessError, "billing"),
+        403: (AccessError, key),
+        404: (UsageError, "model-x"),
+    }
+    answers = [vendor.failure(status, None, f"not with {vendor.key}") for status in ends]
+    for (status, (kind, says)), failure in zip(ends.items(), await failures(vendor, answers), strict=True):
+        assert isinstance(failure, kind)
+        assert str(status) in str(failure)
+        assert says in str(failure)
+
+
+async def test_any_other_status_concerns_this_call_only(vendor: Vendor) -> None:
+    """A redirect is one of them: it is not followed."""
+    statuses = (301, 307, 400, 412, 418, 422, 431)
+    headers = {"location": "/v2", "content-type": "application/json"}
+    answers = [replace(vendor.failure(status), headers=headers) for status in statuses]
+    for status, failure in zip(statuses, await failures(vendor, answers), strict=True):
+        assert isinstance(failure, CallFailed)
+        assert not isinstance(failure, Transient)
+        assert failure.free
+        assert str(status) in failure.reason
+
+
+async def test_a_page_in_place_of_an_error_is_not_repeated_to_the_user(vendor: Vendor) -> None:
+    failure = await failed(vendor, page(502))
+    assert isinstance(failure, Transient)
+    assert "<" not in failure.reason
+
+
+BROKEN = {
+    "page": page(),
+    "half json": Answer(body=b'{"id": "msg'),
+    "empty": Answer(body=b""),
+    "null": Answer(body=b"null"),
+    "list": Answer(body=b"[]"),
+    "number": Answer(body=b"7"),
+    "other shape": Answer(body=b'{"hello": 1}'),
+    "no choices": Answer(body=b'{"choices": [], "content": null}'),
+    "choices of text": Answer(body=b'{"choices": "x", "content": "x"}'),
+    "choice of none": Answer(body=b'{"choices": [null], "content": [null], "stop_reason": "end_turn"}'),
+    "message of none": Answer(body=b'{"choices": [{"message": null, "finish_reason": "stop"}], "content": null}'),
+    "latin": Answer(body=b'{"id": "\xff"}'),
+}
+
+
+async def test_an_answer_that_is_none_concerns_this_call_and_may_have_cost(vendor: Vendor) -> None:
+    for name, failure in zip(BROKEN, await failures(vendor, list(BROKEN.values())), strict=True):
+        assert isinstance(failure, CallFailed), name
+        assert not failure.free, name
+        assert failure.usage.calls == 0, name
+
+
+async def test_an_answer_without_a_reason_to_stop_is_none(vendor: Vendor) -> None:
+    assert isinstance(await failed(vendor, vendor.says("x", None)), CallFailed)
+
+
+async def test_a_body_that_breaks_off_may_have_cost(vendor: Vendor) -> None:
+    answers = [replace(vendor.says("Because."), cut=cut) for cut in ("half", "reset")]
+    for failure in await failures(vendor, answers):
+        assert isinstance(failure, Transient)
+        assert not failure.free
+
+
+async def test_an_error_inside_a_200_may_have_cost(vendor: Vendor) -> None:
+    failure = await failed(vendor, vendor.error_in_200)
+    assert isinstance(failure, CallFailed)
+    assert not failure.free
+
+
+async def test_a_server_that_hangs_is_left(vendor: Vendor) -> None:
+    async with asyncio.timeout(5):
+        failure = await failed(vendor, replace(vendor.says("x"), delay_s=30.0), timeout_s=0.3)
+    assert isinstance(failure, Transient)
+    assert "in time" in failure.reason
+    assert not failure.free
+
+
+async def test_nobody_there_ends_the_command_once_the_retries_are_spent(vendor: Vendor) -> None:
+    with vendor.server(vendor.says("x")) as server:
+        url = server.url
+    model = vendor.model(url)
+    with pytest.raises(Transient) as raised:
+        await model.complete(ASKED)
+    await model.close()
+    assert raised.value.free
+    assert isinstance(raised.value.ends_all, UnavailableError)
+    assert vendor.provider.url_name in str(raised.value.ends_all)
+
+
+async def test_text_that_is_no_unicode_is_sent_all_the_same(vendor: Vendor) -> None:
+    turns = (Message(role="user", text="a\ud800b"),)
+    assert (await ask(vendor, vendor.says("x"), ASKED.model_copy(update={"messages": turns}))).text == "x"
+
+
+async def test_an_answer_that_is_no_unicode_can_be_kept_and_sent_back(vendor: Vendor) -> None:
+    with vendor.server(vendor.says("a\ud800b")) as server:
+        model = vendor.model(server.url)
+        reply = await model.complete(ASKED)
+        reply.model_dump_json()
+        turns = (*ASKED.messages, Message(role="assistant", raw=reply.raw), Message(role="user", text="Again."))
+        await model.complete(ASKED.model_copy(update={"messages": turns}))
+        await model.close()
+    assert len(server.calls) == 2
+
+
+async def test_no_log_and_no_repr_holds_the_key(vendor: Vendor, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    model = vendor.model("http://127.0.0.1:9")
+    assert KEY not in repr(model)
+    await failed(vendor, vendor.failure(401, None, vendor.key))
+    await ask(vendor, vendor.says("x"))
+    assert caplog.records, "the SDK logs its requests"
+    assert KEY not in caplog.text
+
+
+async def test_calls_at_the_same_time_share_one_client(vendor: Vendor) -> None:
+    with vendor.server(vendor.says("x")) as server:
+        server._latency_s = 0.1
+        model = vendor.model(server.url)
+        await asyncio.gather(*(model.complete(ASKED) for _ in range(4)))
+        await model.close()
+    assert server.peak == 4
+
+
+async def test_a_refused_key_fails_the_check(vendor: Vendor) -> None:
+    with vendor.server(vendor.failure(401, None, f"not with {vendor.key}")) as server:
+        model = vendor.model(server.url)
+        with pytest.raises(AccessError) as raised:
+            await model.check()
+        await model.close()
+    assert KEY not in str(raised.value)
+
+
+async def test_a_service_that_is_down_fails_the_check(vendor: Vendor) -> None:
+    with vendor.server([vendor.failure(503), vendor.failure(429), page(200)]) as server:
+        model = vendor.model(server.url)
+        for _ in range(3):
+            with pytest.raises(UnavailableError):
+                await model.check()
+        await model.close()
