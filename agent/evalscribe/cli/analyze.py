@@ -10,6 +10,8 @@ from evalscribe.cli import options
 def analyze(
     run: options.RunArgument,
     judge: options.Judge = None,
+    rubric: options.Rubric = None,
+    cascade: options.Cascade = False,
     reports: options.Reports = None,
     date: options.Date = None,
     concurrency: options.Concurrency = None,
@@ -47,6 +49,9 @@ def analyze(
         run=run,
         via=via,
         convex_dir=convex_dir,
+        rubric=rubric,
+        cascade=cascade,
+        fresh=fresh,
         writes=not dry_run,
         options=Options(
             judge=judge,

@@ -13,6 +13,8 @@ def explain(
         str | None, typer.Argument(help="The eval: `category/name`, its name or id. Not needed with an eval's URL.")
     ] = None,
     judge: options.Judge = None,
+    rubric: options.Rubric = None,
+    cascade: options.Cascade = False,
     reports: options.Reports = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
@@ -39,6 +41,8 @@ def explain(
         run=run,
         via=via,
         convex_dir=convex_dir,
+        rubric=rubric,
+        cascade=cascade,
         options=Options(
             judge=judge,
             budget=budget,

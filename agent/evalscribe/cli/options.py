@@ -16,6 +16,14 @@ Judge = Annotated[
         show_default=False,
     ),
 ]
+Rubric = Annotated[
+    str | None,
+    typer.Option(metavar="NAME[@V]", help="Judge failures by this rubric. Default: failure.", show_default=False),
+]
+Cascade = Annotated[
+    bool,
+    typer.Option("--cascade", help="Rules, then a cheap model that tags, then an expensive one where it is needed."),
+]
 Reports = Annotated[Path | None, typer.Option(metavar="DIR", help="The folder of reports.", show_default=False)]
 Date = Annotated[
     str | None, typer.Option(metavar="YYYY-MM-DD", help="Date of the analysis. Default: today.", show_default=False)

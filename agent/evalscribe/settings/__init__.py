@@ -17,6 +17,7 @@ from evalscribe.errors import EvalscribeError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.settings import access, providers
 from evalscribe.settings.access import Access
+from evalscribe.settings.cascade import CascadeTable
 from evalscribe.settings.config_file import NAME, ConfigFile, load_config
 from evalscribe.settings.place import (
     BUILT_IN,
@@ -86,6 +87,8 @@ class Settings(Frozen):
     reports: Value[Path]
     visualizer: Value[str | None]
     """Address of the page that shows runs, for links; never contacted."""
+    cascade: CascadeTable = CascadeTable()
+    """What `--cascade` means here."""
     places: Places
 
     @property
@@ -135,6 +138,7 @@ def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
         max_tokens=_number(places, "EVALSCRIBE_MAX_TOKENS", int, None, least=1),
         reports=_reports(find(places, "EVALSCRIBE_REPORTS"), cwd, root),
         visualizer=_visualizer(find(places, "EVALSCRIBE_VISUALIZER")),
+        cascade=config.cascade,
         places=places,
     )
 

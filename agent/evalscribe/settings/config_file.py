@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
+from evalscribe.settings.cascade import CascadeTable
 from evalscribe.settings.place import read
 
 NAME = "evalscribe.toml"
@@ -35,6 +36,7 @@ class ConfigFile(Frozen):
     max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     reports: Text | None = None
     sources: Sources = Sources()
+    cascade: CascadeTable = CascadeTable()
 
     def named(self) -> dict[str, str | None]:
         """The settings by the names that they have in the environment."""
@@ -69,7 +71,7 @@ def load_config(root: Path) -> ConfigFile:
 def _first(error: ValidationError, text: str) -> str:
     """The first problem, with the line of its key; the value is not printed, for it may be a misplaced key."""
     problem = error.errors(include_input=False, include_url=False)[0]
-    keys = [str(part) for part in problem["loc"]]
+    keys = [str(part) for part in problem["loc"] if part != "[key]"]
     reason = "is no setting" if problem["type"] == "extra_forbidden" else problem["msg"].lower()
     return f"line {_line_of(keys, text)}: `{'.'.join(keys)}` {reason}"
 

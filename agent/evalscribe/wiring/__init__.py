@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from evalscribe.app.desk import Desk
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
-from evalscribe.judging.rules import RulesJudge
 from evalscribe.ports import Library, Store
-from evalscribe.prompts import Prompts
 from evalscribe.settings import Options, Settings, load
 from evalscribe.sources.address import RunAddress, parse_address
-from evalscribe.wiring.models import RULES, adviser, judge_model, judge_name, model_judge, models
+from evalscribe.wiring.analysts import Bench, adviser
+from evalscribe.wiring.models import models
+from evalscribe.wiring.shelf import shelf
 
 if TYPE_CHECKING:
     from evalscribe.sources.payload_source import PayloadSource
@@ -34,6 +34,11 @@ class Choice(Frozen):
     convex_dir: Path | None = None
     writes: bool = False
     """Whether the command may write into the reports folder."""
+    rubric: str | None = None
+    """The rubric that failures are judged by, `NAME` or `NAME@VERSION`; None for the one that comes with evalscribe."""
+    cascade: bool = False
+    fresh: bool = False
+    """Whether the stages of a cascade ask again what the store knows."""
     options: Options = Options()
 
 
@@ -112,27 +117,30 @@ def snapshot_writer(folder: Path, run_id: str) -> "SnapshotWriter":
 async def open_desk(choice: Choice) -> AsyncIterator[Desk]:
     """All that an analysis works with, closed at the end."""
     found = settings(choice.options)
-    name = judge_name(found)
     reports = library(found)
     async with AsyncExitStack() as opened:
         asked = models(found)
         opened.push_async_callback(asked.close)
-        model = None if name == RULES else judge_model(asked, name)
-        prompts = Prompts(found.root if model else None)
+        bench = Bench(found, asked, lambda: opened.enter_context(closing(shelf(found))))
+        chosen = bench.models(cascade=choice.cascade)
         runs = await opened.enter_async_context(open_source(choice, found))
         kept = opened.enter_context(closing(store(found)))
+        analyst = bench.analyst(chosen, choice.rubric, kept, fresh=choice.fresh)
         if choice.run == SAMPLE and choice.writes:
             _add_sample_reports(reports)
         yield Desk(
             source=runs,
             store=kept,
             library=reports,
-            judge=model_judge(model, prompts) if model else RulesJudge(),
+            judge=analyst.judge,
             clock=Calendar(),
             checkpoints=found.store / CHECKPOINTS,
             concurrency=found.concurrency.value,
-            adviser=None if model else adviser(),
-            own_prompts=model is not None and bool(prompts.own("classify")),
+            adviser=None if chosen else adviser(),
+            own_prompts=analyst.own_prompts,
+            cascade=analyst.cascade,
+            spent=asked.spent if chosen else None,
+            notes=analyst.notes,
         )
 
 

@@ -1,8 +1,7 @@
 """Which models are asked, and as what."""
 
 from evalscribe.errors import AccessError, UsageError
-from evalscribe.ports import Judge, Model, Models
-from evalscribe.prompts import Prompts
+from evalscribe.ports import Model, Models
 from evalscribe.rubric import DEFAULT_MODEL
 from evalscribe.settings import Settings
 from evalscribe.settings.providers import PROVIDERS
@@ -36,18 +35,3 @@ def judge_model(asked: Models, name: str) -> Model:
         return asked.open(name, "judge")
     except AccessError as error:
         raise AccessError(f"{error}\nor let the rules judge, without key and network: --judge rules") from None
-
-
-def model_judge(model: Model, prompts: Prompts) -> Judge:
-    from evalscribe.judging.classifier import ModelJudge
-    from evalscribe.llm.prices import price
-
-    cost = price(model.id)
-    return ModelJudge(model, prompts, cost=cost.cost if cost else None)
-
-
-def adviser() -> Judge:
-    """What the default model would take; it has no key and is never asked."""
-    from evalscribe.llm.anthropic import AnthropicModel
-
-    return model_judge(AnthropicModel(DEFAULT_MODEL.model_name, key=""), Prompts())
