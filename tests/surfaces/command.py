@@ -9,6 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from evalscribe.cli import run
+
 CLOSING = (
     "These are my findings. Would you like me to implement any of these recommendations, "
     "or would you like to discuss specific failures in more detail?"
@@ -62,6 +66,25 @@ class Workspace:
         """Files of the workspace that hold `word` in any byte."""
         files = (path for path in self.folder.rglob("*") if path.is_file())
         return [path for path in files if word.encode() in path.read_bytes()]
+
+
+@dataclass(frozen=True)
+class Inside:
+    """A folder of a user's and commands that run in this process: cheap, for what needs none of its own."""
+
+    folder: Path
+    monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
+
+    def run(self, *arguments: str | Path, code: int = 0, **environment: str) -> Ended:
+        with self.monkeypatch.context() as patched:
+            patched.chdir(self.folder)
+            for name, value in environment.items():
+                patched.setenv(name, value)
+            ended = run([str(argument) for argument in arguments])
+        said = self.capsys.readouterr()
+        assert ended == code, f"exit {ended}, not {code}\n{said.out[-2000:]}\n{said.err[-4000:]}"
+        return Ended(ended, said.out, said.err)
 
 
 def end(process: subprocess.Popen[str], number: signal.Signals) -> tuple[Ended, float]:

@@ -1,0 +1,237 @@
+"""`evalscribe judge`: subjects of every kind, against a Messages API on loopback; in a process where that matters."""
+
+import json
+import re
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messages_server import Answer, Call, MessagesServer, failure, says
+from surfaces.command import Inside, Workspace, end, wait_until
+
+KEY = "sk-ant-test-0000"
+RUBRIC = """\
+rubric_text: Was the agent polite?
+output_schema:
+  type: object
+  properties:
+    label: {type: string, enum: [polite, rude]}
+    because: {type: string, citations: true}
+  required: [label, because]
+  additionalProperties: false
+"""
+POLITE = {"label": "polite", "because": "It greets [T0B1:<RANGE>Good morning</RANGE>]."}
+
+
+def run(name: str, reply: str = "Good morning to you.") -> dict[str, Any]:
+    messages = [{"role": "user", "content": f"Hello, {name}."}, {"role": "assistant", "content": reply}]
+    return {"id": name, "transcripts": [{"messages": messages}]}
+
+
+def says_json(value: Any) -> Answer:
+    return says(f"<response>{json.dumps(value)}</response>")
+
+
+def access(server: MessagesServer) -> dict[str, str]:
+    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
+
+
+@pytest.fixture
+def folder(workspace: Workspace) -> Path:
+    """A workspace with a rubric and a file of eight agent runs."""
+    rubrics = workspace.folder / "prompts" / "rubrics"
+    rubrics.mkdir(parents=True)
+    (workspace.folder / "evalscribe.toml").touch()
+    (rubrics / "polite.yaml").write_text(RUBRIC)
+    lines = [json.dumps(run(f"run-{n}")) for n in range(8)]
+    (workspace.folder / "runs.jsonl").write_text("\n".join(lines))
+    (workspace.folder / "one.json").write_text(json.dumps(run("alone")))
+    return workspace.folder
+
+
+@pytest.fixture
+def judging(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
+    return Inside(folder, monkeypatch, capsys)
+
+
+def test_a_file_of_agent_runs_is_judged_and_each_result_printed(judging: Inside) -> None:
+    with MessagesServer(says_json(POLITE)) as server:
+        ended = judging.run("judge", "polite", "runs.jsonl", "one.json", **access(server))
+        assert len(server.calls) == 9
+    assert re.findall(r"^(\S+): polite$", ended.out, re.M) == [*(f"run-{n}" for n in range(8)), "alone"]
+    assert '  because: It greets [T0B1 "Good morning"].' in ended.out
+    assert "9 results, 0 could not be judged\nCitations: 9 verified, 0 relocated, 0 unverified\n" in ended.out
+    assert re.search(r"^Spent: judge 9 calls \$0\.\d\d$", ended.out, re.M)
+    assert "anthropic/claude-opus-5-5 with polite@1 for 9 subjects: about" in ended.err
+
+
+def test_what_is_known_is_not_asked_again_unless_fresh(judging: Inside) -> None:
+    with MessagesServer(says_json(POLITE)) as server:
+        judging.run("judge", "polite", "one.json", **access(server))
+        again = judging.run("judge", "polite", "one.json", **access(server))
+        assert len(server.calls) == 1
+        assert "alone: polite (known)" in again.err
+        assert again.out.endswith("Spent: nothing\n")
+        judging.run("judge", "polite@1", "one.json", "--fresh", **access(server))
+        assert len(server.calls) == 2
+
+
+def test_another_model_is_another_question(judging: Inside) -> None:
+    with MessagesServer(says_json(POLITE)) as server:
+        judging.run("judge", "polite", "one.json", **access(server))
+        judging.run("judge", "polite", "one.json", "--judge", "anthropic/claude-haiku-5-5", **access(server))
+        assert [call.body["model"] for call in server.calls] == ["claude-opus-5-5", "claude-haiku-5-5"]
+
+
+def test_json_is_one_array_with_resolved_citations(judging: Inside) -> None:
+    with MessagesServer(says_json(POLITE)) as server:
+        ended = judging.run("judge", "polite", "one.json", "--json", **access(server))
+    (result,) = json.loads(ended.out)
+    (citation,) = result["output"]["because"]["citations"]
+    assert result["agent_run_id"] == "alone"
+    assert (result["result_type"], result["label"], result["known"]) == ("direct_result", {"label": "polite"}, False)
+    assert (citation["status"], citation["target"]["item"]) == ("verified", "T0B1")
+    assert "1 result, 0 could not be judged" in ended.err
+
+
+def test_an_invented_quotation_is_visible(judging: Inside) -> None:
+    invented = {"label": "rude", "because": "It swears [T0B1:<RANGE>damned be you</RANGE>]."}
+    with MessagesServer(says_json(invented)) as server:
+        ended = judging.run("judge", "polite", "one.json", **access(server))
+    assert '[T0B1 "damned be you"] (unverified).' in ended.out
+    assert "1 unverified" in ended.out
+
+
+def test_one_subject_that_fails_is_a_row_and_the_others_go_on(judging: Inside) -> None:
+    def script(call: Call) -> Answer:
+        bad = "run-3" in json.dumps(call.body["messages"])
+        return failure(400, "invalid_request_error", "no") if bad else says_json(POLITE)
+
+    with MessagesServer(script) as server:
+        ended = judging.run("judge", "polite", "runs.jsonl", **access(server))
+    assert "7 results, 1 could not be judged" in ended.out
+    assert re.search(r"^run-3: not judged: .*400", ended.out, re.M)
+
+
+def test_never_more_at_once_than_asked_for(judging: Inside) -> None:
+    with MessagesServer(says_json(POLITE), latency_s=0.1) as server:
+        judging.run("judge", "polite", "runs.jsonl", "--concurrency", "2", **access(server))
+        assert (server.peak, len(server.calls)) == (2, 8)
+
+
+def test_a_signal_ends_it_within_a_second_and_what_is_finished_is_kept(workspace: Workspace, judging: Inside) -> None:
+    def script(call: Call) -> Answer:
+        answer = says_json(POLITE)
+        return answer if call.number < 4 else Answer(body=answer.body, delay_s=30)
+
+    with MessagesServer(script) as server:
+        process = workspace.start("judge", "polite", "runs.jsonl", **access(server))
+        wait_until(lambda: len(server.calls) == 8, "the second four asked")
+        ended, seconds = end(process, signal.SIGINT)
+        assert (ended.code, seconds < 1) == (130, True), (ended, seconds)
+        assert "Traceback" not in ended.err
+    with MessagesServer(says_json(POLITE)) as server:
+        again = judging.run("judge", "polite", "runs.jsonl", **access(server))
+        assert again.err.count("(known)") == 4
+        assert len(server.calls) == 4
+
+
+def test_a_missing_key_ends_it_before_anything_is_read(judging: Inside) -> None:
+    ended = judging.run("judge", "polite", "no-such-file.json", code=77)
+    assert "ANTHROPIC_API_KEY" in ended.err
+
+
+def test_the_budget_holds_over_all_subjects(judging: Inside) -> None:
+    with MessagesServer(says_json(POLITE)) as server:
+        ended = judging.run("judge", "polite", "runs.jsonl", "--budget", "0.01", **access(server))
+        assert server.calls == []
+    assert "0 results, 8 could not be judged" in ended.out
+    assert "left undone, run again with more" in ended.out
+
+
+def test_several_rollouts_show_votes_and_agreement(judging: Inside) -> None:
+    rubric = judging.folder / "prompts" / "rubrics" / "often.yaml"
+    rubric.write_text(f"{RUBRIC}n_rollouts_per_input: 3\n")
+    with MessagesServer(
+        lambda call: says_json({**POLITE, "label": ["polite", "rude"][call.number % 3 == 2]})
+    ) as server:
+        ended = judging.run("judge", "often", "one.json", "--concurrency", "1", **access(server))
+    assert "  votes on label: polite 2, rude 1\n  agreement: 0.67 of 3 rollouts" in ended.out
+
+
+def test_all_failures_of_a_run_are_judged_and_its_evidence_stays_in_the_store(judging: Inside) -> None:
+    first = judging.run("judge", "failure", "sample", "--judge", "rules", "--json")
+    results = json.loads(first.out)
+    assert len(results) == 10
+    assert all(citation["status"] == "verified" for r in results for citation in r["output"]["reasoning"]["citations"])
+    by_prefix = judging.run("judge", "failure", results[0]["agent_run_id"][:6], "--judge", "rules", "--json")
+    assert json.loads(by_prefix.out) == results
+
+
+def test_evals_are_named_behind_their_run(judging: Inside) -> None:
+    named = ("sample", "query/007-range", "002-loop", "query/007-range")
+    ended = judging.run("judge", "failure", *named, "--judge", "rules", "--json")
+    names = [result["agent_run_id"].partition("/")[2] for result in json.loads(ended.out)]
+    assert names == ["query/007-range", "style/002-loop"]
+    unknown = judging.run("judge", "failure", "sample", "query/009-none", "--judge", "rules", code=66)
+    assert "no failed eval of run" in unknown.err
+
+
+def test_rules_judge_only_what_they_can_say(judging: Inside) -> None:
+    ended = judging.run("judge", "failure", "one.json", "--judge", "rules")
+    assert "alone: not judged: the rules judge failed evals only" in ended.out
+    ended = judging.run("judge", "polite", "sample", "--judge", "rules", code=64)
+    assert "the rules cannot answer by polite@1" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("{", "broken.json: no JSON", id="half a JSON"),
+        pytest.param('{"transcripts": [{"messages": [{"role": "alien"}]}]}', "alien", id="unknown role"),
+        pytest.param('{"transcripts": []}', "transcripts", id="no transcript"),
+    ],
+)
+def test_a_broken_file_is_told_with_its_place(text: str, said: str, judging: Inside) -> None:
+    (judging.folder / "broken.json").write_text(text)
+    with MessagesServer(says_json(POLITE)) as server:
+        ended = judging.run("judge", "polite", "broken.json", code=65, **access(server))
+        assert server.calls == []
+    assert "broken.json" in ended.err
+    assert said in ended.err
+
+
+def test_what_a_subject_says_is_never_obeyed_by_the_terminal(judging: Inside) -> None:
+    (judging.folder / "evil.json").write_text(json.dumps(run("a\x1b[31mb\u202e")))
+    with MessagesServer(says_json({**POLITE, "because": "\x1b]0;owned\x07 red"})) as server:
+        ended = judging.run("judge", "polite", "evil.json", **access(server))
+    assert "\x1b" not in ended.out + ended.err
+    assert "\u202e" not in ended.out + ended.err
+
+
+def test_a_transcript_beyond_the_window_is_read_in_parts_and_its_needle_verified(judging: Inside) -> None:
+    needle = "You are a fool and so is your mother"
+    filler = "I will look at the next file and tell you what it says. " * 1000
+    messages = [{"role": "assistant", "content": f"{n} {filler}{needle if n == 70 else ''}"} for n in range(75)]
+    (judging.folder / "long.json").write_text(json.dumps({"id": "long", "transcripts": [{"messages": messages}]}))
+
+    def script(call: Call) -> Answer:
+        text = call.body["messages"][-1]["content"]
+        text = text if isinstance(text, str) else "".join(part.get("text", "") for part in text)
+        cited = f"[T0B70:<RANGE>{needle}</RANGE>]"
+        if "You read part" in text:
+            return says_json({"observations": [f"It insults {cited}."] if needle in text else []})
+        return says_json({"label": "rude", "because": f"It insults {cited}."})
+
+    with MessagesServer(script) as server:
+        ended = judging.run("judge", "polite", "long.json", "--budget", "90", **access(server))
+        asked = Counter("You read part" in json.dumps(call.body) for call in server.calls)
+    assert asked[True] > 10
+    assert asked[False] == 1
+    assert "long: rude" in ended.out
+    assert f'[T0B70 "{needle}"].' in ended.out
+    assert "1 verified, 0 relocated, 0 unverified" in ended.out
+    assert re.search(r"observe \d+ calls \$\d", ended.out)
