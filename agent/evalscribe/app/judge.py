@@ -17,9 +17,6 @@ from evalscribe.ids import Frozen
 from evalscribe.judge_result import CitationCounts, JudgeResult, ResultType
 from evalscribe.judging.lanes import in_lanes
 from evalscribe.judging.rubric.cited import JudgeResultWithCitations
-from evalscribe.judging.rubric.reflection import reflected
-from evalscribe.judging.rubric.rollout import Rollout
-from evalscribe.judging.subject import Subject
 from evalscribe.output_schema import agreement_keys
 from evalscribe.ports import Estimate
 from evalscribe.redaction import redact
@@ -115,18 +112,8 @@ def _judgements(desk: JudgeDesk, said: Said) -> tuple[Judgement, ...]:
 
 
 def _judgement(result: JudgeResult, rubric: Rubric, said: Said) -> Judgement:
-    subject = _cited(said.subject, result)
-    cited = Judgement.from_judge_result(result, rubric.output_schema, subject)
+    cited = Judgement.from_judge_result(result, rubric.output_schema, said.subject)
     return Judgement(**{**dict(cited), "stage": said.stage, "label": _label(result, rubric)})
-
-
-def _cited(subject: Subject, result: JudgeResult) -> Subject:
-    """What a result may cite: a reflection saw the first answers too."""
-    metadata = result.result_metadata or {}
-    if metadata.get("decided_by") != "reflections":
-        return subject
-    answers = [Rollout(number=one["rollout"], output=one.get("output")) for one in metadata["answers"]["rollouts"]]
-    return reflected(subject, answers)[0]
 
 
 def _label(result: JudgeResult, rubric: Rubric) -> dict[str, Any]:

@@ -69,6 +69,15 @@ async def test_the_same_question_at_the_same_time_is_asked_once() -> None:
     assert first == second
 
 
+async def test_without_a_memory_the_same_question_can_be_asked_many_times_at_once() -> None:
+    with MessagesServer(server_says(answer().text), latency_s=0.2) as server:
+        model = AnthropicModel("claude-x", KEY, server.url)
+        asked = RubricJudge(rubric(), model)
+        await asyncio.gather(asked(RUN), asked(RUN), asked(RUN))
+        await model.close()
+    assert (len(server.calls), server.peak) == (3, 3)
+
+
 async def test_a_known_result_answers_under_the_names_that_ask() -> None:
     shelf = MemoryShelf()
     first = await judge(Panelists([answer()]), shelf)(RUN)

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from evalscribe.chat import CallFailed, Usage
 from evalscribe.errors import AccessError
 from evalscribe.judge_result import JudgeResult, ResultType
+from evalscribe.judging.rubric.cited import JudgeResultWithCitations
 from evalscribe.judging.rubric.judge import RubricJudge
+from evalscribe.judging.rubric.reflection import as_seen
 from evalscribe.judging.rubric.rollout import Rollout
 from evalscribe.judging.rubric.vote import Election, elected
 from evalscribe.llm.scripted import says
 from evalscribe.rubric import JudgeVariant
-from panel_case import SCHEMA, USAGE, Panelists, answer, output, rubric, subject
+from panel_case import RUN, SCHEMA, USAGE, Panelists, answer, output, rubric, subject
 
 GONE = CallFailed("overloaded", USAGE)
 
@@ -219,6 +221,16 @@ async def test_multi_reflect_decides_over_the_second_answers() -> None:
     assert metadata["answers"]["votes"]["label"] == {"pass": 1, "fail": 1}
     assert [one["output"]["label"] for one in metadata["answers"]["rollouts"]] == ["fail", "pass"]
     assert all(one["full_output"] for one in metadata["rollouts"])
+
+
+async def test_a_reflection_may_cite_the_answers_that_it_saw_and_no_others() -> None:
+    first, second = [answer("fail"), answer(why="[A0] [A1:<RANGE>label: pass</RANGE>] [A2]")], [answer(), answer()]
+    result, _ = await reflecting(first, second)
+    assert (result.citations.verified, result.citations.unverified) == (2, 1)
+    for judged_one in (RUN, subject(), as_seen(subject(), result)):
+        cited = JudgeResultWithCitations.from_judge_result(result, SCHEMA, judged_one).output["why"]["citations"]
+        assert [one["status"] for one in cited] == ["verified", "verified", "unverified"]
+        assert [one["target"] and one["target"]["kind"] for one in cited] == ["result", "result", None]
 
 
 async def test_multi_reflect_shows_the_first_answers_as_delimited_data() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -111,7 +112,7 @@ class RubricJudge:
 
     async def _judge(self, subject: Subject, request: Request, timeout_s: float | None) -> JudgeResult:
         key = self._key(subject, request)
-        async with self._asking.setdefault(key, asyncio.Lock()):
+        async with self._alone(key):
             if known := self._known(key, subject):
                 return known
             decision = await self._decide(subject, request, timeout_s)
@@ -119,6 +120,12 @@ class RubricJudge:
             if self._results and (decision.election or decision.final):
                 self._results.put_result(key, result)
             return result
+
+    def _alone(self, key: str) -> AbstractAsyncContextManager[object]:
+        """Where an answer would be known, nobody else asks for it meanwhile."""
+        if self._results is None or self._fresh:
+            return nullcontext()
+        return self._asking.setdefault(key, asyncio.Lock())
 
     def _known(self, key: str, subject: Subject) -> JudgeResult | None:
         """Under the names that ask now: another rubric or subject of the same content may have asked before."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from evalscribe.chat import Message
-from evalscribe.judge_result import Target
+from evalscribe.judge_result import JudgeResult, Target
 from evalscribe.judging.rubric.rollout import Rollout
 from evalscribe.judging.subject import Item, Subject
 from evalscribe.judging.subject.plain import plain
@@ -23,13 +23,33 @@ _RESULT = re.compile(r"A[0-9]+")
 
 def reflected(subject: Subject, answers: Sequence[Rollout]) -> tuple[Subject, Message]:
     """The subject with each output among the answers as an item that can be cited, and the turn that shows them."""
-    first = sum(_RESULT.fullmatch(item.mark) is not None for item in subject.items)
-    succeeded = [answer for answer in answers if answer.output is not None]
-    items = tuple(_item(f"A{number}", answer) for number, answer in enumerate(succeeded, first))
+    items = _items(subject, answers)
     # A subject of their own, whose delimiter is in none of them.
     shown = Subject.of(subject.id, items).text()
     turn = Message(role="user", text=QUESTION.format(answers=shown, mark=items[0].mark))
-    return Subject(id=subject.id, digest=subject.digest, items=(*subject.items, *items)), turn
+    return _with(subject, items), turn
+
+
+def as_seen(subject: Subject, result: JudgeResult) -> Subject:
+    """The subject with all that the result's judge could cite: a reflection saw the first answers too."""
+    metadata = result.result_metadata or {}
+    if metadata.get("decided_by") != "reflections":
+        return subject
+    answers = [Rollout(number=one["rollout"], output=one.get("output")) for one in metadata["answers"]["rollouts"]]
+    there = subject.items[-sum(answer.output is not None for answer in answers) :]
+    items = _items(subject, answers)
+    return subject if [one.text for one in there] == [one.text for one in items] else _with(subject, items)
+
+
+def _with(subject: Subject, items: Sequence[Item]) -> Subject:
+    return Subject(id=subject.id, digest=subject.digest, items=(*subject.items, *items))
+
+
+def _items(subject: Subject, answers: Sequence[Rollout]) -> tuple[Item, ...]:
+    """Their marks go on where earlier results among the subject end."""
+    first = sum(_RESULT.fullmatch(item.mark) is not None for item in subject.items)
+    succeeded = [answer for answer in answers if answer.output is not None]
+    return tuple(_item(f"A{number}", answer) for number, answer in enumerate(succeeded, first))
 
 
 def _item(mark: str, answer: Rollout) -> Item:
