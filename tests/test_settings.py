@@ -5,6 +5,7 @@ import pytest
 
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.settings import Options, Settings, load, workspace_root
+from evalscribe.settings.providers import PROVIDERS
 
 KEY, SECRET = "prod:fabulous-panther-525|dGVzdGtleQ==", "dGVzdGtleQ"
 NAMED = "https://fabulous-panther-525.convex.cloud"
@@ -266,26 +267,57 @@ def test_a_stranger_with_a_pair_of_his_own_does_not_get_the_key(folder: Path) ->
     assert read(folder, {"CONVEX_DEPLOY_KEY": KEY}).convex().url == NAMED
 
 
-def test_the_folder_cannot_redirect_an_anthropic_key_of_the_environment(folder: Path) -> None:
-    (folder / ".env").write_text(f"ANTHROPIC_BASE_URL={EVIL}\n")
-    settings = read(folder, {"ANTHROPIC_API_KEY": ANTHROPIC})
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_the_folder_cannot_redirect_a_providers_key_of_the_environment(folder: Path, name: str) -> None:
+    variable = name.upper()
+    (folder / ".env").write_text(f"{variable}_BASE_URL={EVIL}\n")
+    settings = read(folder, {f"{variable}_API_KEY": ANTHROPIC})
     with pytest.raises(UsageError) as caught:
-        settings.provider("anthropic")
-    assert "ANTHROPIC_BASE_URL comes from .env but ANTHROPIC_API_KEY from environment" in message(caught)
+        settings.provider(name)
+    assert f"{variable}_BASE_URL comes from .env but {variable}_API_KEY from environment" in message(caught)
 
 
-def test_key_and_host_of_one_place_belong_together(folder: Path) -> None:
-    both = {"ANTHROPIC_API_KEY": ANTHROPIC, "ANTHROPIC_BASE_URL": "http://127.0.0.1:8000/"}
-    access = read(folder, both).provider("anthropic")
-    assert access is not None
-    assert access.url == "http://127.0.0.1:8000"
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_key_and_host_of_one_place_belong_together(folder: Path, name: str) -> None:
+    variable = name.upper()
+    both = {f"{variable}_API_KEY": ANTHROPIC, f"{variable}_BASE_URL": "http://127.0.0.1:8000/v1/"}
+    assert url_of(read(folder, both), name) == "http://127.0.0.1:8000/v1"
     (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in both.items()))
-    found = read(folder).provider("anthropic")
-    assert found is not None
-    assert found.url == "http://127.0.0.1:8000"
-    more_trusted = read(folder, {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}).provider("anthropic")
-    assert more_trusted is not None
-    assert more_trusted.url == "http://127.0.0.1:9"
+    assert url_of(read(folder), name) == "http://127.0.0.1:8000/v1"
+    more_trusted = read(folder, {f"{variable}_BASE_URL": "http://127.0.0.1:9"})
+    assert url_of(more_trusted, name) == "http://127.0.0.1:9"
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_without_an_address_a_key_goes_to_its_vendor(folder: Path, name: str) -> None:
+    (folder / ".env").write_text(f"{name.upper()}_API_KEY={ANTHROPIC}\n")
+    assert url_of(read(folder), name) == PROVIDERS[name].url
+    assert all(read(folder).provider(other) is None for other in PROVIDERS if other != name)
+
+
+def test_one_vendors_key_never_goes_to_another(folder: Path) -> None:
+    environ = {"OPENAI_API_KEY": ANTHROPIC, "OPENROUTER_BASE_URL": EVIL, "GOOGLE_BASE_URL": EVIL}
+    settings = read(folder, environ)
+    assert url_of(settings, "openai") == "https://api.openai.com/v1"
+    assert settings.provider("openrouter") is None
+    assert settings.provider("google") is None
+
+
+def test_a_compatible_server_needs_no_key(folder: Path) -> None:
+    (folder / ".env").write_text("OPENAI_BASE_URL=http://127.0.0.1:11434/v1/\n")
+    access = read(folder).provider("openai")
+    assert access is not None
+    assert (access.url, access.key) == ("http://127.0.0.1:11434/v1", None)
+    (folder / ".env").write_text(f"OPENAI_BASE_URL={PROVIDERS['openai'].url}/\n")
+    assert read(folder).provider("openai") is None, "the vendor's own address needs one"
+
+
+def url_of(settings: Settings, name: str) -> str:
+    access = settings.provider(name)
+    assert access is not None
+    assert access.key is not None
+    assert access.key.get_secret_value() == ANTHROPIC
+    return access.url
 
 
 def test_nothing_in_a_file_is_expanded(folder: Path) -> None:
@@ -315,7 +347,11 @@ def test_no_secret_is_printed_by_anything(folder: Path) -> None:
     settings = read(folder, {"CONVEX_DEPLOY_KEY": KEY, "ANTHROPIC_API_KEY": ANTHROPIC, "OTHER_SECRET": "unrelated"})
     rows = settings.describe()
     everything = (
-        repr(settings) + str(rows) + settings.model_dump_json() + repr(settings.convex()) + str(settings.provider("anthropic"))
+        repr(settings)
+        + str(rows)
+        + settings.model_dump_json()
+        + repr(settings.convex())
+        + str(settings.provider("anthropic"))
     )
     assert SECRET not in everything
     assert ANTHROPIC not in everything
@@ -334,3 +370,13 @@ def test_doctor_says_what_is_missing_and_what_is_refused(folder: Path) -> None:
     (folder / ".env").write_text(f"ANTHROPIC_BASE_URL={EVIL}\n")
     refused = {row.name: row for row in read(folder, {"ANTHROPIC_API_KEY": ANTHROPIC}).describe()}
     assert "not sent" in refused["Anthropic key"].value
+
+
+def test_doctor_shows_every_provider(folder: Path) -> None:
+    environ = {"OPENAI_BASE_URL": "http://127.0.0.1:11434/v1", "OPENROUTER_API_KEY": ANTHROPIC}
+    shown = {row.name: (row.value, row.origin) for row in read(folder, environ).describe()}
+    assert shown["OpenAI key"] == ("none set", "default")
+    assert shown["OpenAI host"] == ("http://127.0.0.1:11434/v1", "environment")
+    assert shown["OpenRouter key"] == ("set", "environment")
+    assert shown["Google key"] == ("missing", "set GOOGLE_API_KEY")
+    assert "Google host" not in shown

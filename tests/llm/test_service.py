@@ -1,0 +1,105 @@
+"""Models by name: keys, packages, one budget and one pause for all that ask the same provider."""
+
+import asyncio
+import sys
+
+import pytest
+from pydantic import SecretStr
+
+from chat_server import Call, ChatServer, failure, says
+from evalscribe.chat import CallFailed, Message, Request
+from evalscribe.errors import AccessError, UsageError
+from evalscribe.llm.budget import Budget
+from evalscribe.llm.retry import Patience
+from evalscribe.llm.service import Service, parsed
+from evalscribe.settings import Access, Origin
+from evalscribe.settings.providers import PROVIDERS
+from messages_server import MessagesServer
+from messages_server import says as claude_says
+from scripted_server import Answer
+
+ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),), max_tokens=100)
+HERE = Origin(where="test", trust=3)
+QUICK = Patience(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, total_s=5)
+
+
+def service(tokens: int | None = 100_000, usd: float | None = None, **urls: str) -> Service:
+    """With a key for the providers that are named."""
+
+    def find(name: str) -> Access | None:
+        url = urls.get(name)
+        return Access(url=url, url_origin=HERE, key=SecretStr("sk-key"), key_origin=HERE) if url else None
+
+    return Service(find, Budget(usd=usd, tokens=tokens), patience=QUICK)
+
+
+@pytest.mark.parametrize("name", ["", "rules", "claude", "/x", "anthropic", "anthropic/", "mistral/large", "OpenAI/x"])
+def test_what_names_no_model(name: str) -> None:
+    with pytest.raises(UsageError, match="anthropic, openai, openrouter, google"):
+        service().open(name, "judge")
+
+
+def test_a_model_of_openrouter_keeps_its_slashes() -> None:
+    provider, model = parsed("openrouter/vendor/model:free")
+    assert (provider.name, model) == ("openrouter", "vendor/model:free")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_missing_key_is_one_line_that_names_the_variable(provider: str) -> None:
+    with pytest.raises(AccessError) as raised:
+        service().open(f"{provider}/x", "judge")
+    message = str(raised.value)
+    assert message.startswith(f"{provider}/x needs a key: set {provider.upper()}_API_KEY")
+    assert len(message.splitlines()) == 1
+
+
+@pytest.mark.parametrize("provider", ["openai", "openrouter", "google"])
+def test_a_missing_package_is_one_line_that_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, provider: str) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(UsageError) as raised:
+        service(**{provider: "http://127.0.0.1:9"}).open(f"{provider}/x", "judge")
+    message = str(raised.value)
+    assert "pip install 'evalscribe[openai]'" in message
+    assert len(message.splitlines()) == 1
+
+
+def test_a_model_without_a_price_needs_a_bound_in_tokens() -> None:
+    urls = {"openai": "http://127.0.0.1:9"}
+    with pytest.raises(UsageError, match="--max-tokens"):
+        service(tokens=None, usd=5.0, **urls).open("openai/of-tomorrow", "judge")
+    assert service(usd=5.0, **urls).open("openai/of-tomorrow", "judge").id == "openai/of-tomorrow"
+
+
+async def test_stages_and_providers_spend_from_one_budget() -> None:
+    with ChatServer(says("Done.")) as chat, MessagesServer(claude_says("Done.")) as claude:
+        models = service(tokens=3_350, openai=chat.url, anthropic=claude.url)
+        await models.open("openai/x", "tag").complete(ASKED)
+        await models.open("anthropic/claude-x", "judge").complete(ASKED)
+        await models.open("openai/x", "tag").complete(ASKED)
+        with pytest.raises(CallFailed, match="3350 tokens"):
+            await models.open("openai/y", "judge").complete(ASKED)
+        await models.close()
+    assert list(models.spent()) == ["tag", "judge"]
+    assert models.spent()["tag"].calls == 2
+    assert models.spent()["tag"].input_tokens == 2000
+    assert models.spent()["judge"].calls == 1
+    assert (len(chat.calls), len(claude.calls)) == (2, 1)
+
+
+async def test_models_of_one_provider_pause_together_and_the_others_go_on() -> None:
+    def answer(call: Call) -> Answer:
+        return failure(429, retry_after="1") if call.number < 3 else says("Done.")
+
+    with ChatServer(answer) as chat, MessagesServer(claude_says("Done.")) as claude:
+        models = service(openai=chat.url, anthropic=claude.url)
+        refused = [asyncio.create_task(models.open(f"openai/{name}", "judge").complete(ASKED)) for name in "abc"]
+        await asyncio.sleep(0)
+        await models.open("anthropic/claude-x", "judge").complete(ASKED)
+        while len(chat.finished) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        await asyncio.gather(models.open("openai/d", "tag").complete(ASKED), *refused)
+        await models.close()
+    assert claude.finished[0] < chat.calls[3].at
+    later = [call for call in chat.calls if call.body["model"] == "d"]
+    assert later[0].at - chat.calls[0].at >= 0.99
