@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evalscribe.agent_run import AgentRun, Transcript, UserMessage
-from evalscribe.chat import CallFailed, Reply, Request
+from evalscribe.chat import CallFailed, Reply, Request, Usage
 from evalscribe.errors import AccessError
 from evalscribe.judge_result import ResultType
 from evalscribe.judging.rubric.judge import RubricJudge
@@ -208,6 +208,27 @@ async def test_a_subject_beyond_the_window_is_judged_by_what_was_observed() -> N
     assert "It goes on for long" in question.text
     assert len(question.text) < 22_000
     assert judge(model).estimate(of_agent_run(LONG)).input_tokens > 20_000
+
+
+async def test_a_window_smaller_than_it_is_said_to_be_has_the_subject_read_in_parts() -> None:
+    too_long = says(stop="context_exceeded", usage=Usage())
+    reader = Panelists([observes] * 50, context_tokens=20_000)
+    model = Panelists([too_long, answer(why="[T0B3]")])
+    result = await judge(model, observer=reader)(LONG)
+    assert result.output == output(why="[T0B3]")
+    assert result.result_metadata is not None
+    assert result.result_metadata["read_in_parts"] == len(reader.requests) > 1
+    whole, shorter = (len(request.messages[0].text) for request in model.requests)
+    assert shorter < whole / 2
+
+
+async def test_a_subject_that_stays_too_long_is_a_failure_that_is_kept() -> None:
+    shelf, too_long = MemoryShelf(), says(stop="context_exceeded", usage=Usage())
+    model = Panelists([too_long, observes, too_long])
+    result = await judge(model, shelf)(LONG)
+    assert (result.result_type, result.reason) == (ResultType.FAILURE, "the subject is too long for the model")
+    assert await judge(Panelists(), shelf)(LONG) == result
+    assert (await judge(Panelists([too_long]))(RUN)).reason == "the subject is too long for the model"
 
 
 async def test_a_subject_that_nobody_could_read_is_a_failure_with_its_usage() -> None:

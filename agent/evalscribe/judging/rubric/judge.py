@@ -117,7 +117,7 @@ class RubricJudge:
                 return known
             decision = await self._decide(subject, request, timeout_s)
             result = self._result(key, decision)
-            if self._results and (decision.election or decision.final):
+            if self._results is not None and (decision.election or decision.final):
                 self._results.put_result(key, result)
             return result
 
@@ -129,16 +129,28 @@ class RubricJudge:
 
     def _known(self, key: str, subject: Subject) -> JudgeResult | None:
         """Under the names that ask now: another rubric or subject of the same content may have asked before."""
-        known = self._results.get_result(key) if self._results and not self._fresh else None
+        known = None if self._results is None or self._fresh else self._results.get_result(key)
         return known and known.model_copy(update=self._names(subject))
 
     def _names(self, subject: Subject) -> dict[str, Any]:
         return {"agent_run_id": subject.id, "rubric_id": self.rubric.id, "rubric_version": self.rubric.version}
 
     async def _decide(self, subject: Subject, request: Request, timeout_s: float | None) -> Decision:
-        if self._fits(request):
-            return await decided(Panel(self._model, self.rubric, subject, request, timeout_s))
         room = self._room(subject, request)
+        if not self._fits(request):
+            return await self._decide_by_reading(subject, request, timeout_s, room)
+        decision = await decided(Panel(self._model, self.rubric, subject, request, timeout_s))
+        # The window may be smaller than it is said to be, or the text denser than estimated.
+        room = min(room, tokens_of(request) // 2)
+        if not decision.too_long or room < LEAST_ROOM:
+            return decision
+        by_reading = await self._decide_by_reading(subject, request, timeout_s, room)
+        return by_reading.model_copy(update={"usage": decision.usage + by_reading.usage})
+
+    async def _decide_by_reading(
+        self, subject: Subject, request: Request, timeout_s: float | None, room: int
+    ) -> Decision:
+        """By what was observed in the subject's parts, in at most `room` tokens."""
         if room < LEAST_ROOM:
             return undecided(subject, "the rubric leaves no room for a subject in the model's window", final=True)
         try:

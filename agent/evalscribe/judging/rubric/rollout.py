@@ -31,6 +31,8 @@ class Rollout(Frozen):
     reason: str | None = None
     final: bool = False
     """Of a failure: asking the same again is pointless."""
+    too_long: bool = False
+    """Of a failure: the prompt is beyond the model's window."""
     full_output: str = ""
     """The last answer as it was written: redacted, at most `LONGEST_KEPT` characters."""
     usage: Usage = Usage()
@@ -90,7 +92,7 @@ class Conversation:
             case "refusal":
                 return self._failed("the model refused to judge this subject", final=True)
             case "context_exceeded":
-                return self._failed("the subject is too long for the model", final=True)
+                return self._failed("the subject is too long for the model", final=True, too_long=True)
             case "max_tokens":
                 # An answer that was cut off is not echoed: thoughts without an end are refused.
                 return self._ask_again([f"the answer was cut off at {self._opening.max_tokens} tokens"], "shorter, ")
@@ -143,11 +145,12 @@ class Conversation:
     def _broken(self, error: BaseException) -> Rollout:
         return self._failed(f"the judge broke: {type(error).__name__}: {error}")
 
-    def _failed(self, reason: str, *, final: bool = False) -> Rollout:
+    def _failed(self, reason: str, *, final: bool = False, too_long: bool = False) -> Rollout:
         return Rollout(
             number=self._opening.rollout,
             reason=" ".join(redact(reason).split())[:LONGEST_REASON],
             final=final,
+            too_long=too_long,
             full_output=self._kept(),
             usage=self._usage,
         )

@@ -30,6 +30,8 @@ class Decision(Frozen):
     """Why there is no result, in one line."""
     final: bool = False
     """Of a failure: asking the same again is pointless."""
+    too_long: bool = False
+    """Of a failure: the prompt is beyond the model's window."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ def _decision(rollouts: Sequence[Rollout], subject: Subject, rubric: Rubric) -> 
         usage=sum((one.usage for one in rollouts), Usage()),
         reason=None if election else _reason(rollouts),
         final=election is None and all(one.final for one in rollouts),
+        too_long=election is None and all(one.too_long for one in rollouts),
     )
 
 
