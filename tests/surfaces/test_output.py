@@ -16,7 +16,8 @@ from surfaces import made_runs
 from surfaces.command import CLOSING, Workspace
 
 DOCUMENT = (
-    """run report_path revision changed findings patterns resolved recommendations net_impact actions_taken usage"""
+    """run report_path revision changed findings patterns resolved recommendations net_impact actions_taken cascade
+usage"""
 )
 RUN = "id provider model experiment status passed failed incomplete total url"
 FINDING = (
@@ -40,14 +41,14 @@ def test_json_is_one_document_of_the_published_shape(workspace: Workspace, made:
     assert document["run"]["incomplete"] == 0
     for finding in document["findings"]:
         assert set(finding) == set(FINDING.split())
-        assert set(finding["judge"]) == {"id", "classification", "confidence"}
+        assert set(finding["judge"]) == {"id", "classification", "confidence", "stage"}
         assert set(finding["recurrence"]) == {"kind", "reports", "action"}
         assert finding["eval"].startswith(f"{finding['category']}/")
         for citation in finding["citations"]:
             assert set(citation) == {"role", "path", "first", "last", "text", "status"}
             assert citation["last"] - citation["first"] == citation["text"].count("\n")
     assert {r["group"] for r in document["recommendations"]} <= {"eval", "lint", "model", "none"}
-    assert set(document["usage"]) == {"calls", "input_tokens", "output_tokens", "cost_usd"}
+    assert set(document["usage"]) == {"calls", "input_tokens", "output_tokens", "cost_usd", "stages"}
     assert [finding["eval_id"] for finding in document["findings"]] == [made_runs.eval_id(n) for n in range(8)]
     assert (document["changed"], document["revision"]) == (True, 1)
     assert Path(document["report_path"]) == workspace.report

@@ -1,0 +1,225 @@
+"""`--cascade` against a Messages API on loopback: which model is asked what, and what the report says of it."""
+
+import json
+import re
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from evalscribe.report_markdown import parse
+from messages_server import Answer, Call, MessagesServer, says, submit
+from surfaces.command import Workspace, end, wait_until
+
+HAIKU, OPUS = "claude-haiku-5-5", "claude-opus-5-5"
+WITHOUT_RULES = "[cascade]\nrules = false\n"
+QUOTE = {
+    "role": "output",
+    "path": "convex/index.ts",
+    "first": 1,
+    "last": 1,
+    "text": 'import { query } from "./_generated/server";',
+}
+UNFAIR = "prove it, or prove that it is fair"
+"""Words of the shipped rubric for unfair checks."""
+
+
+def access(server: MessagesServer) -> dict[str, str]:
+    return {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
+
+
+def of(call: Call) -> tuple[str, str]:
+    """Which model was asked about which eval."""
+    said = re.search(r"Eval: (\S+)", call.body["messages"][0]["content"][0]["text"])
+    assert said
+    return call.body["model"], said[1].rpartition("/")[2]
+
+
+def tagged(*tags: str, sure: bool = True, **fields: object) -> Answer:
+    """A verdict of the cheap model."""
+    return submit(tags=list(tags), sure=sure, citations=[QUOTE], **fields)
+
+
+def by_eval(call: Call) -> Answer:
+    """Sure of the first failure, a tag for the second, not sure of the third, nonsense about the fourth, and again."""
+    model, name = of(call)
+    if model == OPUS:
+        return submit(citations=[QUOTE], classification="OVERLY_STRICT", cause_kind="grader")
+    kinds = [tagged(), tagged("unfair-check"), tagged(sure=False), says("I would rather not say.")]
+    return kinds[int(name[:3]) % 4]
+
+
+def configured(workspace: Workspace, text: str) -> None:
+    (workspace.folder / "evalscribe.toml").write_text(text)
+
+
+def test_each_failure_goes_as_far_as_it_needs(workspace: Workspace, made: Path) -> None:
+    configured(workspace, WITHOUT_RULES)
+    with MessagesServer(by_eval) as server:
+        ended = workspace.run("analyze", made, "--cascade", **access(server))
+        asked = Counter(map(of, server.calls))
+        cheap = {name for model, name in asked if model == HAIKU}
+        dear = {name[:3] for model, name in asked if model == OPUS}
+        assert set(asked.values()) == {1}
+        assert len(cheap) == 8
+        assert dear == {"001", "002", "003", "005", "006", "007"}
+        fair = {of(call)[1][:3] for call in server.calls if UNFAIR in json.dumps(call.body["system"])}
+        assert fair == {"001", "005"}, "only what is tagged is judged by the tag's rubric"
+        assert [tool["name"] for tool in server.calls[0].body["tools"]] == ["submit"]
+        again = json.loads(workspace.run("analyze", made, "--cascade", "--json", **access(server)).out)
+        assert len(server.calls) == 14, "all is known"
+    text = workspace.report.read_text()
+    report = parse(text)
+    assert text.count("- Judge: MODEL_FAULT, 0.90, anthropic/claude-haiku-5-5 (tag)") == 2
+    assert text.count("- Judge: OVERLY_STRICT, 0.90, anthropic/claude-opus-5-5 (judge)") == 4
+    assert text.count("- Judge: OVERLY_STRICT, 0.90, `anthropic/claude-opus-5-5 with unfair-check@1` (judge)") == 2
+    (row,) = [line for line in text.splitlines() if line.startswith("| Cascade |")]
+    assert "anthropic/claude-haiku-5-5 decided 2, " in row
+    assert "against asking anthropic/claude-opus-5-5 for all |" in row
+    assert report.cascade is not None
+    assert report.cascade.spent > 0 < report.cascade.saved
+    assert again["changed"] is False
+    assert again["cascade"] == report.cascade.model_dump(mode="json")
+    assert {finding["judge"]["stage"] for finding in again["findings"]} == {"tag", "judge"}
+    assert again["usage"]["stages"] == []
+    assert re.search(r"\nSpent: tag 8 calls \$0\.\d\d, judge 6 calls \$0\.\d\d\n", ended.out)
+    assert "Stage tag: anthropic/claude-haiku-5-5 for 8 of 8 verdicts: about" in ended.err
+    assert "Stage judge: anthropic/claude-opus-5-5 for at most 8 of 8 verdicts: about" in ended.err
+
+
+def test_the_sample_with_its_rules_asks_only_what_they_leave_open(workspace: Workspace) -> None:
+    def script(call: Call) -> Answer:
+        return tagged("unfair-check") if of(call)[0] == HAIKU else submit(classification="AMBIGUOUS_TASK")
+
+    with MessagesServer(script) as server:
+        document = json.loads(workspace.run("analyze", "sample", "--cascade", "--json", **access(server)).out)
+        assert [of(call) for call in server.calls] == [(HAIKU, "007-range"), (OPUS, "007-range")]
+    stages = Counter(finding["judge"]["stage"] for finding in document["findings"])
+    assert stages == {"rules": 9, "judge": 1}
+    assert document["cascade"]["decided"][0] == {"judge": "rules@1", "evals": 9}
+    assert [stage["stage"] for stage in document["usage"]["stages"]] == ["tag", "judge"]
+    assert document["usage"]["calls"] == sum(stage["calls"] for stage in document["usage"]["stages"]) == 2
+    (report,) = [path for path in workspace.reports if "| Cascade |" in path.read_text()]
+    assert "rules@1 (rules)" in report.read_text()
+
+
+def test_a_killed_cascade_asks_nothing_twice(workspace: Workspace, made: Path) -> None:
+    configured(workspace, WITHOUT_RULES)
+
+    def slow(call: Call) -> Answer:
+        return Answer(body=submit().body, delay_s=30) if of(call)[0] == OPUS else tagged(sure=False)
+
+    with MessagesServer(slow) as server:
+        process = workspace.start("analyze", made, "--cascade", **access(server))
+        wait_until(lambda: sum(of(call)[0] == OPUS for call in server.calls) == 4, "four expensive calls")
+        end(process, signal.SIGKILL)
+        server._script = by_eval
+        workspace.run("analyze", made, "--cascade", **access(server))
+        asked = Counter(map(of, server.calls))
+    assert {name: times for name, times in asked.items() if times > 1}.keys() <= {c for c in asked if c[0] == OPUS}
+    assert sum(times for (model, _), times in asked.items() if model == HAIKU) == 8
+    assert sum(asked.values()) - len(asked) == 4, "what was in flight"
+
+
+def test_what_the_budget_leaves_undone_keeps_the_best_known_and_is_asked_again(
+    workspace: Workspace, made: Path
+) -> None:
+    configured(workspace, WITHOUT_RULES)
+
+    def script(call: Call) -> Answer:
+        return tagged(sure=False) if of(call)[0] == HAIKU else submit(citations=[QUOTE])
+
+    with MessagesServer(script) as server:
+        poor = workspace.run("analyze", made, "--cascade", "--budget", "0.1", "--json", **access(server))
+        document = json.loads(poor.out)
+        dear = sum(of(call)[0] == OPUS for call in server.calls)
+        stages = Counter(finding["judge"]["stage"] for finding in document["findings"])
+        assert dear < 8
+        assert stages["tag"] >= 8 - dear > 0
+        kept = [finding for finding in document["findings"] if finding["judge"]["stage"] == "tag"]
+        assert all(
+            finding["uncertain"] and "Nobody looked closer: the budget" in finding["reasoning"] for finding in kept
+        )
+        rich = json.loads(workspace.run("analyze", made, "--cascade", "--json", **access(server)).out)
+        assert {finding["judge"]["stage"] for finding in rich["findings"]} == {"judge"}
+        assert sum(of(call)[0] == HAIKU for call in server.calls) == 8, "the cheap answers are known"
+
+
+def test_a_dry_run_tells_each_stage(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
+    ended = workspace.run("analyze", made, "--cascade", "--dry-run", **access(anthropic))
+    assert re.search(rf"\nStage tag: anthropic/{HAIKU} for 2 of 8 verdicts: about [\d,]+ tokens, \$", ended.out)
+    assert f"Stage judge: anthropic/{OPUS} for at most 2 of 8 verdicts: about" in ended.out
+    assert anthropic.calls == []
+
+
+def test_the_models_are_those_of_the_settings_and_the_command_line(workspace: Workspace, made: Path) -> None:
+    configured(workspace, '[cascade]\ntag = "anthropic/claude-one"\njudge = "anthropic/claude-two"\ntags = {}\n')
+    with MessagesServer(lambda call: tagged(sure=False) if call.body["model"] == "claude-one" else submit()) as server:
+        bound = ("--cascade", "--max-tokens", "900000", "--quiet")
+        workspace.run("analyze", made, *bound, **access(server))
+        assert Counter(call.body["model"] for call in server.calls) == {"claude-one": 2, "claude-two": 2}
+        tool = server.calls[0].body["tools"][0]["input_schema"]["properties"]
+        assert "enum" not in tool["tags"]["items"]
+        text = workspace.report.read_text()
+        assert re.search(r"about [\d,]+ tokens spent, [\d,]+ tokens saved", text)
+        workspace.run("analyze", made, *bound, "--judge", "anthropic/claude-three", **access(server))
+        assert Counter(call.body["model"] for call in server.calls)["claude-three"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "config", "message"),
+    [
+        (["--cascade", "--judge", "rules"], "", "--cascade asks models"),
+        (["--judge", "rules", "--rubric", "failure"], "", "--rubric needs a model"),
+        (["--rubric", "helpfulness"], "", "judges no failures"),
+        (["--cascade"], "[cascade]\ncheap = 'x'\n", "line 2: `cascade.cheap` is no setting"),
+        (["--cascade"], "[cascade]\n\n[cascade.tags.a]\nabout = 'x'\n", "`cascade.tags.a.rubric` field required"),
+        (["--cascade"], "[cascade.tags.'No Tag']\nabout = 'x'\nrubric = 'y'\n", "line 1: `cascade.tags.No Tag`"),
+    ],
+)
+def test_what_cannot_be_is_told(
+    arguments: list[str], config: str, message: str, workspace: Workspace, made: Path, anthropic: MessagesServer
+) -> None:
+    configured(workspace, config)
+    ended = workspace.run("analyze", made, *arguments, code=64, **access(anthropic))
+    assert message in ended.err
+    assert anthropic.calls == []
+    assert workspace.reports == []
+
+
+OWN = """\
+rubric_text: Blame nobody but the model.
+output_schema:
+  type: object
+  properties:
+    classification: {type: string, enum: [MODEL_FAULT, KNOWN_GAP]}
+  required: [classification]
+"""
+
+
+def test_an_own_rubric_judges_and_is_named(workspace: Workspace, made: Path) -> None:
+    folder = workspace.folder / "prompts" / "rubrics"
+    folder.mkdir(parents=True)
+    (folder / "stern.yaml").write_text(OWN)
+    (workspace.folder / "evalscribe.toml").write_text("")
+
+    def script(call: Call) -> Answer:
+        label = "OVERLY_STRICT" if len(call.body["messages"]) == 1 else "MODEL_FAULT"
+        return submit(classification=label)
+
+    with MessagesServer(script) as server:
+        ended = workspace.run("analyze", made, "--rubric", "stern", **access(server))
+        body = server.calls[0].body
+    assert "Blame nobody but the model." in json.dumps(body["system"])
+    labels = body["tools"][-1]["input_schema"]["properties"]["classification"]["enum"]
+    assert labels == ["MODEL_FAULT", "KNOWN_GAP"]
+    assert len(server.calls) == 16, "another label is sent back"
+    text = workspace.report.read_text()
+    assert "`anthropic/claude-opus-5-5 with stern@1` with the workspace's own prompts" in text
+    assert "own prompts" in ended.err.lower()
+    (folder / "stern.yaml").write_text(OWN.replace("nobody", "no one"))
+    with MessagesServer() as server:
+        ended = workspace.run("analyze", made, "--rubric", "stern", **access(server))
+        assert server.calls == [], "the stored version judges"
+    assert "differs from version 1" in ended.out
