@@ -196,6 +196,7 @@ class Intents(Protocol):
         """Keep what a batch says of its questions."""
 
     def outcome(self, key: str) -> Reply | Unanswered | None: ...
+    def close(self) -> None: ...
 
 
 class ReportFile(Frozen):

@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from batches_server import BatchesServer, errored, succeeded
 from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
-from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError
+from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.batch import Batched, NotAnswered, batched, question_key
 from evalscribe.llm.batch_delivery import Pace
-from evalscribe.llm.budget import Budget, worst_case
+from evalscribe.llm.budget import Budget, Budgeted, worst_case
 from evalscribe.llm.prices import price
-from evalscribe.llm.retry import Patience
-from evalscribe.ports import Intent
+from evalscribe.llm.retry import Patience, Persistent
+from evalscribe.llm.service import Service
+from evalscribe.ports import Intent, Model
+from evalscribe.settings import Access
+from evalscribe.settings.place import DEFAULT
 from evalscribe.store.batches import SqlIntents, open_intents
 
 NAME = "claude-opus-5-5"
@@ -40,6 +44,11 @@ class Desk:
 
     def model(self, pace: Pace = QUICK) -> Batched:
         return Batched(AnthropicModel(NAME, "key", self.server.url, OPUS), self.intents, OPUS, pace=pace)
+
+    def within(self, budget: Budget, stage: str = "judge", waves: Batched | None = None) -> Model:
+        adapter = AnthropicModel(NAME, "key", self.server.url, OPUS)
+        single = Persistent(Budgeted(adapter, budget, OPUS, stage), Patience(first_wait_s=0.01))
+        return batched(waves or self.model(), single, budget, OPUS, stage)
 
     async def ask(self, *requests: Request, pace: Pace = QUICK) -> list[Reply | BaseException]:
         model = self.model(pace)
@@ -251,8 +260,7 @@ async def test_what_a_batch_did_not_answer_is_asked_by_itself_at_the_full_price(
     lost = desk.keys(ask("q1"))[0]
     desk.server.result = lambda key, params: (errored(kind) if key == lost else succeeded)(key, params)
     budget = Budget(usd=1.0)
-    adapter = AnthropicModel(NAME, "key", desk.server.url, OPUS)
-    model = batched(desk.model(), adapter, budget, OPUS, "judge")
+    model = desk.within(budget)
     replies = await asyncio.gather(*(model.complete(ask(f"q{n}")) for n in range(3)))
     await model.close()
     assert [reply.text for reply in replies] == ["to q0", "alone", "to q2"]
@@ -317,8 +325,7 @@ async def test_calls_beyond_the_budget_wait_for_the_next_wave(desk: Desk) -> Non
     assert OPUS is not None
     worst = worst_case(ask("q0"), OPUS.batch())
     budget = Budget(usd=3.5 * worst.cost_usd)
-    adapter = AnthropicModel(NAME, "key", desk.server.url, OPUS)
-    model = batched(desk.model(), adapter, budget, OPUS, "judge")
+    model = desk.within(budget)
     replies = await asyncio.gather(*(model.complete(ask(f"q{n}")) for n in range(8)), return_exceptions=True)
     await model.close()
     sizes = [len(batch.requests) for batch in desk.server.batches]
@@ -330,10 +337,11 @@ async def test_calls_beyond_the_budget_wait_for_the_next_wave(desk: Desk) -> Non
 
 
 async def test_stages_are_told_apart_in_what_was_spent(desk: Desk) -> None:
-    budget, adapter, waves = Budget(usd=1.0), AnthropicModel(NAME, "key", desk.server.url, OPUS), desk.model()
-    tag, judge = (batched(waves, adapter, budget, OPUS, stage) for stage in ("tag", "judge"))
+    budget, waves = Budget(usd=1.0), desk.model()
+    tag, judge = (desk.within(budget, stage, waves) for stage in ("tag", "judge"))
     await asyncio.gather(tag.complete(ask("q0")), judge.complete(ask("q1")), judge.complete(ask("q2")))
-    await waves.close()
+    await tag.close()
+    await judge.close()
     assert {stage: usage.calls for stage, usage in budget.by_stage.items()} == {"tag": 1, "judge": 2}
     assert len(desk.server.batches) == 1
 
@@ -364,10 +372,32 @@ async def test_the_key_goes_to_no_other_host(desk: Desk) -> None:
     assert desk.server.shown(desk.server.batches[0])["results_url"].startswith("http://localhost:9/")
 
 
+def served(desk: Desk) -> Service:
+    def access(provider: str) -> Access:
+        return Access(url=desk.server.url, url_origin=DEFAULT, key=SecretStr("key"), key_origin=DEFAULT)
+
+    return Service(access, Budget(usd=1.0), intents=desk.intents)
+
+
+async def test_with_intents_every_model_that_is_opened_asks_in_batches(desk: Desk) -> None:
+    desk.server.looks = 1
+    models = served(desk)
+    calls = [models.open(f"anthropic/{NAME}", stage).complete(ask(f"q{stage}")) for stage in ("tag", "judge")]
+    replies = await asyncio.wait_for(asyncio.gather(*calls), 60)
+    assert [reply.text for reply in replies] == ["to qtag", "to qjudge"]
+    assert len(desk.server.batches) == 1, "stages share a wave"
+    assert [usage.calls for usage in models.spent().values()] == [1, 1]
+    await models.close()
+
+
+def test_other_providers_have_no_batches(desk: Desk) -> None:
+    with pytest.raises(UsageError, match=r"--batch is for models of anthropic, not for openai/gpt-5\.3"):
+        served(desk).open("openai/gpt-5.3", "judge")
+
+
 async def test_patience_is_that_of_single_calls(desk: Desk) -> None:
     desk.server.result = errored()
     desk.server.refuse = failing("single", 529)
-    adapter = AnthropicModel(NAME, "key", desk.server.url, OPUS)
-    model = batched(desk.model(), adapter, Budget(usd=1.0), OPUS, patience=Patience(first_wait_s=0.01))
+    model = desk.within(Budget(usd=1.0))
     assert (await model.complete(ask("q"))).text == "alone"
     await model.close()

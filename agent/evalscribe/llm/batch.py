@@ -1,6 +1,7 @@
 """Many questions in one Message Batch: half the price, and an answer within a day.
 
-    model = batched(Batched(AnthropicModel(…), intents, price), AnthropicModel(…), budget, price, stage="judge")
+    waves = Batched(AnthropicModel(…), intents, price)            # one for each model, whatever stages ask it
+    model = batched(waves, Persistent(…), budget, price, stage)    # what `Service.open` gives where it has intents
 
 Calls gather into a wave; when none came for a moment, the wave goes out as one batch, and each call returns when the
 batch has ended. So whoever calls must call many times at once, and must not bound the time of a call: a day is normal.
@@ -26,7 +27,6 @@ from evalscribe.llm.batch_api import BatchApi, Gone, Outcome
 from evalscribe.llm.batch_delivery import Delivery, Pace
 from evalscribe.llm.budget import Budget, Budgeted
 from evalscribe.llm.prices import Price
-from evalscribe.llm.retry import Patience, Persistent
 from evalscribe.ports import Intent, Intents, Model, Unanswered
 
 if TYPE_CHECKING:
@@ -183,37 +183,29 @@ class Batched:
 class Either:
     """A `ports.Model` that asks by itself what the batch did not answer."""
 
-    def __init__(self, first: Model, otherwise: Model) -> None:
-        self.id = first.id
-        self.context_tokens = first.context_tokens
-        self._first = first
-        self._otherwise = otherwise
+    def __init__(self, waves: Model, single: Model) -> None:
+        self.id = waves.id
+        self.context_tokens = waves.context_tokens
+        self._waves = waves
+        self._single = single
 
     async def complete(self, request: Request) -> Reply:
         try:
-            return await self._first.complete(request)
+            return await self._waves.complete(request)
         except NotAnswered:
-            return await self._otherwise.complete(request)
+            return await self._single.complete(request)
 
     async def close(self) -> None:
-        await self._first.close()
-        await self._otherwise.close()
+        await self._waves.close()
+        await self._single.close()
 
 
-def batched(
-    waves: Batched,
-    adapter: AnthropicModel,
-    budget: Budget,
-    price: Price | None,
-    stage: str = "judge",
-    patience: Patience | None = None,
-) -> Model:
-    """Through the batch at its price, and what that did not answer by a single call at the full one.
+def batched(waves: Batched, single: Model, budget: Budget, price: Price | None, stage: str) -> Model:
+    """Through the batch at its price, and what that did not answer by a single call, which is budgeted on its own.
 
     Each holds its own worst case of the budget, one after the other: calls that do not fit join the next wave.
     """
-    in_waves = Budgeted(waves, budget, price.batch() if price else None, stage)
-    return Either(in_waves, Persistent(Budgeted(adapter, budget, price, stage), patience))
+    return Either(Budgeted(waves, budget, price.batch() if price else None, stage), single)
 
 
 def question_key(params: "MessageCreateParamsNonStreaming", rollout: int) -> str:

@@ -1,7 +1,7 @@
 """Which models are asked, and as what."""
 
 from evalscribe.errors import AccessError, UsageError
-from evalscribe.ports import Model, Models
+from evalscribe.ports import Intents, Model, Models
 from evalscribe.rubric import DEFAULT_MODEL
 from evalscribe.settings import Settings
 from evalscribe.settings.providers import PROVIDERS
@@ -9,12 +9,23 @@ from evalscribe.settings.providers import PROVIDERS
 RULES = "rules"
 
 
-def models(found: Settings) -> Models:
-    """Every model that these settings give access to, within the budget that they set."""
+def models(found: Settings, *, batch: bool = False) -> Models:
+    """Every model that these settings give access to, within the budget that they set.
+
+    `batch`: each call waits for a Message Batch, up to a day: call many at once, and bound the time of none.
+    """
     from evalscribe.llm.budget import Budget
     from evalscribe.llm.service import Service
 
-    return Service(found.provider, Budget(usd=found.budget.value, tokens=found.max_tokens.value))
+    budget = Budget(usd=found.budget.value, tokens=found.max_tokens.value)
+    window = found.context_tokens.value
+    return Service(found.provider, budget, context_tokens=window, intents=_intents(found) if batch else None)
+
+
+def _intents(found: Settings) -> Intents:
+    from evalscribe.store.batches import open_intents
+
+    return open_intents(found.store)
 
 
 def judge_name(found: Settings) -> str:
