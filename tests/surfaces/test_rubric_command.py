@@ -20,7 +20,6 @@ def test_a_version_for_each_change(workspace: Workspace, file: Path) -> None:
     first = workspace.run("rubric", "create", "polite").out
     assert first.startswith("polite version 1 (sha256:")
     assert workspace.run("rubric", "create", "polite").out == f"unchanged: {first}"
-    assert workspace.run("rubric", "diff", "polite").out == "no difference\n"
     file.write_text("rubric_text: Was it kind?\n")
     listed = workspace.run("rubric", "list").out
     assert (
@@ -33,7 +32,6 @@ def test_a_version_for_each_change(workspace: Workspace, file: Path) -> None:
     )
     assert workspace.run("rubric", "create", str(file)).out.startswith("polite version 2 (sha256:")
     assert workspace.run("rubric", "show", "polite@1").out == "rubric_text: Was it polite?\n"
-    assert workspace.run("rubric", "show", "polite").out == "rubric_text: Was it kind?\n"
 
 
 def test_what_is_shown_can_be_edited_and_created(workspace: Workspace) -> None:

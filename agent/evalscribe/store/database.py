@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
 from sqlalchemy import URL, Connection, Engine, Executable, Table, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
@@ -98,7 +97,7 @@ def pack(value: BaseModel) -> bytes:
     """Raises `DataError` for half a character, which JSON and Python can spell but no UTF-8 can hold."""
     try:
         return zlib.compress(value.model_dump_json().encode())
-    except PydanticSerializationError as error:
+    except ValueError as error:  # pydantic's own kind of it cannot be named without its second package
         raise unstorable() from error
 
 
