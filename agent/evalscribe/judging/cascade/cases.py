@@ -95,11 +95,11 @@ class CaseCascade:
     async def _ask(self, judge: Judge, case: Case) -> Verdict | Unclassified:
         """The kept answer to the same question, else the stage's own, kept at once."""
         key = judge.key(case)
-        known = self._kept.get_verdict(key) if self._kept and not self._fresh else None
+        known = self._kept.get_verdict(key) if self._kept is not None and not self._fresh else None
         if isinstance(known, Verdict) or (known and known.final):
             return known
         answer = await judge.judge(case)
-        if self._kept:
+        if self._kept is not None:
             self._kept.put_verdict(key, answer)
         return answer
 

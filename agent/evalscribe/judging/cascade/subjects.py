@@ -132,7 +132,7 @@ def first_pass(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> Rubric:
         output_schema=schema,
         judge_variant=JudgeVariant.SINGLE,
         min_citations=rubric.min_citations,
-        id=rubric.id,
+        id=f"{rubric.id}-first-pass",
         version=rubric.version,
     )
 
