@@ -57,11 +57,13 @@ def test_each_place_beats_those_after_it(folder: Path) -> None:
 
 def test_the_whole_of_evalscribe_toml(folder: Path) -> None:
     (folder / "evalscribe.toml").write_text(
-        'judge = "rules"\nbudget = 2\nconcurrency = 3\nmax_tokens = 9\nreports = "docs/reports"\n'
+        'judge = "rules"\nbudget = 2\nconcurrency = 3\nmax_tokens = 9\n'
+        'context_tokens = 8192\nreports = "docs/reports"\n'
         '[sources.convex]\ndeployment = "https://a.example/"\nvisualizer = "https://v.example/"\n'
     )
     settings = read(folder)
     assert (settings.budget.value, settings.concurrency.value, settings.max_tokens.value) == (2.0, 3, 9)
+    assert settings.context_tokens.value == 8192
     assert settings.reports.value == folder / "docs" / "reports"
     assert settings.store == folder / "docs" / ".evalscribe"
     assert settings.visualizer.value == "https://v.example"
@@ -106,6 +108,7 @@ def test_a_key_that_strayed_into_evalscribe_toml_is_not_printed(folder: Path) ->
         ("EVALSCRIBE_CONCURRENCY", "0"),
         ("EVALSCRIBE_CONCURRENCY", "1.5"),
         ("EVALSCRIBE_MAX_TOKENS", "0"),
+        ("EVALSCRIBE_CONTEXT_TOKENS", "many"),
     ],
 )
 def test_a_number_that_is_none_names_its_setting_and_place(folder: Path, name: str, value: str) -> None:

@@ -70,6 +70,14 @@ def test_a_model_without_a_price_needs_a_bound_in_tokens() -> None:
     assert service(usd=5.0, **urls).open("openai/of-tomorrow", "judge").id == "openai/of-tomorrow"
 
 
+def test_the_window_is_the_providers_unless_it_is_set() -> None:
+    local, window = {"openai": "http://127.0.0.1:9", "anthropic": "http://127.0.0.1:9"}, {}
+    for given in (None, 8192):
+        models = Service(lambda name: Access(url=local[name], url_origin=HERE), Budget(), context_tokens=given)
+        window[given] = [models.open(name, "judge").context_tokens for name in ("openai/x", "anthropic/claude-x")]
+    assert window == {None: [32_768, 1_000_000], 8192: [8192, 1_000_000]}
+
+
 async def test_stages_and_providers_spend_from_one_budget() -> None:
     with ChatServer(says("Done.")) as chat, MessagesServer(claude_says("Done.")) as claude:
         models = service(tokens=3_350, openai=chat.url, anthropic=claude.url)

@@ -24,15 +24,15 @@ class Dialect(Frozen):
     check: str = "/models"
     """What can be asked for that costs nothing and needs the key."""
     context_tokens: int = 128_000
-    """Of most models; a prompt beyond a model's real window comes back as `context_exceeded`."""
+    """What most models have at least; a prompt beyond the real window comes back as `context_exceeded`."""
 
     def effort(self, wanted: Effort) -> Effort:
         """The nearest that the service knows."""
         return min(wanted, self.most_effort, key=EFFORTS.index)
 
 
-COMPATIBLE = Dialect()
-"""Any other server: Ollama, vLLM, llama.cpp."""
+COMPATIBLE = Dialect(context_tokens=32_768)
+"""Any other server: Ollama, vLLM, llama.cpp. Some cut a longer prompt without a word."""
 DIALECTS = {
     OPENAI.name: Dialect(limit="max_completion_tokens", strict=True, most_effort="max"),
     OPENROUTER.name: Dialect(

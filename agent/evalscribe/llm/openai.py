@@ -36,6 +36,7 @@ class OpenAIModel:
         base_url: str = "",
         price: Price | None = None,
         timeout_s: float = 300.0,
+        context_tokens: int | None = None,
         dialect: Dialect | None = None,
     ) -> None:
         """`key` is empty where the server needs none; the dialect follows from the address.
@@ -50,7 +51,7 @@ class OpenAIModel:
         self._base_url = base_url or provider.url
         self.host = host_of(self._base_url, provider.url_name)
         self._dialect = dialect or dialect_of(provider, self._base_url)
-        self.context_tokens = self._dialect.context_tokens
+        self.context_tokens = context_tokens or self._dialect.context_tokens
         self._price = price
         self._timeout_s = timeout_s
         self._limit: str = self._dialect.limit

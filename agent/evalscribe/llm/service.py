@@ -41,7 +41,10 @@ class Service:
         context_tokens: int | None = None,
         intents: Intents | None = None,
     ) -> None:
-        """`context_tokens`: of models whose window cannot be known here. `intents`: where batches are written down, closed with the models; with them every call joins a batch."""
+        """`context_tokens`: of models whose window cannot be known here.
+
+        `intents`: where batches are written down, closed with the models; with them every call joins a batch.
+        """
         self._access = access
         self._budget = budget
         self._patience = patience

@@ -44,6 +44,7 @@ _OWN_NAMES = (
     "EVALSCRIBE_BUDGET",
     "EVALSCRIBE_CONCURRENCY",
     "EVALSCRIBE_MAX_TOKENS",
+    "EVALSCRIBE_CONTEXT_TOKENS",
     "EVALSCRIBE_REPORTS",
     "EVALSCRIBE_DEPLOYMENT",
     "EVALSCRIBE_VISUALIZER",
@@ -84,6 +85,8 @@ class Settings(Frozen):
     """USD that one command may spend on models."""
     concurrency: Value[int]
     max_tokens: Value[int | None]
+    context_tokens: Value[int | None]
+    """How many tokens prompt and answer may have together, for models whose window cannot be known here."""
     reports: Value[Path]
     visualizer: Value[str | None]
     """Address of the page that shows runs, for links; never contacted."""
@@ -114,6 +117,7 @@ class Settings(Frozen):
             "budget": Value(value=f"{self.budget.value:g} USD", origin=self.budget.origin),
             "concurrency": _printed(self.concurrency),
             "max tokens": _printed(self.max_tokens, "no bound"),
+            "context tokens": _printed(self.context_tokens, "by the provider"),
             "reports": _printed(self.reports),
             "visualizer": _printed(self.visualizer),
         }
@@ -136,6 +140,7 @@ def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
         budget=_number(places, "EVALSCRIBE_BUDGET", float, DEFAULT_BUDGET, least=0),
         concurrency=_number(places, "EVALSCRIBE_CONCURRENCY", int, DEFAULT_CONCURRENCY, least=1, most=MOST_LANES),
         max_tokens=_number(places, "EVALSCRIBE_MAX_TOKENS", int, None, least=1),
+        context_tokens=_number(places, "EVALSCRIBE_CONTEXT_TOKENS", int, None, least=1),
         reports=_reports(find(places, "EVALSCRIBE_REPORTS"), cwd, root),
         visualizer=_visualizer(find(places, "EVALSCRIBE_VISUALIZER")),
         cascade=config.cascade,

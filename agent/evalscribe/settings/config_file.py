@@ -34,6 +34,7 @@ class ConfigFile(Frozen):
     budget: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     concurrency: Annotated[int, Field(ge=1, strict=True)] | None = None
     max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
+    context_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     reports: Text | None = None
     sources: Sources = Sources()
     cascade: CascadeTable = CascadeTable()
@@ -45,6 +46,7 @@ class ConfigFile(Frozen):
             "EVALSCRIBE_BUDGET": self.budget,
             "EVALSCRIBE_CONCURRENCY": self.concurrency,
             "EVALSCRIBE_MAX_TOKENS": self.max_tokens,
+            "EVALSCRIBE_CONTEXT_TOKENS": self.context_tokens,
             "EVALSCRIBE_REPORTS": self.reports,
             "EVALSCRIBE_DEPLOYMENT": self.sources.convex.deployment,
             "EVALSCRIBE_VISUALIZER": self.sources.convex.visualizer,

@@ -11,7 +11,8 @@ def bounded_models(found: Settings, tokens: int, usd: float | None) -> Models:
     from evalscribe.llm.budget import Budget
     from evalscribe.llm.service import Service
 
-    return Service(found.provider, Budget(usd=usd, tokens=tokens))
+    window = found.context_tokens.value
+    return Service(found.provider, Budget(usd=usd, tokens=tokens), context_tokens=window)
 
 
 def rubric_judge(rubric: Rubric, models: Models, results: Results | None = None) -> RubricJudge:
