@@ -53,6 +53,14 @@ class Judgements(Frozen):
         return sum((one.citations for one in self.results), CitationCounts())
 
 
+class Judged(Frozen):
+    """What became of one subject."""
+
+    results: tuple[Judgement, ...]
+    usage: Usage = Usage()
+    """Of all stages, whenever they were asked."""
+
+
 @dataclass(frozen=True)
 class JudgeDesk:
     """What judging subjects works with."""
@@ -73,7 +81,7 @@ async def judge(desk: JudgeDesk, waiting: Sequence[Waiting], watcher: Watcher) -
 
     async def one(numbered: tuple[int, Waiting]) -> None:
         number, subject = numbered
-        found[number] = await judged(desk, subject)
+        found[number] = (await judged(desk, subject)).results
         n = f"{len(found):>{len(str(len(waiting)))}}/{len(waiting)}"
         for result in found[number]:
             watcher.say(f"{n}  {headline(result, result.label)}{'  (known)' if result.known else ''}")
@@ -84,18 +92,18 @@ async def judge(desk: JudgeDesk, waiting: Sequence[Waiting], watcher: Watcher) -
     return Judgements(results=results, spent=dict(desk.spent()))
 
 
-async def judged(desk: JudgeDesk, waiting: Waiting) -> tuple[Judgement, ...]:
+async def judged(desk: JudgeDesk, waiting: Waiting) -> Judged:
     """What the judge made of one subject. The one place where what goes wrong with one becomes data."""
     try:
         loaded = waiting.load()
         if isinstance(loaded, str):
-            return (_failure(desk, waiting, loaded),)
-        return _judgements(desk, await desk.judge.judge(loaded))
+            return _failure(desk, waiting, loaded)
+        return _judged(desk, await desk.judge.judge(loaded))
     except EvalscribeError:
         raise
     except Exception as error:
         said = " ".join(redact(str(error)).split())
-        return (_failure(desk, waiting, f"the judge broke: {type(error).__name__}: {said}"[:REASON_LENGTH]),)
+        return _failure(desk, waiting, f"the judge broke: {type(error).__name__}: {said}"[:REASON_LENGTH])
 
 
 def estimated(judge: LoadedJudge, waiting: Sequence[Waiting]) -> Estimate:
@@ -104,11 +112,12 @@ def estimated(judge: LoadedJudge, waiting: Sequence[Waiting]) -> Estimate:
     return sum((judge.estimate(one) for one in loaded if isinstance(one, Loaded)), Estimate())
 
 
-def _judgements(desk: JudgeDesk, said: Said) -> tuple[Judgement, ...]:
-    return tuple(
+def _judged(desk: JudgeDesk, said: Said) -> Judged:
+    results = (
         _judgement(result, rubric, said).model_copy(update={"known": desk.knew(result)})
         for result, rubric in zip(said.results, said.rubrics, strict=True)
     )
+    return Judged(results=tuple(results), usage=said.usage)
 
 
 def _judgement(result: JudgeResult, rubric: Rubric, said: Said) -> Judgement:
@@ -120,6 +129,6 @@ def _label(result: JudgeResult, rubric: Rubric) -> dict[str, Any]:
     return {key: result.output[key] for key in agreement_keys(rubric.output_schema) if key in result.output}
 
 
-def _failure(desk: JudgeDesk, waiting: Waiting, reason: str) -> Judgement:
+def _failure(desk: JudgeDesk, waiting: Waiting, reason: str) -> Judged:
     result = not_judged(waiting.name, desk.judge.rubric, desk.judge.id, reason)
-    return Judgement(**{name: getattr(result, name) for name in JudgeResult.model_fields})
+    return Judged(results=(Judgement(**dict(result)),))

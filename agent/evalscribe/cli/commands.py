@@ -11,6 +11,7 @@ from evalscribe.cli.doctor import doctor
 from evalscribe.cli.explain import explain
 from evalscribe.cli.fetch import fetch
 from evalscribe.cli.judge import judge
+from evalscribe.cli.judge_eval import judge_eval
 from evalscribe.cli.recurring import recurring
 from evalscribe.cli.schema import schema
 
@@ -37,6 +38,7 @@ app.command(short_help="Explain one failure in full; nothing is written.")(expla
 app.command(short_help="Write a run into a snapshot folder, redacted.")(fetch)
 app.add_typer(reports.app, name="reports", help="List, show, check and parse reports.")
 app.command(short_help="Judge agent runs or failed evals by a rubric.")(judge)
+app.command("judge-eval", short_help="Compare judges with the labels that people gave.")(judge_eval)
 app.add_typer(rubric.app, name="rubric", help="Make, list, show, check and compare rubrics.")
 app.command(short_help="Show each failing eval over all reports.")(recurring)
 app.command(short_help="Show what is configured, reachable and missing.")(doctor)

@@ -1,8 +1,9 @@
 """Judges beside people, as tables for a terminal."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from evalscribe.calibration import Calibration
+from evalscribe.chat import Usage
 from evalscribe.prose import printable
 from evalscribe.statistics import Interval
 
@@ -35,3 +36,37 @@ def span(interval: Interval) -> str:
 def beyond_luck(found: Calibration) -> str:
     """`0.76 [0.64, 0.88]`; a dash where luck alone explains every agreement."""
     return NONE if found.kappa is None else f"{found.kappa.value:.2f} [{span(found.kappa.interval)}]"
+
+
+def side_by_side(judges: Mapping[str, Calibration], costs: Mapping[str, Usage]) -> list[str]:
+    """A column for each judge: how often it agrees, label by label, and what it took."""
+    rows = [["", *judges], *_figures(judges.values()), *_per_label(judges), *_costs([costs[name] for name in judges])]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(judges) + 1)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def _figures(judges: Collection[Calibration]) -> Iterator[list[str]]:
+    yield ["judged", *(f"{found.judged} of {len(found.pairs)}" for found in judges)]
+    yield ["agreement", *(f"{share(found.agreement)} [{span(found.interval)}]" for found in judges)]
+    yield ["agreement over all", *(share(found.agreement_over_all) for found in judges)]
+    yield ["balanced accuracy", *(share(found.balanced) for found in judges)]
+    yield ["Cohen's kappa", *map(beyond_luck, judges)]
+    yield ["always the commonest", *(share(found.commonest) for found in judges)]
+
+
+def _per_label(judges: Mapping[str, Calibration]) -> Iterator[list[str]]:
+    labels = dict.fromkeys(label for found in judges.values() for label in found.labels)
+    for label in labels:
+        scores = [found.score(label) for found in judges.values()]
+        yield [f"recall {printable(label)}", *(_part(one.hits, one.truths, one.recall) for one in scores)]
+        yield [f"precision {printable(label)}", *(_part(one.hits, one.saids, one.precision) for one in scores)]
+
+
+def _part(hits: int, number: int, value: float | None) -> str:
+    return NONE if value is None else f"{value:.2f} ({hits}/{number})"
+
+
+def _costs(usages: Collection[Usage]) -> Iterator[list[str]]:
+    yield ["calls", *(str(usage.calls) for usage in usages)]
+    yield ["tokens", *(f"{usage.input_tokens + usage.output_tokens:,}" for usage in usages)]
+    yield ["cost", *(f"${usage.cost_usd:.2f}" for usage in usages)]

@@ -1,0 +1,103 @@
+"""`evalscribe judge-eval RUBRIC DATASET`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evalscribe.cli import options
+from evalscribe.cli.judge import Collection, Fresh, Rubric
+
+if TYPE_CHECKING:
+    from evalscribe.app.judge_eval import JudgeEval
+
+
+def judge_eval(
+    rubric: Rubric,
+    dataset: Annotated[
+        Path, typer.Argument(metavar="DATASET", help="JSONL: a subject and its label a line.", show_default=False)
+    ],
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,…", help="rules, PROVIDER/MODEL, cascade. Default: the rubric's model.", show_default=False
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="The field to compare. Default: classification, else the first choice."),
+    ] = None,
+    collection: Collection = "default",
+    fresh: Fresh = False,
+    concurrency: options.Concurrency = None,
+    budget: options.Budget = None,
+    max_tokens: options.MaxTokens = None,
+    deployment: options.Deployment = None,
+    key_file: options.KeyFile = None,
+    env_file: options.EnvFile = None,
+    via: options.Via = "http",
+    convex_dir: options.ConvexDir = None,
+    as_json: options.Json = False,
+) -> int:
+    """Ask judges about subjects that people labelled: agreement, how much of it is luck, and the cost."""
+    from evalscribe.app.judge import JudgeDesk
+    from evalscribe.app.judge_eval import judge_eval as use_case
+    from evalscribe.app.judge_eval import label_key
+    from evalscribe.cli.finish import print_json
+    from evalscribe.cli.progress import Display
+    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.settings import Options
+    from evalscribe.wiring.judging import JudgeChoice, open_room
+
+    given = JudgeChoice(
+        rubric=rubric,
+        collection=collection,
+        fresh=fresh,
+        via=via or "http",
+        convex_dir=convex_dir,
+        options=Options(
+            budget=budget,
+            concurrency=concurrency,
+            max_tokens=max_tokens,
+            deployment=deployment,
+            key_file=key_file,
+            env_file=env_file,
+        ),
+    )
+
+    async def main() -> None:
+        async with open_room(given) as room:
+            key = label_key(room.rubric, label)
+            names = [name.strip() or None for name in (judge or "").split(",")]
+            desks = [
+                JudgeDesk(judge=room.judge(name), knew=room.knew, spent=room.spent, concurrency=room.concurrency)
+                for name in dict.fromkeys(names)
+            ]
+            with Display(quiet=False) as display:
+                for note in room.notes():
+                    display.say(note)
+                found = await use_case(desks, dataset, key, room.finder(display), display)
+        print_json(found) if as_json else _show(found)
+
+    run_until_signal(main())
+    return 0
+
+
+def _show(found: "JudgeEval") -> None:
+    from evalscribe.cli.finish import say
+    from evalscribe.cli.judgements import stages
+    from evalscribe.render.calibration import confusion, side_by_side
+
+    say(f"{found.rubric} on {found.dataset}: {found.judges[0].subjects} subjects, by `{found.key}`\n")
+    titles = {one.judge: one.judge.replace(f" with {found.rubric}", "") for one in found.judges}
+    columns = {titles[one.judge]: one.calibration for one in found.judges}
+    for line in side_by_side(columns, {titles[one.judge]: one.usage for one in found.judges}):
+        say(line)
+    for one in found.judges:
+        say()
+        for line in confusion(one.calibration, f"people \\ {titles[one.judge]}"):
+            say(line)
+        for row in one.rows:
+            if row.said is None:
+                say(f"line {row.line}, {row.subject}: not judged: {row.reason}")
+    say(f"\nSpent now: {stages(found.spent)}")

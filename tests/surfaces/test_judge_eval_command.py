@@ -1,0 +1,181 @@
+"""`evalscribe judge-eval`: judges side by side over labelled subjects, and what is wrong with a dataset."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messages_server import Answer, Call, MessagesServer, failure, says
+from surfaces.command import Inside
+from surfaces.test_judge_command import RUBRIC, access, run, says_json
+
+SAMPLE = {
+    "basics/003-schedule": "MODEL_FAULT",
+    "deps/001-lock": "KNOWN_GAP",
+    "http/001-retry": "OVERLY_STRICT",
+    "query/007-range": "AMBIGUOUS_TASK",
+    "style/002-loop": "MODEL_FAULT",
+}
+"""The rules say OVERLY_STRICT of the last."""
+
+
+@pytest.fixture
+def judging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
+    rubrics = tmp_path / "prompts" / "rubrics"
+    rubrics.mkdir(parents=True)
+    (tmp_path / "evalscribe.toml").touch()
+    (rubrics / "polite.yaml").write_text(RUBRIC)
+    return Inside(tmp_path, monkeypatch, capsys)
+
+
+def dataset(inside: Inside, *lines: Any) -> str:
+    path = inside.folder / "labelled.jsonl"
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
+    return path.name
+
+
+def sample(inside: Inside) -> str:
+    return dataset(inside, *({"subject": {"run": "sample", "eval": e}, "label": label} for e, label in SAMPLE.items()))
+
+
+def labelled(name: str, label: str) -> dict[str, Any]:
+    return {"subject": {"agent_run": run(name)}, "label": label}
+
+
+def test_the_rules_are_calibrated_without_key_and_network(judging: Inside) -> None:
+    ended = judging.run("judge-eval", "failure", sample(judging), "--judge", "rules")
+    lines = dict(line.split("  ", 1) for line in ended.out.splitlines() if "  " in line)
+    figures = {name.strip(): value.strip() for name, value in lines.items()}
+    assert figures["judged"] == "5 of 5"
+    assert figures["agreement"].startswith("0.80 [0.38, 0.96]")
+    assert figures["recall MODEL_FAULT"] == "0.50 (1/2)"
+    assert figures["precision OVERLY_STRICT"] == "0.50 (1/2)"
+    assert figures["cost"] == "$0.00"
+    assert "by `classification`" in ended.out
+    assert ended.out.endswith("Spent now: nothing\n")
+    assert "style/002-loop: OVERLY_STRICT, people say MODEL_FAULT" in ended.err
+
+
+def test_json_holds_every_figure_and_every_row(judging: Inside) -> None:
+    ended = judging.run("judge-eval", "failure", sample(judging), "--judge", "rules", "--json")
+    document = json.loads(ended.out)
+    (judge,) = document["judges"]
+    assert (judge["judged"], judge["right"], judge["agreement"]) == (5, 4, 0.8)
+    assert judge["confusion"]["MODEL_FAULT"]["OVERLY_STRICT"] == 1
+    value, (low, high) = judge["kappa"]
+    assert low <= value <= high
+    assert [row["line"] for row in judge["rows"]] == [1, 2, 3, 4, 5]
+    assert [row["said"] == row["label"] for row in judge["rows"]] == [True, True, True, True, False]
+
+
+def test_judges_stand_side_by_side_and_what_was_not_judged_is_no_disagreement(judging: Inside) -> None:
+    names = dataset(judging, *(labelled(f"run-{n}", "rude" if n < 2 else "polite") for n in range(6)))
+
+    def script(call: Call) -> Answer:
+        text = json.dumps(call.body["messages"])
+        if "haiku" in call.body["model"] and "run-5" in text:
+            return failure(400, "invalid_request_error", "no")
+        rude = "run-0" in text or ("opus" in call.body["model"] and "run-1" in text)
+        return says_json({"label": "rude" if rude else "polite", "because": "It said so [T0B1]."})
+
+    both = "anthropic/claude-haiku-5-5,anthropic/claude-opus-5-5"
+    with MessagesServer(script) as server:
+        ended = judging.run("judge-eval", "polite", names, "--judge", both, "--json", **access(server))
+        calls = len(server.calls)
+        again = judging.run("judge-eval", "polite", names, "--judge", both, **access(server))
+        assert len(server.calls) == calls + 1, "only what failed is asked again"
+    cheap, dear = json.loads(ended.out)["judges"]
+    assert (cheap["judged"], cheap["agreement"], cheap["agreement_over_all"]) == (5, 0.8, pytest.approx(4 / 6))
+    assert (dear["judged"], dear["agreement"]) == (6, 1.0)
+    assert cheap["usage"]["cost_usd"] < dear["usage"]["cost_usd"]
+    assert "anthropic/claude-haiku-5-5  anthropic/claude-opus-5-5" in again.out
+    assert "5 of 6" in again.out
+    assert "line 6, run-5: not judged: " in again.out
+
+
+def test_files_are_relative_to_the_dataset(judging: Inside) -> None:
+    (judging.folder / "sub").mkdir()
+    (judging.folder / "sub" / "one.json").write_text(json.dumps(run("alone")))
+    path = judging.folder / "sub" / "labelled.jsonl"
+    path.write_text(json.dumps({"subject": {"file": "one.json"}, "label": "polite"}))
+    with MessagesServer(says_json({"label": "polite", "because": "yes"})) as server:
+        ended = judging.run("judge-eval", "polite", "sub/labelled.jsonl", **access(server))
+    assert "1 of 1" in ended.out
+    (kappa,) = [line for line in ended.out.splitlines() if line.startswith("Cohen's kappa")]
+    assert kappa.split()[-1] == "-", "one label only"
+
+
+def test_a_cascade_is_a_judge_among_the_others(judging: Inside) -> None:
+    names = dataset(judging, labelled("run-0", "polite"), labelled("run-1", "rude"))
+
+    def script(call: Call) -> Answer:
+        if "haiku" not in call.body["model"]:
+            return says_json({"label": "rude", "because": "It is [T0B1]."})
+        sure = "run-0" in json.dumps(call.body["messages"])
+        return says_json({"sure": sure, "answer": {"label": "polite", "because": "It is [T0B1]."}})
+
+    with MessagesServer(script) as server:
+        ended = judging.run("judge-eval", "polite", names, "--judge", "cascade", "--json", **access(server))
+        assert sorted(call.body["model"] for call in server.calls) == [
+            "claude-haiku-5-5",
+            "claude-haiku-5-5",
+            "claude-opus-5-5",
+        ]
+    document = json.loads(ended.out)
+    (judge,) = document["judges"]
+    assert judge["agreement"] == 1.0
+    assert judge["usage"]["calls"] == 3
+    assert set(document["spent"]) == {"tag", "judge"}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        pytest.param("{", "no JSON object", id="no JSON"),
+        pytest.param({"subject": {}, "label": "polite"}, "give one of run", id="no subject"),
+        pytest.param({"subject": {"agent_run": run("x")}, "label": "nice"}, "'nice' is none of", id="unknown label"),
+        pytest.param({"subject": {"agent_run": run("x")}, "label": "rude", "x": 1}, "x: Extra", id="unknown field"),
+        pytest.param({"subject": {"agent_run": run("x")}}, "label: Field required", id="no label"),
+        pytest.param({"subject": {"agent_run": {}}, "label": "rude"}, "agent_run", id="no agent run"),
+        pytest.param({"subject": {"file": "none.json"}, "label": "rude"}, "none.json", id="no such file"),
+        pytest.param({"subject": {"run": "sample", "eval": "a/b"}, "label": "rude"}, "'a/b'", id="no such eval"),
+        pytest.param({"subject": {"run": "sample"}, "label": "rude"}, "eval: is missing", id="which eval"),
+        pytest.param(labelled("first", "rude"), "the same subject as in line 1", id="twice"),
+    ],
+)
+def test_a_bad_line_is_named_before_anybody_is_asked(line: Any, said: str, judging: Inside) -> None:
+    names = dataset(judging, labelled("first", "polite"), "", line)
+    with MessagesServer(says("never")) as server:
+        ended = judging.run("judge-eval", "polite", names, code=65, **access(server))
+        assert server.calls == []
+    assert "labelled.jsonl:3: " in ended.err
+    assert said in ended.err
+
+
+def test_a_rubric_without_choices_cannot_be_calibrated(judging: Inside) -> None:
+    ended = judging.run("judge-eval", "polite", sample(judging), "--label", "because", code=64, ANTHROPIC_API_KEY="k")
+    assert "it has label" in ended.err
+
+
+def test_without_scipy_the_extra_is_named_before_anybody_is_asked(
+    judging: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    ended = judging.run("judge-eval", "failure", sample(judging), "--judge", "rules", code=64)
+    assert "evalscribe[stats]" in ended.err
+
+
+def test_the_maintainers_labels_of_the_real_runs(judging: Inside, real_data: Path) -> None:
+    """All 146 failures, those that ended alike too."""
+    lines = []
+    for gold in sorted((real_data / "convex-runs").glob("*/gold.json")):
+        for one in json.loads(gold.read_text())["failures"]:
+            lines.append({"subject": {"run": str(gold.parent), "eval": one["evalId"]}, "label": one["classification"]})
+    ended = judging.run("judge-eval", "failure", dataset(judging, *lines), "--judge", "rules", "--json")
+    (judge,) = json.loads(ended.out)["judges"]
+    print(judge["agreement"], judge["kappa"])
+    assert judge["subjects"] == judge["judged"] == 146
+    assert judge["agreement"] > 0.9
+    assert judge["kappa"][0] > 0.75
