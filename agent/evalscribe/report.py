@@ -104,7 +104,6 @@ class Opinion(Frozen):
     confidence: Annotated[Confidence, AfterValidator(lambda value: round(value, 2) + 0.0)]
     """Two digits, as printed."""
     stage: Stage | None = None
-    """Of a cascade: which stage decided."""
 
 
 class Entry(Frozen):

@@ -290,6 +290,12 @@ async def test_a_sure_subject_is_settled_by_one_cheap_call() -> None:
     assert over.dear.requests == []
 
 
+async def test_an_invented_quotation_is_never_the_last_word() -> None:
+    invented = {"label": "match", "explanation": "[T0B1:<RANGE>It is 4</RANGE>]"}
+    over = Over([answers({"tags": [], "sure": True, "answer": invented})], [answers(MATCH)])
+    assert (await over.cascade.judge(SUBJECT)).stage == "judge"
+
+
 async def test_each_tag_of_a_subject_has_a_result_of_its_own_rubric() -> None:
     over = Over([wrapped("flaky", "unfair")], [answers(MATCH), answers(MATCH)])
     found = await over.cascade.judge(SUBJECT)

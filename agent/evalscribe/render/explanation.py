@@ -43,7 +43,10 @@ def _verdict(verdict: Verdict | Unclassified, step: str | None) -> Iterator[str]
     yield f"Step    {step or 'none: grading never began'}"
     yield f"Error   {verdict.error}"
     yield f"Cause   {verdict.cause}"
-    yield f"Judge   {verdict.judge}, {verdict.confidence:.2f}{decided}"
+    stage = f" ({verdict.stage})" if verdict.stage else ""
+    yield f"Judge   {verdict.judge}{stage}, {verdict.confidence:.2f}{decided}"
+    if verdict.tags:
+        yield f"Tags    {', '.join(verdict.tags)}"
     if verdict.fix:
         yield f"Change  {verdict.fix}{' (would pass)' if verdict.would_pass else ''}"
     yield ""

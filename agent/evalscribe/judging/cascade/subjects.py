@@ -89,7 +89,7 @@ class SubjectCascade:
         tags = tuple(first.output.get("tags", ())) if answered else ()
         tags = tuple(tag for tag in self._tagged if tag in tags)
         known = self._unwrapped(first) if answered else None
-        if known is not None and not tags and first.output["sure"]:
+        if known is not None and not tags and _stands(first):
             return Cascaded(results=(known,), rubrics=(self.rubric,), subject=subject, stage="tag", usage=first.usage)
         asked = [self._tagged[tag] for tag in tags] or [self._judge]
         told = _told(subject, known) if known else subject
@@ -144,6 +144,11 @@ def _told(subject: Subject, result: JudgeResult) -> Subject:
     target = item.target.model_copy(update={"item": mark})
     told = item.model_copy(update={"mark": mark, "about": f"{item.about}, a first pass", "target": target})
     return Subject.of(subject.id, (*subject.items, told))
+
+
+def _stands(first: JudgeResult) -> bool:
+    """Whether an answer without a tag needs no second look: surely given, and no quotation in it invented."""
+    return bool(first.output["sure"]) and first.citations.unverified == 0
 
 
 def _best_known(known: JudgeResult, failed: JudgeResult) -> JudgeResult:
