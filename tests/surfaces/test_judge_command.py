@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from batches_server import BatchesServer, answer
+from evalscribe.llm.batch_delivery import Pace
 from messages_server import Answer, Call, MessagesServer, failure, says
 from surfaces.command import Inside, Workspace, end, wait_until
 
@@ -235,3 +237,47 @@ def test_a_transcript_beyond_the_window_is_read_in_parts_and_its_needle_verified
     assert f'[T0B70 "{needle}"].' in ended.out
     assert "1 verified, 0 relocated, 0 unverified" in ended.out
     assert re.search(r"observe \d+ calls \$\d", ended.out)
+
+
+def test_a_batch_holds_the_questions_of_all_subjects(judging: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evalscribe.llm.batch.Pace", lambda: Pace(quiet_s=0.1, poll_s=0.05))
+
+    def polite(_key: str, _params: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "succeeded", "message": answer(f"<response>{json.dumps(POLITE)}</response>")}
+
+    with BatchesServer(polite) as server:
+        ended = judging.run(
+            *("judge", "polite", "runs.jsonl", "--batch"), ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=server.url
+        )
+        assert [len(batch.requests) for batch in server.batches] == [8]
+        assert server.singles == []
+    assert "8 results, 0 could not be judged" in ended.out
+
+
+def test_a_batch_is_for_models_of_anthropic(judging: Inside) -> None:
+    chosen = ("--batch", "--judge", "openai/gpt-9", "--max-tokens", "90000")
+    ended = judging.run("judge", "polite", "one.json", *chosen, code=64, OPENAI_API_KEY="sk-test")
+    assert "--batch is for models of anthropic" in ended.err
+
+
+def test_a_cascade_asks_the_expensive_model_only_where_the_cheap_one_is_unsure(judging: Inside) -> None:
+    def script(call: Call) -> Answer:
+        if "haiku" not in call.body["model"]:
+            return says_json({"label": "rude", "because": "I disagree with [A0] about [T0B1]."})
+        sure = "run-3" not in json.dumps(call.body["messages"])
+        return says_json({"sure": sure, "answer": {"label": "polite", "because": "It greets [T0B1]."}})
+
+    with MessagesServer(script) as server:
+        ended = judging.run("judge", "polite", "runs.jsonl", "--cascade", "--json", **access(server))
+        assert Counter(call.body["model"] for call in server.calls) == {"claude-haiku-5-5": 8, "claude-opus-5-5": 1}
+        again = judging.run("judge", "polite", "runs.jsonl", "--cascade", **access(server))
+        assert len(server.calls) == 9
+    results = json.loads(ended.out)
+    assert Counter((result["stage"], result["output"]["label"]) for result in results) == {
+        ("tag", "polite"): 7,
+        ("judge", "rude"): 1,
+    }
+    assert results[3]["citations"] == {"verified": 2, "relocated": 0, "unverified": 0}
+    assert [c["status"] for c in results[3]["output"]["because"]["citations"]] == ["verified", "verified"]
+    assert re.search(r"Spent: tag 8 calls \$\d\.\d\d, judge 1 call \$", ended.err)
+    assert again.err.count("(known)") == 8

@@ -87,7 +87,7 @@ async def judge(desk: JudgeDesk, waiting: Sequence[Waiting], watcher: Watcher) -
             watcher.say(f"{n}  {headline(result, result.label)}{'  (known)' if result.known else ''}")
         await asyncio.sleep(0)  # a lane that only meets stored answers would keep signals waiting
 
-    await in_lanes(enumerate(waiting), one, desk.concurrency)
+    await in_lanes(enumerate(waiting), one, min(desk.concurrency, len(waiting) or 1))
     results = tuple(result for number in sorted(found) for result in found[number])
     return Judgements(results=results, spent=dict(desk.spent()))
 

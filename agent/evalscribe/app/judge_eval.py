@@ -126,7 +126,7 @@ async def _calibrated(
         watcher.say(f"{desk.judge.id}: {len(found)}/{len(examples)}  {example.waiting.name}: {told}")
         await asyncio.sleep(0)
 
-    await in_lanes(examples, one, desk.concurrency)
+    await in_lanes(examples, one, min(desk.concurrency, len(examples)))
     rows = tuple(_row(example, found[example.line], key, labels) for example in examples)
     usage = sum((one.usage for one in found.values()), Usage())
     return _counted(desk.judge, rows, labels, usage)

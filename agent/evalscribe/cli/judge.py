@@ -10,6 +10,9 @@ Rubric = Annotated[
     str, typer.Argument(metavar="RUBRIC", help="A rubric: NAME, NAME@VERSION or a YAML file.", show_default=False)
 ]
 Collection = Annotated[str, typer.Option(metavar="ID", help="The collection that the rubric belongs to.")]
+Batch = Annotated[
+    bool, typer.Option("--batch", help="Ask through Message Batches: half the price, an answer within a day.")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Ask again what is already known.")]
 
 
@@ -32,6 +35,7 @@ def judge(
     cascade: Annotated[bool, typer.Option("--cascade", help="A cheap model first, as evalscribe.toml says.")] = False,
     collection: Collection = "default",
     fresh: Fresh = False,
+    batch: Batch = False,
     concurrency: options.Concurrency = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
@@ -56,6 +60,7 @@ def judge(
         rubric=rubric,
         collection=collection,
         fresh=fresh,
+        batch=batch,
         via=via or "http",
         convex_dir=convex_dir,
         options=Options(

@@ -77,13 +77,15 @@ class Bench:
         cascade = self._cascade(question, models, alone, kept, fresh=fresh)
         return self._described(cascade, cascade)
 
-    def subjects(self, rubric: Rubric, results: Results | None, *, fresh: bool = False) -> SubjectCascade:
+    def subjects(
+        self, rubric: Rubric, results: Results | None, *, fresh: bool = False, timeout_s: float | None = 180.0
+    ) -> SubjectCascade:
         """A cascade for any rubric over any subject: no rules, and no tags but those of evalscribe.toml."""
         cheap, expensive = self.models(cascade=True)
         tagged = [(tag, self.rubric(tag.rubric)) for tag in self._found.cascade.issues()]
 
         def judge(question: Rubric, model: Model) -> RubricJudge:
-            return RubricJudge(question, model, results=results, cost=cost_of(model), fresh=fresh)
+            return RubricJudge(question, model, results=results, cost=cost_of(model), fresh=fresh, timeout_s=timeout_s)
 
         return SubjectCascade.of(rubric, tagged, (cheap, expensive), judge, self.prompts)
 

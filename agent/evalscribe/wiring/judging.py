@@ -22,6 +22,10 @@ from evalscribe.wiring.models import RULES, models
 from evalscribe.wiring.shelf import shelf
 
 CASCADE = "cascade"
+TIMEOUT_S = 180.0
+"""Of one rollout, where it does not wait for a batch."""
+BATCH_LANES = 10_000
+"""Subjects that wait for batches together; each is held in memory meanwhile."""
 
 
 class JudgeChoice(Frozen):
@@ -30,6 +34,8 @@ class JudgeChoice(Frozen):
     rubric: str
     collection: str = DEFAULT_COLLECTION
     fresh: bool = False
+    batch: bool = False
+    """Whether calls wait for a Message Batch: half the price, and an answer within a day."""
     via: str = "http"
     convex_dir: Path | None = None
     options: Options = Options()
@@ -54,7 +60,8 @@ class Room:
 async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
     found = settings(choice.options)
     async with AsyncExitStack() as opened:
-        asked = models(found)
+        asked = models(found, batch=choice.batch)
+        timeout_s = None if choice.batch else TIMEOUT_S
         opened.push_async_callback(asked.close)
         books: Shelf = opened.enter_context(closing(shelf(found)))
         bench = Bench(found, asked, lambda: books)
@@ -65,11 +72,19 @@ async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
             if name == RULES:
                 return ByRules(rubric)
             if name == CASCADE:
-                return ByCascade(bench.subjects(rubric, made, fresh=choice.fresh))
+                return ByCascade(bench.subjects(rubric, made, fresh=choice.fresh, timeout_s=timeout_s))
             name = name or rubric.judge_model.id
             model, observer = asked.open(name, "judge"), asked.open(name, "observe")
             return ByRubric(
-                RubricJudge(rubric, model, results=made, observer=observer, cost=cost_of(model), fresh=choice.fresh)
+                RubricJudge(
+                    rubric,
+                    model,
+                    results=made,
+                    observer=observer,
+                    cost=cost_of(model),
+                    fresh=choice.fresh,
+                    timeout_s=timeout_s,
+                )
             )
 
         kept: Store = opened.enter_context(closing(store(found)))
@@ -79,7 +94,7 @@ async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
             knew=made.knew,
             finder=lambda watcher: Finder(kept, _Runs(choice, found, opened), watcher),
             spent=asked.spent,
-            concurrency=found.concurrency.value,
+            concurrency=BATCH_LANES if choice.batch else found.concurrency.value,
             notes=lambda: bench.notes,
         )
 
