@@ -61,7 +61,7 @@ def _blank(run: str) -> str:
 
 def fold(text: str) -> str:
     """A quotation as it is compared."""
-    return _Folded(text).text.strip(" \n")
+    return _Folded(_without_separators(text)).text.strip(" \n")
 
 
 class Haystack:

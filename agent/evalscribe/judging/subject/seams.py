@@ -7,11 +7,12 @@ So `port 350` is no quotation of `port 35076`, nor `ready` of `!ready`, `5` of `
 import re
 import unicodedata
 
-SEPARATOR = "\x00"
-"""Stands between two texts that are searched as one; nothing quoted holds it."""
+SEPARATOR = "\uffff"
+"""Stands between two texts that are searched as one: no character of any writing, and replaced where text has it."""
 _REACH = 24
 """Characters before a span that may hold a negation."""
-_SPACE = frozenset(f" \n{SEPARATOR}")
+_LINE_ENDS = frozenset(f"\n{SEPARATOR}")
+_SPACE = _LINE_ENDS | {" "}
 _PREFIXES = frozenset("!-+~.&*@#$\\%<")
 """Signs that change the word which they stand before."""
 _NEGATING_PREFIXES = frozenset("!-+~")
@@ -35,7 +36,7 @@ def at_seams(text: str, start: int, end: int) -> bool:
 
 def _left(before: str, first: str) -> bool:
     outer = before[-1:]
-    if not outer or outer in "\n\x00":
+    if not outer or outer in _LINE_ENDS:
         return True
     if outer == " ":
         return not _NEGATION.search(before.rpartition("\n")[2])
@@ -46,7 +47,7 @@ def _left(before: str, first: str) -> bool:
     inner = before[-2:-1]
     if outer in "'\u2019":
         return not _in_word(inner)
-    return outer not in _PREFIXES and not _one_number(inner, outer, first) and not before.endswith("//")
+    return outer not in _PREFIXES and not _one_number(inner, outer, first) and not before.endswith(("//", "</"))
 
 
 def _right(last: str, after: str) -> bool:
