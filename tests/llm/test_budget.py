@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
-from evalscribe.errors import AccessError
+from evalscribe.errors import AccessError, UnavailableError, UsageError
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.budget import Budget, Budgeted, worst_case
 from evalscribe.llm.prices import price
@@ -99,7 +99,8 @@ async def test_a_cancelled_call_counts_at_its_worst() -> None:
 async def spend(answer: Answer) -> tuple[Budget, Exception | None]:
     budget = Budget(usd=1.0)
     with MessagesServer(answer) as server:
-        model = Budgeted(AnthropicModel("claude-opus-5-5", "key", server.url, OPUS, timeout_s=0.5), budget, OPUS)
+        timeout_s = 0.5 if answer.delay_s else 30.0
+        model = Budgeted(AnthropicModel("claude-opus-5-5", "key", server.url, OPUS, timeout_s=timeout_s), budget, OPUS)
         try:
             await model.complete(ASKED)
         except Exception as error:
@@ -142,3 +143,94 @@ async def test_retries_spend_from_the_budget_too() -> None:
         await model.close()
     assert len(server.calls) == 2
     assert raised.value.usage == WORST + WORST
+
+
+async def test_stages_are_counted_apart_in_the_order_of_their_first_calls() -> None:
+    budget = Budget(usd=1.0)
+    tag, judge = (Budgeted(ScriptedModel([says("x", usage=SMALL)] * 2), budget, OPUS, s) for s in ("tag", "judge"))
+    for model in (tag, judge, judge):
+        await model.complete(ASKED)
+    assert list(budget.by_stage.items()) == [("tag", SMALL), ("judge", SMALL + SMALL)]
+    assert budget.spent == SMALL + SMALL + SMALL
+
+
+async def test_a_call_that_can_never_fit_does_not_wait_for_those_under_way() -> None:
+    budget = Budget(usd=1.5 * WORST.cost_usd)
+    under_way = asyncio.create_task(Budgeted(Slow(), budget, OPUS).complete(ASKED))
+    await asyncio.sleep(0)
+    huge = ASKED.model_copy(update={"max_tokens": 100_000})
+    with pytest.raises(CallFailed, match="no room") as raised:
+        await Budgeted(Slow(), budget, OPUS).complete(huge)
+    assert raised.value.free
+    assert not under_way.done()
+    await under_way
+
+
+async def test_a_small_call_passes_one_that_waits_for_room() -> None:
+    budget = Budget(usd=1.9 * WORST.cost_usd)
+    small = ASKED.model_copy(update={"system": "", "max_tokens": 10})
+    done: list[str] = []
+
+    async def one(name: str, request: Request) -> None:
+        await Budgeted(Slow(), budget, OPUS).complete(request)
+        done.append(name)
+
+    await asyncio.gather(one("first", ASKED), one("waits", ASKED), one("small", small))
+    assert done == ["first", "small", "waits"]
+
+
+def test_a_model_without_a_price_needs_a_bound_in_tokens() -> None:
+    with pytest.raises(UsageError, match="--max-tokens"):
+        Budgeted(Slow(), Budget(usd=1.0), None)
+    assert Budgeted(Slow(), Budget(usd=1.0, tokens=1000), None).id == "scripted/slow"
+
+
+@pytest.mark.parametrize(("answer", "worst"), [(says("x", usage=Usage()), WORST), (says(), None)])
+async def test_a_reply_without_usage_counts_at_its_worst(answer: Reply, worst: Usage | None) -> None:
+    budget = Budget(usd=1.0)
+    reply = await Budgeted(ScriptedModel([answer]), budget, OPUS).complete(ASKED)
+    assert reply.usage == budget.spent == (worst or answer.usage)
+
+
+async def test_an_unforeseen_error_counts_at_its_worst() -> None:
+    budget = Budget(usd=1.0)
+    with pytest.raises(UnavailableError):
+        await Budgeted(ScriptedModel([UnavailableError("gone")]), budget, OPUS).complete(ASKED)
+    assert budget.spent == WORST
+
+
+async def test_failed_attempts_count_once_and_what_is_told_is_what_is_counted() -> None:
+    budget = Budget(usd=1.0)
+    script = [Answer(cut="reset"), failure(529), page(), message({"type": "text", "text": "x"})]
+    with MessagesServer(script) as server:
+        attempt = AnthropicModel("claude-opus-5-5", "key", server.url, OPUS)
+        model = Persistent(Budgeted(attempt, budget, OPUS), Patience(first_wait_s=0.01))
+        with pytest.raises(CallFailed) as raised:
+            await model.complete(ASKED)
+        reply = await model.complete(ASKED)
+        await model.close()
+    assert raised.value.usage == WORST + WORST, "the connection that was cut, and the page; not the 529"
+    assert raised.value.usage + reply.usage == budget.spent
+
+
+async def test_a_failure_after_a_lost_attempt_is_not_free() -> None:
+    budget = Budget(usd=1.0)
+    with MessagesServer([Answer(cut="reset"), failure(400)]) as server:
+        attempt = AnthropicModel("claude-opus-5-5", "key", server.url, OPUS)
+        model = Persistent(Budgeted(attempt, budget, OPUS), Patience(first_wait_s=0.01))
+        with pytest.raises(CallFailed) as raised:
+            await model.complete(ASKED)
+        await model.close()
+    assert (raised.value.free, raised.value.usage) == (False, WORST)
+
+
+@pytest.mark.parametrize(
+    "dense",
+    [
+        ASKED.model_copy(update={"answer_schema": {"type": "object", "description": "d" * 1000}}),
+        ASKED.model_copy(update={"system": "評" * 4000}),
+    ],
+)
+def test_a_schema_and_other_scripts_cost_more(dense: Request) -> None:
+    assert worst_case(dense, OPUS).input_tokens >= WORST.input_tokens + 500
+    assert worst_case(ASKED.model_copy(update={"system": "評" * 4000}), OPUS).input_tokens >= 12_000

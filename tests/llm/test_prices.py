@@ -38,3 +38,11 @@ def test_the_worst_case_writes_everything_to_the_cache() -> None:
     found = price("anthropic/claude-opus-5-5")
     assert found is not None
     assert found.worst(1_000_000, 0) == pytest.approx(5.0)
+
+
+def test_a_batch_costs_half_of_everything() -> None:
+    found = price("anthropic/claude-haiku-5-5")
+    assert found is not None
+    short = Usage(calls=1, input_tokens=90_000, output_tokens=1000, cache_read_tokens=10_000, cache_write_tokens=5_000)
+    for usage in (short, short.model_copy(update={"input_tokens": 200_000})):
+        assert found.batch().cost(usage) == pytest.approx(found.cost(usage) / 2)

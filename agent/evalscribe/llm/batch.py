@@ -64,6 +64,7 @@ class Batched:
         self._wave_bytes = 0
         self._quiet: asyncio.TimerHandle | None = None
         self._followed: set[str] = set()
+        """Questions whose batch a task waits for."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def complete(self, request: Request) -> Reply:
@@ -92,20 +93,24 @@ class Batched:
     def _ask(self, key: str, params: "MessageCreateParamsNonStreaming") -> Asked:
         asked = Asked(params, asyncio.get_running_loop().create_future())
         self._asked[key] = asked
-        self._pursue(key)
+        try:
+            self._pursue(key)
+        except EvalscribeError as error:
+            self._answer(key, error)
         return asked
 
     def _pursue(self, key: str) -> None:
         """Take the answer from where it is or will be, or let the question join the wave."""
         known = self._intents.outcome(key)
-        intent = None if known else self._intents.of(key)
         if known:
             self._answer(key, known)
-        elif intent is None:
-            self._join(key)
-        elif intent.id not in self._followed:
-            self._followed.add(intent.id)
-            self._start(lambda: self._deliver(intent, lambda: self._delivery.recovered(intent)), intent.keys)
+        elif key not in self._followed:
+            intent = self._intents.of(key)
+            if intent is None:
+                self._join(key)
+            else:
+                self._followed.update(intent.keys)
+                self._start(lambda: self._deliver(intent, lambda: self._delivery.recovered(intent)), intent.keys)
 
     def _answer(self, key: str, outcome: Outcome | EvalscribeError) -> None:
         asked = self._asked.get(key)
@@ -152,7 +157,7 @@ class Batched:
             for key in wave.keys() - params.keys():
                 self._pursue(key)
             if params:
-                self._followed.add(intent.id)
+                self._followed.update(intent.keys)
                 sent = partial(self._delivery.submit, intent, params)
                 await self._guarded(lambda: self._deliver(intent, sent), intent.keys)
 
@@ -166,7 +171,7 @@ class Batched:
         except Gone:
             pass
         finally:
-            self._followed.discard(intent.id)
+            self._followed.difference_update(intent.keys)
         for key in intent.keys:
             if key in self._asked:
                 self._pursue(key)

@@ -29,7 +29,7 @@ class Budget:
         self.usd = usd
         self.tokens = tokens
         self._by_stage: dict[str, Usage] = {}
-        self._held: list[Usage] = []
+        self._held = _Held()
         self._settled = asyncio.Event()
 
     @property
@@ -47,12 +47,12 @@ class Budget:
 
         Nothing is held while waiting. Raises `CallFailed` as soon as it does not fit beside what is spent.
         """
-        while not self._fits(worst, *self._held):
-            if not self._fits(worst):
+        while not self._fits(worst, self._held):
+            if not self._fits(worst, _Held()):
                 raise CallFailed(f"{self._name()} has no room for another call: {LEFT_UNDONE}", free=True)
             await self._settled.wait()
         self._by_stage.setdefault(stage, Usage())
-        self._held.append(worst)
+        self._held.add(worst)
         try:
             yield
         finally:
@@ -64,15 +64,35 @@ class Budget:
         """Count what a call consumed."""
         self._by_stage[stage] = self._by_stage.get(stage, Usage()) + usage
 
-    def _fits(self, *worst: Usage) -> bool:
-        total = sum(worst, self.spent)
-        in_dollars = self.usd is None or total.cost_usd <= self.usd
-        return in_dollars and (self.tokens is None or total.input_tokens + total.output_tokens <= self.tokens)
+    def _fits(self, worst: Usage, held: "_Held") -> bool:
+        total = self.spent + worst
+        in_dollars = self.usd is None or total.cost_usd + held.usd <= self.usd
+        return in_dollars and (self.tokens is None or _tokens(total) + held.tokens <= self.tokens)
 
     def _name(self) -> str:
         dollars = [] if self.usd is None else [f"${self.usd:g}"]
         tokens = [] if self.tokens is None else [f"{self.tokens} tokens"]
         return f"the budget of {' and '.join(dollars + tokens)}"
+
+
+class _Held:
+    """The sum of what is kept aside, ready however many calls are under way."""
+
+    def __init__(self) -> None:
+        self.usd = 0.0
+        self.tokens = 0
+        self._calls = 0
+
+    def add(self, worst: Usage) -> None:
+        self.usd += worst.cost_usd
+        self.tokens += _tokens(worst)
+        self._calls += 1
+
+    def remove(self, worst: Usage) -> None:
+        self._calls -= 1
+        self.tokens -= _tokens(worst)
+        # Nothing but nothing may be left of nothing: who waits for room would wait for a rounding error.
+        self.usd = self.usd - worst.cost_usd if self._calls else 0.0
 
 
 class Budgeted:
@@ -119,6 +139,10 @@ def worst_case(request: Request, price: Price | None) -> Usage:
     prompt += OF_TOOLS if request.tools or request.answer_schema else 0
     cost = price.worst(prompt, request.max_tokens) if price else 0.0
     return Usage(calls=1, input_tokens=prompt, output_tokens=request.max_tokens, cost_usd=cost)
+
+
+def _tokens(usage: Usage) -> int:
+    return usage.input_tokens + usage.output_tokens
 
 
 def _most_tokens(text: str) -> int:

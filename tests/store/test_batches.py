@@ -1,0 +1,128 @@
+"""What was sent in batches is kept, by several processes at once."""
+
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from evalscribe.chat import Reply, ToolCall, Usage
+from evalscribe.errors import AccessError, DataError
+from evalscribe.ports import Intent, Unanswered
+from evalscribe.store.batches import SqlIntents, open_intents
+
+REPLY = Reply(
+    text="ü",
+    tool_calls=(ToolCall(id="t", name="submit", input={"a": [1, None]}),),
+    stop="tool_use",
+    usage=Usage(calls=1, input_tokens=3, cost_usd=0.1),
+    raw=[{"type": "tool_use", "id": "t"}],
+)
+
+
+@pytest.fixture
+def intents(folder: Path) -> Iterator[SqlIntents]:
+    opened = open_intents(folder)
+    yield opened
+    opened.close()
+
+
+def intent(id: str, *keys: str) -> Intent:
+    return Intent(id=id, model="anthropic/claude-x", keys=keys, created=datetime(2026, 11, 2, tzinfo=UTC))
+
+
+def test_an_intent_is_found_by_each_of_its_questions(intents: SqlIntents) -> None:
+    added = intents.add(intent("i", "a", "b", "a"))
+    assert added.keys == ("a", "b")
+    assert intents.of("a") == intents.of("b") == added
+    assert intents.of("c") is None
+
+
+def test_a_question_belongs_to_the_first_intent_that_had_it(intents: SqlIntents) -> None:
+    intents.add(intent("i", "a", "b"))
+    assert intents.add(intent("j", "b", "c")).keys == ("c",)
+    assert intents.add(intent("k", "a", "c")).keys == ()
+    owners = {key: found.id for key in "abc" if (found := intents.of(key))}
+    assert owners == {"a": "i", "b": "i", "c": "j"}
+
+
+def test_the_batch_of_an_intent(intents: SqlIntents) -> None:
+    intents.add(intent("i", "a"))
+    intents.add(intent("j", "b"))
+    assert intents.batch_ids() == frozenset()
+    intents.submitted("i", "msgbatch_1")
+    found = intents.of("a")
+    assert found is not None
+    assert found.batch_id == "msgbatch_1"
+    assert intents.batch_ids() == {"msgbatch_1"}
+
+
+def test_answers_come_back_as_they_were(intents: SqlIntents) -> None:
+    intents.add(intent("i", "a", "b", "c"))
+    intents.settle({"a": REPLY, "b": Unanswered(reason="expired"), "unknown": REPLY})
+    assert [intents.outcome(key) for key in ("a", "b", "c", "unknown")] == [
+        REPLY,
+        Unanswered(reason="expired"),
+        None,
+        None,
+    ]
+
+
+def test_a_dropped_intent_frees_its_questions_but_for_what_was_answered(intents: SqlIntents) -> None:
+    intents.add(intent("i", "a", "b"))
+    intents.settle({"a": REPLY})
+    intents.drop("i")
+    assert (intents.of("a"), intents.of("b")) == (None, None)
+    assert intents.outcome("a") == REPLY
+    assert intents.add(intent("j", "a", "b")).keys == ("b",)
+
+
+def test_a_claim_is_one_processs(intents: SqlIntents, folder: Path) -> None:
+    with intents.claim("i") as mine, intents.claim("i") as theirs, intents.claim("j") as another:
+        assert (mine, theirs, another) == (True, False, True)
+    with intents.claim("i") as mine:
+        assert mine
+    assert list(folder.glob("batch-*")) == []
+
+
+def test_a_claim_ends_with_an_error_too(intents: SqlIntents) -> None:
+    with pytest.raises(ValueError, match="no luck"), intents.claim("i"):
+        raise ValueError("no luck")
+    with intents.claim("i") as mine:
+        assert mine
+
+
+def test_a_planted_link_is_not_followed(intents: SqlIntents, folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "precious"
+    target.write_text("kept")
+    (folder / "batch-i.lock").symlink_to(target)
+    with pytest.raises(AccessError), intents.claim("i"):
+        pass
+    assert target.read_text() == "kept"
+
+
+def test_many_at_once_share_the_questions_out(folder: Path) -> None:
+    def take(n: int) -> tuple[str, ...]:
+        opened = open_intents(folder)
+        try:
+            return opened.add(intent(f"i{n}", *(f"k{m}" for m in range(50)), f"own{n}")).keys
+        finally:
+            opened.close()
+
+    open_intents(folder).close()
+    with ThreadPoolExecutor(4) as pool:
+        taken = [key for keys in pool.map(take, range(8)) for key in keys]
+    assert sorted(taken) == sorted([*(f"k{m}" for m in range(50)), *(f"own{n}" for n in range(8))])
+
+
+@pytest.mark.parametrize("body", [b"no zlib", b"x\x9c\x03\x00\x00\x00\x00\x01"])
+def test_an_answer_that_cannot_be_read(intents: SqlIntents, folder: Path, body: bytes) -> None:
+    intents.add(intent("i", "a"))
+    with closing(sqlite3.connect(folder / "store.db")) as raw:
+        raw.execute("UPDATE batch_items SET body = ?", (body,))
+        raw.commit()
+    with pytest.raises(DataError, match="damaged"):
+        intents.outcome("a")
