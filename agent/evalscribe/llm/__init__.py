@@ -3,8 +3,7 @@
     Persistent(Budgeted(AnthropicModel))            # what `service` opens, by name
     Budgeted(Batched(AnthropicModel))               # with it beside, for what a batch leaves: `--batch`
 
-`anthropic` and `openai` (for whatever speaks its chat completions, each in its dialect) make one attempt and say
-what a failure means, `budget` lets a call start only if its worst case
-still fits, `retry` tries again within a bound, and `pause` holds all calls
-to a provider that keeps limiting the rate. `scripted` plays prepared replies, offline.
+`anthropic` and `openai` (for whatever speaks its chat completions, each in its dialect) make one attempt and say what
+a failure means, `budget` lets a call start only if its worst case still fits, `retry` tries again within a bound, and
+`pause` holds all calls to a provider that keeps limiting the rate. `scripted` plays prepared replies, offline.
 """
