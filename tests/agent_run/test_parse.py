@@ -130,7 +130,10 @@ def test_a_developer_speaks_as_the_system() -> None:
         ({"messages": [{"role": "robot"}]}, 'run.json: transcripts[0].messages[0]: unknown role "robot"; known are'),
         ({"messages": [{"content": "x"}]}, "run.json: transcripts[0].messages[0]: no role"),
         ({"messages": [{"role": ["user"]}]}, "run.json: transcripts[0].messages[0]: unknown role"),
-        ({"messages": [{"role": "user", "content": 5, "metadata": 3}]}, "run.json: transcripts[0].messages[0].metadata"),
+        (
+            {"messages": [{"role": "user", "content": 5, "metadata": 3}]},
+            "run.json: transcripts[0].messages[0].metadata",
+        ),
         ({"messages": [{"role": "assistant", "content": [{"type": "tool_use"}], "tool_calls": 5}]}, "tool_calls"),
         ({"messages": [{"role": "assistant", "tool_calls": [{}]}]}, "messages[0].tool_calls[0].function"),
         ({"messages": "x"}, "run.json: transcripts[0].messages"),

@@ -1,0 +1,78 @@
+"""The citations of a whole answer: counted, and put in place of the strings that hold them."""
+
+from copy import deepcopy
+
+from evalscribe.agent_run import AgentRun, Transcript, UserMessage
+from evalscribe.judge_result import CitationCounts, JudgeResult, ResultType
+from evalscribe.judging.rubric.cited import JudgeResultWithCitations, count, resolved
+from evalscribe.judging.subject import of_agent_run
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "label": {"type": "string", "enum": ["[T0B0]"]},
+        "explanation": {"type": "string", "citations": True},
+        "issues": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"what": {"type": "string", "citations": True}, "severity": {"type": "integer"}},
+            },
+        },
+    },
+}
+RUN = AgentRun(id="run", transcripts=(Transcript(messages=(UserMessage(content="hello there"),)),))
+OUTPUT = {
+    "label": "[T0B0]",
+    "explanation": "See [T0B0:<RANGE>hello  there</RANGE>] and [T0B1].",
+    "issues": [{"what": "[T9B9:<RANGE>hello there</RANGE>]", "severity": 1}, {"what": "nothing", "severity": 2}],
+    "unknown": {"kept": ["[T0B0]"]},
+}
+
+
+def result(**changed: object) -> JudgeResult:
+    return JudgeResult.model_validate(
+        {
+            **{"id": "r", "agent_run_id": "run", "rubric_id": "rub", "rubric_version": 2, "output": OUTPUT},
+            **{"result_type": ResultType.DIRECT_RESULT, "judge": "a/b", "confidence": 0.5, **changed},
+        }
+    )
+
+
+def test_only_strings_that_may_cite_are_counted() -> None:
+    assert count(OUTPUT, SCHEMA, of_agent_run(RUN)) == CitationCounts(verified=1, relocated=1, unverified=1)
+
+
+def test_an_answer_is_resolved_wherever_it_cites_and_nothing_is_dropped() -> None:
+    before = deepcopy(OUTPUT)
+    found = resolved(OUTPUT, SCHEMA, of_agent_run(RUN))
+    assert before == OUTPUT
+    assert (found["label"], found["unknown"]) == (OUTPUT["label"], OUTPUT["unknown"])
+    assert found["explanation"]["text"] == OUTPUT["explanation"]
+    verified, missing = found["explanation"]["citations"]
+    assert (verified["status"], verified["quote"], verified["target"]["item"]) == ("verified", "hello  there", "T0B0")
+    assert (verified["target"]["start_idx"], verified["target"]["end_idx"]) == (0, 11)
+    assert (missing["status"], missing["target"]) == ("unverified", None)
+    assert [issue["what"]["text"] for issue in found["issues"]] == ["[T9B9:<RANGE>hello there</RANGE>]", "nothing"]
+    assert found["issues"][0]["what"]["citations"][0]["status"] == "relocated"
+    assert found["issues"][1] == {"what": {"text": "nothing", "citations": []}, "severity": 2}
+
+
+def test_a_result_with_citations_keeps_every_other_field() -> None:
+    known = result()
+    cited = JudgeResultWithCitations.from_judge_result(known, SCHEMA, RUN)
+    assert isinstance(cited, JudgeResult)
+    assert cited.output == resolved(OUTPUT, SCHEMA, of_agent_run(RUN))
+    assert cited.model_dump(exclude={"output"}) == known.model_dump(exclude={"output"})
+    assert JudgeResultWithCitations.from_judge_result(known, SCHEMA, of_agent_run(RUN)) == cited
+
+
+def test_a_failure_has_nothing_to_resolve() -> None:
+    failed = result(output={}, result_type=ResultType.FAILURE, reason="refused")
+    cited = JudgeResultWithCitations.from_judge_result(failed, SCHEMA, RUN)
+    assert (cited.output, cited.reason, cited.result_type) == ({}, "refused", ResultType.FAILURE)
+
+
+def test_what_does_not_fit_the_schema_stays_as_it_is() -> None:
+    odd = {"explanation": 5, "issues": "none"}
+    assert resolved(odd, SCHEMA, of_agent_run(RUN)) == odd
