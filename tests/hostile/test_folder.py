@@ -196,7 +196,7 @@ def test_a_template_that_is_no_small_file_is_not_waited_for(work: Path) -> None:
     path = template(work, "")
     path.unlink()
     os.mkfifo(path)
-    assert Prompts(work).render(TEMPLATE) == Prompts().render(TEMPLATE)
+    assert Prompts(work).source(TEMPLATE) == Prompts().source(TEMPLATE)
     path.unlink()
     path.write_text("x" * 2_000_000)
     with pytest.raises(UsageError, match="too large"):
