@@ -24,6 +24,8 @@ _LIKE_A_PATH = re.compile(r"\S*[./]\S*\Z")
 _LINES = re.compile(r":([0-9]{1,9})(?:[-\u2013]([0-9]{1,9}))?(?![0-9A-Za-z])")
 _MORE_LINES = re.compile(r"([0-9]{1,9})(?:[-\u2013]([0-9]{1,9}))?(?=\s{0,9}[\],;])")
 _RANGE = re.compile(r": ?<RANGE>")
+_CLOSE = re.compile(r"\s{0,9}\]")
+_END = re.compile(r"\s{0,9}[\],;]")
 _NEXT = re.compile(r"\s{0,9}[,;]\s{0,9}")
 _UNKNOWN_KEY = re.compile(rf"[^\[\]\n<,;]{{0,{LONGEST_UNKNOWN}}}")
 _REST = re.compile(rf"[^\[\]\n]{{0,{LONGEST_UNKNOWN}}}\]")
@@ -71,7 +73,7 @@ class _Reader:
         while following := self._following(mark):
             yield mark
             mark = following
-        closed = re.compile(r"\s{0,9}\]").match(self._text, mark.end)
+        closed = _CLOSE.match(self._text, mark.end)
         yield replace(mark, end=closed.end()) if closed else mark
 
     def _following(self, mark: Mark) -> Mark | None:
@@ -158,7 +160,7 @@ class _Reader:
 
     def _ends(self, at: int) -> bool:
         """Whether a mark's name may end here."""
-        return bool(_RANGE.match(self._text, at) or re.compile(r"\s{0,9}[\],;]").match(self._text, at))
+        return bool(_RANGE.match(self._text, at) or _END.match(self._text, at))
 
     @cached_property
     def _paths(self) -> dict[str, dict[str, Item]]:
