@@ -9,10 +9,11 @@ from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
 from evalscribe.finding import UNCERTAIN_CONFIDENCE, Case, Unclassified, Verdict
 from evalscribe.ids import canonical_json, content_id
 from evalscribe.judging.classifier.labels import judge_id, labels
-from evalscribe.judging.classifier.question import FOLDER, instructions, question, shown
+from evalscribe.judging.classifier.question import FOLDER, instructions, question
 from evalscribe.judging.classifier.submission import FirstSubmission, parse, verdict, verified
 from evalscribe.judging.classifier.tools import SUBMIT, submit_tool
 from evalscribe.judging.fence import Fence
+from evalscribe.judging.precedents import shown
 from evalscribe.ports import Estimate, Model
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
@@ -57,7 +58,7 @@ class FirstPass:
     def key(self, case: Case) -> str:
         """Content id of instructions, tool, model, evidence, what is shown of it and of precedents."""
         asked = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tool, self._model.id]
-        return content_id(["first pass", VERSION, asked, case.evidence.digest, case.packed, shown(case)])
+        return content_id(["first pass", VERSION, asked, case.evidence.digest, case.packed, shown(case.precedents)])
 
     def estimate(self, case: Case) -> Estimate:
         """One call; its instructions are read from the cache after the first."""

@@ -9,9 +9,10 @@ from evalscribe.finding import Case, Unclassified, Verdict
 from evalscribe.ids import canonical_json, content_id
 from evalscribe.judging.classifier.investigation import Bounds, Investigation
 from evalscribe.judging.classifier.labels import judge_id, labels, shipped_rubric
-from evalscribe.judging.classifier.question import FOLDER, instructions, question, shown
+from evalscribe.judging.classifier.question import FOLDER, instructions, question
 from evalscribe.judging.classifier.tools import READING, Toolbox, submit_tool
 from evalscribe.judging.fence import Fence
+from evalscribe.judging.precedents import shown
 from evalscribe.ports import Estimate, Model
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
@@ -65,7 +66,7 @@ class ModelJudge:
                 self._effort,
                 case.evidence.digest,
                 case.packed,
-                shown(case),
+                shown(case.precedents),
             ]
         )
 

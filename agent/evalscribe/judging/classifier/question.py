@@ -2,11 +2,11 @@
 
 from evalscribe.finding import Case, Precedent
 from evalscribe.judging.fence import Fence, marked, numbered, one_line, quoted
+from evalscribe.judging.precedents import shown
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 
 FOLDER = "classify"
-MOST_PRECEDENTS = 6
 
 
 def instructions(prompts: Prompts, rubric: Rubric, *, first_pass: str = "") -> str:
@@ -55,18 +55,8 @@ def _differences(case: Case, fence: Fence) -> str:
 
 
 def _precedents(case: Case, fence: Fence, *, by_person: bool) -> str:
-    told = [_told(precedent) for precedent in shown(case) if precedent.by_person == by_person]
+    told = [_told(precedent) for precedent in shown(case.precedents) if precedent.by_person == by_person]
     return fence.block("earlier reports", _listed(told)) if told else ""
-
-
-def shown(case: Case) -> tuple[Precedent, ...]:
-    """What people concluded or did. A label of our own that nobody reviewed is no reason, so it is not shown."""
-    kept = (
-        precedent if precedent.by_person else precedent.model_copy(update={"classification": None, "cause": None})
-        for precedent in case.precedents
-        if precedent.by_person or precedent.action
-    )
-    return tuple(kept)[:MOST_PRECEDENTS]
 
 
 def _told(precedent: Precedent) -> str:

@@ -6,6 +6,7 @@ from evalscribe.evidence import Document, Evidence
 from evalscribe.finding import Precedent
 from evalscribe.judge_result import JudgeResult, Target
 from evalscribe.judging.fence import quoted
+from evalscribe.judging.precedents import shown
 from evalscribe.judging.subject.item import Item, Subject, in_parts
 from evalscribe.judging.subject.results import result_items
 
@@ -57,9 +58,7 @@ def _failure(evidence: Evidence) -> Item:
 
 
 def _precedents(precedents: Sequence[Precedent]) -> Iterator[Item]:
-    """What people concluded or did. A label of our own that nobody reviewed is no reason, so it is not shown."""
-    told = [precedent for precedent in precedents if precedent.by_person or precedent.action]
-    for number, precedent in enumerate(told):
+    for number, precedent in enumerate(shown(precedents)):
         mark = f"P{number}"
         text, labels = in_parts(list(_told(precedent)))
         about = f"earlier report {quoted(precedent.report)}"
@@ -72,10 +71,10 @@ def _told(precedent: Precedent) -> Iterator[tuple[str, str]]:
         "date": precedent.date,
         "eval": precedent.eval,
         "step": precedent.step,
-        "label": precedent.classification if precedent.by_person else None,
-        "cause": precedent.cause if precedent.by_person else None,
+        "label": precedent.classification,
+        "cause": precedent.cause,
         "error": precedent.error,
-        "reasoning": precedent.reasoning if precedent.by_person else None,
+        "reasoning": precedent.reasoning,
         "done about it": precedent.action,
     }
     return ((label, fact) for label, fact in facts.items() if fact)

@@ -1,0 +1,36 @@
+"""What earlier reports say is shown by one rule, whoever asks about the failure."""
+
+from classifier_case import case, evidence
+from evalscribe.finding import Precedent
+from evalscribe.judging.classifier.question import question
+from evalscribe.judging.fence import Fence
+from evalscribe.judging.precedents import MOST, shown
+from evalscribe.judging.subject import of_evidence
+from evalscribe.prompts import Prompts
+
+OURS = Precedent(
+    report="ours.md", date="day-0", eval="a", classification="KNOWN_GAP", cause="guess", reasoning="Because so."
+)
+
+
+def person(number: int) -> Precedent:
+    return Precedent(
+        report=f"r{number}.md", date=f"day-{number}", eval="a", classification="OVERLY_STRICT", by_person=True
+    )
+
+
+def test_people_and_actions_are_shown_and_no_conclusion_of_ours() -> None:
+    acted = OURS.model_copy(update={"action": "the port is fixed"})
+    assert shown((OURS,)) == ()
+    (told,) = shown((acted,))
+    assert (told.classification, told.cause, told.reasoning, told.action) == (None, None, None, "the port is fixed")
+    assert shown((person(1),)) == (person(1),)
+
+
+def test_every_question_about_a_failure_shows_the_same_ones() -> None:
+    precedents = (OURS, *(person(number) for number in range(1, 10)))
+    known = case(evidence()).model_copy(update={"precedents": precedents})
+    investigated = question(Prompts(), known, Fence.of(known))
+    judged = of_evidence("r", evidence(), precedents).text()
+    for text in (investigated, judged):
+        assert [number for number in range(10) if f"day-{number}" in text] == list(range(1, MOST + 1))
