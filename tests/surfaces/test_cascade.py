@@ -83,7 +83,7 @@ def test_each_failure_goes_as_far_as_it_needs(workspace: Workspace, made: Path) 
     assert again["cascade"] == report.cascade.model_dump(mode="json")
     assert {finding["judge"]["stage"] for finding in again["findings"]} == {"tag", "judge"}
     assert again["usage"]["stages"] == []
-    assert re.search(r"\nSpent: tag 8 calls \$0\.\d\d, judge 6 calls \$0\.\d\d\n", ended.out)
+    assert re.search(r"\nSpent: tag 8 calls under \$0\.01, judge 6 calls \$0\.\d\d\n", ended.out)
     assert "Stage tag: anthropic/claude-haiku-5-5 for 8 of 8 verdicts: about" in ended.err
     assert "Stage judge: anthropic/claude-opus-5-5 for at most 8 of 8 verdicts: about" in ended.err
 
@@ -148,7 +148,9 @@ def test_what_the_budget_leaves_undone_keeps_the_best_known_and_is_asked_again(
 
 def test_a_dry_run_tells_each_stage(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
     ended = workspace.run("analyze", made, "--cascade", "--dry-run", **access(anthropic))
-    assert re.search(rf"\nStage tag: anthropic/{HAIKU} for 2 of 8 verdicts: about [\d,]+ tokens, \$", ended.out)
+    assert "\nStage rules: rules@1 for 6 of 8 verdicts: free\n" in ended.out
+    tag = rf"\nStage tag: anthropic/{HAIKU} for 2 of 8 verdicts: about [\d,]+ tokens, under \$0\.01\n"
+    assert re.search(tag, ended.out)
     assert f"Stage judge: anthropic/{OPUS} for at most 2 of 8 verdicts: about" in ended.out
     assert anthropic.calls == []
 

@@ -7,7 +7,7 @@ from evalscribe.app.desk import Desk
 from evalscribe.app.failures import Docket
 from evalscribe.app.outcomes import Advice, Plan, StagePlan
 from evalscribe.app.watcher import Watcher
-from evalscribe.cascade import Saving, Stage
+from evalscribe.cascade import STAGES, Saving, Stage
 from evalscribe.compose import cascade_saving, was_spared
 from evalscribe.finding import Case, Finding, Group
 from evalscribe.judging.cascade import CaseCascade
@@ -40,12 +40,12 @@ def _planned(cascade: CaseCascade, asked: Sequence[Mapping[Stage, Estimate]]) ->
     """The cheap stage for all that the rules are not sure of, the expensive one at its worst: for all of these too."""
     of_stage: dict[Stage, list[Estimate]] = defaultdict(list)
     for stages in asked:
-        for stage, estimate in stages.items():
+        for stage, estimate in (stages or {"rules": Estimate()}).items():
             of_stage[stage].append(estimate)
-    judges: dict[Stage, str] = {"tag": cascade.first.id, "judge": cascade.alone.id}
+    judges: dict[Stage, str] = {"rules": cascade.judges[0], "tag": cascade.first.id, "judge": cascade.alone.id}
     return tuple(
         StagePlan(stage=stage, judge=judges[stage], verdicts=len(told), estimate=sum(told, Estimate()))
-        for stage, told in of_stage.items()
+        for stage, told in sorted(of_stage.items(), key=lambda item: STAGES.index(item[0]))
     )
 
 
@@ -64,10 +64,9 @@ def announce(found: Docket, watcher: Watcher, *, fresh: bool = False) -> None:
 
 def stage_lines(plan: Plan) -> list[str]:
     """A line for each stage of a cascade: `Stage tag: anthropic/claude-haiku-5-5 for 4 of 10 verdicts: about …`."""
-    most = {"tag": "", "judge": "at most "}
     return [
-        f"Stage {one.stage}: {one.judge} for {most[one.stage]}{one.verdicts} of {plan.groups} verdicts: "
-        f"{likely(one.estimate)}"
+        f"Stage {one.stage}: {one.judge} for {'at most ' if one.stage == 'judge' else ''}{one.verdicts} of "
+        f"{plan.groups} verdicts: {'free' if one.stage == 'rules' else likely(one.estimate)}"
         for one in plan.stages
     ]
 
@@ -97,7 +96,12 @@ def advice(found: Docket, unsure: Iterable[Finding]) -> Advice | None:
 def likely(estimate: Estimate) -> str:
     """`about 120,000 tokens, $1.20`."""
     tokens = f"about {estimate.input_tokens + estimate.output_tokens:,} tokens"
-    return tokens if estimate.cost_usd is None else f"{tokens}, ${estimate.cost_usd:.2f}"
+    return tokens if estimate.cost_usd is None else f"{tokens}, {dollars(estimate.cost_usd)}"
+
+
+def dollars(cost: float) -> str:
+    """What is spent is never told as nothing."""
+    return "under $0.01" if 0 < cost < 0.005 else f"${cost:.2f}"
 
 
 def _cases(found: Docket, groups: Iterable[Group]) -> Iterator[Case]:

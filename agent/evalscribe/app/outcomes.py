@@ -55,7 +55,7 @@ class Plan(Frozen):
     """Groups whose verdict is in the store already."""
     estimate: Estimate
     stages: tuple[StagePlan, ...] = ()
-    """Of a cascade: each stage that asks a model."""
+    """Of a cascade: each stage with something to decide."""
 
 
 class Advice(Frozen):

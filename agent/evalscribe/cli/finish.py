@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from evalscribe.analysis import Analysis, StageUsage, UsageSummary
 from evalscribe.app.doctor import Check
-from evalscribe.app.estimates import likely, stage_lines
+from evalscribe.app.estimates import dollars, likely, stage_lines
 from evalscribe.app.explain import Explained
 from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan
 from evalscribe.app.reports import Listed
@@ -66,7 +66,7 @@ def spent(stages: Sequence[StageUsage]) -> str:
 
 
 def _price(usage: UsageSummary) -> str:
-    return f"${usage.cost_usd:.2f}" if usage.cost_usd else f"{usage.input_tokens + usage.output_tokens:,} tokens"
+    return dollars(usage.cost_usd) if usage.cost_usd else f"{usage.input_tokens + usage.output_tokens:,} tokens"
 
 
 def _how_to_go_on(done: Analyzed, run: str) -> str:

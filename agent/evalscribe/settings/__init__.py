@@ -120,6 +120,10 @@ class Settings(Frozen):
             "context tokens": _printed(self.context_tokens, "by the provider"),
             "reports": _printed(self.reports),
             "visualizer": _printed(self.visualizer),
+            "cascade": Value(
+                value=f"{self.cascade.tag}, then {self.cascade.judge}",
+                origin=DEFAULT if self.cascade == CascadeTable() else Origin(where=NAME, trust=FOLDER),
+            ),
         }
         rows = [Row(name=name, value=value.value, origin=value.origin.where) for name, value in named.items()]
         models = (
