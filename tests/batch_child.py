@@ -56,6 +56,12 @@ class Mortal:
     def outcome(self, key: str) -> Reply | Unanswered | None:
         return self._intents.outcome(key)
 
+    def take(self, key: str) -> bool:
+        return self._mortally("take", lambda: self._intents.take(key))
+
+    def release(self, key: str) -> None:
+        self._intents.release(key)
+
     def _mortally(self, name: str, work: Callable[[], T]) -> T:
         die_if(self._moment == f"before {name}")
         done = work()

@@ -74,6 +74,8 @@ class Reply(Frozen):
     usage: Usage
     raw: Any = None
     """The provider's assistant content, for `Message.raw`."""
+    billed_before: bool = False
+    """Whether an earlier call took this answer of a batch, which is billed once: it adds nothing to what is spent."""
 
 
 class CallFailed(Exception):

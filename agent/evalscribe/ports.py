@@ -196,6 +196,12 @@ class Intents(Protocol):
         """Keep what a batch says of its questions."""
 
     def outcome(self, key: str) -> Reply | Unanswered | None: ...
+    def take(self, key: str) -> bool:
+        """Whether nobody took the question's answer before: it is billed once, however often it is asked for."""
+
+    def release(self, key: str) -> None:
+        """Forget an answer that was taken, so that the question can be asked anew; one that nobody took stays."""
+
     def close(self) -> None: ...
 
 

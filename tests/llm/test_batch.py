@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from batches_server import BatchesServer, errored, succeeded
+from batches_server import BatchesServer, answer, errored, succeeded
 from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
 from evalscribe.llm.anthropic import AnthropicModel
@@ -42,16 +42,17 @@ class Desk:
         self.server = server
         self.intents: SqlIntents = open_intents(folder)
 
-    def model(self, pace: Pace = QUICK) -> Batched:
-        return Batched(AnthropicModel(NAME, "key", self.server.url, OPUS), self.intents, OPUS, pace=pace)
+    def model(self, pace: Pace = QUICK, *, fresh: bool = False) -> Batched:
+        adapter = AnthropicModel(NAME, "key", self.server.url, OPUS)
+        return Batched(adapter, self.intents, OPUS, pace=pace, fresh=fresh)
 
     def within(self, budget: Budget, stage: str = "judge", waves: Batched | None = None) -> Model:
         adapter = AnthropicModel(NAME, "key", self.server.url, OPUS)
         single = Persistent(Budgeted(adapter, budget, OPUS, stage), Patience(first_wait_s=0.01))
         return batched(waves or self.model(), single, budget, OPUS, stage)
 
-    async def ask(self, *requests: Request, pace: Pace = QUICK) -> list[Reply | BaseException]:
-        model = self.model(pace)
+    async def ask(self, *requests: Request, pace: Pace = QUICK, fresh: bool = False) -> list[Reply | BaseException]:
+        model = self.model(pace, fresh=fresh)
         try:
             return await asyncio.gather(*map(model.complete, requests), return_exceptions=True)
         finally:
@@ -116,6 +117,33 @@ async def test_asked_again_later_nothing_is_sent_and_nothing_is_looked_up(desk: 
     before = dict(desk.server.calls)
     assert texts(await desk.ask(ask("q1"))) == ["to q1"]
     assert desk.server.calls == before
+
+
+async def test_what_is_spent_counts_an_answer_once_however_often_it_is_asked_for(desk: Desk) -> None:
+    budgets = [Budget(usd=1.0), Budget(usd=1.0)]
+    costs = []
+    for budget in budgets:
+        model = desk.within(budget)
+        costs += [reply.usage.cost_usd for reply in await asyncio.gather(*(model.complete(ask("q")) for _ in range(3)))]
+        await model.close()
+    assert costs == [pytest.approx(HALF_PRICE)] * 6, "what an answer cost is told each time"
+    assert [budget.spent.calls for budget in budgets] == [1, 0]
+    assert budgets[0].spent.cost_usd == pytest.approx(HALF_PRICE)
+
+
+async def test_what_a_batch_answered_and_nobody_took_counts_for_who_takes_it_first(desk: Desk) -> None:
+    stored_intent(desk, ask("q0"), ask("q1"), batch_id=sent(desk, ask("q0"), ask("q1")))
+    await desk.ask(ask("q0"))
+    replies = await desk.ask(ask("q0"), ask("q1"))
+    assert [reply.billed_before for reply in replies if isinstance(reply, Reply)] == [True, False]
+
+
+async def test_fresh_asks_anew_what_was_taken_and_uses_what_nobody_took(desk: Desk) -> None:
+    stored_intent(desk, ask("q0"), ask("q1"), batch_id=sent(desk, ask("q0"), ask("q1")))
+    await desk.ask(ask("q0"))
+    desk.server.result = lambda key, params: {"type": "succeeded", "message": answer("again")}
+    assert texts(await desk.ask(ask("q0"), ask("q1"), fresh=True)) == ["again", "to q1"]
+    assert desk.server.submitted == dict(zip(desk.keys(ask("q0"), ask("q1")), (2, 1), strict=True))
 
 
 async def test_a_batch_that_nobody_waited_for_to_the_end_is_read_next_time(desk: Desk) -> None:

@@ -16,6 +16,7 @@ from batches_server import BatchesServer
 QUESTIONS = [f"q{n}" for n in range(5)]
 CLIENTS = [
     *(f"{when} {what}" for what in ("add", "submitted", "settle") for when in ("before", "after")),
+    "after take",
     "before verdicts",
 ]
 """Where the process kills itself."""

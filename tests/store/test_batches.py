@@ -80,6 +80,17 @@ def test_a_dropped_intent_frees_its_questions_but_for_what_was_answered(intents:
     assert intents.add(intent("j", "a", "b")).keys == ("b",)
 
 
+def test_an_answer_is_taken_once_and_only_what_was_taken_is_released(intents: SqlIntents) -> None:
+    intents.add(intent("i", "a", "b", "c"))
+    intents.settle({"a": REPLY, "b": REPLY})
+    assert [intents.take(key) for key in ("a", "a", "c", "unknown")] == [True, False, False, False]
+    for key in "abc":
+        intents.release(key)
+    assert [intents.outcome(key) for key in "abc"] == [None, REPLY, None]
+    assert [found.id if (found := intents.of(key)) else None for key in "abc"] == [None, "i", "i"]
+    assert intents.add(intent("j", "a", "b", "c")).keys == ("a",)
+
+
 def test_a_claim_is_one_processs(intents: SqlIntents, folder: Path) -> None:
     with intents.claim("i") as mine, intents.claim("i") as theirs, intents.claim("j") as another:
         assert (mine, theirs, another) == (True, False, True)

@@ -7,6 +7,7 @@ Calls gather into a wave; when none came for a moment, the wave goes out as one 
 batch has ended. So whoever calls must call many times at once, and must not bound the time of a call: a day is normal.
 The intent to send a batch is stored before it is sent. After a kill anywhere, asking the same again finds the batch,
 by its id or, where that was not heard any more, among the service's recent ones, and sends only what is in none.
+An answer is billed once: whoever takes it after the first is given it as billed before.
 """
 
 import asyncio
@@ -50,14 +51,24 @@ class Batched:
     """A `ports.Model` whose calls go out together."""
 
     def __init__(
-        self, adapter: AnthropicModel, intents: Intents, price: Price | None, *, pace: Pace | None = None
+        self,
+        adapter: AnthropicModel,
+        intents: Intents,
+        price: Price | None,
+        *,
+        pace: Pace | None = None,
+        fresh: bool = False,
     ) -> None:
-        """`price`: of a single call; what comes through a batch is counted at the batch's."""
+        """`price`: of a single call; what comes through a batch is counted at the batch's.
+
+        `fresh`: what was answered and taken once is asked anew; an answer that a killed process left is still used.
+        """
         self.id = adapter.id
         self.context_tokens = adapter.context_tokens
         self._adapter = adapter
         self._intents = intents
         self._pace = pace or Pace()
+        self._fresh = fresh
         self._delivery = Delivery(BatchApi(adapter, price.batch() if price else None), intents, self._pace)
         self._asked: dict[str, Asked] = {}
         self._wave: dict[str, Asked] = {}
@@ -74,7 +85,7 @@ class Batched:
         asked = self._asked.get(key) or self._ask(key, params)
         asked.callers += 1
         try:
-            return _taken(await asyncio.shield(asked.answer))
+            return self._taken(key, await asyncio.shield(asked.answer))
         finally:
             asked.callers -= 1
             if not asked.callers and self._asked.get(key) is asked:
@@ -94,10 +105,20 @@ class Batched:
         asked = Asked(params, asyncio.get_running_loop().create_future())
         self._asked[key] = asked
         try:
+            if self._fresh:
+                self._intents.release(key)
             self._pursue(key)
         except EvalscribeError as error:
             self._answer(key, error)
         return asked
+
+    def _taken(self, key: str, outcome: Outcome | EvalscribeError) -> Reply:
+        if isinstance(outcome, Reply):
+            return outcome if self._intents.take(key) else outcome.model_copy(update={"billed_before": True})
+        if isinstance(outcome, Unanswered):
+            raise NotAnswered(f"the batch did not answer ({outcome.reason})", free=True)
+        # Whoever catches one may change it, and many wait for the same.
+        raise copy.copy(outcome)
 
     def _pursue(self, key: str) -> None:
         """Take the answer from where it is or will be, or let the question join the wave."""
@@ -216,12 +237,3 @@ def batched(waves: Batched, single: Model, budget: Budget, price: Price | None, 
 def question_key(params: "MessageCreateParamsNonStreaming", rollout: int) -> str:
     """64 hex digits, as a batch may name a question: equal for equal questions, and for nothing else."""
     return content_id({"params": params, "rollout": rollout}).removeprefix("sha256:")
-
-
-def _taken(outcome: Outcome | EvalscribeError) -> Reply:
-    if isinstance(outcome, Reply):
-        return outcome
-    if isinstance(outcome, Unanswered):
-        raise NotAnswered(f"the batch did not answer ({outcome.reason})", free=True)
-    # Whoever catches one may change it, and many wait for the same.
-    raise copy.copy(outcome)

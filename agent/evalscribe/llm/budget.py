@@ -110,13 +110,16 @@ class Budgeted:
         self._stage = stage
 
     async def complete(self, request: Request) -> Reply:
-        """A reply or a failure without usage comes back with its worst case: what is counted is what is told."""
+        """A reply or a failure without usage comes back with its worst case: what is counted is what is told.
+
+        But for a reply that was billed before, which tells what it cost once and is not counted again.
+        """
         worst = worst_case(request, self._price)
         async with self._budget.hold(worst, self._stage):
             used = worst
             try:
                 reply = _counted(await self._model.complete(request), worst)
-                used = reply.usage
+                used = Usage() if reply.billed_before else reply.usage
                 return reply
             except CallFailed as error:
                 used = error.usage = _consumed(error, worst)

@@ -40,10 +40,12 @@ class Service:
         timeout_s: float = TIMEOUT_S,
         context_tokens: int | None = None,
         intents: Intents | None = None,
+        fresh: bool = False,
     ) -> None:
         """`context_tokens`: of models whose window cannot be known here.
 
         `intents`: where batches are written down, closed with the models; with them every call joins a batch.
+        `fresh`: what a batch answered before is asked anew.
         """
         self._access = access
         self._budget = budget
@@ -51,6 +53,7 @@ class Service:
         self._timeout_s = timeout_s
         self._context_tokens = context_tokens
         self._intents = intents
+        self._fresh = fresh
         self._adapters: dict[str, Adapter] = {}
         self._waves: dict[str, Batched] = {}
         self._pauses: dict[str, Pause] = {}
@@ -85,7 +88,7 @@ class Service:
         adapter, cost = self._adapters[name], price(name)
         assert isinstance(adapter, AnthropicModel), "no other provider comes here"
         if name not in self._waves:
-            self._waves[name] = Batched(adapter, intents, cost)
+            self._waves[name] = Batched(adapter, intents, cost, fresh=self._fresh)
         return batched(self._waves[name], single, self._budget, cost, stage)
 
 

@@ -83,6 +83,15 @@ class SqlIntents:
             return None
         return self._database.unpacked(row["body"], _OUTCOME, f"batch item {key}")
 
+    def take(self, key: str) -> bool:
+        row = update(batch_items).where(batch_items.c.key == key, batch_items.c.body.is_not(None), ~batch_items.c.taken)
+        with self._database.transaction() as connection:
+            return connection.execute(row.values(taken=True)).rowcount == 1
+
+    def release(self, key: str) -> None:
+        with self._database.transaction() as connection:
+            connection.execute(delete(batch_items).where(batch_items.c.key == key, batch_items.c.taken))
+
     def close(self) -> None:
         self._database.close()
 

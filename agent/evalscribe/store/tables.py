@@ -1,8 +1,8 @@
 """The tables of the newest revision. What older databases look like is in `migrations/versions`, never edited."""
 
-from sqlalchemy import Column, Float, Integer, LargeBinary, MetaData, String, Table, UniqueConstraint
+from sqlalchemy import Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table, UniqueConstraint, false
 
-HEAD = "0003"
+HEAD = "0004"
 """Newest revision; a test holds it against the scripts."""
 
 metadata = MetaData()
@@ -108,5 +108,6 @@ batch_items = Table(
     Column("key", String, primary_key=True),
     Column("intent_id", String, nullable=False, index=True),
     Column("body", LargeBinary),
+    Column("taken", Boolean, nullable=False, server_default=false()),
 )
-"""`body` is what the batch said of the question; null until then."""
+"""`body` is what the batch said of the question, null until then; `taken` once somebody had and counted it."""

@@ -60,7 +60,7 @@ class Room:
 async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
     found = settings(choice.options)
     async with AsyncExitStack() as opened:
-        asked = models(found, batch=choice.batch)
+        asked = models(found, batch=choice.batch, fresh=choice.fresh)
         timeout_s = None if choice.batch else TIMEOUT_S
         opened.push_async_callback(asked.close)
         books: Shelf = opened.enter_context(closing(shelf(found)))
@@ -84,6 +84,7 @@ async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
                     cost=cost_of(model),
                     fresh=choice.fresh,
                     timeout_s=timeout_s,
+                    prompts=bench.prompts,
                 )
             )
 

@@ -9,17 +9,19 @@ from evalscribe.settings.providers import PROVIDERS
 RULES = "rules"
 
 
-def models(found: Settings, *, batch: bool = False) -> Models:
+def models(found: Settings, *, batch: bool = False, fresh: bool = False) -> Models:
     """Every model that these settings give access to, within the budget that they set.
 
     `batch`: each call waits for a Message Batch, up to a day: call many at once, and bound the time of none.
+    `fresh`: what an earlier batch answered is asked anew.
     """
     from evalscribe.llm.budget import Budget
     from evalscribe.llm.service import Service
 
     budget = Budget(usd=found.budget.value, tokens=found.max_tokens.value)
     window = found.context_tokens.value
-    return Service(found.provider, budget, context_tokens=window, intents=_intents(found) if batch else None)
+    intents = _intents(found) if batch else None
+    return Service(found.provider, budget, context_tokens=window, intents=intents, fresh=fresh)
 
 
 def _intents(found: Settings) -> Intents:
