@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from evalscribe.app.rubrics import outdated, stored
 from evalscribe.cascade import Tag
@@ -11,7 +12,6 @@ from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.judging.cascade import CaseCascade, SubjectCascade
 from evalscribe.judging.classifier import FirstPass, ModelJudge
 from evalscribe.judging.classifier.labels import DEFAULT, shipped_rubric
-from evalscribe.judging.rubric.judge import Results, RubricJudge
 from evalscribe.judging.rules import RulesJudge
 from evalscribe.ports import Judge, Model, Models, Shelf, Store
 from evalscribe.prompts import Prompts
@@ -20,6 +20,9 @@ from evalscribe.rubric_file import load_rubric
 from evalscribe.settings import Settings
 from evalscribe.settings.place import COMMAND_LINE
 from evalscribe.wiring.models import RULES, judge_model, judge_name
+
+if TYPE_CHECKING:
+    from evalscribe.judging.rubric.judge import Results
 
 FOR_ANALYSES = (
     Tag(
@@ -78,14 +81,25 @@ class Bench:
         return self._described(cascade, cascade)
 
     def subjects(
-        self, rubric: Rubric, results: Results | None, *, fresh: bool = False, timeout_s: float | None = 180.0
+        self, rubric: Rubric, results: "Results | None", *, fresh: bool = False, timeout_s: float | None = 180.0
     ) -> SubjectCascade:
         """A cascade for any rubric over any subject: no rules, and no tags but those of evalscribe.toml."""
+        from evalscribe.judging.rubric.judge import RubricJudge
+
         cheap, expensive = self.models(cascade=True)
         tagged = [(tag, self.rubric(tag.rubric)) for tag in self._found.cascade.issues()]
 
         def judge(question: Rubric, model: Model) -> RubricJudge:
-            return RubricJudge(question, model, results=results, cost=cost_of(model), fresh=fresh, timeout_s=timeout_s)
+            return RubricJudge(
+                question,
+                model,
+                results=results,
+                observer=self._asked.open(model.id, "observe"),
+                cost=cost_of(model),
+                fresh=fresh,
+                timeout_s=timeout_s,
+                prompts=self.prompts,
+            )
 
         return SubjectCascade.of(rubric, tagged, (cheap, expensive), judge, self.prompts)
 
