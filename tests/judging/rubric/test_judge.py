@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import re
+from itertools import repeat
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +16,10 @@ from evalscribe.judge_result import ResultType
 from evalscribe.judging.rubric.judge import RubricJudge
 from evalscribe.judging.subject import of_agent_run
 from evalscribe.llm.anthropic import AnthropicModel
-from evalscribe.llm.scripted import says
+from evalscribe.llm.scripted import ScriptedModel, says
+from evalscribe.prompts import Prompts
 from evalscribe.rubric import JudgeVariant
+from evalscribe.tokens import estimate
 from messages_server import MessagesServer, failure
 from messages_server import says as server_says
 from panel_case import RUN, USAGE, Panelists, answer, output, rubric, subject
@@ -222,6 +227,70 @@ async def test_a_window_smaller_than_it_is_said_to_be_has_the_subject_read_in_pa
     assert shorter < whole / 2
 
 
+def real_window(tokens: int) -> ScriptedModel:
+    """A model that is said to have a large window, and observes far more than a small one can hold."""
+
+    def step(request: Request) -> Reply:
+        text = request.messages[0].text
+        if estimate(text) > tokens:
+            return says(stop="context_exceeded", usage=Usage())
+        if "You read part" not in text and "Several readers" not in text:
+            return answer(why="[T0B3]")
+        seen = re.findall(r"T0B\d+(?= role)", text) or re.findall(r"\[(T0B\d+)\]", text)[::3]
+        told = [f"It goes on [{mark}] {'and on ' * 100}" for mark in seen]
+        return says(f"<response>{json.dumps({'observations': told})}</response>", usage=USAGE)
+
+    return ScriptedModel(repeat(step), context_tokens=200_000)
+
+
+async def test_observations_are_merged_until_the_real_window_holds_them_and_parts_are_read_once() -> None:
+    model = real_window(3_000)
+    result = await RubricJudge(rubric(), model, max_tokens=1_000)(LONG)
+    assert result.output == output(why="[T0B3]")
+    asked = [request.messages[0].text for request in model.requests]
+    judged = [estimate(text) for text in asked if "You read" not in text and "Several readers" not in text]
+    assert len(judged) > 2
+    assert judged == sorted(judged, reverse=True)
+    assert judged[-1] <= 3_000 < judged[-2]
+    read = [text for text in asked if "You read part" in text and estimate(text) <= 3_000]
+    assert len({text.partition("The part you read")[2] for text in read}) == len(read)
+    assert result.usage.calls == sum(estimate(text) <= 3_000 for text in asked)
+
+
+async def test_a_small_window_leaves_room_for_the_question() -> None:
+    model = Panelists([answer()], context_tokens=8_192)
+    assert (await judge(model)(RUN)).output == output()
+    assert model.requests[0].max_tokens == 4_096
+    read = ScriptedModel(repeat(lambda request: observes(request)), context_tokens=4_096)
+    shorter = Panelists([answer(why="[T0B3]")], context_tokens=4_096)
+    assert (await judge(shorter, observer=read)(LONG)).citations.verified == 1
+
+
+async def test_a_subject_is_read_by_the_workspaces_own_templates(tmp_path: Path) -> None:
+    templates = tmp_path / "prompts" / "judging"
+    templates.mkdir(parents=True)
+    (templates / "observe.md.j2").write_text("You read part {{ number }}, as we like it. {{ part }}")
+    own, shelf = Prompts(tmp_path), MemoryShelf()
+    reader = Panelists([observes] * 50, context_tokens=20_000)
+    asked = judge(Panelists([answer()], context_tokens=22_000), shelf, observer=reader, prompts=own)
+    await asked(LONG)
+    assert all("as we like it" in request.messages[0].text for request in reader.requests)
+    shipped = judge(Panelists(context_tokens=22_000), observer=reader)
+    long, short = of_agent_run(LONG), subject()
+    assert asked.key(long) != shipped.key(long)
+    assert asked.key(short) == shipped.key(short)
+
+
+async def test_what_was_read_by_other_templates_is_read_again(tmp_path: Path) -> None:
+    shelf, too_long = MemoryShelf(), says(stop="context_exceeded", usage=Usage())
+    await judge(Panelists([too_long, observes, answer("fail")]), shelf)(LONG)
+    assert (await judge(Panelists(), shelf)(LONG)).output["label"] == "fail"
+    (tmp_path / "prompts" / "judging").mkdir(parents=True)
+    (tmp_path / "prompts" / "judging" / "observe.md.j2").write_text("You read part {{ number }}: {{ part }}")
+    model = Panelists([too_long, observes, answer("pass")])
+    assert (await judge(model, shelf, prompts=Prompts(tmp_path))(LONG)).output["label"] == "pass"
+
+
 async def test_a_subject_that_stays_too_long_is_a_failure_that_is_kept() -> None:
     shelf, too_long = MemoryShelf(), says(stop="context_exceeded", usage=Usage())
     model = Panelists([too_long, observes, too_long])
@@ -242,7 +311,8 @@ async def test_a_subject_that_nobody_could_read_is_a_failure_with_its_usage() ->
 
 async def test_a_rubric_that_fills_the_window_is_a_failure() -> None:
     model = Panelists(context_tokens=16_500)
-    result = await judge(model)(RUN)
+    endless = rubric(rubric_text="Was it right? " * 3_000)
+    result = await RubricJudge(endless, model)(RUN)
     assert result.reason == "the rubric leaves no room for a subject in the model's window"
     assert model.requests == []
 

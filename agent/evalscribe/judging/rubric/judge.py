@@ -11,15 +11,15 @@ from evalscribe.chat import CallFailed, Request, Usage
 from evalscribe.ids import content_id
 from evalscribe.judge_result import JudgeResult, ResultType
 from evalscribe.judging.rubric.cited import count
-from evalscribe.judging.rubric.parts import Condensed, condensed
+from evalscribe.judging.rubric.parts import Reading, templates
 from evalscribe.judging.rubric.question import asked, tokens_of
 from evalscribe.judging.rubric.variants import Decision, Panel, decided, reflects, undecided
 from evalscribe.judging.subject import Subject, of_agent_run
 from evalscribe.ports import Estimate, Model
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
+from evalscribe.tokens import estimate
 
-TEMPLATES = "judging"
 VERSION = 1
 """Raised when the same question is asked, read or voted upon in another way than its key shows."""
 LIKELY_ANSWER = 1_200
@@ -28,6 +28,8 @@ OBSERVED = 10
 """Tokens of a subject beyond the window for each token that is observed in it."""
 LEAST_ROOM = 1_000
 """Tokens of a subject's observations; with less there is nothing to judge."""
+ANSWERS = 0.5
+"""How much of a small window an answer may take."""
 
 
 class Results(Protocol):
@@ -73,11 +75,11 @@ class RubricJudge:
 
     def key(self, subject: Subject) -> str:
         """Content id of the question: rubric, prompt, model, parameters and subject; not of the rubric's id."""
-        return self._key(subject, asked(self.rubric, subject, self._max_tokens))
+        return self._key(subject, self._request(subject, self._max_tokens))
 
     def estimate(self, subject: Subject) -> Estimate:
         """What all rollouts are likely to take; a subject beyond the window is read once before them."""
-        request = asked(self.rubric, subject, self._max_tokens)
+        request = self._request(subject, self._max_tokens)
         whole, answer = tokens_of(request), min(LIKELY_ANSWER, request.max_tokens)
         n, shown = self.rubric.n_rollouts_per_input, min(whole, self._model.context_tokens - request.max_tokens)
         calls = [(shown, answer)] * n
@@ -97,7 +99,7 @@ class RubricJudge:
 
         Raises `EvalscribeError` for what concerns all subjects.
         """
-        return await self._judge(subject, asked(self.rubric, subject, self._max_tokens), self._timeout_s)
+        return await self._judge(subject, self._request(subject, self._max_tokens), self._timeout_s)
 
     async def __call__(
         self,
@@ -108,7 +110,10 @@ class RubricJudge:
     ) -> JudgeResult:
         """`judge`, with bounds of its own: tokens of one answer, seconds of one rollout."""
         subject = of_agent_run(agent_run) if isinstance(agent_run, AgentRun) else agent_run
-        return await self._judge(subject, asked(self.rubric, subject, max_new_tokens), timeout)
+        return await self._judge(subject, self._request(subject, max_new_tokens), timeout)
+
+    def _request(self, subject: Subject, max_tokens: int) -> Request:
+        return asked(self.rubric, subject, min(max_tokens, int(ANSWERS * self._model.context_tokens)))
 
     async def _judge(self, subject: Subject, request: Request, timeout_s: float | None) -> JudgeResult:
         key = self._key(subject, request)
@@ -130,7 +135,14 @@ class RubricJudge:
     def _known(self, key: str, subject: Subject) -> JudgeResult | None:
         """Under the names that ask now: another rubric or subject of the same content may have asked before."""
         known = None if self._results is None or self._fresh else self._results.get_result(key)
-        return known and known.model_copy(update=self._names(subject))
+        if known is None or self._was_read_otherwise(known):
+            return None
+        return known.model_copy(update=self._names(subject))
+
+    def _was_read_otherwise(self, known: JudgeResult) -> bool:
+        """Of a prompt that the model found too long only when it was asked: the key does not say how it was read."""
+        read_by = (known.result_metadata or {}).get("read_by")
+        return read_by is not None and read_by != self._read_by()
 
     def _names(self, subject: Subject) -> dict[str, Any]:
         return {"agent_run_id": subject.id, "rubric_id": self.rubric.id, "rubric_version": self.rubric.version}
@@ -139,8 +151,7 @@ class RubricJudge:
         room = self._room(subject, request)
         if not self._fits(request):
             return await self._decide_by_reading(subject, request, timeout_s, room)
-        decision = await decided(Panel(self._model, self.rubric, subject, request, timeout_s))
-        # The window may be smaller than it is said to be, or the text denser than estimated.
+        decision = await self._decided(subject, request, timeout_s)
         room = min(room, tokens_of(request) // 2)
         if not decision.too_long or room < LEAST_ROOM:
             return decision
@@ -150,16 +161,30 @@ class RubricJudge:
     async def _decide_by_reading(
         self, subject: Subject, request: Request, timeout_s: float | None, room: int
     ) -> Decision:
-        """By what was observed in the subject's parts, in at most `room` tokens."""
+        """By what was observed in the subject's parts, in `room` tokens, and in half as many while that is too long:
+        the window may be smaller than it is said to be, and texts denser than estimated."""
         if room < LEAST_ROOM:
             return undecided(subject, "the rubric leaves no room for a subject in the model's window", final=True)
+        usage = Usage()
         try:
-            observed = await condensed(subject, self.rubric, self._observer, room, self._prompts)
+            reading = Reading(subject, self.rubric, self._observer, self._prompts)
+            while True:
+                observed = await reading.condensed(room)
+                text = observed.subject.text()
+                shorter = asked(self.rubric, subject, request.max_tokens, shown=text)
+                decision = await self._decided(subject, shorter, timeout_s)
+                usage += decision.usage
+                room = estimate(text) // 2
+                if not decision.too_long or room < LEAST_ROOM:
+                    break
         except CallFailed as error:
-            return undecided(subject, error.reason, error.usage)
-        shorter = asked(self.rubric, subject, request.max_tokens, shown=observed.subject.text())
-        decision = await decided(Panel(self._model, self.rubric, subject, shorter, timeout_s))
-        return _with_reading(decision, observed)
+            return undecided(subject, error.reason, usage + error.usage)
+        told = {"read_in_parts": observed.parts, "gaps": list(observed.gaps), "read_by": self._read_by()}
+        metadata = {**decision.metadata, **told}
+        return decision.model_copy(update={"metadata": metadata, "usage": observed.usage + usage})
+
+    async def _decided(self, subject: Subject, request: Request, timeout_s: float | None) -> Decision:
+        return await decided(Panel(self._model, self.rubric, subject, request, timeout_s))
 
     def _result(self, key: str, decision: Decision) -> JudgeResult:
         election = decision.election
@@ -178,8 +203,12 @@ class RubricJudge:
         )
 
     def _key(self, subject: Subject, request: Request) -> str:
-        reading = None if self._fits(request) else (self._observer.id, self._prompts.digest(TEMPLATES))
-        return content_id([VERSION, self.rubric.digest, request, self._model.id, reading, subject.digest])
+        read_by = None if self._fits(request) else self._read_by()
+        return content_id([VERSION, self.rubric.digest, request, self._model.id, read_by, subject.digest])
+
+    def _read_by(self) -> str:
+        """Content id of who reads a subject in parts, and by which templates."""
+        return content_id([self._observer.id, templates(self._prompts)])
 
     def _fits(self, request: Request) -> bool:
         return tokens_of(request) + request.max_tokens <= self._model.context_tokens
@@ -188,10 +217,3 @@ class RubricJudge:
         """Tokens that are left for what is shown of the subject."""
         around = asked(self.rubric, subject, request.max_tokens, shown="")
         return self._model.context_tokens - request.max_tokens - tokens_of(around)
-
-
-def _with_reading(decision: Decision, observed: Condensed) -> Decision:
-    """The decision, with how its subject was read."""
-    reading = {"read_in_parts": observed.parts, "gaps": list(observed.gaps)}
-    metadata = {**decision.metadata, **reading}
-    return decision.model_copy(update={"metadata": metadata, "usage": observed.usage + decision.usage})

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from evalscribe.chat import CallFailed
 from evalscribe.judging.lanes import in_lanes
-from evalscribe.judging.rubric.observations import ANSWER_TOKENS, UNVERIFIED, TooLong
+from evalscribe.judging.rubric.observations import UNVERIFIED, TooLong
 from evalscribe.judging.rubric.reader import LANES, MARGIN, TOO_LONG, Reader, item
 from evalscribe.tokens import estimate
 
@@ -36,7 +36,7 @@ def tokens(texts: Iterable[str]) -> int:
 async def _round(reader: Reader, observed: Sequence[str], room: int) -> tuple[str, ...]:
     """Neighbours together, as many as one answer can hold once they are shorter."""
     shrink = MARGIN * room / tokens(observed)
-    longest = min(reader.room, int(MARGIN * ANSWER_TOKENS / shrink))
+    longest = min(reader.room, int(MARGIN * reader.answer_tokens / shrink))
     found: dict[int, tuple[str, ...]] = {}
 
     async def join(numbered: tuple[int, tuple[str, ...]]) -> None:

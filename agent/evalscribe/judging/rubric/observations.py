@@ -12,6 +12,7 @@ from evalscribe.ports import Model
 from evalscribe.rubric import Rubric
 
 ANSWER_TOKENS = 8192
+"""Of one answer, where the window is not small."""
 NOT_THERE = "(citation not found)"
 UNVERIFIED = "(unverified) "
 SCHEMA = {
@@ -30,13 +31,13 @@ class TooLong(Exception):
         self.usage = usage
 
 
-async def ask(model: Model, question: str, subject: Subject) -> tuple[tuple[str, ...], Usage]:
+async def ask(model: Model, question: str, subject: Subject, max_tokens: int) -> tuple[tuple[str, ...], Usage]:
     """The observations of one answer, as the model wrote them, and what they took; how long is up to the model.
 
     Raises `TooLong`, `CallFailed` with the usage of every try, or `EvalscribeError` for what concerns all calls.
     """
     heard = _Heard(model)
-    opening = Request(system="", messages=(Message(role="user", text=question),), max_tokens=ANSWER_TOKENS)
+    opening = Request(system="", messages=(Message(role="user", text=question),), max_tokens=max_tokens)
     answer = await Conversation(heard, opening, _shape(), subject).run(None)
     if answer.output is not None:
         return tuple(text for text in map(str.strip, answer.output["observations"]) if text), answer.usage

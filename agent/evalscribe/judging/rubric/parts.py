@@ -5,8 +5,10 @@ cites in the end resolves to the original. A part that cannot be read is a gap t
 """
 
 from evalscribe.chat import Usage
-from evalscribe.ids import Frozen
+from evalscribe.ids import Frozen, content_id
+from evalscribe.judging.rubric.merging import TEMPLATE as MERGE
 from evalscribe.judging.rubric.merging import merged, tokens
+from evalscribe.judging.rubric.reader import TEMPLATE as OBSERVE
 from evalscribe.judging.rubric.reader import Reader, item
 from evalscribe.judging.subject import Subject
 from evalscribe.ports import Model
@@ -25,23 +27,41 @@ class Condensed(Frozen):
     subject: Subject
     """Observations and gaps as items. What they cite is in the original; so is what a judge cites of them."""
     usage: Usage
+    """Of all that was read and merged so far."""
     parts: int
     gaps: tuple[str, ...] = ()
     """What was not read or left out, one line each."""
 
 
-async def condensed(
-    subject: Subject, rubric: Rubric, model: Model, room: int, prompts: Prompts | None = None
-) -> Condensed:
-    """The observations that matter to the rubric, in about `room` tokens.
+class Reading:
+    """A subject that was read once, to be shown in as much room as there is."""
 
-    `model` reads the parts, within its own window. Raises `CallFailed`, with what was consumed, where nothing could be
-    read, and `EvalscribeError` for what concerns all calls.
-    """
-    reader = Reader(subject, rubric, model, prompts or Prompts())
-    observed = await reader.observe()
-    kept = await merged(reader, observed, max(0, room - AROUND - tokens(reader.gaps)))
-    items = [item("observations", kept or (NOTHING,), HEADING.format(parts=reader.parts))]
-    if reader.gaps:
-        items.append(item("gaps", reader.gaps))
-    return Condensed(subject=Subject.of(subject.id, items), usage=reader.usage, parts=reader.parts, gaps=reader.gaps)
+    def __init__(self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts) -> None:
+        """`model` reads the parts, within its own window, by these templates.
+
+        Raises `CallFailed` where the rubric alone fills the window.
+        """
+        self._subject = subject
+        self._reader = Reader(subject, rubric, model, prompts)
+        self._observed: tuple[str, ...] | None = None
+
+    async def condensed(self, room: int) -> Condensed:
+        """The observations that matter to the rubric, in about `room` tokens; a second time only merged further.
+
+        Raises `CallFailed`, with what was consumed, where nothing could be read, and `EvalscribeError` for what
+        concerns all calls.
+        """
+        reader = self._reader
+        if self._observed is None:
+            self._observed = await reader.observe()
+        self._observed = kept = await merged(reader, self._observed, max(0, room - AROUND - tokens(reader.gaps)))
+        items = [item("observations", kept or (NOTHING,), HEADING.format(parts=reader.parts))]
+        if reader.gaps:
+            items.append(item("gaps", reader.gaps))
+        shown = Subject.of(self._subject.id, items)
+        return Condensed(subject=shown, usage=reader.usage, parts=reader.parts, gaps=reader.gaps)
+
+
+def templates(prompts: Prompts) -> str:
+    """Content id of the templates that parts are read by."""
+    return content_id([prompts.source(name) for name in (OBSERVE, MERGE)])

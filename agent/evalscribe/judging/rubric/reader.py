@@ -20,6 +20,8 @@ LANES = 4
 """Parts that are read at once."""
 LONGEST_PART = 100_000
 """Tokens of one part, however large the window: more is read less closely."""
+ANSWERS = 0.25
+"""How much of a small window an answer may take."""
 MARGIN = 0.8
 """How much of the window is used: tokens are estimated."""
 MOST = 40
@@ -40,6 +42,8 @@ class Reader:
         """What was left out after reading, one line each."""
         self._subject = subject
         self._model = model
+        self.answer_tokens = min(ANSWER_TOKENS, int(ANSWERS * model.context_tokens))
+        """Of one answer, at most."""
         self.room = self._part_room()
         """Tokens of one part."""
         self._unread: list[tuple[int, str, str]] = []
@@ -72,7 +76,7 @@ class Reader:
     async def ask(self, question: str) -> tuple[str, ...]:
         """The checked observations of one answer. Raises `TooLong` or `CallFailed`, its usage counted."""
         try:
-            texts, usage = await ask(self._model, question, self._subject)
+            texts, usage = await ask(self._model, question, self._subject, self.answer_tokens)
         except (TooLong, CallFailed) as error:
             self.usage += error.usage
             raise
@@ -112,7 +116,7 @@ class Reader:
 
     def _part_room(self) -> int:
         around = estimate(self.rubric.rubric_text) + estimate(self._subject.citation_help) + QUESTION_TOKENS
-        room = int(MARGIN * (self._model.context_tokens - ANSWER_TOKENS - around))
+        room = int(MARGIN * (self._model.context_tokens - self.answer_tokens - around))
         if room < LEAST:
             raise CallFailed(f"the rubric leaves no room in a window of {self._model.context_tokens} tokens", free=True)
         return min(room, LONGEST_PART)
