@@ -9,8 +9,6 @@ from tempfile import NamedTemporaryFile
 import typer
 
 from evalscribe.errors import EvalscribeError, InterruptedError_, UsageError
-from evalscribe.prose import visible
-from evalscribe.redaction import redact
 
 BROKEN_PIPE = 0
 """The reader of our output went away, as `head` does: nothing went wrong."""
@@ -36,6 +34,9 @@ def exit_code(command: Callable[[], object]) -> int:
 
 
 def _say(message: str, code: int) -> int:
+    from evalscribe.prose import visible
+    from evalscribe.redaction import redact
+
     print(visible(f"evalscribe: {redact(message)}"), file=sys.stderr)
     return code
 
@@ -50,6 +51,8 @@ def _mute() -> int:
 
 def _bug() -> int:
     """An error that nobody foresaw: the traceback goes into a file, redacted, and its path to the user."""
+    from evalscribe.redaction import redact
+
     text = redact(traceback.format_exc())
     with NamedTemporaryFile("w", encoding="utf-8", prefix="evalscribe-bug-", suffix=".log", delete=False) as log:
         log.write(text)
