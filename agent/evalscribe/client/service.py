@@ -13,6 +13,7 @@ from evalscribe.chat import Reply, Request, Usage
 from evalscribe.client.background import Background
 from evalscribe.errors import UsageError
 from evalscribe.ports import Model
+from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 from evalscribe.settings import Options, load
 from evalscribe.wiring.judges import bounded_models, rubric_judge
@@ -46,6 +47,8 @@ class BaseLLMService:
         if max_concurrency < 1 or max_tokens < 1:
             raise UsageError("max_concurrency and max_tokens must be at least 1")
         found = load(Options(), folder or Path.cwd(), os.environ)
+        self.prompts = Prompts(found.root)
+        """The workspace's own templates before the shipped ones."""
         self._models = bounded_models(found, max_tokens, budget_usd)
         self._background = Background()
         self._free = asyncio.Semaphore(max_concurrency)
@@ -107,4 +110,4 @@ def build_judge(rubric: Rubric, llm_svc: BaseLLMService) -> "RubricJudge":
 
     Raises as `BaseLLMService.open` does, so that what concerns every run is told before the first.
     """
-    return rubric_judge(rubric, llm_svc)
+    return rubric_judge(rubric, llm_svc, llm_svc.prompts)

@@ -67,7 +67,7 @@ class Client:
         What it found once it does not ask again. Raises `NotFoundError`, `AccessError` for a missing key.
         """
         rubric = self.get_rubric(collection_id, rubric_id, version)
-        return rubric_judge(rubric, self._service, self._shelf)
+        return rubric_judge(rubric, self._service, self._service.prompts, self._shelf)
 
     def create_label_set(
         self, collection_id: str, name: str, label_schema: dict[str, Any], description: str | None = None

@@ -2,6 +2,7 @@
 
 from evalscribe.judging.rubric.judge import Results, RubricJudge
 from evalscribe.ports import Models
+from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 from evalscribe.settings import Settings
 
@@ -15,10 +16,12 @@ def bounded_models(found: Settings, tokens: int, usd: float | None) -> Models:
     return Service(found.provider, Budget(usd=usd, tokens=tokens), context_tokens=window)
 
 
-def rubric_judge(rubric: Rubric, models: Models, results: Results | None = None) -> RubricJudge:
-    """Raises as `Models.open` does for the rubric's model."""
+def rubric_judge(rubric: Rubric, models: Models, prompts: Prompts, results: Results | None = None) -> RubricJudge:
+    """`prompts`: by whose templates a subject beyond the window is read. Raises as `Models.open` does for the rubric's model."""
     from evalscribe.llm.prices import price
 
     name = rubric.judge_model.id
     model, observer, cost = models.open(name, "judge"), models.open(name, "observe"), price(name)
-    return RubricJudge(rubric, model, results=results, observer=observer, cost=cost.cost if cost else None)
+    return RubricJudge(
+        rubric, model, results=results, observer=observer, cost=cost.cost if cost else None, prompts=prompts
+    )
