@@ -257,6 +257,14 @@ async def test_observations_are_merged_until_the_real_window_holds_them_and_part
     assert result.usage.calls == sum(estimate(text) <= 3_000 for text in asked)
 
 
+async def test_a_prompt_that_one_rollout_finds_too_long_is_too_long_for_all() -> None:
+    too_long = says(stop="context_exceeded", usage=Usage())
+    reader = Panelists([observes] * 50, context_tokens=20_000)
+    panel = Panelists([too_long, answer()], [CallFailed("overloaded", USAGE), answer()])
+    result = await RubricJudge(rubric(n_rollouts_per_input=2), panel, observer=reader)(LONG)
+    assert (result.confidence, result.usage.calls) == (1.0, len(reader.requests) + 3)
+
+
 async def test_a_small_window_leaves_room_for_the_question() -> None:
     model = Panelists([answer()], context_tokens=8_192)
     assert (await judge(model)(RUN)).output == output()

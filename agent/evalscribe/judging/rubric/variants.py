@@ -107,7 +107,7 @@ def _decision(rollouts: Sequence[Rollout], subject: Subject, rubric: Rubric) -> 
         usage=sum((one.usage for one in rollouts), Usage()),
         reason=None if election else _reason(rollouts),
         final=election is None and all(one.final for one in rollouts),
-        too_long=election is None and all(one.too_long for one in rollouts),
+        too_long=election is None and any(one.too_long for one in rollouts),
     )
 
 
