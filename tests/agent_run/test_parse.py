@@ -26,6 +26,25 @@ def test_a_run_of_the_constructors_survives_json() -> None:
     assert parse_agent_run(run.model_dump_json(), "x") == run
 
 
+def test_a_file_is_redacted_and_made_storable_as_it_is_read() -> None:
+    key = "sk-ant-" + "api03-Zx81kQpLm4rT9vBnW2yC"
+    call = {
+        "id": key,
+        "function": {"name": "f", "arguments": json.dumps({"api_key": key, "url": f"https://u:{key}@h"})},
+    }
+    message = {
+        "role": "assistant",
+        "content": f"half \ud800, none \0, {key}",
+        "tool_calls": [call],
+        "metadata": {key: 1},
+    }
+    run = {"id": f"\udfff{key}", "name": key, "transcripts": [{"name": key, "messages": [message]}], "token": key}
+    for read in (parse_agent_run(run, "x"), *parse_agent_runs(json.dumps([run]), "x")):
+        assert key not in read.model_dump_json()
+        assert read.id == "\ufffd[redacted:anthropic-key]"
+        assert read.transcripts[0].messages[0].content == "half \ufffd, none \ufffd, [redacted:anthropic-key]"
+
+
 def test_ids_are_kept_when_given_and_made_when_not() -> None:
     run = parse_agent_run({"id": 7, "transcripts": [{"id": "t", "messages": [{"role": "user", "id": "m"}]}]}, "x")
     assert (run.id, run.transcripts[0].id, run.transcripts[0].messages[0].id) == ("7", "t", "m")

@@ -7,8 +7,9 @@ import pytest
 from convex_server import EVAL_IDS, RUN_ID, debug, summary
 from evalscribe.errors import DataError
 from evalscribe.evidence import Evidence, Unreadable
+from evalscribe.json_clean import clean
 from evalscribe.run import Eval
-from evalscribe.sources.json_value import clean, parse
+from evalscribe.sources.json_value import parse
 from evalscribe.sources.links import Links
 from evalscribe.sources.payload import BINARY, decode_evidence, decode_run
 

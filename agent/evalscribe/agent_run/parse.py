@@ -1,4 +1,4 @@
-"""Agent runs out of JSON that anybody wrote: errors name the file and the place in it."""
+"""Agent runs out of JSON that anybody wrote, redacted as they are read: errors name the file and the place in it."""
 
 import json
 from collections.abc import Mapping
@@ -9,17 +9,24 @@ from pydantic import ValidationError
 from evalscribe.agent_run.noun import AgentRun
 from evalscribe.agent_run.written import ROLES
 from evalscribe.errors import DataError
+from evalscribe.json_clean import clean
+from evalscribe.redaction import redact_json
 
 MOST_PROBLEMS = 3
 
 
 def parse_agent_run(text: str | Mapping[str, Any], where: str) -> AgentRun:
-    """One run from a JSON object or its text. Raises `DataError`: `runs.json: transcripts[0].messages[2]: no role`."""
+    """One run from a JSON object or its text, without secrets and without what cannot be stored.
+
+    Raises `DataError`: `runs.json: transcripts[0].messages[2]: no role`.
+    """
     value = _json(text, where) if isinstance(text, str) else text
     if not isinstance(value, Mapping):
         raise DataError(f"{where}: an agent run is a JSON object with transcripts, this is {_kind(value)}")
     try:
-        return AgentRun.model_validate(dict(value))
+        return AgentRun.model_validate(redact_json(clean(dict(value))))
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
     except ValidationError as error:
         raise DataError(f"{where}: {_told(error)}") from None
     except RecursionError:

@@ -5,9 +5,9 @@ from typing import Protocol
 
 from evalscribe.errors import DataError
 from evalscribe.evidence import Evidence, Unreadable
+from evalscribe.json_clean import clean
 from evalscribe.redaction import redact_json
 from evalscribe.run import Eval, Run
-from evalscribe.sources.json_value import clean
 from evalscribe.sources.links import Links
 from evalscribe.sources.payload import decode_evidence, decode_run, refusal
 
