@@ -1,5 +1,6 @@
 """From a judge's answer to an output that fits the rubric's schema, or to what is wrong with it."""
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -19,27 +20,32 @@ Output = dict[str, Any]
 Problems = list[str]
 
 
-def read_answer(text: str, rubric: Rubric) -> Output | Problems:
+def read_answer(text: str, rubric: Rubric, repeats: Callable[[str], bool] = lambda _: False) -> Output | Problems:
     """The output in the first tag that holds one, or in all of the text where there is no tag; else what is wrong.
 
-    An output is a whole JSON object that fits the schema, and the only such object where it stands.
+    An output is a whole JSON object that fits the schema, and the only such object where it stands. A tag whose text
+    `repeats` what is judged may be a quotation: it only counts where no other tag holds an output.
     """
-    read = _tagged(text, rubric) if rubric.output_parsing_mode is OutputParsingMode.XML_KEY else None
+    read = _tagged(text, rubric, repeats) if rubric.output_parsing_mode is OutputParsingMode.XML_KEY else None
     if read is None:
         read = _only(_objects(text, 0, len(text)), rubric.output_schema)
     return read if isinstance(read, dict) else [problem[:LONGEST_PROBLEM] for problem in read[:MOST_PROBLEMS]]
 
 
-def _tagged(text: str, rubric: Rubric) -> Output | Problems | None:
+def _tagged(text: str, rubric: Rubric, repeats: Callable[[str], bool]) -> Output | Problems | None:
     """None where no tag has an end."""
     tags = _Tags(text, rubric.response_xml_key)
     read: Output | Problems | None = None
+    repeated: Output | None = None
     while tags.more():
         for objects in tags.readings():
             read = _only(objects, rubric.output_schema)
             if isinstance(read, dict):
-                return read
-    return read
+                if (repeated is None and not tags.follow()) or not repeats(tags.content):
+                    return read
+                repeated = repeated or read
+                break
+    return repeated or read
 
 
 class _Tags:
@@ -61,6 +67,15 @@ class _Tags:
         self._begin = begin + len(self._opening)
         self._end = self._text.find(self._closing, self._begin)
         return self._end >= 0
+
+    def follow(self) -> bool:
+        """Whether another tag that has an end stands behind this one."""
+        return self._text.find(self._opening, self._end, self._last) >= 0
+
+    @property
+    def content(self) -> str:
+        """What stands between the tags."""
+        return self._text[self._begin : self._end]
 
     def readings(self) -> list[list[Found]]:
         """The objects between the tags; where tags stand in tags, those in the innermost one too."""

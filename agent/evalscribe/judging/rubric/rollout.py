@@ -1,6 +1,7 @@
 """One conversation with a judge: ask, read, send a bad answer back once, and then it is an output or a failure."""
 
 import asyncio
+from typing import cast
 
 from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
 from evalscribe.errors import EvalscribeError
@@ -8,9 +9,10 @@ from evalscribe.ids import Frozen
 from evalscribe.judging.marks import resolve
 from evalscribe.judging.rubric.answer import Output, Problems, read_answer
 from evalscribe.judging.subject import Subject
+from evalscribe.judging.subject.haystack import fold
 from evalscribe.output_schema import cited_strings
 from evalscribe.ports import Model
-from evalscribe.redaction import redact
+from evalscribe.redaction import redact, redact_json
 from evalscribe.rubric import OutputParsingMode, Rubric
 
 MOST_CALLS = 8
@@ -103,13 +105,20 @@ class Conversation:
         return self._read(reply)
 
     def _read(self, reply: Reply) -> Rollout | None:
-        output = read_answer(self._text, self._rubric)
+        output = read_answer(self._text, self._rubric, self._repeats)
+        if isinstance(output, dict):
+            output = _redacted(output)
         problems = output if isinstance(output, list) else self._too_few_citations(output)
         if not problems:
             assert isinstance(output, dict)
             return Rollout(number=self._opening.rollout, output=output, full_output=self._kept(), usage=self._usage)
         self._echo(reply)
         return self._ask_again(problems)
+
+    def _repeats(self, answer: str) -> bool:
+        """Whether what stands in a tag was already in the subject, where whoever is judged may have put it."""
+        quote = fold(answer)
+        return bool(quote) and next(self._subject.haystack.elsewhere(quote, 0), None) is not None
 
     def _too_few_citations(self, output: Output) -> Problems:
         """The same citation twice counts once."""
@@ -158,3 +167,8 @@ class Conversation:
     def _kept(self) -> str:
         text = redact(self._text)
         return text if len(text) <= LONGEST_KEPT else text[: LONGEST_KEPT - 1] + "…"
+
+
+def _redacted(output: Output) -> Output:
+    """A run that was given as an object, or a model itself, may bring secrets into an answer that is kept."""
+    return cast(Output, redact_json(output))
