@@ -81,6 +81,14 @@ def test_what_is_known_is_not_asked_again_unless_fresh(judging: Inside) -> None:
         assert len(server.calls) == 2
 
 
+def test_a_failure_of_what_is_asked_afresh_is_not_told_as_known(judging: Inside) -> None:
+    with MessagesServer([says_json(POLITE), failure(400, "invalid_request_error")]) as server:
+        judging.run("judge", "polite", "one.json", **access(server))
+        again = judging.run("judge", "polite", "one.json", "--fresh", **access(server))
+    assert "alone: not judged" in again.out
+    assert "(known)" not in again.err
+
+
 def test_another_model_is_another_question(judging: Inside) -> None:
     with MessagesServer(says_json(POLITE)) as server:
         judging.run("judge", "polite", "one.json", **access(server))

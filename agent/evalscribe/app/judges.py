@@ -137,6 +137,7 @@ class Made:
 
     def __init__(self, results: Results) -> None:
         self._results = results
+        self._met: set[str] = set()
         self._new: set[str] = set()
 
     def put_result(self, key: str, result: JudgeResult) -> None:
@@ -145,10 +146,13 @@ class Made:
         self._new.add(key)
 
     def get_result(self, key: str) -> JudgeResult | None:
-        return self._results.get_result(key)
+        known = self._results.get_result(key)
+        if known is not None:
+            self._met.add(key)
+        return known
 
     def knew(self, result: JudgeResult) -> bool:
-        return result.id not in self._new and self._results.get_result(result.id) is not None
+        return result.id in self._met and result.id not in self._new
 
 
 Opener = Callable[[str], LoadedJudge]
