@@ -178,6 +178,8 @@ def test_a_quotation_that_is_there_is_verified_with_its_span(mark: str, quote: s
         ("T0B0", "   "),
         ("T0B0", "..."),
         ("T0B0", "Cite what you rely on"),
+        ("T0B1", "port was never opened"),
+        ("T9B9", "port was never opened"),
         ("R0M.scores.reward", "0.2"),
     ],
 )
@@ -194,7 +196,7 @@ def test_what_stands_nowhere_is_unverified(mark: str, quote: str) -> None:
         ("T9B9", "took too long", "T0B2"),
         ("R0M.scores", "took too long", "T0B2"),
         ("R0M.missing", "exact match", "R0M"),
-        ("T0B1", "port was never opened", "A0"),
+        ("A0", "port 35076", "T0B1"),
         ("T0B2", "port 35076", "T0B1"),
     ],
 )

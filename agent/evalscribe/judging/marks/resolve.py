@@ -82,12 +82,15 @@ def _of_item(mark: Mark, item: Item, quote: str, subject: Subject) -> _Found | N
 
 
 def _elsewhere(item: Item | None, quote: str, subject: Subject) -> _Found:
-    """The nearest other item that holds the quotation."""
+    """The nearest other item that holds the quotation.
+
+    What judges said earlier is no evidence: what they invented would hold as soon as it is repeated.
+    """
     here = subject.numbers[item.mark] if item else 0
     places = [
         (number, (start, end))
         for number, start, end in subject.haystack.elsewhere(quote, here)
-        if _in_one_part(subject.items[number], start, end)
+        if subject.items[number].target.kind != "result" and _in_one_part(subject.items[number], start, end)
     ]
     if not places:
         return _UNVERIFIED
