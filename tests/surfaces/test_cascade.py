@@ -95,6 +95,9 @@ def test_the_sample_with_its_rules_asks_only_what_they_leave_open(workspace: Wor
     with MessagesServer(script) as server:
         document = json.loads(workspace.run("analyze", "sample", "--cascade", "--json", **access(server)).out)
         assert [of(call) for call in server.calls] == [(HAIKU, "007-range"), (OPUS, "007-range")]
+        told = workspace.run("explain", "sample", "007-range", "--cascade", **access(server)).out
+        assert len(server.calls) == 2, "explain asks the same question"
+        assert "Judge   anthropic/claude-opus-5-5 with unfair-check@1 (judge), 0.90\nTags    unfair-check\n" in told
     stages = Counter(finding["judge"]["stage"] for finding in document["findings"])
     assert stages == {"rules": 9, "judge": 1}
     assert document["cascade"]["decided"][0] == {"judge": "rules@1", "evals": 9}
