@@ -8,7 +8,7 @@ import pytest
 from convex_server import Deployment
 from messages_server import MessagesServer
 from surfaces import made_runs
-from surfaces.command import Workspace
+from surfaces.command import Inside, Workspace
 
 
 @pytest.fixture
@@ -16,6 +16,12 @@ def workspace(tmp_path: Path) -> Workspace:
     folder = tmp_path / "workspace"
     folder.mkdir()
     return Workspace(folder)
+
+
+@pytest.fixture
+def inside(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
+    """The same folder, its commands in this process."""
+    return Inside(workspace.folder, monkeypatch, capsys)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from chat_server import ChatServer, failure, submit
-from surfaces.command import Workspace
+from surfaces.command import Inside
 
 KEY = "sk-proj-secret-0000"
 BOUND = ("--max-tokens", "9000000")
@@ -16,11 +16,11 @@ BOUND = ("--max-tokens", "9000000")
     ("model", "key"),
     [("openrouter/vendor/model-x", KEY), ("openai/local", "")],
 )
-def test_any_provider_can_judge(workspace: Workspace, made: Path, model: str, key: str) -> None:
+def test_any_provider_can_judge(inside: Inside, made: Path, model: str, key: str) -> None:
     provider = model.partition("/")[0].upper()
     with ChatServer() as server:
         where = {f"{provider}_BASE_URL": server.url, **({f"{provider}_API_KEY": key} if key else {})}
-        ended = workspace.run("analyze", made, "--judge", model, *BOUND, "--json", **where)
+        ended = inside.run("analyze", made, "--judge", model, *BOUND, "--json", **where)
         document = json.loads(ended.out)
     assert {finding["judge"]["id"] for finding in document["findings"]} == {model}
     assert {finding["classification"] for finding in document["findings"]} == {"MODEL_FAULT"}
@@ -29,33 +29,33 @@ def test_any_provider_can_judge(workspace: Workspace, made: Path, model: str, ke
     assert {call.headers.get("authorization") for call in server.calls} == {f"Bearer {key}" if key else None}
 
 
-def test_the_other_providers_refusals_end_the_command(workspace: Workspace, made: Path) -> None:
-    said = workspace.run("analyze", made, "--judge", "google/gemini-x", *BOUND, code=77).err
+def test_the_other_providers_refusals_end_the_command(inside: Inside, made: Path) -> None:
+    said = inside.run("analyze", made, "--judge", "google/gemini-x", *BOUND, code=77).err
     assert "GOOGLE_API_KEY" in said
     assert "--judge rules" in said
     with ChatServer(failure(401, text=f"not with {KEY}")) as server:
         where = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
-        ended = workspace.run("analyze", made, "--judge", "openai/gpt-x", *BOUND, code=77, **where)
+        ended = inside.run("analyze", made, "--judge", "openai/gpt-x", *BOUND, code=77, **where)
     assert "refused the key" in ended.err
     assert KEY not in ended.out + ended.err
 
 
-def test_the_folder_cannot_redirect_an_openai_key(workspace: Workspace, made: Path) -> None:
+def test_the_folder_cannot_redirect_an_openai_key(inside: Inside, made: Path) -> None:
     with ChatServer() as server:
-        (workspace.folder / ".env").write_text(f"OPENAI_BASE_URL={server.url}\n")
-        ended = workspace.run("analyze", made, "--judge", "openai/x", *BOUND, code=64, OPENAI_API_KEY=KEY)
+        (inside.folder / ".env").write_text(f"OPENAI_BASE_URL={server.url}\n")
+        ended = inside.run("analyze", made, "--judge", "openai/x", *BOUND, code=64, OPENAI_API_KEY=KEY)
     assert "OPENAI_BASE_URL" in ended.err
     assert server.calls == []
 
 
-def test_doctor_asks_every_provider_that_can_be_asked(workspace: Workspace) -> None:
+def test_doctor_asks_every_provider_that_can_be_asked(inside: Inside) -> None:
     with ChatServer(submit()) as server, ChatServer(failure(401, text=f"not with {KEY}")) as refusing:
         environment = {
             "OPENAI_BASE_URL": server.url,
             "OPENROUTER_API_KEY": KEY,
             "OPENROUTER_BASE_URL": refusing.url,
         }
-        out = workspace.run("doctor", **environment).out
+        out = inside.run("doctor", **environment).out
     assert f"OpenAI: {server.url} answers, without a key" in out
     assert any(
         line.startswith("NOT OK") and "OpenRouter" in line and "refused the key" in line for line in out.splitlines()

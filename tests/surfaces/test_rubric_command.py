@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.command import Workspace
+from surfaces.command import Inside, Workspace
 
 
 @pytest.fixture
@@ -16,43 +16,44 @@ def file(workspace: Workspace) -> Path:
     return path
 
 
-def test_a_version_for_each_change(workspace: Workspace, file: Path) -> None:
-    first = workspace.run("rubric", "create", "polite").out
+def test_a_version_for_each_change(inside: Inside, file: Path) -> None:
+    first = inside.run("rubric", "create", "polite").out
     assert first.startswith("polite version 1 (sha256:")
-    assert workspace.run("rubric", "create", "polite").out == f"unchanged: {first}"
+    assert inside.run("rubric", "create", "polite").out == f"unchanged: {first}"
     file.write_text("rubric_text: Was it kind?\n")
-    listed = workspace.run("rubric", "list").out
+    listed = inside.run("rubric", "list").out
     assert (
         "polite  version 1, workspace file, which differs: `evalscribe rubric create polite` makes version 2\n"
         in listed
     )
     assert "failure  not stored yet, shipped file\n" in listed
-    assert workspace.run("rubric", "diff", "polite").out.endswith(
+    assert inside.run("rubric", "diff", "polite").out.endswith(
         "-rubric_text: Was it polite?\n+rubric_text: Was it kind?\n"
     )
-    assert workspace.run("rubric", "create", str(file)).out.startswith("polite version 2 (sha256:")
-    assert workspace.run("rubric", "show", "polite@1").out == "rubric_text: Was it polite?\n"
+    assert inside.run("rubric", "create", str(file)).out.startswith("polite version 2 (sha256:")
+    assert inside.run("rubric", "show", "polite@1").out == "rubric_text: Was it polite?\n"
 
 
-def test_what_is_shown_can_be_edited_and_created(workspace: Workspace) -> None:
-    mine = workspace.folder / "mine.yaml"
-    mine.write_text(workspace.run("rubric", "show", "failure").out)
-    assert workspace.run("rubric", "validate", "mine.yaml").out == "1 rubrics checked, 0 with problems\n"
-    assert workspace.run("rubric", "create", "mine.yaml").out.startswith("mine version 1 ")
-    assert workspace.run("rubric", "diff", "mine", "failure").out == "no difference\n"
+def test_what_is_shown_can_be_edited_and_created(inside: Inside) -> None:
+    mine = inside.folder / "mine.yaml"
+    mine.write_text(inside.run("rubric", "show", "failure").out)
+    assert inside.run("rubric", "validate", "mine.yaml").out == "1 rubrics checked, 0 with problems\n"
+    assert inside.run("rubric", "create", "mine.yaml").out.startswith("mine version 1 ")
+    assert inside.run("rubric", "diff", "mine", "failure").out == "no difference\n"
 
 
-def test_json_of_list_and_show(workspace: Workspace, file: Path) -> None:
-    workspace.run("rubric", "create", "polite")
-    listing = json.loads(workspace.run("rubric", "list", "--json").out)
+def test_json_of_list_and_show(inside: Inside, file: Path) -> None:
+    inside.run("rubric", "create", "polite")
+    listing = json.loads(inside.run("rubric", "list", "--json").out)
     assert listing["collection"] == "default"
     (row,) = [row for row in listing["rubrics"] if row["name"] == "polite"]
-    shown = json.loads(workspace.run("rubric", "show", "polite", "--json").out)
+    shown = json.loads(inside.run("rubric", "show", "polite", "--json").out)
     assert (row["version"], row["file"], row["changed"]) == (1, "workspace", False)
     assert (shown["id"], shown["version"], shown["rubric_text"]) == ("polite", 1, "Was it polite?")
 
 
 def test_validate_tells_every_file_with_its_line(workspace: Workspace, file: Path) -> None:
+    """In a process of its own: scripts rely on its exit code."""
     bad = "rubric_text: x\noutput_schema:\n  type: object\n  properties:\n    label: {type: strange}\n"
     (workspace.folder / "bad.yaml").write_text(bad)
     (workspace.folder / "worse.yaml").write_text("rubric_text: [\n")
@@ -76,10 +77,10 @@ def test_validate_tells_every_file_with_its_line(workspace: Workspace, file: Pat
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_errors(workspace: Workspace, file: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
-    (workspace.folder / "bad.yaml").write_text("rubric_text: ''\n")
-    workspace.run("rubric", "show", "failure")
-    ended = workspace.run("rubric", *arguments, code=code)
+def test_errors(inside: Inside, file: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
+    (inside.folder / "bad.yaml").write_text("rubric_text: ''\n")
+    inside.run("rubric", "show", "failure")
+    ended = inside.run("rubric", *arguments, code=code)
     assert said in ended.err
     assert len(ended.err.strip().splitlines()) <= 2
     assert ended.out == ""
