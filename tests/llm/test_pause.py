@@ -91,8 +91,8 @@ async def test_the_first_answer_ends_the_pause() -> None:
 
     def answer(call: Call) -> Answer:
         if lane(call) == "slow":
-            return Answer(body=says("Done.").body, delay_s=1.0)
-        return limited("4") if call.number <= IN_A_ROW else says("Done.")
+            return Answer(body=says("Done.").body, delay_s=0.5)
+        return limited("2") if call.number <= IN_A_ROW else says("Done.")
 
     with ChatServer(answer) as server:
         lanes = Lanes(server)
@@ -109,9 +109,9 @@ async def test_the_first_answer_ends_the_pause() -> None:
             task.cancel()
         await asyncio.gather(*refused, return_exceptions=True)
         await lanes.close()
-    assert waited < 3.5
+    assert waited < 1.75
     at = {lane(call): call.at for call in server.calls}
-    assert at["new"] - at["slow"] >= 0.99, "it waited as long as the pause held"
+    assert at["new"] - at["slow"] >= 0.49, "it waited as long as the pause held"
 
 
 async def test_an_answer_in_between_starts_the_count_anew() -> None:

@@ -81,7 +81,7 @@ def test_a_file_is_a_rubric_called_like_it() -> None:
         pytest.param("a: &a {x: 1}\nb:\n  <<: *a", ":3: b: merging", id="merge-key"),
         pytest.param("rubric_text: &a [*a]", ":1: holds too many", id="a-list-in-itself"),
         pytest.param(BILLION, ": holds too many", id="aliases-of-aliases"),
-        pytest.param("rubric_text: " + "[" * 5_000, ": is nested too deeply", id="deep"),
+        pytest.param("rubric_text: " + "{a: " * 5_000, ": is nested too deeply", id="deep"),
         pytest.param("rubric_text: " + "[" * 250 + "]" * 250, ":1: holds too many", id="rather-deep"),
         pytest.param("rubric_text: " + "x" * 300_000, ": is larger than 256 KiB", id="large"),
     ],
