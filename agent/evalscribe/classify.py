@@ -22,7 +22,7 @@ class Terms:
     """Under what conditions the failures of one run are judged."""
 
     run_id: str
-    timeout_s: float
+    timeout_s: float | None
     fresh: bool = False
     """Ask again, whatever the store knows."""
 
@@ -60,7 +60,7 @@ async def _answer(case: Case | Unreadable, judge: Judge, store: Store, terms: Te
     return Answer(verdict=verdict)
 
 
-async def _ask(judge: Judge, case: Case, timeout_s: float) -> Verdict | Unclassified:
+async def _ask(judge: Judge, case: Case, timeout_s: float | None) -> Verdict | Unclassified:
     try:
         async with asyncio.timeout(timeout_s) as limit:
             return await judge.judge(case)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalscribe.chat import Usage
+from evalscribe.graph.deps import TIMEOUT_S
 from evalscribe.judging.cascade import CaseCascade
 from evalscribe.ports import Clock, Judge, Library, Source, Store
 
@@ -21,6 +22,8 @@ class Desk:
     checkpoints: Path
     """Where LangGraph keeps its checkpoints."""
     concurrency: int = 4
+    timeout_s: float | None = TIMEOUT_S
+    """For one failure."""
     adviser: Judge | None = None
     """A judge that could decide what `judge` is not sure of; only its estimate is asked for."""
     own_prompts: bool = False

@@ -82,6 +82,7 @@ async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> tup
         judge=desk.judge,
         store=desk.store,
         concurrency=desk.concurrency,
+        timeout_s=desk.timeout_s,
         fresh=fresh,
         on_event=hear,
     )

@@ -12,6 +12,7 @@ def analyze(
     judge: options.Judge = None,
     rubric: options.Rubric = None,
     cascade: options.Cascade = False,
+    batch: options.Batch = False,
     reports: options.Reports = None,
     date: options.Date = None,
     concurrency: options.Concurrency = None,
@@ -51,6 +52,7 @@ def analyze(
         convex_dir=convex_dir,
         rubric=rubric,
         cascade=cascade,
+        batch=batch,
         fresh=fresh,
         writes=not dry_run,
         options=Options(

@@ -24,6 +24,9 @@ Cascade = Annotated[
     bool,
     typer.Option("--cascade", help="Rules, then a cheap model that tags, then an expensive one where it is needed."),
 ]
+Batch = Annotated[
+    bool, typer.Option("--batch", help="Ask through Message Batches: half the price, an answer within a day.")
+]
 Reports = Annotated[Path | None, typer.Option(metavar="DIR", help="The folder of reports.", show_default=False)]
 Date = Annotated[
     str | None, typer.Option(metavar="YYYY-MM-DD", help="Date of the analysis. Default: today.", show_default=False)

@@ -62,8 +62,8 @@ class Deps:
     judge: Judge
     store: Store
     concurrency: int = LANES
-    timeout_s: float = TIMEOUT_S
-    """For one group."""
+    timeout_s: float | None = TIMEOUT_S
+    """For one group; None where answers may take a day."""
     fresh: bool = False
     """Ask again whatever the store knows."""
     on_event: Callable[[Judged], None] = _unheard

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from evalscribe.app.desk import Desk
 from evalscribe.errors import UsageError
+from evalscribe.graph.deps import TIMEOUT_S
 from evalscribe.ids import Frozen
 from evalscribe.ports import Library, Store
 from evalscribe.settings import Options, Settings, load
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 SAMPLE = "sample"
 """The RUN that ships with the package."""
 CHECKPOINTS = "checkpoints.db"
+BATCH_LANES = 500
+"""Failures whose questions wait for the same batch."""
 
 
 class Choice(Frozen):
@@ -39,6 +42,8 @@ class Choice(Frozen):
     cascade: bool = False
     fresh: bool = False
     """Whether the stages of a cascade ask again what the store knows."""
+    batch: bool = False
+    """Whether models are asked through Message Batches."""
     options: Options = Options()
 
 
@@ -119,9 +124,9 @@ async def open_desk(choice: Choice) -> AsyncIterator[Desk]:
     found = settings(choice.options)
     reports = library(found)
     async with AsyncExitStack() as opened:
-        asked = models(found)
+        asked = models(found, batch=choice.batch, fresh=choice.fresh)
         opened.push_async_callback(asked.close)
-        bench = Bench(found, asked, lambda: opened.enter_context(closing(shelf(found))))
+        bench = Bench(found, asked, lambda: opened.enter_context(closing(shelf(found))), batch=choice.batch)
         chosen = bench.models(cascade=choice.cascade)
         runs = await opened.enter_async_context(open_source(choice, found))
         kept = opened.enter_context(closing(store(found)))
@@ -135,7 +140,8 @@ async def open_desk(choice: Choice) -> AsyncIterator[Desk]:
             judge=analyst.judge,
             clock=Calendar(),
             checkpoints=found.store / CHECKPOINTS,
-            concurrency=found.concurrency.value,
+            concurrency=BATCH_LANES if choice.batch else found.concurrency.value,
+            timeout_s=None if choice.batch else TIMEOUT_S,
             adviser=None if chosen else adviser(),
             own_prompts=analyst.own_prompts,
             cascade=analyst.cascade,

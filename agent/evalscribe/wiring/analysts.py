@@ -10,7 +10,8 @@ from evalscribe.cascade import Tag
 from evalscribe.chat import Usage
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.judging.cascade import CaseCascade, SubjectCascade
-from evalscribe.judging.classifier import FirstPass, ModelJudge
+from evalscribe.judging.classifier import Bounds, FirstPass, ModelJudge
+from evalscribe.judging.classifier.first_pass import SECONDS
 from evalscribe.judging.classifier.labels import DEFAULT, shipped_rubric
 from evalscribe.judging.rules import RulesJudge
 from evalscribe.ports import Judge, Model, Models, Shelf, Store
@@ -47,12 +48,16 @@ class Analyst:
 class Bench:
     """Makes judges out of stored rubrics and remembers what there is to say of them."""
 
-    def __init__(self, found: Settings, asked: Models, shelf: Callable[[], Shelf]) -> None:
-        """`shelf` is called when the first rubric is needed: a missing key is told before a store is made."""
+    def __init__(self, found: Settings, asked: Models, shelf: Callable[[], Shelf], *, batch: bool = False) -> None:
+        """`shelf` is called when the first rubric is needed: a missing key is told before a store is made.
+
+        `batch`: answers come at half the price, and may take a day.
+        """
         self.prompts = Prompts(found.root)
         self._found = found
         self._asked = asked
         self._open_shelf = shelf
+        self._batch = batch
         self._rubrics: list[Rubric] = []
         self._notes: list[str] = []
 
@@ -65,7 +70,11 @@ class Bench:
             expensive = judge_model(self._asked, self._expensive())
             return self._asked.open(self._found.cascade.tag, "tag"), expensive
         name = judge_name(self._found)
-        return () if name == RULES else (judge_model(self._asked, name),)
+        if name != RULES:
+            return (judge_model(self._asked, name),)
+        if self._batch:
+            raise UsageError("--batch asks a model: name one with --judge anthropic/MODEL")
+        return ()
 
     def analyst(self, models: tuple[Model, ...], rubric: str | None, kept: Store, *, fresh: bool) -> Analyst:
         """A judge of failures over these `models`. Raises `UsageError` for a rubric that judges none."""
@@ -95,7 +104,7 @@ class Bench:
                 model,
                 results=results,
                 observer=self._asked.open(model.id, "observe"),
-                cost=cost_of(model),
+                cost=cost_of(model, batch=self._batch),
                 fresh=fresh,
                 timeout_s=timeout_s,
                 prompts=self.prompts,
@@ -136,7 +145,7 @@ class Bench:
         table = self._found.cascade
         tags = FOR_ANALYSES if table.tags is None else table.issues()
         return CaseCascade(
-            FirstPass(cheap, self.prompts, question, tags, cost=cost_of(cheap)),
+            self._first_pass(question, tags, cheap),
             {tag.name: self._judge(self.rubric(tag.rubric), expensive) for tag in tags},
             alone,
             rules=RulesJudge() if table.rules else None,
@@ -145,7 +154,14 @@ class Bench:
         )
 
     def _judge(self, rubric: Rubric, model: Model) -> ModelJudge:
-        return ModelJudge(model, self.prompts, rubric=rubric, cost=cost_of(model))
+        bounds = Bounds(seconds=None) if self._batch else Bounds()
+        cost = cost_of(model, batch=self._batch)
+        return ModelJudge(model, self.prompts, rubric=rubric, bounds=bounds, cost=cost)
+
+    def _first_pass(self, rubric: Rubric, tags: tuple[Tag, ...], model: Model) -> FirstPass:
+        seconds = None if self._batch else SECONDS
+        cost = cost_of(model, batch=self._batch)
+        return FirstPass(model, self.prompts, rubric, tags, cost=cost, seconds=seconds)
 
     def _described(self, judge: Judge, cascade: CaseCascade | None = None) -> Analyst:
         templates = ("classify", "judging") if cascade else ("classify",)
@@ -161,11 +177,14 @@ def _own(rubric: Rubric) -> bool:
         return True
 
 
-def cost_of(model: Model) -> Callable[[Usage], float] | None:
+def cost_of(model: Model, *, batch: bool = False) -> Callable[[Usage], float] | None:
+    """What one call costs, in a batch or alone; None where the model has no price."""
     from evalscribe.llm.prices import price
 
     cost = price(model.id)
-    return cost.cost if cost else None
+    if cost is None:
+        return None
+    return cost.batch().cost if batch else cost.cost
 
 
 def adviser() -> Judge:

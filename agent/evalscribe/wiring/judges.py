@@ -17,7 +17,7 @@ def bounded_models(found: Settings, tokens: int, usd: float | None) -> Models:
 
 
 def rubric_judge(rubric: Rubric, models: Models, prompts: Prompts, results: Results | None = None) -> RubricJudge:
-    """`prompts`: by whose templates a subject beyond the window is read. Raises as `Models.open` does for the rubric's model."""
+    """`prompts`: by whose templates a subject beyond the window is read. Raises as `Models.open` does."""
     from evalscribe.llm.prices import price
 
     name = rubric.judge_model.id

@@ -64,7 +64,7 @@ async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
         timeout_s = None if choice.batch else TIMEOUT_S
         opened.push_async_callback(asked.close)
         books: Shelf = opened.enter_context(closing(shelf(found)))
-        bench = Bench(found, asked, lambda: books)
+        bench = Bench(found, asked, lambda: books, batch=choice.batch)
         rubric = _rubric(choice, bench, books)
         made = Made(books)
 
@@ -81,7 +81,7 @@ async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
                     model,
                     results=made,
                     observer=observer,
-                    cost=cost_of(model),
+                    cost=cost_of(model, batch=choice.batch),
                     fresh=choice.fresh,
                     timeout_s=timeout_s,
                     prompts=bench.prompts,

@@ -44,8 +44,9 @@ class FirstPass:
         tags: Sequence[Tag],
         *,
         cost: Callable[[Usage], float] | None = None,
+        seconds: float | None = SECONDS,
     ) -> None:
-        """`cost` prices one call in dollars. Raises `UsageError` for a rubric that judges no failures."""
+        """`cost` prices one call in dollars; `seconds` bounds it. Raises `UsageError` for a rubric that judges no failures."""
         self.id = judge_id(model.id, rubric)
         self._model = model
         self._prompts = prompts
@@ -54,6 +55,7 @@ class FirstPass:
         self._labels = labels(rubric)
         self._tool = submit_tool(FirstSubmission, self._labels, [tag.name for tag in tags])
         self._cost = cost
+        self._seconds = seconds
 
     def key(self, case: Case) -> str:
         """Content id of instructions, tool, model, evidence, what is shown of it and of precedents."""
@@ -70,12 +72,12 @@ class FirstPass:
 
     async def judge(self, case: Case) -> Verdict | Unclassified:
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(self._seconds):
                 reply = await self._model.complete(self._request(case))
         except CallFailed as error:
             return Unclassified(reason=error.reason, judge=self.id, usage=error.usage)
         except TimeoutError:
-            return Unclassified(reason=f"no answer within {SECONDS:g} s", judge=self.id)
+            return Unclassified(reason=f"no answer within {self._seconds:g} s", judge=self.id)
         return self._taken(reply, case)
 
     def _request(self, case: Case) -> Request:

@@ -23,7 +23,8 @@ class Bounds(Frozen):
     turns: int = 12
     tokens: int = 400_000
     """Input and output of all turns together, as the model counts them."""
-    seconds: float = 600.0
+    seconds: float | None = 600.0
+    """None where an answer may take a day."""
     answer_tokens: int = 8_000
     """Longest single answer, thinking included."""
     nudges: int = 2
