@@ -48,6 +48,16 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 subject`, `2 subjects`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def dollars(cost: float) -> str:
+    """What is spent is never told as nothing."""
+    return "under $0.01" if 0 < cost < 0.005 else f"${cost:.2f}"
+
+
 def name(text: str) -> str:
     """A name as it is, on one line; a longer one is cut and stays different from others that start like it."""
     text = one_line(text) or "unnamed"

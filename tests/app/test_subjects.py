@@ -85,6 +85,13 @@ async def test_a_misspelt_eval_is_told_as_one(finder: Finder) -> None:
         await finder.found(["jn7aaaa1", "003-three"])
 
 
+async def test_a_file_that_is_not_there_is_no_run(finder: Finder) -> None:
+    with pytest.raises(NotFoundError, match=r"there is no file runs\.json$"):
+        await finder.found(["runs.json"])
+    with pytest.raises(NotFoundError, match=r"there is no file more\.jsonl$"):
+        await finder.found(["jn7aaaa1", "more.jsonl"])
+
+
 async def test_evidence_that_cannot_be_read_is_a_reason(finder: Finder) -> None:
     unreadable, missing = await finder.found(["jn7aaaa1", "e2", "jn7aaaa2", "e2"])
     assert unreadable.load() == "corrupt zip"

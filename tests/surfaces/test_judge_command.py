@@ -287,5 +287,5 @@ def test_a_cascade_asks_the_expensive_model_only_where_the_cheap_one_is_unsure(j
     }
     assert results[3]["citations"] == {"verified": 2, "relocated": 0, "unverified": 0}
     assert [c["status"] for c in results[3]["output"]["because"]["citations"]] == ["verified", "verified"]
-    assert re.search(r"Spent: tag 8 calls \$\d\.\d\d, judge 1 call \$", ended.err)
+    assert re.search(r"Spent: tag 8 calls under \$0\.01, judge 1 call \$", ended.err)
     assert again.err.count("(known)") == 8

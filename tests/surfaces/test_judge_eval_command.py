@@ -58,6 +58,14 @@ def test_the_rules_are_calibrated_without_key_and_network(judging: Inside) -> No
     assert "style/002-loop: OVERLY_STRICT, people say MODEL_FAULT" in ended.err
 
 
+def test_what_is_printed_fits_a_terminal(judging: Inside) -> None:
+    ended = judging.run("judge-eval", "failure", sample(judging), "--judge", "rules")
+    assert max(map(len, ended.out.splitlines())) < 80
+    head, *rows = ended.out.partition("(rows), and rules@1 with failure@1:\n")[2].splitlines()[:5]
+    assert rows[0] == "MODEL_FAULT               1              1               0          0"
+    assert [len(row) for row in rows] == [len(head)] * 4
+
+
 def test_json_holds_every_figure_and_every_row(judging: Inside) -> None:
     ended = judging.run("judge-eval", "failure", sample(judging), "--judge", "rules", "--json")
     document = json.loads(ended.out)
@@ -126,6 +134,7 @@ def test_a_cascade_is_a_judge_among_the_others(judging: Inside) -> None:
     document = json.loads(ended.out)
     (judge,) = document["judges"]
     assert judge["agreement"] == 1.0
+    assert judge["name"] == "cascade"
     assert judge["usage"]["calls"] == 3
     assert set(document["spent"]) == {"tag", "judge"}
 

@@ -23,10 +23,10 @@ def test_a_version_for_each_change(inside: Inside, file: Path) -> None:
     file.write_text("rubric_text: Was it kind?\n")
     listed = inside.run("rubric", "list").out
     assert (
-        "polite  version 1, workspace file, which differs: `evalscribe rubric create polite` makes version 2\n"
+        "polite        version 1, workspace file, which differs: `evalscribe rubric create polite` makes version 2\n"
         in listed
     )
-    assert "failure  not stored yet, shipped file\n" in listed
+    assert "failure       not stored yet, shipped file\n" in listed
     assert inside.run("rubric", "diff", "polite").out.endswith(
         "-rubric_text: Was it polite?\n+rubric_text: Was it kind?\n"
     )
@@ -37,7 +37,7 @@ def test_a_version_for_each_change(inside: Inside, file: Path) -> None:
 def test_what_is_shown_can_be_edited_and_created(inside: Inside) -> None:
     mine = inside.folder / "mine.yaml"
     mine.write_text(inside.run("rubric", "show", "failure").out)
-    assert inside.run("rubric", "validate", "mine.yaml").out == "1 rubrics checked, 0 with problems\n"
+    assert inside.run("rubric", "validate", "mine.yaml").out == "1 rubric checked, 0 with problems\n"
     assert inside.run("rubric", "create", "mine.yaml").out.startswith("mine version 1 ")
     assert inside.run("rubric", "diff", "mine", "failure").out == "no difference\n"
 

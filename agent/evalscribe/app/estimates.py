@@ -12,6 +12,7 @@ from evalscribe.compose import cascade_saving, was_spared
 from evalscribe.finding import Case, Finding, Group
 from evalscribe.judging.cascade import CaseCascade
 from evalscribe.ports import Estimate
+from evalscribe.prose import dollars
 
 
 def plan(found: Docket, *, fresh: bool) -> Plan:
@@ -97,11 +98,6 @@ def likely(estimate: Estimate) -> str:
     """`about 120,000 tokens, $1.20`."""
     tokens = f"about {estimate.input_tokens + estimate.output_tokens:,} tokens"
     return tokens if estimate.cost_usd is None else f"{tokens}, {dollars(estimate.cost_usd)}"
-
-
-def dollars(cost: float) -> str:
-    """What is spent is never told as nothing."""
-    return "under $0.01" if 0 < cost < 0.005 else f"${cost:.2f}"
 
 
 def _cases(found: Docket, groups: Iterable[Group]) -> Iterator[Case]:

@@ -47,6 +47,8 @@ class LabelRow(Frozen):
 class Calibrated(Frozen):
     """One judge beside people; shares are among the judged."""
 
+    name: str
+    """In short: `rules@1`, `cascade`, `provider/model`."""
     judge: str
     subjects: int
     judged: int
@@ -123,7 +125,7 @@ async def _calibrated(
         row = _row(example, found[example.line], key, labels)
         beside = "agrees" if row.said == row.label else f"people say {row.label}"
         told = f"{row.said}, {beside}" if row.said else f"not judged: {row.reason}"
-        watcher.say(f"{desk.judge.id}: {len(found)}/{len(examples)}  {example.waiting.name}: {told}")
+        watcher.say(f"{desk.judge.name}: {len(found)}/{len(examples)}  {example.waiting.name}: {told}")
         await asyncio.sleep(0)
 
     await in_lanes(examples, one, min(desk.concurrency, len(examples)))
@@ -154,6 +156,7 @@ def _said(result: JudgeResult, key: str) -> str | None:
 def _counted(judge: LoadedJudge, rows: tuple[Row, ...], labels: Sequence[str], usage: Usage) -> Calibrated:
     found = Calibration((Pair(truth=row.label, said=row.said) for row in rows), labels)
     return Calibrated(
+        name=judge.name,
         judge=judge.id,
         subjects=len(rows),
         judged=found.judged,

@@ -43,6 +43,8 @@ class LoadedJudge(Protocol):
     """A judge as the use cases ask it."""
 
     id: str
+    name: str
+    """In short, without the rubric: `rules@1`, `cascade`, `provider/model`."""
     rubric: Rubric
 
     def estimate(self, loaded: Loaded) -> Estimate:
@@ -56,6 +58,7 @@ class ByRubric:
     def __init__(self, judge: RubricJudge) -> None:
         self.id = judge.id
         self.rubric = judge.rubric
+        self.name = judge.id.removesuffix(f" with {self.rubric.id}@{self.rubric.version}")
         self._judge = judge
 
     def estimate(self, loaded: Loaded) -> Estimate:
@@ -68,6 +71,7 @@ class ByRubric:
 class ByCascade:
     def __init__(self, cascade: SubjectCascade) -> None:
         self.id = cascade.id
+        self.name = "cascade"
         self.rubric = cascade.rubric
         self._cascade = cascade
 
@@ -84,7 +88,8 @@ class ByRules:
 
     def __init__(self, rubric: Rubric) -> None:
         self._rules = RulesJudge()
-        self.id = f"{self._rules.id} with {rubric.id}@{rubric.version}"
+        self.name = self._rules.id
+        self.id = f"{self.name} with {rubric.id}@{rubric.version}"
         self.rubric = rubric
 
     def estimate(self, loaded: Loaded) -> Estimate:  # noqa: ARG002 - rules cost nothing, whatever they judge

@@ -18,6 +18,8 @@ from evalscribe.run import Eval, Run
 
 SHORTEST_PREFIX = 4
 """Characters of a stored run's id that may stand for it."""
+ENDINGS = (".json", ".jsonl")
+"""Of files of agent runs: what ends so is no run's id, nor an eval's name."""
 LARGEST_FILE = 512 * 1024 * 1024
 """Bytes of one file of agent runs."""
 
@@ -125,6 +127,8 @@ class Finder:
 
     async def _next_run(self, argument: str, current: RunChoice | None) -> RunChoice:
         """Behind a run a name that means nothing is more likely an eval's than a run's."""
+        if argument.endswith(ENDINGS) and "://" not in argument:
+            raise NotFoundError(f"there is no file {argument}")
         try:
             return await self.run(argument)
         except EvalscribeError as error:

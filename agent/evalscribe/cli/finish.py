@@ -11,12 +11,12 @@ from pydantic import BaseModel
 
 from evalscribe.analysis import Analysis, StageUsage, UsageSummary
 from evalscribe.app.doctor import Check
-from evalscribe.app.estimates import dollars, likely, stage_lines
+from evalscribe.app.estimates import likely, stage_lines
 from evalscribe.app.explain import Explained
 from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan
 from evalscribe.app.reports import Listed
 from evalscribe.errors import DataError
-from evalscribe.prose import visible
+from evalscribe.prose import dollars, visible
 from evalscribe.recall import Recurring, RecurringRow
 from evalscribe.render.explanation import explanation as explained_text
 from evalscribe.settings import Row

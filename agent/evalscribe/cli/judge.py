@@ -21,7 +21,7 @@ def judge(
     subjects: Annotated[
         list[str],
         typer.Argument(
-            metavar="SUBJECT…",
+            metavar="SUBJECT",
             help="JSON files of agent runs; runs, all failed evals of each; or a run and names of its evals.",
             show_default=False,
         ),
@@ -53,6 +53,7 @@ def judge(
     from evalscribe.cli import judgements
     from evalscribe.cli.progress import Display
     from evalscribe.graph.signals import run_until_signal
+    from evalscribe.prose import counted
     from evalscribe.settings import Options
     from evalscribe.wiring.judging import CASCADE, JudgeChoice, open_room
 
@@ -82,7 +83,8 @@ def judge(
                     display.say(note)
                 waiting = await room.finder(display).found(subjects)
                 if (estimate := estimated(chosen, waiting)).input_tokens:
-                    display.say(f"{chosen.id} for {len(waiting)} subjects: {likely(estimate)}, less what is known")
+                    number = counted(len(waiting), "subject")
+                    display.say(f"{chosen.id} for {number}: {likely(estimate)}, less what is known")
                 desk = JudgeDesk(judge=chosen, knew=room.knew, spent=room.spent, concurrency=room.concurrency)
                 found = await use_case(desk, waiting, display)
         judgements.show(found, as_json=as_json)

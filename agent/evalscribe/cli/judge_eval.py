@@ -70,7 +70,7 @@ def judge_eval(
     async def main() -> None:
         async with open_room(given) as room:
             key = label_key(room.rubric, label)
-            names = [name.strip() or None for name in (judge or "").split(",")]
+            names = [name.strip() or room.rubric.judge_model.id for name in (judge or "").split(",")]
             desks = [
                 JudgeDesk(judge=room.judge(name), knew=room.knew, spent=room.spent, concurrency=room.concurrency)
                 for name in dict.fromkeys(names)
@@ -88,16 +88,17 @@ def judge_eval(
 def _show(found: "JudgeEval") -> None:
     from evalscribe.cli.finish import say
     from evalscribe.cli.judgements import stages
+    from evalscribe.prose import counted
     from evalscribe.render.calibration import confusion, side_by_side
 
-    say(f"{found.rubric} on {found.dataset}: {found.judges[0].subjects} subjects, by `{found.key}`\n")
-    titles = {one.judge: one.judge.replace(f" with {found.rubric}", "") for one in found.judges}
-    columns = {titles[one.judge]: one.calibration for one in found.judges}
-    for line in side_by_side(columns, {titles[one.judge]: one.usage for one in found.judges}):
+    number = counted(found.judges[0].subjects, "subject")
+    say(f"{found.rubric} on {found.dataset}: {number}, by `{found.key}`\n")
+    columns = {one.name: one.calibration for one in found.judges}
+    for line in side_by_side(columns, {one.name: one.usage for one in found.judges}):
         say(line)
     for one in found.judges:
-        say()
-        for line in confusion(one.calibration, f"people \\ {titles[one.judge]}"):
+        say(f"\nWhat people said (rows), and {one.judge}:")
+        for line in confusion(one.calibration, "") if one.judged else ():
             say(line)
         for row in one.rows:
             if row.said is None:

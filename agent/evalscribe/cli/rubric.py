@@ -1,6 +1,6 @@
 """`evalscribe rubric create|list|show|validate|diff`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,7 +34,7 @@ def create(
     return 0
 
 
-@app.command("list")
+@app.command("list", short_help="List the rubrics and their latest versions.")
 def list_rubrics(collection: Collection = "default", as_json: options.Json = False) -> int:
     """List the rubrics: shipped, in the workspace, and stored versions."""
     from evalscribe.app.rubrics import listed
@@ -42,11 +42,11 @@ def list_rubrics(collection: Collection = "default", as_json: options.Json = Fal
 
     with _workspace() as (shelf, prompts):
         listing = listed(shelf, prompts, collection)
-    finish.print_json(listing) if as_json else finish.say("\n".join(map(_in_short, listing.rubrics)))
+    finish.print_json(listing) if as_json else finish.say("\n".join(_in_short(listing.rubrics)))
     return 0
 
 
-@app.command()
+@app.command(short_help="Show a rubric, or one version of it, as YAML.")
 def show(rubric: Rubric, collection: Collection = "default", as_json: options.Json = False) -> int:
     """Show a rubric as YAML: the version, the latest, or the file where none is stored."""
     from evalscribe.app.rubrics import found
@@ -65,16 +65,17 @@ def validate(files: Annotated[list[str], typer.Argument(metavar="FILE…", help=
     from evalscribe.app.rubrics import checked
     from evalscribe.cli import finish
     from evalscribe.errors import DataError
+    from evalscribe.prose import counted
 
     done = checked(_prompts(), files)
     problems = [one.problem for one in done if one.problem is not None]
     for problem in problems:
         finish.say(problem)
-    finish.say(f"{len(done)} rubrics checked, {len(problems)} with problems")
+    finish.say(f"{counted(len(done), 'rubric')} checked, {len(problems)} with problems")
     return DataError.exit_code if problems else 0
 
 
-@app.command(short_help="Show how two rubrics differ; by default the latest version and the file.")
+@app.command(short_help="Show how two rubrics or versions differ.")
 def diff(
     rubric: Rubric,
     other: Annotated[str | None, typer.Argument(metavar="[NAME[@V]|FILE]", help="Default: the file.")] = None,
@@ -90,15 +91,20 @@ def diff(
     return 0
 
 
-def _in_short(one: "Listed") -> str:
-    """`failure  version 2, shipped file (changed: `evalscribe rubric create failure` makes version 3)`."""
+def _in_short(rubrics: "Sequence[Listed]") -> list[str]:
+    widest = max((len(one.name) for one in rubrics), default=0)
+    return [f"{one.name.ljust(widest)}  {_state(one)}" for one in rubrics]
+
+
+def _state(one: "Listed") -> str:
+    """`version 2, shipped file, which differs: `evalscribe rubric create failure` makes version 3`."""
     stored = f"version {one.version}" if one.version else "not stored yet"
     file = f"{one.file} file" if one.file else "no file"
     if one.problem:
         file += f", which is no rubric: {one.problem}"
     elif one.changed:
         file += f", which differs: `evalscribe rubric create {one.name}` makes version {(one.version or 0) + 1}"
-    return f"{one.name}  {stored}, {file}"
+    return f"{stored}, {file}"
 
 
 @contextmanager

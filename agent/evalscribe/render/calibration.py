@@ -1,10 +1,10 @@
 """Judges beside people, as tables for a terminal."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from evalscribe.calibration import Calibration
 from evalscribe.chat import Usage
-from evalscribe.prose import printable
+from evalscribe.prose import dollars, printable
 from evalscribe.statistics import Interval
 
 NONE = "-"
@@ -12,17 +12,17 @@ NONE = "-"
 
 
 def confusion(found: Calibration, corner: str) -> list[str]:
-    """Rows what people said, columns what the judge did; labels that neither said are left to `labels`."""
-    wide = max(16, *(len(label) + 2 for label in found.labels)) if found.labels else 16
-    first = max(20, len(corner) + 2, *(len(label) + 2 for label in found.labels)) if found.labels else 20
-    head = corner.ljust(first) + "".join(printable(label).rjust(wide) for label in found.labels)
-    return [head, *_rows(found, first, wide)]
+    """Rows what people said, columns what the judge did."""
+    labels = [printable(label) for label in found.labels]
+    first = max(map(len, (corner, *labels)))
+    rows = ([str(found.confusion(truth, said)) for said in found.labels] for truth in found.labels)
+    lines = zip((corner, *labels), (labels, *rows), strict=True)
+    return [_row(name.ljust(first), cells, labels) for name, cells in lines]
 
 
-def _rows(found: Calibration, first: int, wide: int) -> Iterator[str]:
-    for truth in found.labels:
-        counts = (str(found.confusion(truth, said)).rjust(wide) for said in found.labels)
-        yield printable(truth).ljust(first) + "".join(counts)
+def _row(name: str, cells: Iterable[str], heads: Iterable[str]) -> str:
+    """Cells end below the end of their head."""
+    return name + "".join(f"  {cell.rjust(len(head))}" for cell, head in zip(cells, heads, strict=True))
 
 
 def share(value: float | None) -> str:
@@ -31,6 +31,11 @@ def share(value: float | None) -> str:
 
 def span(interval: Interval) -> str:
     return ", ".join(f"{round(end, 2) + 0.0:.2f}" for end in interval)
+
+
+def agreement(found: Calibration) -> str:
+    """`0.80 [0.38, 0.96]`; a dash where nothing was judged."""
+    return NONE if found.agreement is None else f"{found.agreement:.2f} [{span(found.interval)}]"
 
 
 def beyond_luck(found: Calibration) -> str:
@@ -47,7 +52,7 @@ def side_by_side(judges: Mapping[str, Calibration], costs: Mapping[str, Usage]) 
 
 def _figures(judges: Collection[Calibration]) -> Iterator[list[str]]:
     yield ["judged", *(f"{found.judged} of {len(found.pairs)}" for found in judges)]
-    yield ["agreement", *(f"{share(found.agreement)} [{span(found.interval)}]" for found in judges)]
+    yield ["agreement", *map(agreement, judges)]
     yield ["agreement over all", *(share(found.agreement_over_all) for found in judges)]
     yield ["balanced accuracy", *(share(found.balanced) for found in judges)]
     yield ["Cohen's kappa", *map(beyond_luck, judges)]
@@ -69,4 +74,4 @@ def _part(hits: int, number: int, value: float | None) -> str:
 def _costs(usages: Collection[Usage]) -> Iterator[list[str]]:
     yield ["calls", *(str(usage.calls) for usage in usages)]
     yield ["tokens", *(f"{usage.input_tokens + usage.output_tokens:,}" for usage in usages)]
-    yield ["cost", *(f"${usage.cost_usd:.2f}" for usage in usages)]
+    yield ["cost", *(dollars(usage.cost_usd) for usage in usages)]
