@@ -9,7 +9,7 @@ import pytest
 from chat_server import USAGE, Answer, Call, ChatServer, completion, failure, says, use
 from evalscribe.chat import Effort, Message, Reply, Request, Tool, ToolResult, Usage
 from evalscribe.errors import UsageError
-from evalscribe.llm.completion import is_strict
+from evalscribe.llm.completion import is_strict, messages
 from evalscribe.llm.dialects import COMPATIBLE, DIALECTS, Dialect, dialect_of
 from evalscribe.llm.openai import OpenAIModel
 from evalscribe.llm.prices import Price, Rate
@@ -138,6 +138,11 @@ async def test_thinking_that_a_service_leaves_out_of_the_answer_is_counted() -> 
 async def test_an_answer_without_usage_says_that_it_is_not_known() -> None:
     (reply,), _ = await ask(says("x", usage=None))
     assert (reply.text, reply.usage.calls) == ("x", 0)
+
+
+def test_turns_of_the_user_in_a_row_are_one() -> None:
+    asked = Request(system="", messages=(Message(role="user", text="One."), Message(role="user", text="Two.")))
+    assert messages(asked) == [{"role": "user", "content": "One.\n\nTwo."}]
 
 
 async def test_an_assistants_turn_is_echoed_with_what_the_service_needs_back() -> None:

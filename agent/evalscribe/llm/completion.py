@@ -24,8 +24,15 @@ ECHOED = ("role", "content", "tool_calls", "refusal", "reasoning_details", "extr
 
 
 def messages(request: Request) -> list[dict[str, Any]]:
-    system = [{"role": "system", "content": sendable(request.system)}] if request.system else []
-    return [*system, *(turn for message in request.messages for turn in _turns(message))]
+    turns = [{"role": "system", "content": sendable(request.system)}] if request.system else []
+    for message in request.messages:
+        for turn in _turns(message):
+            if turn["role"] == "user" and turns and turns[-1]["role"] == "user":
+                # Templates of local models refuse two turns of one role in a row.
+                turns[-1] = {"role": "user", "content": f"{turns[-1]['content']}\n\n{turn['content']}"}
+            else:
+                turns.append(turn)
+    return turns
 
 
 def _turns(message: Message) -> Iterator[dict[str, Any]]:
