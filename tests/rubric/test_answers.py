@@ -1,6 +1,7 @@
 """An answer beside its schema."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -143,3 +144,27 @@ def test_a_property_may_be_called_like_a_keyword() -> None:
     check_schema(schema)
     assert for_provider(schema)["properties"] == {"citations": {"type": "string"}}
     assert list(cited_strings({"citations": "x"}, schema)) == [(("citations",), "x")]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "fits"),
+    [
+        ("^[a-z]+(-[a-z]+)*$", "missing-as-const", True),
+        ("^[a-z]+(-[a-z]+)*$", "Missing", False),
+        ("^a|b$", "xb", True),
+        ("^\\d{3}$", "123", True),
+        ("^\\d{3}$", "1234", False),
+        ("b$", "a" * 5000 + "b", True),
+    ],
+)
+def test_texts_are_held_against_patterns(pattern: str, text: str, fits: bool) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
+    assert (check_output({"a": text}, schema) == []) is fits
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)+$", "^" + "(a|a)" * 60 + "$"])
+def test_a_pattern_that_takes_for_ever_is_a_problem_of_the_answer(pattern: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
+    began = time.monotonic()
+    assert "breaks pattern" in check_output({"a": "a" * 59 + "!"}, schema)[0]
+    assert time.monotonic() - began < 10

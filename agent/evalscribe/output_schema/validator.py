@@ -14,6 +14,8 @@ from jsonschema import Draft202012Validator, FormatChecker, ValidationError
 from jsonschema.protocols import Validator
 from jsonschema.validators import extend
 
+from evalscribe.output_schema.matching import matches
+
 _CLOCK = r"([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"
 _LABEL = r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)"
 _TIME = re.compile(_CLOCK, re.ASCII | re.IGNORECASE)
@@ -37,6 +39,11 @@ def _multiple_of(_: Validator, step: float, value: object, __: object) -> Iterat
         return
     if Fraction(repr(value)) % Fraction(repr(step)):
         yield ValidationError(f"{value} is no multiple of {step}")
+
+
+def _pattern(_: Validator, pattern: str, value: object, __: object) -> Iterator[ValidationError]:
+    if isinstance(value, str) and not matches(pattern, value):
+        yield ValidationError(f"the text does not match {pattern}, or nobody can tell")
 
 
 def _date_time(text: str) -> bool:
@@ -83,4 +90,4 @@ def _holds(holds: Callable[[str], object], value: object) -> bool:
 
 
 _FORMATS = _formats()
-_Validator = extend(Draft202012Validator, {"multipleOf": _multiple_of})  # type: ignore[no-untyped-call]
+_Validator = extend(Draft202012Validator, {"multipleOf": _multiple_of, "pattern": _pattern})  # type: ignore[no-untyped-call]
