@@ -29,6 +29,8 @@ __all__ = [
     "Rubric",
 ]
 PROVIDERS = ("anthropic", "openai", "openrouter", "google")
+MOST_ROLLOUTS = 100
+"""Of one subject: they are all asked at once."""
 DEFAULT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -145,7 +147,7 @@ class Rubric(Checked):
         BeforeValidator(_messages, json_schema_input_type=list[PromptTemplateMessage]),
     ] = Field(default_factory=_prompt_for)
     """By default one message that asks for the answer as `output_parsing_mode` and `response_xml_key` will read it."""
-    n_rollouts_per_input: Annotated[int, Field(ge=1)] = 1
+    n_rollouts_per_input: Annotated[int, Field(ge=1, le=MOST_ROLLOUTS)] = 1
     judge_variant: JudgeVariant = JudgeVariant.MAJORITY
     min_citations: Annotated[int, Field(ge=0)] = 0
     """How many citations of an answer must hold (verified or relocated) for it to count."""

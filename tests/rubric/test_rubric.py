@@ -63,6 +63,7 @@ def test_only_the_text_is_required() -> None:
         pytest.param({"response_xml_key": "a\n"}, "response_xml_key", "no tag name", id="tag-with-newline"),
         pytest.param({"response_xml_key": ""}, "response_xml_key", "no tag name", id="no-tag"),
         pytest.param({"n_rollouts_per_input": 0}, "n_rollouts_per_input", "equal to 1", id="no-rollout"),
+        pytest.param({"n_rollouts_per_input": 10**30}, "n_rollouts_per_input", "equal to 100", id="without-end"),
         pytest.param({"n_rollouts_per_input": -1}, "n_rollouts_per_input", "equal to 1", id="negative"),
         pytest.param({"judge_variant": "best"}, "judge_variant", "'single', 'majority'", id="variant"),
         pytest.param(
