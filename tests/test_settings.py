@@ -298,6 +298,13 @@ def test_without_an_address_a_key_goes_to_its_vendor(folder: Path, name: str) ->
     assert all(read(folder).provider(other) is None for other in PROVIDERS if other != name)
 
 
+@pytest.mark.parametrize("damaged", ["sk-ant-one\nsk-ant-two", "sk-ant-k\u00e9y", "sk-ant-\u200b"])
+def test_a_damaged_key_is_told_before_it_is_sent(folder: Path, damaged: str) -> None:
+    with pytest.raises(UsageError, match=r"OPENAI_API_KEY \(environment\) is damaged") as caught:
+        read(folder, {"OPENAI_API_KEY": damaged}).provider("openai")
+    assert "sk-ant" not in message(caught)
+
+
 def test_one_vendors_key_never_goes_to_another(folder: Path) -> None:
     environ = {"OPENAI_API_KEY": ANTHROPIC, "OPENROUTER_BASE_URL": EVIL, "GOOGLE_BASE_URL": EVIL}
     settings = read(folder, environ)

@@ -63,6 +63,8 @@ def model(places: Places, provider: Provider) -> Access | None:
     key, host = find(places, provider.key_name), find(places, provider.url_name)
     url = host_url(host, provider.url_name) if host else provider.url
     origin = host.origin if host else DEFAULT
+    if key and not (key.value.isascii() and key.value.isprintable()):
+        raise UsageError(f"{provider.key_name} ({key.origin.where}) is damaged: it holds what no key has. Set it whole")
     if key is None:
         return Access(url=url, url_origin=origin) if provider.compatible and url != provider.url else None
     if url != provider.url:
