@@ -97,7 +97,7 @@ def _show(found: "JudgeEval") -> None:
     for line in side_by_side(columns, {one.name: one.usage for one in found.judges}):
         say(line)
     for one in found.judges:
-        say(f"\nWhat people said (rows), and {one.judge}:")
+        say(f"\n{one.judge} in columns, people in rows:" if one.judged else f"\n{one.judge}:")
         for line in confusion(one.calibration, "") if one.judged else ():
             say(line)
         for row in one.rows:
