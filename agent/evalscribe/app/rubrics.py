@@ -47,7 +47,7 @@ class Listing(Frozen):
     rubrics: tuple[Listed, ...]
 
 
-class Checked(Frozen):
+class Validated(Frozen):
     file: str
     """As it was asked for."""
     problem: str | None = None
@@ -113,9 +113,9 @@ def found(shelf: Shelf, prompts: Prompts, name: str, collection: str = DEFAULT_C
     return _latest(shelf, rubric_id, collection) or load_rubric(name, prompts)
 
 
-def checked(prompts: Prompts, files: Iterable[str]) -> tuple[Checked, ...]:
+def checked(prompts: Prompts, files: Iterable[str]) -> tuple[Validated, ...]:
     """Each file, or rubric by its name, with what is wrong with it."""
-    return tuple(Checked(file=file, problem=_problem(prompts, file)) for file in files)
+    return tuple(Validated(file=file, problem=_problem(prompts, file)) for file in files)
 
 
 def diffed(

@@ -39,7 +39,7 @@ class NotAnswered(CallFailed):
 
 
 @dataclass
-class Asked:
+class Question:
     """A question that somebody waits for."""
 
     params: "MessageCreateParamsNonStreaming"
@@ -70,8 +70,8 @@ class Batched:
         self._pace = pace or Pace()
         self._fresh = fresh
         self._delivery = Delivery(BatchApi(adapter, price.batch() if price else None), intents, self._pace)
-        self._asked: dict[str, Asked] = {}
-        self._wave: dict[str, Asked] = {}
+        self._asked: dict[str, Question] = {}
+        self._wave: dict[str, Question] = {}
         self._wave_bytes = 0
         self._quiet: asyncio.TimerHandle | None = None
         self._followed: set[str] = set()
@@ -101,8 +101,8 @@ class Batched:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._adapter.close()
 
-    def _ask(self, key: str, params: "MessageCreateParamsNonStreaming") -> Asked:
-        asked = Asked(params, asyncio.get_running_loop().create_future())
+    def _ask(self, key: str, params: "MessageCreateParamsNonStreaming") -> Question:
+        asked = Question(params, asyncio.get_running_loop().create_future())
         self._asked[key] = asked
         try:
             if self._fresh:
@@ -168,7 +168,7 @@ class Batched:
             for key in keys:
                 self._answer(key, error)
 
-    async def _send(self, wave: Mapping[str, Asked]) -> None:
+    async def _send(self, wave: Mapping[str, Question]) -> None:
         """Store the intent, and only then send the questions that are in no other process's."""
         intent_id = secrets.token_hex(16)
         with self._intents.claim(intent_id):

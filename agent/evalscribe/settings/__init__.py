@@ -39,16 +39,7 @@ from evalscribe.settings.place import (
 __all__ = ["Access", "Options", "Origin", "Row", "Settings", "Value", "load", "workspace_root"]
 
 T = TypeVar("T")
-_OWN_NAMES = (
-    "EVALSCRIBE_JUDGE",
-    "EVALSCRIBE_BUDGET",
-    "EVALSCRIBE_CONCURRENCY",
-    "EVALSCRIBE_MAX_TOKENS",
-    "EVALSCRIBE_CONTEXT_TOKENS",
-    "EVALSCRIBE_REPORTS",
-    "EVALSCRIBE_DEPLOYMENT",
-    "EVALSCRIBE_VISUALIZER",
-)
+_OWN_NAMES = tuple(ConfigFile().named())
 _NAMES = (*_OWN_NAMES, *access.CONVEX_NAMES, *providers.NAMES)
 DEFAULT_BUDGET = 5.0
 DEFAULT_CONCURRENCY = 4
