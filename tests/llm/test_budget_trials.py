@@ -14,7 +14,7 @@ from evalscribe.llm.retry import Patience, Persistent
 from messages_server import Answer, Call, MessagesServer, failure, message, page
 
 TRIALS = 200
-AT_ONCE = 4
+AT_ONCE = 12
 MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5")
 STAGES = ("tag", "observe", "judge")
 SCHEMA = {"type": "object", "properties": {"label": {"type": "string"}}, "additionalProperties": False}
@@ -104,7 +104,7 @@ class Trial:
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.number)
-        self.requests = [self.request() for _ in range(self.chance.choice((2, 4, 8, 16)))]
+        self.requests = [self.request() for _ in range(self.chance.choice((2, 3, 4, 12)))]
         self.cancels = self.chance.random() < 0.5
         self.told = Usage()
         """What the callers were told, by replies and failures."""

@@ -7,6 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from chat_server import Call, ChatServer, failure, says
+from evalscribe import rubric
 from evalscribe.chat import CallFailed, Message, Request
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.llm.budget import Budget
@@ -31,6 +32,10 @@ def service(tokens: int | None = 100_000, usd: float | None = None, **urls: str)
         return Access(url=url, url_origin=HERE, key=SecretStr("sk-key"), key_origin=HERE) if url else None
 
     return Service(find, Budget(usd=usd, tokens=tokens), patience=QUICK)
+
+
+def test_rubrics_may_name_just_the_providers_that_can_be_asked() -> None:
+    assert tuple(PROVIDERS) == rubric.PROVIDERS
 
 
 @pytest.mark.parametrize("name", ["", "rules", "claude", "/x", "anthropic", "anthropic/", "mistral/large", "OpenAI/x"])
