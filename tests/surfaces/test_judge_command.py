@@ -253,13 +253,22 @@ def test_a_batch_holds_the_questions_of_all_subjects(judging: Inside, monkeypatc
     def polite(_key: str, _params: dict[str, Any]) -> dict[str, Any]:
         return {"type": "succeeded", "message": answer(f"<response>{json.dumps(POLITE)}</response>")}
 
+    command = ("judge", "polite", "runs.jsonl", "--batch")
     with BatchesServer(polite) as server:
-        ended = judging.run(
-            *("judge", "polite", "runs.jsonl", "--batch"), ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=server.url
-        )
+        access = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
+        ended = judging.run(*command, **access)
         assert [len(batch.requests) for batch in server.batches] == [8]
+        known = judging.run(*command, **access)
+        assert [len(batch.requests) for batch in server.batches] == [8]
+        afresh = judging.run(*command, "--fresh", **access)
+        assert [len(batch.requests) for batch in server.batches] == [8, 8]
         assert server.singles == []
     assert "8 results, 0 could not be judged" in ended.out
+    assert [("Spent: nothing" in one.out, "Spent: judge 8 calls" in one.out) for one in (ended, known, afresh)] == [
+        (False, True),
+        (True, False),
+        (False, True),
+    ]
 
 
 def test_a_batch_is_for_models_of_anthropic(judging: Inside) -> None:

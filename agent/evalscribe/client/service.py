@@ -16,7 +16,8 @@ from evalscribe.ports import Model
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 from evalscribe.settings import Options, load
-from evalscribe.wiring.judges import bounded_models, rubric_judge
+from evalscribe.wiring.judges import rubric_judge
+from evalscribe.wiring.models import bounded_models
 
 if TYPE_CHECKING:
     from evalscribe.judging.rubric.judge import RubricJudge

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from evalscribe.app.rubrics import outdated, stored
 from evalscribe.cascade import Tag
-from evalscribe.chat import Usage
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.judging.cascade import CaseCascade, SubjectCascade
 from evalscribe.judging.classifier import Bounds, FirstPass, ModelJudge
@@ -20,7 +19,7 @@ from evalscribe.rubric import Rubric
 from evalscribe.rubric_file import load_rubric
 from evalscribe.settings import Settings
 from evalscribe.settings.place import COMMAND_LINE
-from evalscribe.wiring.models import RULES, judge_model, judge_name
+from evalscribe.wiring.models import RULES, cost_of, judge_model, judge_name
 
 if TYPE_CHECKING:
     from evalscribe.judging.rubric.judge import Results
@@ -175,16 +174,6 @@ def _own(rubric: Rubric) -> bool:
         return rubric.digest != load_rubric(rubric.id, Prompts()).digest
     except NotFoundError:
         return True
-
-
-def cost_of(model: Model, *, batch: bool = False) -> Callable[[Usage], float] | None:
-    """What one call costs, in a batch or alone; None where the model has no price."""
-    from evalscribe.llm.prices import price
-
-    cost = price(model.id)
-    if cost is None:
-        return None
-    return cost.batch().cost if batch else cost.cost
 
 
 def adviser() -> Judge:

@@ -17,8 +17,8 @@ from evalscribe.ports import Shelf, Source, Store
 from evalscribe.rubric import Rubric
 from evalscribe.settings import Options, Settings
 from evalscribe.wiring import Choice, address, settings, source, store
-from evalscribe.wiring.analysts import Bench, cost_of
-from evalscribe.wiring.models import RULES, models
+from evalscribe.wiring.analysts import Bench
+from evalscribe.wiring.models import RULES, cost_of, models
 from evalscribe.wiring.shelf import shelf
 
 CASCADE = "cascade"

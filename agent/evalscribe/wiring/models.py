@@ -1,5 +1,8 @@
 """Which models are asked, and as what."""
 
+from collections.abc import Callable
+
+from evalscribe.chat import Usage
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.ports import Intents, Model, Models
 from evalscribe.rubric import DEFAULT_MODEL
@@ -22,6 +25,24 @@ def models(found: Settings, *, batch: bool = False, fresh: bool = False) -> Mode
     window = found.context_tokens.value
     intents = _intents(found) if batch else None
     return Service(found.provider, budget, context_tokens=window, intents=intents, fresh=fresh)
+
+
+def bounded_models(found: Settings, tokens: int, usd: float | None) -> Models:
+    """As `models`, within these bounds in place of the settings'. Both hold, so that no price is needed."""
+    from evalscribe.llm.budget import Budget
+    from evalscribe.llm.service import Service
+
+    return Service(found.provider, Budget(usd=usd, tokens=tokens), context_tokens=found.context_tokens.value)
+
+
+def cost_of(model: Model, *, batch: bool = False) -> Callable[[Usage], float] | None:
+    """What one call costs, in a batch or alone; None where the model has no price."""
+    from evalscribe.llm.prices import price
+
+    cost = price(model.id)
+    if cost is None:
+        return None
+    return cost.batch().cost if batch else cost.cost
 
 
 def _intents(found: Settings) -> Intents:
