@@ -265,6 +265,22 @@ async def test_a_prompt_that_one_rollout_finds_too_long_is_too_long_for_all() ->
     assert (result.confidence, result.usage.calls) == (1.0, len(reader.requests) + 3)
 
 
+async def test_a_window_that_answers_fill_too_is_found_by_asking() -> None:
+    """A server that counts the bound of the answer, and whose window is a quarter of what it is said to be."""
+
+    def step(request: Request) -> Reply:
+        text = request.messages[0].text
+        if estimate(text) + request.max_tokens > 8_192:
+            return says(stop="context_exceeded", usage=Usage())
+        return observes(request) if "You read part" in text else answer(why="[T0B3]")
+
+    for run in (RUN, LONG):
+        model = ScriptedModel(repeat(step), context_tokens=32_768)
+        result = await RubricJudge(rubric(), model)(run)
+        assert result.output == output(why="[T0B3]")
+        assert len(model.requests) - result.usage.calls <= 5
+
+
 async def test_a_small_window_leaves_room_for_the_question() -> None:
     model = Panelists([answer()], context_tokens=8_192)
     assert (await judge(model)(RUN)).output == output()
@@ -291,21 +307,23 @@ async def test_a_subject_is_read_by_the_workspaces_own_templates(tmp_path: Path)
 
 async def test_what_was_read_by_other_templates_is_read_again(tmp_path: Path) -> None:
     shelf, too_long = MemoryShelf(), says(stop="context_exceeded", usage=Usage())
-    await judge(Panelists([too_long, observes, answer("fail")]), shelf)(LONG)
+    reader = Panelists([observes] * 50)
+    await judge(Panelists([too_long, answer("fail")]), shelf, observer=reader)(LONG)
     assert (await judge(Panelists(), shelf)(LONG)).output["label"] == "fail"
     (tmp_path / "prompts" / "judging").mkdir(parents=True)
     (tmp_path / "prompts" / "judging" / "observe.md.j2").write_text("You read part {{ number }}: {{ part }}")
-    model = Panelists([too_long, observes, answer("pass")])
-    assert (await judge(model, shelf, prompts=Prompts(tmp_path))(LONG)).output["label"] == "pass"
+    model, own = Panelists([too_long, answer("pass")]), Prompts(tmp_path)
+    assert (await judge(model, shelf, observer=reader, prompts=own)(LONG)).output["label"] == "pass"
 
 
 async def test_a_subject_that_stays_too_long_is_a_failure_that_is_kept() -> None:
     shelf, too_long = MemoryShelf(), says(stop="context_exceeded", usage=Usage())
-    model = Panelists([too_long, observes, too_long])
-    result = await judge(model, shelf)(LONG)
+    model = Panelists([too_long] * 20)
+    result = await judge(model, shelf, observer=Panelists([observes] * 50))(LONG)
     assert (result.result_type, result.reason) == (ResultType.FAILURE, "the subject is too long for the model")
     assert await judge(Panelists(), shelf)(LONG) == result
-    assert (await judge(Panelists([too_long]))(RUN)).reason == "the subject is too long for the model"
+    assert len(model.requests) < 8
+    assert (await judge(Panelists([too_long] * 20))(RUN)).reason == "the subject is too long for the model"
 
 
 async def test_a_subject_that_nobody_could_read_is_a_failure_with_its_usage() -> None:

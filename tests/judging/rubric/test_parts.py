@@ -189,6 +189,21 @@ async def test_a_part_that_the_provider_finds_too_long_is_read_in_smaller_ones()
     assert found.gaps == ()
 
 
+async def test_what_could_be_read_after_all_teaches_how_long_the_other_parts_may_be() -> None:
+    reader = model(lambda r: says(stop="context_exceeded") if len(asked(r)) > 6_000 else observing(), window=40_000)
+    found = await condensed(of_agent_run(run_of(300)), reader)
+    refused = [r for r in reader.requests if len(asked(r)) > 6_000]
+    assert found.gaps == ()
+    assert len(refused) <= 4 * 5 < len(reader.requests) / 3
+
+
+async def test_where_not_even_the_least_can_be_read_the_rest_is_not_asked() -> None:
+    reader = model(lambda _: says(stop="context_exceeded"), window=40_000)
+    with pytest.raises(CallFailed, match="beyond the model's context window"):
+        await condensed(of_agent_run(run_of(1000)), reader)
+    assert len(reader.requests) <= 4 * 9
+
+
 async def test_what_stays_too_long_is_a_gap() -> None:
     with pytest.raises(CallFailed, match="beyond the model's context window"):
         await read(of_agent_run(run_of(20)), lambda _: says(stop="context_exceeded", usage=Usage()))

@@ -7,18 +7,18 @@ from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from evalscribe.agent_run import AgentRun
-from evalscribe.chat import CallFailed, Request, Usage
+from evalscribe.chat import Request, Usage
 from evalscribe.ids import content_id
 from evalscribe.judge_result import JudgeResult, ResultType
 from evalscribe.judging.rubric.cited import count
-from evalscribe.judging.rubric.parts import Reading, templates
-from evalscribe.judging.rubric.question import asked, tokens_of
-from evalscribe.judging.rubric.variants import Decision, Panel, decided, reflects, undecided
+from evalscribe.judging.rubric.hearing import Bench, Hearing, taken, whole_request
+from evalscribe.judging.rubric.parts import read_by
+from evalscribe.judging.rubric.question import tokens_of
+from evalscribe.judging.rubric.variants import Decision, reflects
 from evalscribe.judging.subject import Subject, of_agent_run
 from evalscribe.ports import Estimate, Model
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
-from evalscribe.tokens import estimate
 
 VERSION = 1
 """Raised when the same question is asked, read or voted upon in another way than its key shows."""
@@ -26,10 +26,6 @@ LIKELY_ANSWER = 1_200
 """Tokens of one answer, thinking included."""
 OBSERVED = 10
 """Tokens of a subject beyond the window for each token that is observed in it."""
-LEAST_ROOM = 1_000
-"""Tokens of a subject's observations; with less there is nothing to judge."""
-ANSWERS = 0.5
-"""How much of a small window an answer may take."""
 
 
 class Results(Protocol):
@@ -64,8 +60,7 @@ class RubricJudge:
         self.rubric = rubric
         self._model = model
         self._results = results
-        self._observer = observer or model
-        self._prompts = prompts or Prompts()
+        self._bench = Bench(rubric, model, observer or model, prompts or Prompts())
         self._cost = cost
         self._timeout_s = timeout_s
         self._max_tokens = max_tokens
@@ -113,14 +108,14 @@ class RubricJudge:
         return await self._judge(subject, self._request(subject, max_new_tokens), timeout)
 
     def _request(self, subject: Subject, max_tokens: int) -> Request:
-        return asked(self.rubric, subject, min(max_tokens, int(ANSWERS * self._model.context_tokens)))
+        return whole_request(self.rubric, subject, max_tokens, self._model.context_tokens)
 
     async def _judge(self, subject: Subject, request: Request, timeout_s: float | None) -> JudgeResult:
         key = self._key(subject, request)
         async with self._alone(key):
             if known := self._known(key, subject):
                 return known
-            decision = await self._decide(subject, request, timeout_s)
+            decision = await Hearing(self._bench, subject, request.max_tokens, timeout_s).decide()
             result = self._result(key, decision)
             if self._results is not None and (decision.election or decision.final):
                 self._results.put_result(key, result)
@@ -141,50 +136,11 @@ class RubricJudge:
 
     def _was_read_otherwise(self, known: JudgeResult) -> bool:
         """Of a prompt that the model found too long only when it was asked: the key does not say how it was read."""
-        read_by = (known.result_metadata or {}).get("read_by")
-        return read_by is not None and read_by != self._read_by()
+        told = (known.result_metadata or {}).get("read_by")
+        return told is not None and told != self._read_by()
 
     def _names(self, subject: Subject) -> dict[str, Any]:
         return {"agent_run_id": subject.id, "rubric_id": self.rubric.id, "rubric_version": self.rubric.version}
-
-    async def _decide(self, subject: Subject, request: Request, timeout_s: float | None) -> Decision:
-        room = self._room(subject, request)
-        if not self._fits(request):
-            return await self._decide_by_reading(subject, request, timeout_s, room)
-        decision = await self._decided(subject, request, timeout_s)
-        room = min(room, tokens_of(request) // 2)
-        if not decision.too_long or room < LEAST_ROOM:
-            return decision
-        by_reading = await self._decide_by_reading(subject, request, timeout_s, room)
-        return by_reading.model_copy(update={"usage": decision.usage + by_reading.usage})
-
-    async def _decide_by_reading(
-        self, subject: Subject, request: Request, timeout_s: float | None, room: int
-    ) -> Decision:
-        """By what was observed in the subject's parts, in `room` tokens, and in half as many while that is too long:
-        the window may be smaller than it is said to be, and texts denser than estimated."""
-        if room < LEAST_ROOM:
-            return undecided(subject, "the rubric leaves no room for a subject in the model's window", final=True)
-        usage = Usage()
-        try:
-            reading = Reading(subject, self.rubric, self._observer, self._prompts)
-            while True:
-                observed = await reading.condensed(room)
-                text = observed.subject.text()
-                shorter = asked(self.rubric, subject, request.max_tokens, shown=text)
-                decision = await self._decided(subject, shorter, timeout_s)
-                usage += decision.usage
-                room = estimate(text) // 2
-                if not decision.too_long or room < LEAST_ROOM:
-                    break
-        except CallFailed as error:
-            return undecided(subject, error.reason, usage + error.usage)
-        told = {"read_in_parts": observed.parts, "gaps": list(observed.gaps), "read_by": self._read_by()}
-        metadata = {**decision.metadata, **told}
-        return decision.model_copy(update={"metadata": metadata, "usage": observed.usage + usage})
-
-    async def _decided(self, subject: Subject, request: Request, timeout_s: float | None) -> Decision:
-        return await decided(Panel(self._model, self.rubric, subject, request, timeout_s))
 
     def _result(self, key: str, decision: Decision) -> JudgeResult:
         election = decision.election
@@ -203,17 +159,11 @@ class RubricJudge:
         )
 
     def _key(self, subject: Subject, request: Request) -> str:
-        read_by = None if self._fits(request) else self._read_by()
-        return content_id([VERSION, self.rubric.digest, request, self._model.id, read_by, subject.digest])
+        reading = None if self._fits(request) else self._read_by()
+        return content_id([VERSION, self.rubric.digest, request, self._model.id, reading, subject.digest])
 
     def _read_by(self) -> str:
-        """Content id of who reads a subject in parts, and by which templates."""
-        return content_id([self._observer.id, templates(self._prompts)])
+        return read_by(self._bench.observer, self._bench.prompts)
 
     def _fits(self, request: Request) -> bool:
-        return tokens_of(request) + request.max_tokens <= self._model.context_tokens
-
-    def _room(self, subject: Subject, request: Request) -> int:
-        """Tokens that are left for what is shown of the subject."""
-        around = asked(self.rubric, subject, request.max_tokens, shown="")
-        return self._model.context_tokens - request.max_tokens - tokens_of(around)
+        return taken(request) <= self._model.context_tokens

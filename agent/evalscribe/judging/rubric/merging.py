@@ -53,7 +53,7 @@ async def _joined(reader: Reader, batch: tuple[str, ...], words: int) -> tuple[s
     shown = reader.shown((item("observations", batch),))
     question = reader.prompts.render(TEMPLATE, rubric=reader.rubric.rubric_text, part=shown, words=words)
     try:
-        return await reader.ask(question) or batch
+        return await reader.ask(question, reader.answer_tokens) or batch
     except (TooLong, CallFailed) as error:
         reason = TOO_LONG if isinstance(error, TooLong) else error.reason
         reader.lost.append(f"{len(batch)} observations could not be merged: {reason}")

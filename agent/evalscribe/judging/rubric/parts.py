@@ -4,6 +4,8 @@ Each part's observations are checked against the whole subject before anyone bel
 cites in the end resolves to the original. A part that cannot be read is a gap that the judge is told of.
 """
 
+from typing import Any
+
 from evalscribe.chat import Usage
 from evalscribe.ids import Frozen, content_id
 from evalscribe.judging.rubric.merging import TEMPLATE as MERGE
@@ -36,20 +38,22 @@ class Condensed(Frozen):
 class Reading:
     """A subject that was read once, to be shown in as much room as there is."""
 
-    def __init__(self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts) -> None:
-        """`model` reads the parts, within its own window, by these templates.
+    def __init__(
+        self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
+    ) -> None:
+        """`model` reads the parts by these templates, within its own window or a smaller one.
 
         Raises `CallFailed` where the rubric alone fills the window.
         """
         self._subject = subject
-        self._reader = Reader(subject, rubric, model, prompts)
+        self._reader = Reader(subject, rubric, model, prompts, window)
+        self._read_by = read_by(model, prompts)
         self._observed: tuple[str, ...] | None = None
 
     async def condensed(self, room: int) -> Condensed:
         """The observations that matter to the rubric, in about `room` tokens; a second time only merged further.
 
-        Raises `CallFailed`, with what was consumed, where nothing could be read, and `EvalscribeError` for what
-        concerns all calls.
+        Raises `CallFailed` where nothing could be read, and `EvalscribeError` for what concerns all calls.
         """
         reader = self._reader
         if self._observed is None:
@@ -61,7 +65,17 @@ class Reading:
         shown = Subject.of(self._subject.id, items)
         return Condensed(subject=shown, usage=reader.usage, parts=reader.parts, gaps=reader.gaps)
 
+    @property
+    def usage(self) -> Usage:
+        """Of all that was read and merged so far, also where it came to nothing."""
+        return self._reader.usage
 
-def templates(prompts: Prompts) -> str:
-    """Content id of the templates that parts are read by."""
-    return content_id([prompts.source(name) for name in (OBSERVE, MERGE)])
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a result says of how its subject was read."""
+        return {"read_in_parts": self._reader.parts, "gaps": list(self._reader.gaps), "read_by": self._read_by}
+
+
+def read_by(model: Model, prompts: Prompts) -> str:
+    """Content id of who reads parts, and by which templates."""
+    return content_id([model.id, *(prompts.source(name) for name in (OBSERVE, MERGE))])

@@ -32,8 +32,10 @@ TOO_LONG = "beyond the model's context window"
 class Reader:
     """Asks a model about a subject's parts; every observation is checked against the whole subject."""
 
-    def __init__(self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts) -> None:
-        """Raises `CallFailed` where the rubric alone fills the model's window."""
+    def __init__(
+        self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
+    ) -> None:
+        """`window`: a smaller one than the model's. Raises `CallFailed` where the rubric alone fills it."""
         self.rubric = rubric
         self.prompts = prompts
         self.usage = Usage()
@@ -42,12 +44,15 @@ class Reader:
         """What was left out after reading, one line each."""
         self._subject = subject
         self._model = model
-        self.answer_tokens = min(ANSWER_TOKENS, int(ANSWERS * model.context_tokens))
+        self._window = min(model.context_tokens, window or model.context_tokens)
+        self.answer_tokens = min(ANSWER_TOKENS, int(ANSWERS * self._window))
         """Of one answer, at most."""
         self.room = self._part_room()
-        """Tokens of one part."""
+        """Tokens of one part; once one was too long, so many as could be read after all."""
         self._unread: list[tuple[int, str, str]] = []
         """Number of the part, what it held, why it could not be read."""
+        self._read = self._too_long = self._hopeless = False
+        """Whether anything could be read, anything was too long, and the least there is was while nothing was read."""
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -60,23 +65,26 @@ class Reader:
     async def observe(self) -> tuple[str, ...]:
         """The observations of all parts, in the order of the subject. Raises `CallFailed` where none could be read."""
         found: dict[int, tuple[str, ...] | None] = {}
-        items = self._subject.items
+        items, room = self._subject.items, self.room
 
         async def read(numbered: tuple[int, Part]) -> None:
             number, part = numbered
-            found[number] = await self._observe(tuple(piece(items, span) for span in part), number, self.room)
+            found[number] = await self._observe(tuple(piece(items, span) for span in part), number, room)
 
-        await in_lanes(enumerate(parts(items, self.room), 1), read, LANES)
+        await in_lanes(enumerate(parts(items, room), 1), read, LANES)
         self.parts = len(found)
         if not any(texts is not None for texts in found.values()):
             reason = self._unread[0][2] if self._unread else "the subject is empty"
             raise CallFailed(f"none of {self.parts} parts could be read: {reason}", self.usage)
         return tuple(text for number in sorted(found) for text in found[number] or ())
 
-    async def ask(self, question: str) -> tuple[str, ...]:
-        """The checked observations of one answer. Raises `TooLong` or `CallFailed`, its usage counted."""
+    async def ask(self, question: str, room: int) -> tuple[str, ...]:
+        """The checked observations of one answer, no longer than `room`.
+
+        Raises `TooLong` or `CallFailed`, its usage counted.
+        """
         try:
-            texts, usage = await ask(self._model, question, self._subject, self.answer_tokens)
+            texts, usage = await ask(self._model, question, self._subject, min(self.answer_tokens, room))
         except (TooLong, CallFailed) as error:
             self.usage += error.usage
             raise
@@ -89,6 +97,11 @@ class Reader:
 
     async def _observe(self, items: tuple[Item, ...], number: int, room: int) -> tuple[str, ...] | None:
         """None where nothing of it could be read."""
+        if room > self.room:
+            return await self._smaller(items, number, self.room)
+        if self._hopeless:
+            self._unread.append((number, _held(items), TOO_LONG))
+            return None
         question = self.prompts.render(
             TEMPLATE,
             number=number,
@@ -98,13 +111,19 @@ class Reader:
             most=MOST,
         )
         try:
-            return await self.ask(question)
+            texts = await self.ask(question, room)
         except TooLong:
+            self._too_long = True
             if room > 2 * LEAST:
                 return await self._smaller(items, number, room // 2)
+            self._hopeless = not self._read
             self._unread.append((number, _held(items), TOO_LONG))
         except CallFailed as error:
             self._unread.append((number, _held(items), error.reason))
+        else:
+            self._read = True
+            self.room = min(self.room, room) if self._too_long else self.room
+            return texts
         return None
 
     async def _smaller(self, items: tuple[Item, ...], number: int, room: int) -> tuple[str, ...] | None:
@@ -116,9 +135,9 @@ class Reader:
 
     def _part_room(self) -> int:
         around = estimate(self.rubric.rubric_text) + estimate(self._subject.citation_help) + QUESTION_TOKENS
-        room = int(MARGIN * (self._model.context_tokens - self.answer_tokens - around))
+        room = int(MARGIN * (self._window - self.answer_tokens - around))
         if room < LEAST:
-            raise CallFailed(f"the rubric leaves no room in a window of {self._model.context_tokens} tokens", free=True)
+            raise CallFailed(f"the rubric leaves no room in a window of {self._window} tokens", free=True)
         return min(room, LONGEST_PART)
 
 
