@@ -234,3 +234,11 @@ async def test_a_failure_after_a_lost_attempt_is_not_free() -> None:
 def test_a_schema_and_other_scripts_cost_more(dense: Request) -> None:
     assert worst_case(dense, OPUS).input_tokens >= WORST.input_tokens + 500
     assert worst_case(ASKED.model_copy(update={"system": "評" * 4000}), OPUS).input_tokens >= 12_000
+
+
+@pytest.mark.parametrize("bound", [float("nan"), float("inf"), -1, -0.01])
+def test_a_bound_that_bounds_nothing_is_refused(bound: float) -> None:
+    with pytest.raises(UsageError, match="a budget must be a number of at least 0"):
+        Budget(usd=bound)
+    with pytest.raises(UsageError, match="a budget must be a number of at least 0"):
+        Budget(tokens=bound)  # type: ignore[arg-type]

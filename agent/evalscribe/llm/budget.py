@@ -1,6 +1,7 @@
 """Money and tokens that may be spent: a call starts only if its worst case still fits."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
@@ -26,6 +27,10 @@ class Budget:
     """What may be spent, on dollars, on tokens or on both, by all calls of one command together."""
 
     def __init__(self, usd: float | None = None, tokens: int | None = None) -> None:
+        """Raises `UsageError` for what bounds nothing, such as NaN."""
+        for bound in (usd, tokens):
+            if bound is not None and not (math.isfinite(bound) and bound >= 0):
+                raise UsageError(f"a budget must be a number of at least 0, not {bound}")
         self.usd = usd
         self.tokens = tokens
         self._by_stage: dict[str, Usage] = {}
