@@ -13,7 +13,7 @@ from evalscribe.chat import Usage
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import JudgeResult
 from evalscribe.judging.rubric.judge import RubricJudge
-from evalscribe.ports import Shelf, Source, Store
+from evalscribe.ports import Models, Shelf, Source, Store
 from evalscribe.rubric import Rubric
 from evalscribe.settings import Options, Settings
 from evalscribe.wiring import Choice, address, settings, source, store
@@ -61,37 +61,15 @@ async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
     found = settings(choice.options)
     async with AsyncExitStack() as opened:
         asked = models(found, batch=choice.batch, fresh=choice.fresh)
-        timeout_s = None if choice.batch else TIMEOUT_S
         opened.push_async_callback(asked.close)
         books: Shelf = opened.enter_context(closing(shelf(found)))
         bench = Bench(found, asked, lambda: books, batch=choice.batch)
         rubric = _rubric(choice, bench, books)
         made = Made(books)
-
-        def judge(name: str | None) -> LoadedJudge:
-            if name == RULES:
-                return ByRules(rubric)
-            if name == CASCADE:
-                return ByCascade(bench.subjects(rubric, made, fresh=choice.fresh, timeout_s=timeout_s))
-            name = name or rubric.judge_model.id
-            model, observer = asked.open(name, "judge"), asked.open(name, "observe")
-            return ByRubric(
-                RubricJudge(
-                    rubric,
-                    model,
-                    results=made,
-                    observer=observer,
-                    cost=cost_of(model, batch=choice.batch),
-                    fresh=choice.fresh,
-                    timeout_s=timeout_s,
-                    prompts=bench.prompts,
-                )
-            )
-
         kept: Store = opened.enter_context(closing(store(found)))
         yield Room(
             rubric=rubric,
-            judge=judge,
+            judge=_Judges(choice, rubric, bench, asked, made).loaded,
             knew=made.knew,
             finder=lambda watcher: Finder(kept, _Runs(choice, found, opened), watcher),
             spent=asked.spent,
@@ -104,6 +82,39 @@ def _rubric(choice: JudgeChoice, bench: Bench, books: Shelf) -> Rubric:
     if choice.collection == DEFAULT_COLLECTION:
         return bench.rubric(choice.rubric)
     return books.rubric(choice.collection, *parsed_name(choice.rubric))
+
+
+class _Judges:
+    """The judges of one rubric, by what the command line calls them."""
+
+    def __init__(self, choice: JudgeChoice, rubric: Rubric, bench: Bench, asked: Models, made: Made) -> None:
+        self._choice = choice
+        self._rubric = rubric
+        self._bench = bench
+        self._asked = asked
+        self._made = made
+        self._timeout_s = None if choice.batch else TIMEOUT_S
+
+    def loaded(self, name: str | None) -> LoadedJudge:
+        if name == RULES:
+            return ByRules(self._rubric)
+        if name == CASCADE:
+            fresh, timeout_s = self._choice.fresh, self._timeout_s
+            return ByCascade(self._bench.subjects(self._rubric, self._made, fresh=fresh, timeout_s=timeout_s))
+        return ByRubric(self._by_model(name or self._rubric.judge_model.id))
+
+    def _by_model(self, name: str) -> RubricJudge:
+        model, observer = self._asked.open(name, "judge"), self._asked.open(name, "observe")
+        return RubricJudge(
+            self._rubric,
+            model,
+            results=self._made,
+            observer=observer,
+            cost=cost_of(model, batch=self._choice.batch),
+            fresh=self._choice.fresh,
+            timeout_s=self._timeout_s,
+            prompts=self._bench.prompts,
+        )
 
 
 class _Runs:
