@@ -298,3 +298,5 @@ def test_a_cascade_asks_the_expensive_model_only_where_the_cheap_one_is_unsure(j
     assert [c["status"] for c in results[3]["output"]["because"]["citations"]] == ["verified", "verified"]
     assert re.search(r"Spent: tag 8 calls under \$0\.01, judge 1 call \$", ended.err)
     assert again.err.count("(known)") == 8
+    assert again.out.count("\n  tag: anthropic/claude-haiku-5-5 with polite@1\n") == 7
+    assert again.out.count("\n  judge: anthropic/claude-opus-5-5 with polite@1\n") == 1

@@ -87,7 +87,7 @@ def judge(
                     display.say(f"{chosen.id} for {number}: {likely(estimate)}, less what is known")
                 desk = JudgeDesk(judge=chosen, knew=room.knew, spent=room.spent, concurrency=room.concurrency)
                 found = await use_case(desk, waiting, display)
-        judgements.show(found, as_json=as_json)
+        judgements.show(found, as_json=as_json, cascade=cascade)
 
     run_until_signal(main())
     return 0

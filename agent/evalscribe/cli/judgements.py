@@ -10,18 +10,26 @@ from evalscribe.analysis import StageUsage
 from evalscribe.app.judge import Judgement, Judgements
 from evalscribe.chat import Usage
 from evalscribe.cli.finish import print_json, say, spent
+from evalscribe.prose import one_line
 from evalscribe.render.results import citations_line, result_text
 
 
-def show(found: Judgements, *, as_json: bool) -> None:
-    """Every result, then totals; as JSON one array, the totals on standard error."""
+def show(found: Judgements, *, as_json: bool, cascade: bool = False) -> None:
+    """Every result, of a cascade with who decided it, then totals; as JSON one array, the totals on standard error."""
     if as_json:
         print_json(RootModel[tuple[Judgement, ...]](found.results))
     else:
         for result in found.results:
             say(result_text(result, result.label))
+            if cascade:
+                say(f"  {_decider(result)}")
             say()
     totals(found, file=sys.stderr if as_json else sys.stdout)
+
+
+def _decider(result: Judgement) -> str:
+    """`judge: anthropic/claude-opus-5-5 with polite@2`."""
+    return one_line(f"{result.stage}: {result.judge} with {result.rubric_id}@{result.rubric_version}")
 
 
 def totals(found: Judgements, file: TextIO) -> None:
