@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from evalscribe.app.rubrics import DEFAULT_COLLECTION, stored
 from evalscribe.errors import DataError
+from evalscribe.prompts import Prompts
+from evalscribe.rubric import Collection
 from evalscribe.store.shelf import SqlShelf, open_shelf
 from store.shelf_cases import CHANGED, HERE, LABELS, RESULT, RUBRIC
 
@@ -66,7 +69,6 @@ def test_everything_comes_back_to_another_process(folder: Path) -> None:
     [
         ("rubric_versions", lambda shelf: shelf.rubric("c1", "polite")),
         ("rubric_versions", lambda shelf: shelf.rubrics("c1")),
-        ("rubric_versions", lambda shelf: shelf.add_rubric("c1", CHANGED)),
         ("label_sets", lambda shelf: shelf.label_sets("c1")),
         ("judge_results", lambda shelf: shelf.get_result("k")),
     ],
@@ -77,6 +79,19 @@ def test_a_row_that_cannot_be_read(folder: Path, body: bytes, table: str, asked:
         raw.execute(f"UPDATE {table} SET body = ?", [body])
     with pytest.raises(DataError, match=r"store\.db is damaged"):
         asked(shelf)
+    shelf.close()
+
+
+def test_a_version_that_cannot_be_read_stands_in_no_other_ones_way(folder: Path) -> None:
+    """A rubric that was good may be refused by a later evalscribe."""
+    shelf = filled(folder)
+    shelf.add_collection(Collection(id=DEFAULT_COLLECTION, name=DEFAULT_COLLECTION))
+    shelf.add_rubric(DEFAULT_COLLECTION, RUBRIC)
+    with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
+        raw.execute("UPDATE rubric_versions SET body = ?", [zlib.compress(b'{"rubric_text": 1}')])
+    assert stored(shelf, Prompts(), "failure").version == 1
+    assert shelf.add_rubric(DEFAULT_COLLECTION, CHANGED).version == 2
+    assert stored(shelf, Prompts(), RUBRIC.id).rubric_text == CHANGED.rubric_text
     shelf.close()
 
 

@@ -166,7 +166,12 @@ def _problem(prompts: Prompts, file: str) -> str | None:
 
 def _latest(shelf: Shelf, rubric_id: str, collection: str) -> Rubric | None:
     _make_default(shelf, collection)
-    return next((rubric for rubric in shelf.rubrics(collection) if rubric.id == rubric_id), None)
+    try:
+        return shelf.rubric(collection, rubric_id)
+    except NotFoundError:
+        if any(there.id == collection for there in shelf.collections()):
+            return None
+        raise
 
 
 def _make_default(shelf: Shelf, collection: str) -> None:

@@ -68,10 +68,10 @@ class SqlShelf:
         with self._database.writing() as connection:
             _require(connection, collection_id)
             row = _first(connection, _LATEST, collection_id=collection_id, id=rubric.id)
-            latest = self._rubric(row) if row else None
-            if latest and latest.digest == rubric.digest:
-                return latest
-            stored = rubric.model_copy(update={"version": latest.version + 1 if latest else 1})
+            # By the row: an older version that cannot be read any more is no reason to refuse a new one.
+            if row is not None and row["digest"] == rubric.digest:
+                return rubric.model_copy(update={"version": row["version"]})
+            stored = rubric.model_copy(update={"version": row["version"] + 1 if row else 1})
             _insert_rubric(connection, collection_id, stored)
         return stored
 
