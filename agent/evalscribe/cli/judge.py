@@ -10,9 +10,6 @@ Rubric = Annotated[
     str, typer.Argument(metavar="RUBRIC", help="A rubric: NAME, NAME@VERSION or a YAML file.", show_default=False)
 ]
 Collection = Annotated[str, typer.Option(metavar="ID", help="The collection that the rubric belongs to.")]
-Batch = Annotated[
-    bool, typer.Option("--batch", help="Ask through Message Batches: half the price, an answer within a day.")
-]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Ask again what is already known.")]
 
 
@@ -35,7 +32,7 @@ def judge(
     cascade: Annotated[bool, typer.Option("--cascade", help="A cheap model first, as evalscribe.toml says.")] = False,
     collection: Collection = "default",
     fresh: Fresh = False,
-    batch: Batch = False,
+    batch: options.Batch = False,
     concurrency: options.Concurrency = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evalscribe.cli import options
-from evalscribe.cli.judge import Batch, Collection, Fresh, Rubric
+from evalscribe.cli.judge import Collection, Fresh, Rubric
 
 if TYPE_CHECKING:
     from evalscribe.app.judge_eval import JudgeEval
@@ -29,7 +29,7 @@ def judge_eval(
     ] = None,
     collection: Collection = "default",
     fresh: Fresh = False,
-    batch: Batch = False,
+    batch: options.Batch = False,
     concurrency: options.Concurrency = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
