@@ -17,6 +17,8 @@ from typer.main import get_command
 from evalscribe.cli.commands import app
 from evalscribe.errors import UsageError
 from evalscribe.prompts import Prompts, shipped
+from evalscribe.settings import providers
+from evalscribe.settings.cascade import CascadeTable
 from evalscribe.settings.config_file import ConfigFile
 
 ROOT = Path(__file__).parent.parent
@@ -94,13 +96,13 @@ def test_every_command_and_option_has_help() -> None:
         assert all(option.help for option in options), command.name
 
 
-def test_skills_have_front_matter_and_end_with_the_question() -> None:
+def test_skills_have_front_matter_and_those_that_analyse_end_with_the_question() -> None:
     for skill in sorted((ROOT / "skills").glob("*/SKILL.md")):
         _, front, body = skill.read_text("utf-8").split("---\n", 2)
         meta = yaml.safe_load(front)
         assert meta["name"] == skill.parent.name
         assert meta["description"]
-        assert body.rstrip().endswith(f'"{CLOSING}"')
+        assert body.rstrip().endswith(f'"{CLOSING}"') == meta["name"].startswith("analyze")
 
 
 def test_links_lead_somewhere() -> None:
@@ -111,7 +113,17 @@ def test_links_lead_somewhere() -> None:
 
 def test_the_configuration_shown_is_one() -> None:
     (example,) = fences((ROOT / "agent/docs/configuration.md").read_text("utf-8"), "toml")
-    assert ConfigFile.model_validate(tomllib.loads(example)).sources.convex.visualizer == "https://evals.example"
+    shown = ConfigFile.model_validate(tomllib.loads(example))
+    assert shown.sources.convex.visualizer == "https://evals.example"
+    assert set(ConfigFile.model_fields) == set(tomllib.loads(example)), "every setting is shown"
+    (cascade,) = fences((ROOT / "agent/docs/judges.md").read_text("utf-8"), "toml")
+    assert ConfigFile.model_validate(tomllib.loads(cascade)).cascade == shown.cascade
+    assert shown.cascade.model_copy(update={"tags": None}) == CascadeTable(), "and the defaults are these"
+
+
+def test_every_environment_variable_is_documented() -> None:
+    page = (ROOT / "agent/docs/configuration.md").read_text("utf-8")
+    assert [name for name in (*ConfigFile().named(), *providers.NAMES) if f"`{name}`" not in page] == []
 
 
 def templates() -> list[str]:
