@@ -6,7 +6,7 @@ import re
 import time
 import tracemalloc
 from collections.abc import Callable
-from itertools import repeat
+from itertools import chain, repeat
 
 import pytest
 
@@ -166,6 +166,12 @@ async def test_where_no_part_could_be_read_there_is_nothing_to_judge() -> None:
     with pytest.raises(CallFailed, match=r"none of \d+ parts could be read: refused") as failed:
         await read(of_agent_run(run_of(60)), lambda _: CallFailed("refused", ONE))
     assert failed.value.usage.calls > 5
+
+
+async def test_of_several_reasons_the_commonest_is_told() -> None:
+    reasons = chain(["late"], repeat("no budget left"))
+    with pytest.raises(CallFailed, match=r"none of \d+ parts could be read: no budget left"):
+        await read(of_agent_run(run_of(60)), lambda _: CallFailed(next(reasons), ONE))
 
 
 async def test_a_bad_answer_is_sent_back_once_with_the_reason() -> None:

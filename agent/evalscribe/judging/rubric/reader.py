@@ -1,5 +1,6 @@
 """The parts of one subject being read: what it took so far, and what is missing."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from evalscribe.chat import CallFailed, Usage
@@ -74,7 +75,8 @@ class Reader:
         await in_lanes(enumerate(parts(items, room), 1), read, LANES)
         self.parts = len(found)
         if not any(texts is not None for texts in found.values()):
-            reason = self._unread[0][2] if self._unread else "the subject is empty"
+            reasons = Counter(reason for _, _, reason in self._unread)
+            reason = reasons.most_common(1)[0][0] if reasons else "the subject is empty"
             raise CallFailed(f"none of {self.parts} parts could be read: {reason}", self.usage)
         return tuple(text for number in sorted(found) for text in found[number] or ())
 
