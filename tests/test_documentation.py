@@ -20,6 +20,7 @@ from evalscribe.prompts import Prompts, shipped
 from evalscribe.settings import providers
 from evalscribe.settings.cascade import CascadeTable
 from evalscribe.settings.config_file import ConfigFile
+from evalscribe.wiring.analysts import FOR_ANALYSES
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "agent/docs").glob("*.md")), *sorted((ROOT / "skills").glob("*/SKILL.md"))]
@@ -119,6 +120,7 @@ def test_the_configuration_shown_is_one() -> None:
     (cascade,) = fences((ROOT / "agent/docs/judges.md").read_text("utf-8"), "toml")
     assert ConfigFile.model_validate(tomllib.loads(cascade)).cascade == shown.cascade
     assert shown.cascade.model_copy(update={"tags": None}) == CascadeTable(), "and the defaults are these"
+    assert shown.cascade.issues() == FOR_ANALYSES
 
 
 def test_every_environment_variable_is_documented() -> None:
