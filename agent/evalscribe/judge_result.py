@@ -69,6 +69,7 @@ class JudgeResult(Frozen):
     """What one judge made of one subject."""
 
     id: str
+    """Content id of the question and of all that was answered to it: asked again, the answer has another one."""
     agent_run_id: str
     """Id of the subject: an agent run's, or `<run id>/<eval path>` for a failed eval."""
     rubric_id: str

@@ -84,7 +84,7 @@ def test_what_is_known_is_not_asked_again_unless_fresh(judging: Inside) -> None:
 def test_a_failure_of_what_is_asked_afresh_is_not_told_as_known(judging: Inside) -> None:
     with MessagesServer([says_json(POLITE), failure(400, "invalid_request_error")]) as server:
         judging.run("judge", "polite", "one.json", **access(server))
-        again = judging.run("judge", "polite", "one.json", "--fresh", **access(server))
+        again = judging.run("judge", "polite", "one.json", "--fresh", code=65, **access(server))
     assert "alone: not judged" in again.out
     assert "(known)" not in again.err
 
@@ -156,7 +156,7 @@ def test_a_missing_key_ends_it_before_anything_is_read(judging: Inside) -> None:
 
 def test_the_budget_holds_over_all_subjects(judging: Inside) -> None:
     with MessagesServer(says_json(POLITE)) as server:
-        ended = judging.run("judge", "polite", "runs.jsonl", "--budget", "0.01", **access(server))
+        ended = judging.run("judge", "polite", "runs.jsonl", "--budget", "0.01", code=65, **access(server))
         assert server.calls == []
     assert "0 results, 8 could not be judged" in ended.out
     assert "left undone, run again with more" in ended.out
@@ -191,7 +191,7 @@ def test_evals_are_named_behind_their_run(judging: Inside) -> None:
 
 
 def test_rules_judge_only_what_they_can_say(judging: Inside) -> None:
-    ended = judging.run("judge", "failure", "one.json", "--judge", "rules")
+    ended = judging.run("judge", "failure", "one.json", "--judge", "rules", code=65)
     assert "alone: not judged: the rules judge failed evals only" in ended.out
     ended = judging.run("judge", "polite", "sample", "--judge", "rules", code=64)
     assert "the rules cannot answer by polite@1" in ended.err

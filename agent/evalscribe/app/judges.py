@@ -148,12 +148,12 @@ class Made:
     def put_result(self, key: str, result: JudgeResult) -> None:
         """Stored at once."""
         self._results.put_result(key, result)
-        self._new.add(key)
+        self._new.add(result.id)
 
     def get_result(self, key: str) -> JudgeResult | None:
         known = self._results.get_result(key)
         if known is not None:
-            self._met.add(key)
+            self._met.add(known.id)
         return known
 
     def knew(self, result: JudgeResult) -> bool:

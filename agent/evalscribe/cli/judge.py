@@ -72,7 +72,7 @@ def judge(
         ),
     )
 
-    async def main() -> None:
+    async def main() -> int:
         async with open_room(given) as room:
             chosen = room.judge(CASCADE if cascade else judge)
             with Display(quiet=False) as display:
@@ -84,7 +84,6 @@ def judge(
                     display.say(f"{chosen.id} for {number}: {likely(estimate)}, less what is known")
                 desk = JudgeDesk(judge=chosen, knew=room.knew, spent=room.spent, concurrency=room.concurrency)
                 found = await use_case(desk, waiting, display)
-        judgements.show(found, as_json=as_json, cascade=cascade)
+        return judgements.show(found, as_json=as_json, cascade=cascade)
 
-    run_until_signal(main())
-    return 0
+    return run_until_signal(main())

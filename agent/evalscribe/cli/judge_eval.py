@@ -46,6 +46,7 @@ def judge_eval(
     from evalscribe.app.judge_eval import label_key
     from evalscribe.cli.finish import print_json
     from evalscribe.cli.progress import Display
+    from evalscribe.errors import DataError
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.wiring.judging import JudgeChoice, open_room
@@ -67,7 +68,7 @@ def judge_eval(
         ),
     )
 
-    async def main() -> None:
+    async def main() -> int:
         async with open_room(given) as room:
             key = label_key(room.rubric, label)
             names = [name.strip() or room.rubric.judge_model.id for name in (judge or "").split(",")]
@@ -80,9 +81,9 @@ def judge_eval(
                     display.say(note)
                 found = await use_case(desks, dataset, key, room.finder(display), display)
         print_json(found) if as_json else _show(found)
+        return 0 if any(one.judged for one in found.judges) else DataError.exit_code
 
-    run_until_signal(main())
-    return 0
+    return run_until_signal(main())
 
 
 def _show(found: "JudgeEval") -> None:

@@ -10,12 +10,16 @@ from evalscribe.analysis import StageUsage
 from evalscribe.app.judge import Judgement, Judgements
 from evalscribe.chat import Usage
 from evalscribe.cli.finish import print_json, say, spent
+from evalscribe.errors import DataError
 from evalscribe.prose import one_line
 from evalscribe.render.results import citations_line, result_text
 
 
-def show(found: Judgements, *, as_json: bool, cascade: bool = False) -> None:
-    """Every result, of a cascade with who decided it, then totals; as JSON one array, the totals on standard error."""
+def show(found: Judgements, *, as_json: bool, cascade: bool = False) -> int:
+    """Every result, of a cascade with who decided it, then totals; as JSON one array, the totals on standard error.
+
+    Gives the exit code: a script must see that nothing at all could be judged.
+    """
     if as_json:
         print_json(RootModel[tuple[Judgement, ...]](found.results))
     else:
@@ -25,6 +29,7 @@ def show(found: Judgements, *, as_json: bool, cascade: bool = False) -> None:
                 say(f"  {_decider(result)}")
             say()
     totals(found, file=sys.stderr if as_json else sys.stdout)
+    return 0 if len(found.failures) < len(found.results) else DataError.exit_code
 
 
 def _decider(result: Judgement) -> str:

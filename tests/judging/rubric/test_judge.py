@@ -47,7 +47,7 @@ async def test_one_answer_is_a_result() -> None:
     assert (result.citations.verified, result.citations.unverified) == (1, 0)
     assert (result.rubric_id, result.rubric_version, result.agent_run_id) == ("right", 1, "run-1")
     assert (result.usage, result.judge, result.confidence) == (USAGE, "scripted/panel", None)
-    assert result.id == asked.key(subject())
+    assert result.id.startswith("sha256:")
     assert asked.id == "scripted/panel with right@1"
 
 
@@ -97,6 +97,14 @@ async def test_fresh_asks_again_and_keeps_the_new_answer() -> None:
     await judge(Panelists([answer("fail")]), shelf).judge(subject())
     await judge(Panelists([answer("pass")]), shelf, fresh=True).judge(subject())
     assert (await judge(Panelists(), shelf).judge(subject())).output == output("pass")
+
+
+async def test_another_answer_to_the_same_question_is_another_result() -> None:
+    shelf = MemoryShelf()
+    first = await judge(Panelists([answer("fail")]), shelf).judge(subject())
+    fresh = await judge(Panelists([answer("pass")]), shelf, fresh=True).judge(subject())
+    assert first.id != fresh.id
+    assert (await judge(Panelists(), shelf).judge(subject())).id == fresh.id
 
 
 async def test_a_failure_that_may_pass_is_not_kept() -> None:

@@ -46,7 +46,7 @@ class FirstPass:
         cost: Callable[[Usage], float] | None = None,
         seconds: float | None = SECONDS,
     ) -> None:
-        """`cost` prices one call in dollars; `seconds` bounds it. Raises `UsageError` for a rubric that judges no failures."""
+        """`cost` prices one call in dollars, `seconds` bound it. Raises `UsageError` for a rubric without labels."""
         self.id = judge_id(model.id, rubric)
         self._model = model
         self._prompts = prompts
@@ -71,14 +71,18 @@ class FirstPass:
         return Estimate(input_tokens=read, output_tokens=LIKELY_ANSWER, cost_usd=cost)
 
     async def judge(self, case: Case) -> Verdict | Unclassified:
+        request = self._request(case)
         try:
             async with asyncio.timeout(self._seconds):
-                reply = await self._model.complete(self._request(case))
+                reply = await self._model.complete(request)
         except CallFailed as error:
             return Unclassified(reason=error.reason, judge=self.id, usage=error.usage)
         except TimeoutError:
             return Unclassified(reason=f"no answer within {self._seconds:g} s", judge=self.id)
-        return self._taken(reply, case)
+        found = self._taken(reply, case)
+        if isinstance(found, Unclassified) and not found.final:
+            self._model.forget(request)
+        return found
 
     def _request(self, case: Case) -> Request:
         asked = Message(role="user", text=question(self._prompts, case, Fence.of(case)))

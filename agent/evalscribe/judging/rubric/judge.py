@@ -146,7 +146,7 @@ class RubricJudge:
         election = decision.election
         output = (election and election.winner.output) or {}
         return JudgeResult(
-            id=key,
+            id=content_id([key, decision.metadata]),
             **self._names(decision.subject),
             output=output,
             result_metadata=decision.metadata,
