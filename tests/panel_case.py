@@ -65,6 +65,7 @@ class Panelists:
         self.id = "scripted/panel"
         self.context_tokens = context_tokens
         self.requests: list[Request] = []
+        self.forgotten: list[Request] = []
         self._scripts: Mapping[int, list[Step]] = {number: list(script) for number, script in enumerate(scripts)}
         self._first = list(first)
         self._turn = asyncio.Condition()
@@ -82,6 +83,9 @@ class Panelists:
         if isinstance(step, Exception):
             raise step
         return step if isinstance(step, Reply) else step(request)
+
+    def forget(self, request: Request) -> None:
+        self.forgotten.append(request)
 
     async def close(self) -> None:
         return None

@@ -56,6 +56,9 @@ class Model(Protocol):
     async def complete(self, request: Request) -> Reply:
         """One answer. Raises `llm` errors mapped to `EvalscribeError` or `chat.CallFailed`."""
 
+    def forget(self, request: Request) -> None:
+        """The answer led nowhere: whoever asks the same later is to be answered anew, as most models do anyway."""
+
     async def close(self) -> None: ...
 
 

@@ -1,12 +1,13 @@
-"""`evalscribe analyze --batch`: investigations whose turns go out in waves."""
+"""`--batch`: conversations whose turns go out in waves."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from batches_server import BatchesServer, answer
+from batches_server import BatchesServer, Result, answer
 from evalscribe.llm.batch_delivery import Pace
 from messages_server import VERDICT
 from surfaces.command import Inside, Workspace
@@ -19,6 +20,21 @@ FAILURES = 10
 def analysing(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
     monkeypatch.setattr("evalscribe.llm.batch.Pace", lambda: Pace(quiet_s=0.3, poll_s=0.05))
     return Inside(workspace.folder, monkeypatch, capsys)
+
+
+RUBRIC = """\
+rubric_text: Was the agent polite?
+output_schema:
+  type: object
+  properties:
+    label: {type: string, enum: [polite, rude]}
+  required: [label]
+  additionalProperties: false
+"""
+
+
+def says(text: str) -> Result:
+    return lambda _key, _params: {"type": "succeeded", "message": answer(text)}
 
 
 def looks_first(_key: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -45,6 +61,61 @@ def test_every_turn_of_an_analysis_is_a_batch_of_all_its_failures(analysing: Ins
         assert len(server.batches) == 2
     assert "unchanged" in again
     assert len(list(Path(analysing.folder).rglob("smp7q2ka_*.md"))) == 1
+
+
+def test_investigations_that_came_to_nothing_are_made_anew(analysing: Inside) -> None:
+    with BatchesServer(says("no idea")) as server:
+        assert "MODEL_FAULT" not in analyze(analysing, server)
+        asked = len(server.batches)
+        assert asked > 1, "the model is told what is missing"
+        server.result = looks_first
+        healed = analyze(analysing, server)
+        assert [len(batch.requests) for batch in server.batches[asked:]] == [FAILURES, FAILURES]
+    assert f"judge {2 * FAILURES} calls" in healed
+
+
+def test_what_a_cascade_came_to_nothing_with_is_asked_anew(analysing: Inside) -> None:
+    with BatchesServer(says("no idea")) as server:
+        analyze(analysing, server, "--cascade")
+        asked = len(server.batches)
+        server.result = looks_first
+        analyze(analysing, server, "--cascade")
+        models = [{params["model"] for params in batch.requests.values()} for batch in server.batches[asked:]]
+        assert models[0] == {"claude-haiku-5-5"}
+        again = len(server.batches)
+        analyze(analysing, server, "--cascade")
+        assert len(server.batches) == again
+        assert server.singles == []
+
+
+def test_an_investigation_that_the_budget_cut_short_goes_on_where_it_was(analysing: Inside) -> None:
+    with BatchesServer(looks_first) as server:
+        analyze(analysing, server, "--budget", "0.5")
+        asked = set(server.submitted)
+        assert asked
+        analyze(analysing, server)
+        assert len(server.submitted) == 2 * FAILURES
+        assert set(server.submitted.values()) == {1}, "what was answered is not asked again"
+
+
+def test_rollouts_that_came_to_nothing_are_asked_anew(analysing: Inside) -> None:
+    rubrics = analysing.folder / "prompts" / "rubrics"
+    rubrics.mkdir(parents=True)
+    (analysing.folder / "evalscribe.toml").touch()
+    (rubrics / "polite.yaml").write_text(RUBRIC)
+    said = [{"role": "user", "content": f"Good morning, {n}."} for n in range(3)]
+    lines = [{"id": f"run-{n}", "transcripts": [{"messages": [message]}]} for n, message in enumerate(said)]
+    (analysing.folder / "runs.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    with BatchesServer(says("no idea")) as server:
+        failed = analysing.run("judge", "polite", "runs.jsonl", "--batch", **access(server), code=65)
+        server.result = says('<response>{"label": "polite"}</response>')
+        healed = analysing.run("judge", "polite", "runs.jsonl", "--batch", **access(server))
+        known = analysing.run("judge", "polite", "runs.jsonl", "--batch", **access(server))
+        assert [len(batch.requests) for batch in server.batches] == [3, 3, 3], "question, correction, question"
+    assert "3 could not be judged" in failed.out
+    assert "3 results, 0 could not be judged" in healed.out
+    assert "Spent: judge 3 calls" in healed.out
+    assert "Spent: nothing" in known.out
 
 
 def test_a_plan_of_batches_costs_half(analysing: Inside) -> None:

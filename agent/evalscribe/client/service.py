@@ -102,6 +102,9 @@ class _Served:
     async def complete(self, request: Request) -> Reply:
         return await self._service.answer(self._model, request)
 
+    def forget(self, request: Request) -> None:
+        self._model.forget(request)
+
     async def close(self) -> None:
         """Its connections are the service's."""
 

@@ -59,6 +59,9 @@ class AnthropicModel:
             return Reply(text="", stop="context_exceeded", usage=Usage())
         return self._reply(answer)
 
+    def forget(self, request: Request) -> None:
+        """Every call is answered anew."""
+
     async def check(self) -> None:
         """Ask for something that costs nothing. Raises `EvalscribeError` where the host or the key is no good."""
         try:

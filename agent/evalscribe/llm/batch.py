@@ -7,7 +7,7 @@ Calls gather into a wave; when none came for a moment, the wave goes out as one 
 batch has ended. So whoever calls must call many times at once, and must not bound the time of a call: a day is normal.
 The intent to send a batch is stored before it is sent. After a kill anywhere, asking the same again finds the batch,
 by its id or, where that was not heard any more, among the service's recent ones, and sends only what is in none.
-An answer is billed once: whoever takes it after the first is given it as billed before.
+An answer is billed once: whoever takes it after the first is given it as billed before, until it is forgotten.
 """
 
 import asyncio
@@ -91,6 +91,9 @@ class Batched:
             if not asked.callers and self._asked.get(key) is asked:
                 del self._asked[key]
                 self._wave.pop(key, None)
+
+    def forget(self, request: Request) -> None:
+        self._intents.release(question_key(self._adapter.params(request), request.rollout))
 
     async def close(self) -> None:
         """A batch under way goes on without us."""
@@ -220,6 +223,9 @@ class Either:
             return await self._waves.complete(request)
         except NotAnswered:
             return await self._single.complete(request)
+
+    def forget(self, request: Request) -> None:
+        self._waves.forget(request)
 
     async def close(self) -> None:
         await self._waves.close()

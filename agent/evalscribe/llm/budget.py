@@ -136,6 +136,9 @@ class Budgeted:
             finally:
                 self._budget.settle(used, self._stage)
 
+    def forget(self, request: Request) -> None:
+        self._model.forget(request)
+
     async def close(self) -> None:
         await self._model.close()
 

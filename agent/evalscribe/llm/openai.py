@@ -67,6 +67,9 @@ class OpenAIModel:
         except TooLong:
             return Reply(text="", stop="context_exceeded", usage=Usage())
 
+    def forget(self, request: Request) -> None:
+        """Every call is answered anew."""
+
     async def check(self) -> None:
         """Ask for something that costs nothing. Raises `EvalscribeError` where the host or the key is no good."""
         work = self.client().get(self._dialect.check, cast_to=object)

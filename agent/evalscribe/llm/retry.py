@@ -50,6 +50,9 @@ class Persistent:
                 raise CallFailed(error.reason, lost + error.usage, free=error.free and not lost.calls) from None
         raise AssertionError("the last attempt returns or raises")
 
+    def forget(self, request: Request) -> None:
+        self._model.forget(request)
+
     async def _pause(self, error: Transient, failures: int, deadline: float, lost: Usage) -> None:
         """Wait until the next attempt; raises what the failure comes to where there is none."""
         wait = max(error.after or 0.0, self._patience.wait(failures))

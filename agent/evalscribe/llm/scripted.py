@@ -15,6 +15,7 @@ class ScriptedModel:
         self.context_tokens = context_tokens
         self.requests: list[Request] = []
         """What it was asked, in order."""
+        self.forgotten: list[Request] = []
         self._script = iter(script)
 
     async def complete(self, request: Request) -> Reply:
@@ -25,6 +26,9 @@ class ScriptedModel:
         if isinstance(step, Exception):
             raise step
         return step if isinstance(step, Reply) else step(request)
+
+    def forget(self, request: Request) -> None:
+        self.forgotten.append(request)
 
     async def close(self) -> None:
         return None

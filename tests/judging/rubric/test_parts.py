@@ -333,5 +333,8 @@ class _Forgetful:
         await asyncio.sleep(0)
         return self._answer(request)
 
+    def forget(self, request: Request) -> None:
+        return None
+
     async def close(self) -> None:
         return None

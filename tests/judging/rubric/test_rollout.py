@@ -221,6 +221,22 @@ async def test_a_model_that_breaks_fails_its_rollout_only(error: BaseException) 
     assert rollout.reason == f"the judge broke: {type(error).__name__}: odd"
 
 
+@pytest.mark.parametrize(
+    ("script", "forgotten"),
+    [
+        ([BAD, BAD], 2),
+        ([says("…", stop="pause", usage=USAGE)] * MOST_CALLS, MOST_CALLS),
+        ([BAD, answer()], 0),
+        ([BAD, CallFailed("no room in the budget")], 0),
+        ([says("no", stop="refusal", usage=USAGE)], 0),
+    ],
+    ids=["bad", "endless", "mended", "cut short", "final"],
+)
+async def test_only_answers_that_led_nowhere_are_forgotten(script: list[Step], forgotten: int) -> None:
+    _, model = await roll(*script)
+    assert model.forgotten == model.requests[:forgotten]
+
+
 async def test_what_is_kept_is_bounded_and_redacted() -> None:
     key = "sk-ant-" + "api03-abcdefghijklmnop1234"
     rollout, _ = await roll(BAD, says(key + " x" * 100_000, usage=USAGE))

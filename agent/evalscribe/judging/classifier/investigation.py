@@ -54,6 +54,7 @@ class Investigation:
         self._model = model
         self._opening = opening
         self._messages = list(opening.messages)
+        self._asked: list[Request] = []
         self._evidence = evidence
         self._toolbox = toolbox
         self._bounds = bounds
@@ -76,17 +77,24 @@ class Investigation:
                 return outcome
             if self._last:
                 break
-        return self.unclassified(f"no verdict within {turn} turns and {self._spent()} tokens")
+        return self._useless(f"no verdict within {turn} turns and {self._spent()} tokens")
 
     def unclassified(self, reason: str, *, final: bool = False) -> Unclassified:
         return Unclassified(reason=reason, judge=self._judge, final=final, usage=self.usage)
+
+    def _useless(self, reason: str) -> Unclassified:
+        """Given up for what was answered; where a call failed, the answers before it are still good."""
+        for request in self._asked:
+            self._model.forget(request)
+        return self.unclassified(reason)
 
     async def _ask(self) -> Reply:
         messages = self._messages
         if self._last and messages[-1].role == "user":
             said = "\n\n".join(filter(None, (messages[-1].text, LAST)))
             messages = [*messages[:-1], messages[-1].model_copy(update={"text": said})]
-        reply = await self._model.complete(self._opening.model_copy(update={"messages": tuple(messages)}))
+        self._asked.append(self._opening.model_copy(update={"messages": tuple(messages)}))
+        reply = await self._model.complete(self._asked[-1])
         self.usage += reply.usage
         self._longest_input = max(self._longest_input, reply.usage.input_tokens)
         return reply
@@ -130,7 +138,7 @@ class Investigation:
         if isinstance(submission, list):
             self._broken += 1
             if self._last or self._broken >= self._bounds.submissions:
-                return self.unclassified(f"the verdict stayed invalid: {'; '.join(submission)[:200]}")
+                return self._useless(f"the verdict stayed invalid: {'; '.join(submission)[:200]}")
             return _sent_back(call, submission)
         citations = verified(submission, self._evidence)
         questions = [] if self._doubted or self._last else doubts(submission, citations)
@@ -142,7 +150,7 @@ class Investigation:
     def _nudge(self, words: str, given_up: str) -> Unclassified | None:
         self._nudges += 1
         if self._nudges > self._bounds.nudges:
-            return self.unclassified(given_up)
+            return self._useless(given_up)
         self._messages.append(Message(role="user", text=words))
         return None
 

@@ -61,6 +61,9 @@ class _Heard:
         self.stop = reply.stop
         return reply
 
+    def forget(self, request: Request) -> None:
+        self._model.forget(request)
+
     async def close(self) -> None:
         await self._model.close()
 

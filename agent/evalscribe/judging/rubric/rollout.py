@@ -50,6 +50,7 @@ class Conversation:
         self._rubric = rubric
         self._subject = subject
         self._messages = list(opening.messages)
+        self._asked: list[Request] = []
         self._usage = Usage()
         self._paused = ""
         self._text = ""
@@ -76,16 +77,16 @@ class Conversation:
 
     async def _converse(self) -> Rollout:
         for _ in range(MOST_CALLS):
-            request = self._opening.model_copy(update={"messages": tuple(self._messages)})
+            self._asked.append(self._opening.model_copy(update={"messages": tuple(self._messages)}))
             try:
-                reply = await self._model.complete(request)
+                reply = await self._model.complete(self._asked[-1])
             except CallFailed as error:
                 self._usage += error.usage
                 return self._failed(error.reason)
             self._usage += reply.usage
             if (outcome := self._take(reply)) is not None:
                 return outcome
-        return self._failed(f"no whole answer within {MOST_CALLS} calls")
+        return self._useless(f"no whole answer within {MOST_CALLS} calls")
 
     def _take(self, reply: Reply) -> Rollout | None:
         """What one answer comes to; None where the conversation goes on."""
@@ -133,7 +134,7 @@ class Conversation:
 
     def _ask_again(self, problems: Problems, how: str = "") -> Rollout | None:
         if self._sent_back:
-            return self._failed("; ".join(problems))
+            return self._useless("; ".join(problems))
         self._sent_back = True
         self._paused = ""
         listed = "\n".join(f"- {problem}" for problem in problems)
@@ -152,7 +153,13 @@ class Conversation:
             self._messages.append(Message(role="assistant", text="" if reply.raw else reply.text, raw=reply.raw))
 
     def _broken(self, error: BaseException) -> Rollout:
-        return self._failed(f"the judge broke: {type(error).__name__}: {error}")
+        return self._useless(f"the judge broke: {type(error).__name__}: {error}")
+
+    def _useless(self, reason: str) -> Rollout:
+        """A failure of what was answered; where a call failed, the answers before it are still good."""
+        for request in self._asked:
+            self._model.forget(request)
+        return self._failed(reason)
 
     def _failed(self, reason: str, *, final: bool = False, too_long: bool = False) -> Rollout:
         return Rollout(
