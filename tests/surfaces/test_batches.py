@@ -88,16 +88,6 @@ def test_what_a_cascade_came_to_nothing_with_is_asked_anew(analysing: Inside) ->
         assert server.singles == []
 
 
-def test_an_investigation_that_the_budget_cut_short_goes_on_where_it_was(analysing: Inside) -> None:
-    with BatchesServer(looks_first) as server:
-        analyze(analysing, server, "--budget", "0.5")
-        asked = set(server.submitted)
-        assert asked
-        analyze(analysing, server)
-        assert len(server.submitted) == 2 * FAILURES
-        assert set(server.submitted.values()) == {1}, "what was answered is not asked again"
-
-
 def test_rollouts_that_came_to_nothing_are_asked_anew(analysing: Inside) -> None:
     rubrics = analysing.folder / "prompts" / "rubrics"
     rubrics.mkdir(parents=True)

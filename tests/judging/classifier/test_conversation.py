@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 
 from classifier_case import QUOTE, Judged, case
+from evalscribe.chat import CallFailed
 from evalscribe.evidence import Citation
 from evalscribe.finding import Unclassified, Verdict
-from evalscribe.judging.classifier import Bounds
+from evalscribe.judging.classifier import Bounds, ModelJudge
+from evalscribe.llm.scripted import ScriptedModel, Step, calls
+from evalscribe.llm.scripted import says as answers
+from evalscribe.prompts import Prompts
 from messages_server import Answer, Call, failure, message, page, says, submit, use
 
 INVENTED = {**QUOTE, "text": "    return n + n + 2"}
@@ -260,3 +264,24 @@ async def test_instructions_and_tools_are_the_same_for_every_case(judged: Judged
     for part in ("system", "tools", "model", "tool_choice", "output_config", "max_tokens"):
         assert one.calls[0].body[part] == two.calls[0].body[part]
     assert one.calls[0].body["messages"] == (await judged())[1].calls[0].body["messages"], "no clock, no chance"
+
+
+LOOK = calls(("list_documents", {}))
+
+
+@pytest.mark.parametrize(
+    ("script", "forgotten"),
+    [
+        ([LOOK, answers(), answers(), answers()], 4),
+        ([LOOK, *[calls(("submit", {}))] * 3], 4),
+        ([LOOK] * 12, 12),
+        ([LOOK, CallFailed("no room in the budget")], 0),
+        ([LOOK, answers(stop="refusal")], 0),
+    ],
+    ids=["no verdict", "invalid", "endless", "cut short", "final"],
+)
+async def test_only_answers_that_led_nowhere_are_forgotten(script: list[Step], forgotten: int) -> None:
+    model = ScriptedModel(script)
+    assert isinstance(await ModelJudge(model, Prompts()).judge(case()), Unclassified)
+    assert len(model.requests) == len(script)
+    assert model.forgotten == model.requests[:forgotten]
