@@ -171,9 +171,11 @@ class Intent(Frozen):
 
 
 class Unanswered(Frozen):
-    """What a batch says of a question that it did not answer, and did not charge for."""
+    """What a batch says of a question that it did not answer."""
 
     reason: str
+    charged: bool = False
+    """Whether it may have been charged for all the same: whoever takes this first counts it."""
 
 
 class Intents(Protocol):

@@ -304,24 +304,43 @@ async def test_without_a_way_to_ask_by_itself_it_is_said_and_free(desk: Desk) ->
     assert (failure.reason, failure.free) == ("the batch did not answer (errored: no luck)", True)
 
 
-@pytest.mark.parametrize(
-    "result", [{"type": "succeeded", "message": {"content": None}}, {"type": "succeeded"}, None, "text"]
-)
-async def test_an_answer_that_cannot_be_read_may_have_cost(desk: Desk, result: Any) -> None:
+UNREADABLE = [{"type": "succeeded", "message": {"content": None}}, {"type": "succeeded"}, None, "text"]
+
+
+@pytest.mark.parametrize("result", UNREADABLE)
+async def test_an_answer_that_cannot_be_read_may_have_cost_and_is_known_from_then_on(desk: Desk, result: Any) -> None:
     desk.server.result = lambda key, params: result
     (failure,) = await desk.ask(ask("q"))
-    assert isinstance(failure, CallFailed)
+    assert isinstance(failure, NotAnswered)
     assert not failure.free
+    before = dict(desk.server.calls)
+    (again,) = await desk.ask(ask("q"))
+    assert isinstance(again, NotAnswered)
+    assert again.free, "it is counted once"
+    assert desk.server.calls == before
 
 
 async def test_a_question_that_the_batch_forgot_concerns_that_question_only(desk: Desk) -> None:
-    desk.server.result = lambda key, params: succeeded(key, params)
     lines = desk.server.lines
     desk.server.lines = lambda batch: lines(batch)[:-1]  # type: ignore[method-assign]
     first, second = await desk.ask(ask("q0"), ask("q1"))
-    assert isinstance(first, CallFailed)
+    assert isinstance(first, NotAnswered)
     assert "says nothing" in first.reason
+    assert not first.free
     assert isinstance(second, Reply)
+
+
+async def test_what_the_batch_spoiled_is_asked_by_itself_and_both_are_counted_once(desk: Desk) -> None:
+    assert OPUS is not None
+    desk.server.result = lambda key, params: None
+    worst, budget = worst_case(ask("q"), OPUS.batch()), Budget(usd=1.0)
+    for model in (desk.within(budget), desk.within(budget)):
+        reply = await model.complete(ask("q"))
+        assert reply.text == "alone"
+        await model.close()
+    assert budget.spent.calls == 3, "what may have been charged, and each single call"
+    assert budget.spent.cost_usd == pytest.approx(worst.cost_usd + 4 * HALF_PRICE)
+    assert len(desk.server.batches) == 1
 
 
 async def test_a_batch_that_is_gone_is_never_sent_again_while_it_may_be_there(desk: Desk) -> None:

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from evalscribe.chat import CallFailed, Reply, Request
+from evalscribe.chat import CallFailed, Reply, Request, Usage
 from evalscribe.errors import EvalscribeError
 from evalscribe.ids import canonical_json, content_id
 from evalscribe.llm.anthropic import AnthropicModel
@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 
 
+Failure = CallFailed | EvalscribeError
+
+
 class NotAnswered(CallFailed):
-    """The batch did not answer this question, nor charge for it: ask it by itself."""
+    """The batch did not answer this question: ask it by itself."""
 
 
 @dataclass
@@ -43,7 +46,7 @@ class Question:
     """A question that somebody waits for."""
 
     params: "MessageCreateParamsNonStreaming"
-    answer: "asyncio.Future[Outcome | EvalscribeError]"
+    answer: "asyncio.Future[Outcome | Failure]"
     callers: int = 0
 
 
@@ -115,11 +118,12 @@ class Batched:
             self._answer(key, error)
         return asked
 
-    def _taken(self, key: str, outcome: Outcome | EvalscribeError) -> Reply:
+    def _taken(self, key: str, outcome: Outcome | Failure) -> Reply:
         if isinstance(outcome, Reply):
             return outcome if self._intents.take(key) else outcome.model_copy(update={"billed_before": True})
         if isinstance(outcome, Unanswered):
-            raise NotAnswered(f"the batch did not answer ({outcome.reason})", free=True)
+            free = not (outcome.charged and self._intents.take(key))
+            raise NotAnswered(f"the batch did not answer ({outcome.reason})", free=free)
         # Whoever catches one may change it, and many wait for the same.
         raise copy.copy(outcome)
 
@@ -136,7 +140,7 @@ class Batched:
                 self._followed.update(intent.keys)
                 self._start(lambda: self._deliver(intent, lambda: self._delivery.recovered(intent)), intent.keys)
 
-    def _answer(self, key: str, outcome: Outcome | EvalscribeError) -> None:
+    def _answer(self, key: str, outcome: Outcome | Failure) -> None:
         asked = self._asked.get(key)
         if asked and not asked.answer.done():
             asked.answer.set_result(outcome)
@@ -166,7 +170,7 @@ class Batched:
         try:
             await work()
         except Exception as error:
-            if not isinstance(error, CallFailed | EvalscribeError):
+            if not isinstance(error, Failure):
                 error = EvalscribeError(f"a batch of {self.id} came to nothing: {error!r}")
             for key in keys:
                 self._answer(key, error)
@@ -205,8 +209,6 @@ class Batched:
             async for some in outcomes:
                 for key, outcome in some.items():
                     self._answer(key, outcome)
-        for key in intent.keys:
-            self._answer(key, CallFailed(f"the batch {batch_id} says nothing of this question"))
 
 
 class Either:
@@ -221,8 +223,15 @@ class Either:
     async def complete(self, request: Request) -> Reply:
         try:
             return await self._waves.complete(request)
-        except NotAnswered:
-            return await self._single.complete(request)
+        except NotAnswered as lost:
+            return await self._alone(request, lost.usage)
+
+    async def _alone(self, request: Request, lost: Usage) -> Reply:
+        try:
+            reply = await self._single.complete(request)
+        except CallFailed as error:
+            raise CallFailed(error.reason, lost + error.usage, free=error.free and not lost.calls) from None
+        return reply.model_copy(update={"usage": lost + reply.usage})
 
     def forget(self, request: Request) -> None:
         self._waves.forget(request)

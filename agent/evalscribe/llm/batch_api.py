@@ -25,8 +25,7 @@ PAGE = 100
 RESULTS_AT_ONCE = 100
 STATES = ("processing", "succeeded", "errored", "canceled", "expired")
 
-Outcome = Reply | Unanswered | CallFailed
-"""A `CallFailed` is an answer that was charged for and cannot be read."""
+Outcome = Reply | Unanswered
 
 
 class Gone(CallFailed):
@@ -146,7 +145,8 @@ class BatchApi:
             words = getattr(getattr(getattr(result, "error", None), "error", None), "message", None)
             return Unanswered(reason=f"{result.type}: {words}" if words else str(result.type))
         except (AttributeError, TypeError, ValueError, KeyError):
-            return CallFailed(f"{self._adapter.host} put something that is not a message into the batch")
+            said = f"{self._adapter.host} put something that is not a message into the batch"
+            return Unanswered(reason=said, charged=True)
 
 
 def _id(batch: "MessageBatch") -> str:

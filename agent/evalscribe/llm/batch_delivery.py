@@ -12,7 +12,7 @@ from evalscribe.errors import EvalscribeError, NotFoundError, UnavailableError
 from evalscribe.ids import Frozen
 from evalscribe.llm.batch_api import BatchApi, Gone, Outcome, Unsure
 from evalscribe.llm.transient import Transient
-from evalscribe.ports import Intent, Intents
+from evalscribe.ports import Intent, Intents, Unanswered
 
 if TYPE_CHECKING:
     from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
@@ -93,10 +93,16 @@ class Delivery:
             await self._ended(batch_id)
             for failures in count(1):
                 try:
+                    missing = set(intent.keys)
                     async with aclosing(self._api.results(batch_id)) as results:
                         async for some in results:
-                            self._intents.settle({k: one for k, one in some.items() if not isinstance(one, CallFailed)})
+                            missing -= some.keys()
+                            self._intents.settle(some)
                             yield some
+                    nothing: Outcome = Unanswered(reason=f"{batch_id} says nothing of it", charged=True)
+                    left_out = dict.fromkeys(missing, nothing)
+                    self._intents.settle(left_out)
+                    yield left_out
                     return
                 except Transient as error:
                     await self._pause(error, failures)
