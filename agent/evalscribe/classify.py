@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from evalscribe.chat import Usage
 from evalscribe.errors import EvalscribeError
 from evalscribe.evidence import Unreadable
 from evalscribe.finding import Case, Group, Unclassified, Verdict
@@ -21,7 +20,6 @@ REASON_LENGTH = 300
 class Terms:
     """Under what conditions the failures of one run are judged."""
 
-    run_id: str
     timeout_s: float | None
     fresh: bool = False
     """Ask again, whatever the store knows."""
@@ -55,8 +53,6 @@ async def _answer(case: Case | Unreadable, judge: Judge, store: Store, terms: Te
         return Answer(verdict=known, cached=True)
     verdict = await _ask(judge, case, terms.timeout_s)
     store.put_verdict(key, verdict)
-    if verdict.usage != Usage():
-        store.add_spend(terms.run_id, verdict.usage)
     return Answer(verdict=verdict)
 
 

@@ -59,7 +59,6 @@ class MemoryStore:
         self.runs: dict[str, Run] = {}
         self.evidences: dict[tuple[str, str], Evidence | Unreadable] = {}
         self.verdicts: dict[str, Verdict | Unclassified] = {}
-        self.spent: dict[str, Usage] = {}
         self.reports: dict[str, StoredReport] = {}
 
     def put_run(self, run: Run) -> None:
@@ -83,12 +82,6 @@ class MemoryStore:
 
     def get_verdict(self, key: str) -> Verdict | Unclassified | None:
         return self.verdicts.get(key)
-
-    def add_spend(self, run_id: str, usage: Usage) -> None:
-        self.spent[run_id] = self.spend(run_id) + usage
-
-    def spend(self, run_id: str) -> Usage:
-        return self.spent.get(run_id, Usage())
 
     def put_report(self, run_id: str, report: StoredReport) -> None:
         self.reports[run_id] = report

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.chat import Usage
 from evalscribe.evidence import Unreadable
 from evalscribe.finding import Unclassified, Verdict
 from evalscribe.ports import Store, StoredReport
 from evalscribe.store.sql import open_store
 from graph.lane_cases import MemoryStore
-from store.store_cases import ANOTHER, BUSY, EVAL, EVIDENCE, REFUSED, RUN, USAGE, VERDICT
+from store.store_cases import ANOTHER, BUSY, EVAL, EVIDENCE, REFUSED, RUN, VERDICT
 
 
 @pytest.fixture(params=["sql", "memory"])
@@ -26,7 +25,6 @@ def test_what_was_never_put_is_none(any_store: Store) -> None:
     assert any_store.get_evidence("r", "e") is None
     assert any_store.get_verdict("k") is None
     assert any_store.get_report("r") is None
-    assert any_store.spend("r") == Usage()
 
 
 def test_the_newest_is_kept(any_store: Store) -> None:
@@ -72,10 +70,7 @@ def test_verdicts_are_never_lost(
     assert any_store.get_verdict("k") == kept
 
 
-def test_spend_adds_up_and_reports_are_as_last_written(any_store: Store) -> None:
+def test_reports_are_as_last_written(any_store: Store) -> None:
     for text in ("one", "two"):
-        any_store.add_spend("r", USAGE)
         any_store.put_report("r", StoredReport(path="a.md", text=text))
-    assert any_store.spend("r") == USAGE + USAGE
-    assert any_store.spend("another") == Usage()
     assert any_store.get_report("r") == StoredReport(path="a.md", text="two")

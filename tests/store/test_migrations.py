@@ -23,6 +23,7 @@ RELEASED = {
     "0002": "f53c1417d187102825020d6f2b93c746a985e401620deddb5187b4ad698b41bb",
     "0003": "8a95e22bfb55878462e9ca76efb16fdd2b77f02520e474442850450d54a8e7eb",
     "0004": "3030fbc1dc9c5fb78a288880d8685aea40b5d01e2214928936034b4358e9c47e",
+    "0005": "474973e833838065cd73f8c8ae3a030a073ac5ea72ae2983645ae8a09fa7a02b",
 }
 """Revisions that exist in somebody's store, and the digest of each script."""
 

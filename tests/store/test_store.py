@@ -3,63 +3,45 @@
 import stat
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
-from evalscribe.chat import Usage
 from evalscribe.ports import Store, StoredReport
 from evalscribe.store.sql import SqlStore, open_store
-from store.store_cases import EVIDENCE, RUN, USAGE, VERDICT
+from store.store_cases import EVIDENCE, RUN, VERDICT
 
 
 def test_everything_comes_back_to_another_process(store: SqlStore, folder: Path) -> None:
     store.put_run(RUN)
     store.put_evidence(RUN.id, EVIDENCE)
     store.put_verdict("k", VERDICT)
-    store.add_spend(RUN.id, USAGE)
     store.put_report(RUN.id, StoredReport(path="a/b.md", text="# é\r\n"))
     other: Store = open_store(folder)
     assert other.get_run(RUN.id) == RUN
     assert other.get_evidence(RUN.id, "e1") == EVIDENCE
     assert other.get_verdict("k") == VERDICT
-    assert other.spend(RUN.id) == USAGE
     assert other.get_report(RUN.id) == StoredReport(path="a/b.md", text="# é\r\n")
     other.close()
-
-
-def test_spend_adds_up_over_threads(store: SqlStore) -> None:
-    def add() -> None:
-        for _ in range(25):
-            store.add_spend("r", USAGE)
-
-    threads = [threading.Thread(target=add) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert store.spend("r") == Usage(
-        calls=100, input_tokens=1000, output_tokens=500, cache_read_tokens=300, cache_write_tokens=200, cost_usd=25.0
-    )
 
 
 WRITER = """
 import sys
 from pathlib import Path
-from evalscribe.chat import Usage
+from evalscribe.run import Run
 from evalscribe.store.sql import open_store
 store = open_store(Path(sys.argv[1]))
-for _ in range(50):
-    store.add_spend("r", Usage(calls=1))
+for n in range(50):
+    store.put_run(Run(id=f"{sys.argv[2]} {n}", provider="p", model="m"))
 store.close()
 """
 
 
 def test_many_processes_open_and_write_at_once(folder: Path) -> None:
     """All four find no database and want to make it."""
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], stderr=subprocess.PIPE) for _ in range(4)]
+    commands = [[sys.executable, "-c", WRITER, str(folder), str(n)] for n in range(4)]
+    writers = [subprocess.Popen(command, stderr=subprocess.PIPE) for command in commands]
     assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [(b"", 0)] * 4
     store = open_store(folder)
-    assert store.spend("r").calls == 200
+    assert len(store.run_ids()) == 200
     store.close()
 
 

@@ -52,7 +52,7 @@ class Shift:
 
     async def _ask(self, group: Group) -> Answer:
         deps = self.deps
-        terms = Terms(run_id=deps.run.id, timeout_s=deps.timeout_s, fresh=deps.fresh)
+        terms = Terms(timeout_s=deps.timeout_s, fresh=deps.fresh)
         task = asyncio.ensure_future(classify(group, deps.case_of, deps.judge, deps.store, terms))
         self._under_way.add(task)
         try:

@@ -1,4 +1,4 @@
-"""Runs with their evidence, verdicts, spend and reports, over SQLAlchemy Core."""
+"""Runs with their evidence, verdicts and reports, over SQLAlchemy Core."""
 
 import zlib
 from collections.abc import Iterator
@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter
 from sqlalchemy import Table, select
 
-from evalscribe.chat import Usage
 from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.finding import Unclassified, Verdict
 from evalscribe.ports import StoredReport
@@ -18,13 +17,12 @@ from evalscribe.store import tables
 from evalscribe.store.database import Database, open_database, pack
 from evalscribe.store.failures import explained
 from evalscribe.store.lock import run_lock
-from evalscribe.store.statements import adding, upsert
+from evalscribe.store.statements import upsert
 
 T = TypeVar("T")
 
 _PUT = {table.name: upsert(table) for table in (tables.runs, tables.evidence, tables.verdicts, tables.reports)}
 _PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == Verdict.__name__)
-_ADD_SPEND = adding(tables.spend)
 _RUN = TypeAdapter(Run)
 _EVIDENCE = TypeAdapter[Evidence | Unreadable](Evidence | Unreadable)
 _VERDICT = TypeAdapter[Verdict | Unclassified](Verdict | Unclassified)
@@ -66,13 +64,6 @@ class SqlStore:
 
     def get_verdict(self, key: str) -> Verdict | Unclassified | None:
         return self._get(tables.verdicts, _VERDICT, key=key)
-
-    def add_spend(self, run_id: str, usage: Usage) -> None:
-        self._database.execute(_ADD_SPEND, {"run_id": run_id, **usage.model_dump()})
-
-    def spend(self, run_id: str) -> Usage:
-        row = self._database.row(tables.spend, run_id=run_id)
-        return Usage(**{name: row[name] for name in Usage.model_fields}) if row else Usage()
 
     def put_report(self, run_id: str, report: StoredReport) -> None:
         self._put(tables.reports, run_id=run_id, path=report.path, body=zlib.compress(report.text.encode()))

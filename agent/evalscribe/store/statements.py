@@ -24,13 +24,6 @@ def upsert(table: Table, unless: ColumnElement[bool] | None = None) -> Insert:
     return insertion.on_conflict_do_update(index_elements=_keys(table), set_=new, where=where)
 
 
-def adding(table: Table) -> Insert:
-    """Insert a row, or add its numbers to the one with its key."""
-    insertion = insert(table)
-    sums = {name: table.c[name] + insertion.excluded[name] for name in _values(table)}
-    return insertion.on_conflict_do_update(index_elements=_keys(table), set_=sums)
-
-
 def _keys(table: Table) -> list[str]:
     return [column.name for column in table.primary_key]
 

@@ -1,8 +1,8 @@
 """The tables of the newest revision. What older databases look like is in `migrations/versions`, never edited."""
 
-from sqlalchemy import Boolean, Column, Float, Integer, LargeBinary, MetaData, String, Table, UniqueConstraint, false
+from sqlalchemy import Boolean, Column, Integer, LargeBinary, MetaData, String, Table, UniqueConstraint, false
 
-HEAD = "0004"
+HEAD = "0005"
 """Newest revision; a test holds it against the scripts."""
 
 metadata = MetaData()
@@ -32,18 +32,6 @@ verdicts = Table(
     Column("key", String, primary_key=True),
     Column("kind", String, nullable=False),
     Column("body", LargeBinary, nullable=False),
-)
-
-spend = Table(
-    "spend",
-    metadata,
-    Column("run_id", String, primary_key=True),
-    Column("calls", Integer, nullable=False),
-    Column("input_tokens", Integer, nullable=False),
-    Column("output_tokens", Integer, nullable=False),
-    Column("cache_read_tokens", Integer, nullable=False),
-    Column("cache_write_tokens", Integer, nullable=False),
-    Column("cost_usd", Float, nullable=False),
 )
 
 reports = Table(
