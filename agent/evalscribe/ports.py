@@ -158,8 +158,6 @@ class Intent(Frozen):
     """Questions that go out as one batch, written down before they do."""
 
     id: str
-    model: str
-    """`provider/name`."""
     keys: tuple[str, ...]
     """Content ids of the questions, which name them in the batch too."""
     created: datetime

@@ -160,7 +160,7 @@ async def test_a_batch_that_nobody_waited_for_to_the_end_is_read_next_time(desk:
 def stored_intent(desk: Desk, *requests: Request, batch_id: str | None = None, age_days: float = 0.0) -> Intent:
     """What a process leaves that was killed after the intent."""
     created = datetime.now(UTC) - timedelta(days=age_days)
-    intent = Intent(id="left", model=f"anthropic/{NAME}", keys=desk.keys(*requests), created=created)
+    intent = Intent(id="left", keys=desk.keys(*requests), created=created)
     desk.intents.add(intent)
     if batch_id:
         desk.intents.submitted(intent.id, batch_id)
@@ -217,7 +217,7 @@ async def test_another_batch_of_the_same_size_is_waited_for_and_told_apart_by_it
 
 async def test_a_batch_that_another_intent_has_is_not_looked_into(desk: Desk) -> None:
     other = sent(desk, ask("other"))
-    intent = Intent(id="other", model="m", keys=desk.keys(ask("other")), created=datetime.now(UTC))
+    intent = Intent(id="other", keys=desk.keys(ask("other")), created=datetime.now(UTC))
     desk.intents.add(intent)
     desk.intents.submitted("other", other)
     stored_intent(desk, ask("q0"))

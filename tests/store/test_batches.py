@@ -31,7 +31,7 @@ def intents(folder: Path) -> Iterator[SqlIntents]:
 
 
 def intent(id: str, *keys: str) -> Intent:
-    return Intent(id=id, model="anthropic/claude-x", keys=keys, created=datetime(2026, 11, 2, tzinfo=UTC))
+    return Intent(id=id, keys=keys, created=datetime(2026, 11, 2, tzinfo=UTC))
 
 
 def test_an_intent_is_found_by_each_of_its_questions(intents: SqlIntents) -> None:

@@ -179,7 +179,7 @@ class Batched:
         """Store the intent, and only then send the questions that are in no other process's."""
         intent_id = secrets.token_hex(16)
         with self._intents.claim(intent_id):
-            wanted = Intent(id=intent_id, model=self.id, keys=tuple(wave), created=datetime.now(UTC))
+            wanted = Intent(id=intent_id, keys=tuple(wave), created=datetime.now(UTC))
             intent = self._intents.add(wanted)
             params = {key: wave[key].params for key in intent.keys}
             for key in wave.keys() - params.keys():

@@ -41,8 +41,8 @@ class SqlIntents:
             rows = [{"key": key, "intent_id": intent.id} for key in dict.fromkeys(intent.keys)]
             taken = [row["key"] for row in rows if connection.execute(_TAKE_KEY, row).rowcount]
             if taken:
-                created = intent.created.isoformat()
-                connection.execute(insert(batch_intents), {"id": intent.id, "model": intent.model, "created": created})
+                row = {"id": intent.id, "created": intent.created.isoformat()}
+                connection.execute(insert(batch_intents), row)
         return intent.model_copy(update={"keys": tuple(taken)})
 
     def of(self, key: str) -> Intent | None:
@@ -53,7 +53,7 @@ class SqlIntents:
                 return None
             keys = connection.scalars(select(batch_items.c.key).where(batch_items.c.intent_id == row["id"])).all()
         created = datetime.fromisoformat(row["created"])
-        return Intent(id=row["id"], model=row["model"], keys=tuple(keys), created=created, batch_id=row["batch_id"])
+        return Intent(id=row["id"], keys=tuple(keys), created=created, batch_id=row["batch_id"])
 
     def submitted(self, intent_id: str, batch_id: str) -> None:
         row = update(batch_intents).where(batch_intents.c.id == intent_id)

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Boolean, Column, Integer, LargeBinary, MetaData, String, Table, UniqueConstraint, false
 
-HEAD = "0005"
+HEAD = "0006"
 """Newest revision; a test holds it against the scripts."""
 
 metadata = MetaData()
@@ -84,7 +84,6 @@ batch_intents = Table(
     "batch_intents",
     metadata,
     Column("id", String, primary_key=True),
-    Column("model", String, nullable=False),
     Column("created", String, nullable=False),
     Column("batch_id", String),
 )
