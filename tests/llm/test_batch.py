@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from batches_server import BatchesServer, answer, errored, succeeded
+from batches_server import Batch, BatchesServer, answer, errored, succeeded
 from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
 from evalscribe.llm.anthropic import AnthropicModel
@@ -144,6 +144,24 @@ async def test_fresh_asks_anew_what_was_taken_and_uses_what_nobody_took(desk: De
     desk.server.result = lambda key, params: {"type": "succeeded", "message": answer("again")}
     assert texts(await desk.ask(ask("q0"), ask("q1"), fresh=True)) == ["again", "to q1"]
     assert desk.server.submitted == dict(zip(desk.keys(ask("q0"), ask("q1")), (2, 1), strict=True))
+
+
+async def test_an_old_batch_that_is_read_again_answers_nothing_that_was_asked_anew(desk: Desk) -> None:
+    old = sent(desk, ask("q0"), ask("q1"))
+    stored_intent(desk, ask("q1"), batch_id=old)
+    desk.intents.add(Intent(id="anew", keys=desk.keys(ask("q0")), created=datetime.now(UTC)))
+    desk.intents.submitted("anew", sent(desk, ask("q0")))
+    lines = desk.server.lines
+
+    def lined(batch: Batch) -> list[bytes]:
+        desk.server.result = (
+            succeeded if batch.id == old else lambda *_: {"type": "succeeded", "message": answer("new")}
+        )
+        return lines(batch)
+
+    desk.server.lines = lined  # type: ignore[method-assign]
+    assert texts(await desk.ask(ask("q1"))) == ["to q1"]
+    assert texts(await desk.ask(ask("q0"))) == ["new"]
 
 
 async def test_a_batch_that_nobody_waited_for_to_the_end_is_read_next_time(desk: Desk) -> None:

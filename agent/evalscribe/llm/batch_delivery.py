@@ -96,9 +96,10 @@ class Delivery:
                     missing = set(intent.keys)
                     async with aclosing(self._api.results(batch_id)) as results:
                         async for some in results:
-                            missing -= some.keys()
-                            self._intents.settle(some)
-                            yield some
+                            ours = {key: some[key] for key in some.keys() & missing}
+                            missing -= ours.keys()
+                            self._intents.settle(ours)
+                            yield ours
                     nothing: Outcome = Unanswered(reason=f"{batch_id} says nothing of it", charged=True)
                     left_out = dict.fromkeys(missing, nothing)
                     self._intents.settle(left_out)
