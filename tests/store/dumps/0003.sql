@@ -6,7 +6,6 @@ CREATE TABLE alembic_version (
 INSERT INTO "alembic_version" VALUES('0003');
 CREATE TABLE batch_intents (
 	id VARCHAR NOT NULL, 
-	model VARCHAR NOT NULL, 
 	created VARCHAR NOT NULL, 
 	batch_id VARCHAR, 
 	PRIMARY KEY (id)
@@ -15,6 +14,7 @@ CREATE TABLE batch_items (
 	"key" VARCHAR NOT NULL, 
 	intent_id VARCHAR NOT NULL, 
 	body BLOB, 
+	taken BOOLEAN DEFAULT 0 NOT NULL, 
 	PRIMARY KEY ("key")
 );
 CREATE TABLE collections (

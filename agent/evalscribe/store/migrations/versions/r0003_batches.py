@@ -11,7 +11,6 @@ def upgrade() -> None:
     op.create_table(
         "batch_intents",
         sa.Column("id", sa.String, primary_key=True),
-        sa.Column("model", sa.String, nullable=False),
         sa.Column("created", sa.String, nullable=False),
         sa.Column("batch_id", sa.String),
     )
@@ -20,5 +19,6 @@ def upgrade() -> None:
         sa.Column("key", sa.String, primary_key=True),
         sa.Column("intent_id", sa.String, nullable=False),
         sa.Column("body", sa.LargeBinary),
+        sa.Column("taken", sa.Boolean, nullable=False, server_default=sa.false()),
     )
     op.create_index("ix_batch_items_intent_id", "batch_items", ["intent_id"])
