@@ -1,4 +1,4 @@
-"""The command line in processes of its own, as people and programs start it."""
+"""The command line as people and programs start it."""
 
 import os
 import signal
@@ -28,13 +28,36 @@ class Ended:
 
 
 @dataclass(frozen=True)
+class Inside:
+    """A folder of a user's and commands that run in this process: cheap, for what needs none of its own."""
+
+    folder: Path
+    monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
+
+    def run(self, *arguments: str | Path, code: int = 0, **environment: str) -> Ended:
+        with self.monkeypatch.context() as patched:
+            patched.chdir(self.folder)
+            for name, value in environment.items():
+                patched.setenv(name, value)
+            ended = run([str(argument) for argument in arguments])
+        said = self.capsys.readouterr()
+        assert ended == code, f"exit {ended}, not {code}\n{said.out[-2000:]}\n{said.err[-4000:]}"
+        return Ended(ended, said.out, said.err)
+
+
+@dataclass(frozen=True)
 class Workspace:
     """A folder of a user's, with its reports and store inside."""
 
     folder: Path
+    inside: Inside | None = None
+    """Where commands run to their end in this process; else each has one of its own, which takes seconds to start."""
 
     def run(self, *arguments: str | Path, code: int = 0, **environment: str) -> Ended:
         """Run one command to its end, which has to be `code`."""
+        if self.inside:
+            return self.inside.run(*arguments, code=code, **environment)
         process = self.start(*arguments, **environment)
         out, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == code, f"exit {process.returncode}, not {code}\n{out[-2000:]}\n{err[-4000:]}"
@@ -53,6 +76,11 @@ class Workspace:
         )
 
     @property
+    def apart(self) -> "Workspace":
+        """The same folder, each command in a process of its own: for what is about the process or its environment."""
+        return Workspace(self.folder)
+
+    @property
     def reports(self) -> list[Path]:
         return sorted((self.folder / "reports").rglob("*.md"))
 
@@ -66,25 +94,6 @@ class Workspace:
         """Files of the workspace that hold `word` in any byte."""
         files = (path for path in self.folder.rglob("*") if path.is_file())
         return [path for path in files if word.encode() in path.read_bytes()]
-
-
-@dataclass(frozen=True)
-class Inside:
-    """A folder of a user's and commands that run in this process: cheap, for what needs none of its own."""
-
-    folder: Path
-    monkeypatch: pytest.MonkeyPatch
-    capsys: pytest.CaptureFixture[str]
-
-    def run(self, *arguments: str | Path, code: int = 0, **environment: str) -> Ended:
-        with self.monkeypatch.context() as patched:
-            patched.chdir(self.folder)
-            for name, value in environment.items():
-                patched.setenv(name, value)
-            ended = run([str(argument) for argument in arguments])
-        said = self.capsys.readouterr()
-        assert ended == code, f"exit {ended}, not {code}\n{said.out[-2000:]}\n{said.err[-4000:]}"
-        return Ended(ended, said.out, said.err)
 
 
 def end(process: subprocess.Popen[str], number: signal.Signals) -> tuple[Ended, float]:

@@ -12,10 +12,10 @@ from surfaces.command import Inside, Workspace
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Workspace:
     folder = tmp_path / "workspace"
     folder.mkdir()
-    return Workspace(folder)
+    return Workspace(folder, Inside(folder, monkeypatch, capsys))
 
 
 @pytest.fixture

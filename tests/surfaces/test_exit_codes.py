@@ -10,6 +10,11 @@ from surfaces import made_runs
 from surfaces.command import Ended, Workspace
 
 
+@pytest.fixture
+def workspace(workspace: Workspace) -> Workspace:
+    return workspace.apart
+
+
 def said(ended: Ended, *words: str) -> None:
     """The error is one or two lines on standard error that hold these words; nothing is on standard output."""
     lines = [line for line in ended.err.splitlines() if line.strip()]

@@ -57,11 +57,11 @@ def test_nothing_is_traced(workspace: Workspace, made: Path, anthropic: Messages
         "OTEL_EXPORTER_OTLP_ENDPOINT": anthropic.url,
         "LANGSMITH_OTEL_ENABLED": "true",
     }
-    workspace.run("analyze", made, "--judge", "rules", **traced)
+    workspace.apart.run("analyze", made, "--judge", "rules", **traced)
     assert anthropic.calls == []
     with MessagesServer() as judge:
         access = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": judge.url}
-        workspace.run("analyze", made, **access, **traced)
+        workspace.apart.run("analyze", made, **access, **traced)
         assert len(judge.calls) == 8
     assert anthropic.calls == []
 
