@@ -15,8 +15,9 @@ from evalscribe.report_markdown import parse
 from surfaces import made_runs
 from surfaces.command import CLOSING, Workspace
 
-DOCUMENT = """run report_path revision changed findings patterns resolved recommendations net_impact actions_taken cascade
-usage"""
+DOCUMENT = (
+    "run report_path revision changed findings patterns resolved recommendations net_impact actions_taken cascade usage"
+)
 RUN = "id provider model experiment status passed failed incomplete total url"
 FINDING = (
     "n eval eval_id category step url group classification cause cause_kind confidence uncertain judge error reasoning "
