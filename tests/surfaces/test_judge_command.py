@@ -12,6 +12,7 @@ import pytest
 from batches_server import BatchesServer, answer
 from evalscribe.llm.batch_delivery import Pace
 from messages_server import Answer, Call, MessagesServer, failure, says
+from surfaces import made_runs
 from surfaces.command import Inside, Workspace, end, wait_until
 
 KEY = "sk-ant-test-0000"
@@ -188,6 +189,13 @@ def test_evals_are_named_behind_their_run(judging: Inside) -> None:
     assert names == ["query/007-range", "style/002-loop"]
     unknown = judging.run("judge", "failure", "sample", "query/009-none", "--judge", "rules", code=66)
     assert "no failed eval of run" in unknown.err
+
+
+def test_where_nothing_failed_nothing_is_wrong(judging: Inside) -> None:
+    made_runs.write(judging.folder / "clean", 0)
+    ended = judging.run("judge", "failure", "clean", "--judge", "rules")
+    assert "is listed" in ended.err
+    assert "0 results, 0 could not be judged" in ended.out
 
 
 def test_rules_judge_only_what_they_can_say(judging: Inside) -> None:

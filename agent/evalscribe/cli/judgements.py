@@ -29,7 +29,7 @@ def show(found: Judgements, *, as_json: bool, cascade: bool = False) -> int:
                 say(f"  {_decider(result)}")
             say()
     totals(found, file=sys.stderr if as_json else sys.stdout)
-    return 0 if len(found.failures) < len(found.results) else DataError.exit_code
+    return DataError.exit_code if found.results and len(found.failures) == len(found.results) else 0
 
 
 def _decider(result: Judgement) -> str:

@@ -16,7 +16,7 @@ from evalscribe.ports import Model
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 from evalscribe.settings import Options, load
-from evalscribe.wiring.judges import rubric_judge
+from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.models import bounded_models
 
 if TYPE_CHECKING:
@@ -114,4 +114,4 @@ def build_judge(rubric: Rubric, llm_svc: BaseLLMService) -> "RubricJudge":
 
     Raises as `BaseLLMService.open` does, so that what concerns every run is told before the first.
     """
-    return rubric_judge(rubric, llm_svc, llm_svc.prompts)
+    return Maker(llm_svc, llm_svc.prompts).by_model(rubric)

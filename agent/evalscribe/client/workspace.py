@@ -9,7 +9,7 @@ from uuid import uuid4
 from evalscribe.client.service import MAX_TOKENS, BaseLLMService
 from evalscribe.rubric import Collection, LabelSet, Rubric
 from evalscribe.settings import Options, load
-from evalscribe.wiring.judges import rubric_judge
+from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.shelf import shelf
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Client:
         What it found once it does not ask again. Raises `NotFoundError`, `AccessError` for a missing key.
         """
         rubric = self.get_rubric(collection_id, rubric_id, version)
-        return rubric_judge(rubric, self._service, self._service.prompts, self._shelf)
+        return Maker(self._service, self._service.prompts, self._shelf).by_model(rubric)
 
     def create_label_set(
         self, collection_id: str, name: str, label_schema: dict[str, Any], description: str | None = None

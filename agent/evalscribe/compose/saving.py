@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from evalscribe.cascade import Decided, Saving
+from evalscribe.cascade import STAGES, Decided, Saving
 from evalscribe.chat import Usage
 from evalscribe.finding import Finding, Verdict
 from evalscribe.ports import Estimate
@@ -38,7 +38,7 @@ def _tokens(what: Usage | Estimate) -> float:
 
 def _decided(findings: Sequence[Finding]) -> tuple[Decided, ...]:
     """By judge, in the order of the stages."""
-    order = ("rules", "tag", "judge", None)
+    order = (*STAGES, None)
     judged = sorted((f for f in findings if f.judged), key=lambda f: order.index(f.judged.stage if f.judged else None))
     counts: dict[str, int] = {}
     for finding in judged:

@@ -22,7 +22,7 @@ from evalscribe.settings.place import COMMAND_LINE
 from evalscribe.wiring.models import RULES, cost_of, judge_model, judge_name
 
 if TYPE_CHECKING:
-    from evalscribe.judging.rubric.judge import Results
+    from evalscribe.judging.rubric.judge import RubricJudge
 
 FOR_ANALYSES = (
     Tag(
@@ -88,27 +88,10 @@ class Bench:
         cascade = self._cascade(question, models, alone, kept, fresh=fresh)
         return self._described(cascade, cascade)
 
-    def subjects(
-        self, rubric: Rubric, results: "Results | None", *, fresh: bool = False, timeout_s: float | None = 180.0
-    ) -> SubjectCascade:
+    def subjects(self, rubric: Rubric, judge: Callable[[Rubric, Model], "RubricJudge"]) -> SubjectCascade:
         """A cascade for any rubric over any subject: no rules, and no tags but those of evalscribe.toml."""
-        from evalscribe.judging.rubric.judge import RubricJudge
-
         cheap, expensive = self.models(cascade=True)
         tagged = [(tag, self.rubric(tag.rubric)) for tag in self._found.cascade.issues()]
-
-        def judge(question: Rubric, model: Model) -> RubricJudge:
-            return RubricJudge(
-                question,
-                model,
-                results=results,
-                observer=self._asked.open(model.id, "observe"),
-                cost=cost_of(model, batch=self._batch),
-                fresh=fresh,
-                timeout_s=timeout_s,
-                prompts=self.prompts,
-            )
-
         return SubjectCascade.of(rubric, tagged, (cheap, expensive), judge, self.prompts)
 
     def rubric(self, name: str) -> Rubric:

@@ -1,14 +1,40 @@
 """Judges by rubrics, with the models and the memory that they work with."""
 
-from evalscribe.judging.rubric.judge import Results, RubricJudge
-from evalscribe.ports import Models
+from dataclasses import dataclass
+
+from evalscribe.judging.rubric.judge import TIMEOUT_S, Results, RubricJudge
+from evalscribe.ports import Model, Models
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 from evalscribe.wiring.models import cost_of
 
 
-def rubric_judge(rubric: Rubric, models: Models, prompts: Prompts, results: Results | None = None) -> RubricJudge:
-    """`prompts`: by whose templates a subject beyond the window is read. Raises as `Models.open` does."""
-    name = rubric.judge_model.id
-    model, observer = models.open(name, "judge"), models.open(name, "observe")
-    return RubricJudge(rubric, model, results=results, observer=observer, cost=cost_of(model), prompts=prompts)
+@dataclass(frozen=True)
+class Maker:
+    """Makes judges that work with the same models and the same memory."""
+
+    models: Models
+    prompts: Prompts
+    """By whose templates a subject beyond the window is read."""
+    results: Results | None = None
+    """Where results are kept."""
+    fresh: bool = False
+    """Ask again, whatever is known."""
+    batch: bool = False
+    """Calls wait for a batch: at its price, and as long as it takes."""
+
+    def judge(self, rubric: Rubric, model: Model) -> RubricJudge:
+        return RubricJudge(
+            rubric,
+            model,
+            results=self.results,
+            observer=self.models.open(model.id, "observe"),
+            cost=cost_of(model, batch=self.batch),
+            timeout_s=None if self.batch else TIMEOUT_S,
+            fresh=self.fresh,
+            prompts=self.prompts,
+        )
+
+    def by_model(self, rubric: Rubric, name: str | None = None) -> RubricJudge:
+        """By the rubric's own model where no other is named. Raises as `Models.open` does."""
+        return self.judge(rubric, self.models.open(name or rubric.judge_model.id, "judge"))

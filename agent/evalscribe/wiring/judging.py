@@ -12,18 +12,16 @@ from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import JudgeResult
-from evalscribe.judging.rubric.judge import RubricJudge
-from evalscribe.ports import Models, Shelf, Source, Store
+from evalscribe.ports import Shelf, Source, Store
 from evalscribe.rubric import Rubric
 from evalscribe.settings import Options, Settings
 from evalscribe.wiring import Choice, address, settings, source, store
 from evalscribe.wiring.analysts import Bench
-from evalscribe.wiring.models import RULES, cost_of, models
+from evalscribe.wiring.judges import Maker
+from evalscribe.wiring.models import RULES, models
 from evalscribe.wiring.shelf import shelf
 
 CASCADE = "cascade"
-TIMEOUT_S = 180.0
-"""Of one rollout, where it does not wait for a batch."""
 BATCH_LANES = 10_000
 """Subjects that wait for batches together; each is held in memory meanwhile."""
 
@@ -66,10 +64,11 @@ async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
         bench = Bench(found, asked, lambda: books, batch=choice.batch)
         rubric = _rubric(choice, bench, books)
         made = Made(books)
+        maker = Maker(asked, bench.prompts, made, fresh=choice.fresh, batch=choice.batch)
         kept: Store = opened.enter_context(closing(store(found)))
         yield Room(
             rubric=rubric,
-            judge=_Judges(choice, rubric, bench, asked, made).loaded,
+            judge=_Judges(rubric, bench, maker).loaded,
             knew=made.knew,
             finder=lambda watcher: Finder(kept, _Runs(choice, found, opened), watcher),
             spent=asked.spent,
@@ -84,37 +83,20 @@ def _rubric(choice: JudgeChoice, bench: Bench, books: Shelf) -> Rubric:
     return books.rubric(choice.collection, *parsed_name(choice.rubric))
 
 
+@dataclass(frozen=True)
 class _Judges:
     """The judges of one rubric, by what the command line calls them."""
 
-    def __init__(self, choice: JudgeChoice, rubric: Rubric, bench: Bench, asked: Models, made: Made) -> None:
-        self._choice = choice
-        self._rubric = rubric
-        self._bench = bench
-        self._asked = asked
-        self._made = made
-        self._timeout_s = None if choice.batch else TIMEOUT_S
+    rubric: Rubric
+    bench: Bench
+    maker: Maker
 
     def loaded(self, name: str | None) -> LoadedJudge:
         if name == RULES:
-            return ByRules(self._rubric)
+            return ByRules(self.rubric)
         if name == CASCADE:
-            fresh, timeout_s = self._choice.fresh, self._timeout_s
-            return ByCascade(self._bench.subjects(self._rubric, self._made, fresh=fresh, timeout_s=timeout_s))
-        return ByRubric(self._by_model(name or self._rubric.judge_model.id))
-
-    def _by_model(self, name: str) -> RubricJudge:
-        model, observer = self._asked.open(name, "judge"), self._asked.open(name, "observe")
-        return RubricJudge(
-            self._rubric,
-            model,
-            results=self._made,
-            observer=observer,
-            cost=cost_of(model, batch=self._choice.batch),
-            fresh=self._choice.fresh,
-            timeout_s=self._timeout_s,
-            prompts=self._bench.prompts,
-        )
+            return ByCascade(self.bench.subjects(self.rubric, self.maker.judge))
+        return ByRubric(self.maker.by_model(self.rubric, name))
 
 
 class _Runs:

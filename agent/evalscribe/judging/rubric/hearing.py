@@ -35,7 +35,7 @@ def taken(request: Request) -> int:
 
 
 @dataclass(frozen=True)
-class Bench:
+class Court:
     """Who decides about every subject."""
 
     rubric: Rubric
@@ -48,17 +48,17 @@ class Bench:
 class Hearing:
     """Of one subject; used once."""
 
-    def __init__(self, bench: Bench, subject: Subject, max_tokens: int, timeout_s: float | None) -> None:
-        """`max_tokens` bounds one answer, `timeout_s` one rollout."""
-        self._bench = bench
+    def __init__(self, court: Court, subject: Subject, whole: Request, timeout_s: float | None) -> None:
+        """`whole`: the question with all of the subject; `timeout_s` bounds one rollout."""
+        self._court = court
         self._subject = subject
-        self._max_tokens = max_tokens
+        self._whole = whole
         self._timeout_s = timeout_s
         self._reading: Reading | None = None
 
     async def decide(self) -> Decision:
         """Raises `EvalscribeError` for what concerns all subjects."""
-        usage, last, window = Usage(), None, self._bench.model.context_tokens
+        usage, last, window = Usage(), None, self._court.model.context_tokens
         while last is None or (last.too_long and window >= LEAST_WINDOW):
             try:
                 request = await self._request(window)
@@ -68,14 +68,15 @@ class Hearing:
             if request is None:
                 last = last or undecided(self._subject, NO_ROOM, final=True)
                 break
-            panel = Panel(self._bench.model, self._bench.rubric, self._subject, request, self._timeout_s)
+            panel = Panel(self._court.model, self._court.rubric, self._subject, request, self._timeout_s)
             last = await decided(panel)
             usage, window = usage + last.usage, taken(request) // 2
         return self._told(last, usage)
 
     async def _request(self, window: int) -> Request | None:
         """A question that fits; None where there is none. Raises `CallFailed` where the subject cannot be read."""
-        whole = whole_request(self._bench.rubric, self._subject, self._max_tokens, window)
+        longest = min(self._whole.max_tokens, int(ANSWERS * window))
+        whole = self._whole.model_copy(update={"max_tokens": longest})
         if taken(whole) <= window:
             return whole
         room = window - taken(self._shown(whole, ""))
@@ -85,15 +86,15 @@ class Hearing:
         return self._shown(whole, observed.subject.text())
 
     def _shown(self, whole: Request, text: str) -> Request:
-        return asked(self._bench.rubric, self._subject, whole.max_tokens, shown=text)
+        return asked(self._court.rubric, self._subject, whole.max_tokens, shown=text)
 
     def _read(self, window: int) -> Reading:
         """Once: a shorter prompt is made of the same observations."""
         if self._reading is None:
-            bench = self._bench
-            same = bench.observer.id == bench.model.id
+            court = self._court
+            same = court.observer.id == court.model.id
             self._reading = Reading(
-                self._subject, bench.rubric, bench.observer, bench.prompts, window=window if same else None
+                self._subject, court.rubric, court.observer, court.prompts, window=window if same else None
             )
         return self._reading
 

@@ -11,7 +11,7 @@ from evalscribe.chat import Request, Usage
 from evalscribe.ids import content_id
 from evalscribe.judge_result import JudgeResult, ResultType
 from evalscribe.judging.rubric.cited import count
-from evalscribe.judging.rubric.hearing import Bench, Hearing, taken, whole_request
+from evalscribe.judging.rubric.hearing import Court, Hearing, taken, whole_request
 from evalscribe.judging.rubric.parts import read_by
 from evalscribe.judging.rubric.question import tokens_of
 from evalscribe.judging.rubric.variants import Decision, reflects
@@ -24,6 +24,8 @@ VERSION = 1
 """Raised when the same question is asked, read or voted upon in another way than its key shows."""
 LIKELY_ANSWER = 1_200
 """Tokens of one answer, thinking included."""
+TIMEOUT_S = 180.0
+"""Of one rollout that waits for no batch."""
 OBSERVED = 10
 """Tokens of a subject beyond the window for each token that is observed in it."""
 
@@ -46,7 +48,7 @@ class RubricJudge:
         results: Results | None = None,
         observer: Model | None = None,
         cost: Callable[[Usage], float] | None = None,
-        timeout_s: float | None = 180.0,
+        timeout_s: float | None = TIMEOUT_S,
         max_tokens: int = 16384,
         fresh: bool = False,
         prompts: Prompts | None = None,
@@ -60,7 +62,7 @@ class RubricJudge:
         self.rubric = rubric
         self._model = model
         self._results = results
-        self._bench = Bench(rubric, model, observer or model, prompts or Prompts())
+        self._court = Court(rubric, model, observer or model, prompts or Prompts())
         self._cost = cost
         self._timeout_s = timeout_s
         self._max_tokens = max_tokens
@@ -101,7 +103,7 @@ class RubricJudge:
         agent_run: AgentRun | Subject,
         *,
         max_new_tokens: int = 16384,
-        timeout: float | None = 180.0,  # noqa: ASYNC109
+        timeout: float | None = TIMEOUT_S,  # noqa: ASYNC109
     ) -> JudgeResult:
         """`judge`, with bounds of its own: tokens of one answer, seconds of one rollout."""
         subject = of_agent_run(agent_run) if isinstance(agent_run, AgentRun) else agent_run
@@ -115,7 +117,7 @@ class RubricJudge:
         async with self._alone(key):
             if known := self._known(key, subject):
                 return known
-            decision = await Hearing(self._bench, subject, request.max_tokens, timeout_s).decide()
+            decision = await Hearing(self._court, subject, request, timeout_s).decide()
             result = self._result(key, decision)
             if self._results is not None and (decision.election or decision.final):
                 self._results.put_result(key, result)
@@ -163,7 +165,7 @@ class RubricJudge:
         return content_id([VERSION, self.rubric.digest, request, self._model.id, reading, subject.digest])
 
     def _read_by(self) -> str:
-        return read_by(self._bench.observer, self._bench.prompts)
+        return read_by(self._court.observer, self._court.prompts)
 
     def _fits(self, request: Request) -> bool:
         return taken(request) <= self._model.context_tokens

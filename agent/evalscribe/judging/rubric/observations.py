@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from evalscribe.chat import CallFailed, Message, Reply, Request, Stop, Usage
+from evalscribe.chat import CallFailed, Message, Request, Usage
 from evalscribe.judge_result import ResolvedCitation
 from evalscribe.judging.marks import resolve
 from evalscribe.judging.rubric.rollout import Conversation
@@ -36,36 +36,13 @@ async def ask(model: Model, question: str, subject: Subject, max_tokens: int) ->
 
     Raises `TooLong`, `CallFailed` with the usage of every try, or `EvalscribeError` for what concerns all calls.
     """
-    heard = _Heard(model)
     opening = Request(system="", messages=(Message(role="user", text=question),), max_tokens=max_tokens)
-    answer = await Conversation(heard, opening, _shape(), subject).run(None)
+    answer = await Conversation(model, opening, _shape(), subject).run(None)
     if answer.output is not None:
         return tuple(text for text in map(str.strip, answer.output["observations"]) if text), answer.usage
-    if heard.stop == "context_exceeded":
+    if answer.too_long:
         raise TooLong(answer.usage)
     raise CallFailed(answer.reason or "no answer", answer.usage)
-
-
-class _Heard:
-    """A model of which is known how its last answer ended."""
-
-    def __init__(self, model: Model) -> None:
-        self.id = model.id
-        self.context_tokens = model.context_tokens
-        self.stop: Stop | None = None
-        self._model = model
-
-    async def complete(self, request: Request) -> Reply:
-        self.stop = None
-        reply = await self._model.complete(request)
-        self.stop = reply.stop
-        return reply
-
-    def forget(self, request: Request) -> None:
-        self._model.forget(request)
-
-    async def close(self) -> None:
-        await self._model.close()
 
 
 @cache
