@@ -1,79 +1,24 @@
 """Questions that go out together, against a server on loopback."""
 
 import asyncio
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
-from batches_server import Batch, BatchesServer, answer, errored, succeeded
-from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
-from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
+from batch_desk import HALF_PRICE, NAME, OPUS, QUICK, Desk, ask, failing, sent, stored_intent, texts
+from batches_server import Batch, answer, errored, succeeded
+from evalscribe.chat import Reply, Usage
+from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
 from evalscribe.llm.anthropic import AnthropicModel
-from evalscribe.llm.batch import Batched, NotAnswered, batched, question_key
-from evalscribe.llm.batch_delivery import Pace
-from evalscribe.llm.budget import Budget, Budgeted, worst_case
-from evalscribe.llm.prices import price
-from evalscribe.llm.retry import Patience, Persistent
+from evalscribe.llm.batch import NotAnswered
+from evalscribe.llm.budget import Budget, worst_case
 from evalscribe.llm.service import Service
-from evalscribe.ports import Intent, Model
+from evalscribe.ports import Intent
 from evalscribe.settings import Access
 from evalscribe.settings.place import DEFAULT
-from evalscribe.store.batches import SqlIntents, open_intents
-
-NAME = "claude-opus-5-5"
-OPUS = price(f"anthropic/{NAME}")
-QUICK = Pace(quiet_s=0.03, poll_s=0.01, longest_poll_s=0.02, settle_s=0.05, failures=3)
-HALF_PRICE = (100 * 4 + 10 * 20) / 1_000_000 / 2
-
-
-def ask(text: str, rollout: int = 0) -> Request:
-    return Request(system="Judge.", messages=(Message(role="user", text=text),), max_tokens=100, rollout=rollout)
-
-
-class Desk:
-    """A server, a store and a way to ask: each `ask` is a session of its own, as a new process would be."""
-
-    def __init__(self, folder: Path, server: BatchesServer) -> None:
-        self.server = server
-        self.intents: SqlIntents = open_intents(folder)
-
-    def model(self, pace: Pace = QUICK, *, fresh: bool = False) -> Batched:
-        adapter = AnthropicModel(NAME, "key", self.server.url, OPUS)
-        return Batched(adapter, self.intents, OPUS, pace=pace, fresh=fresh)
-
-    def within(self, budget: Budget, stage: str = "judge", waves: Batched | None = None) -> Model:
-        adapter = AnthropicModel(NAME, "key", self.server.url, OPUS)
-        single = Persistent(Budgeted(adapter, budget, OPUS, stage), Patience(first_wait_s=0.01))
-        return batched(waves or self.model(), single, budget, OPUS, stage)
-
-    async def ask(self, *requests: Request, pace: Pace = QUICK, fresh: bool = False) -> list[Reply | BaseException]:
-        model = self.model(pace, fresh=fresh)
-        try:
-            return await asyncio.gather(*map(model.complete, requests), return_exceptions=True)
-        finally:
-            await model.close()
-
-    def keys(self, *requests: Request) -> tuple[str, ...]:
-        adapter = AnthropicModel(NAME, "key")
-        return tuple(question_key(adapter.params(request), request.rollout) for request in requests)
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with BatchesServer() as server:
-        opened = Desk(tmp_path / "store", server)
-        yield opened
-        opened.intents.close()
-
-
-def texts(replies: list[Reply | BaseException]) -> list[str]:
-    assert all(isinstance(reply, Reply) for reply in replies), replies
-    return [reply.text for reply in replies if isinstance(reply, Reply)]
 
 
 async def test_calls_at_once_are_one_batch_and_each_gets_its_own_answer(desk: Desk) -> None:
@@ -173,132 +118,6 @@ async def test_a_batch_that_nobody_waited_for_to_the_end_is_read_next_time(desk:
     assert texts(await desk.ask(ask("q0"), ask("q2"))) == ["to q0", "to q2"]
     assert set(desk.server.submitted.values()) == {1}
     assert [len(batch.requests) for batch in desk.server.batches] == [2, 1]
-
-
-def stored_intent(desk: Desk, *requests: Request, batch_id: str | None = None, age_days: float = 0.0) -> Intent:
-    """What a process leaves that was killed after the intent."""
-    created = datetime.now(UTC) - timedelta(days=age_days)
-    intent = Intent(id="left", keys=desk.keys(*requests), created=created)
-    desk.intents.add(intent)
-    if batch_id:
-        desk.intents.submitted(intent.id, batch_id)
-    return intent
-
-
-def sent(desk: Desk, *requests: Request) -> str:
-    adapter = AnthropicModel(NAME, "key")
-    return desk.server.make(dict(zip(desk.keys(*requests), map(adapter.params, requests), strict=True))).id  # type: ignore[arg-type]
-
-
-async def test_an_intent_without_a_batch_is_sent_once_it_is_sure_that_there_is_none(desk: Desk) -> None:
-    stored_intent(desk, ask("q0"), ask("q1"))
-    desk.server.add("theirs", "too")
-    assert texts(await desk.ask(ask("q0"))) == ["to q0"]
-    assert desk.server.calls["GET batches"] == 2, "what was cut off may still be on its way"
-    assert desk.server.submitted[desk.keys(ask("q0"))[0]] == 1
-
-
-async def test_its_batch_is_found_among_many_pages_of_others(desk: Desk) -> None:
-    desk.server.page = 2
-    for n in range(3):
-        desk.server.add(f"theirs {n}", "too")
-    mine = sent(desk, ask("q0"), ask("q1"))
-    for n in range(5):
-        desk.server.add(*(f"{n} {m}" for m in range(1 + n % 3)))
-    stored_intent(desk, ask("q0"), ask("q1"))
-    assert texts(await desk.ask(ask("q0"), ask("q1"))) == ["to q0", "to q1"]
-    found = desk.intents.of(desk.keys(ask("q0"))[0])
-    assert found is not None
-    assert found.batch_id == mine
-    assert {desk.server.submitted[key] for key in desk.keys(ask("q0"), ask("q1"))} == {1}
-
-
-async def test_a_batch_that_arrives_late_is_found_at_the_second_look(desk: Desk) -> None:
-    stored_intent(desk, ask("q0"))
-
-    def arrive(moment: str) -> None:
-        if moment == "looked" or (moment == "listed" and desk.server.calls["GET batches"] == 2):
-            desk.server.batches or sent(desk, ask("q0"))
-
-    desk.server.hook = arrive
-    assert texts(await desk.ask(ask("q0"))) == ["to q0"]
-    assert desk.server.calls["POST batches"] == 0
-
-
-async def test_another_batch_of_the_same_size_is_waited_for_and_told_apart_by_its_keys(desk: Desk) -> None:
-    theirs = desk.server.add("theirs")
-    stored_intent(desk, ask("q0"))
-    assert texts(await desk.ask(ask("q0"))) == ["to q0"]
-    assert theirs.looks >= desk.server.looks
-    assert desk.server.calls["POST batches"] == 1
-
-
-async def test_a_batch_that_another_intent_has_is_not_looked_into(desk: Desk) -> None:
-    other = sent(desk, ask("other"))
-    intent = Intent(id="other", keys=desk.keys(ask("other")), created=datetime.now(UTC))
-    desk.intents.add(intent)
-    desk.intents.submitted("other", other)
-    stored_intent(desk, ask("q0"))
-    await desk.ask(ask("q0"))
-    assert desk.server.calls[f"GET batches/{other}"] == 0
-
-
-def failing(kind: str, *statuses: int) -> Callable[[str, str, int], int]:
-    """These statuses in place of the first answers to one kind of call; -1 drops the connection."""
-
-    def refuse(method: str, path: str, number: int) -> int:
-        what = "results" if path.endswith("/results") else "list" if "?" in path else path.rsplit("/", 1)[-1]
-        here = kind == ("POST" if method == "POST" and what == "batches" else what if method == "GET" else "single")
-        here = here or (kind == "look" and method == "GET" and what.startswith("msgbatch"))
-        return statuses[number] if here and number < len(statuses) else 0
-
-    return refuse
-
-
-@pytest.mark.parametrize("kind", ["POST", "look", "results"])
-@pytest.mark.parametrize("statuses", [(429,), (529, 500), (-1,)])
-async def test_what_may_pass_is_tried_again_and_nothing_is_sent_twice(
-    desk: Desk, kind: str, statuses: tuple[int, ...]
-) -> None:
-    desk.server.refuse = failing(kind, *statuses)
-    assert texts(await desk.ask(ask("q0"), ask("q1"))) == ["to q0", "to q1"]
-    assert len(desk.server.batches) == 1
-
-
-async def test_a_batch_whose_making_was_not_heard_is_found(desk: Desk) -> None:
-    """The server makes the batch and the connection breaks before it can say so."""
-
-    def make_and_break(method: str, path: str, number: int) -> int:
-        if method == "POST" and number == 0:
-            sent(desk, ask("q0"))
-            return -1
-        return 0
-
-    desk.server.refuse = make_and_break
-    assert texts(await desk.ask(ask("q0"))) == ["to q0"]
-    assert desk.server.calls["POST batches"] == 1
-
-
-@pytest.mark.parametrize(("status", "error"), [(401, AccessError), (403, AccessError), (400, CallFailed)])
-async def test_a_batch_that_is_turned_away_leaves_no_intent(desk: Desk, status: int, error: type[Exception]) -> None:
-    desk.server.refuse = failing("POST", status)
-    (failure,) = await desk.ask(ask("q0"))
-    assert isinstance(failure, error)
-    assert desk.intents.of(desk.keys(ask("q0"))[0]) is None
-    assert texts(await desk.ask(ask("q0"))) == ["to q0"]
-
-
-@pytest.mark.parametrize("kind", ["POST", "look", "results", "list"])
-async def test_a_service_that_stays_away_ends_the_command_and_the_next_one_goes_on(desk: Desk, kind: str) -> None:
-    if kind == "list":
-        stored_intent(desk, ask("q0"))
-    desk.server.refuse = failing(kind, *([503] * 3))
-    (failure,) = await desk.ask(ask("q0"))
-    assert isinstance(failure, UnavailableError)
-    assert "tried 3 times" in str(failure)
-    desk.server.refuse = failing("none")
-    assert texts(await desk.ask(ask("q0"))) == ["to q0"]
-    assert set(desk.server.submitted.values()) == {1}
 
 
 @pytest.mark.parametrize("kind", ["errored", "expired", "canceled"])

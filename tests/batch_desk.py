@@ -1,0 +1,86 @@
+"""A server of batches, a store, and sessions that ask."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from batches_server import BatchesServer
+from evalscribe.chat import Message, Reply, Request
+from evalscribe.llm.anthropic import AnthropicModel
+from evalscribe.llm.batch import Batched, batched, question_key
+from evalscribe.llm.batch_delivery import Pace
+from evalscribe.llm.budget import Budget, Budgeted
+from evalscribe.llm.prices import price
+from evalscribe.llm.retry import Patience, Persistent
+from evalscribe.ports import Intent, Model
+from evalscribe.store.batches import SqlIntents, open_intents
+
+NAME = "claude-opus-5-5"
+OPUS = price(f"anthropic/{NAME}")
+QUICK = Pace(quiet_s=0.03, poll_s=0.01, longest_poll_s=0.02, settle_s=0.05, failures=3)
+HALF_PRICE = (100 * 4 + 10 * 20) / 1_000_000 / 2
+
+
+def ask(text: str, rollout: int = 0) -> Request:
+    return Request(system="Judge.", messages=(Message(role="user", text=text),), max_tokens=100, rollout=rollout)
+
+
+class Desk:
+    """A server, a store and a way to ask: each `ask` is a session of its own, as a new process would be."""
+
+    def __init__(self, folder: Path, server: BatchesServer) -> None:
+        self.server = server
+        self.intents: SqlIntents = open_intents(folder)
+
+    def model(self, pace: Pace = QUICK, *, fresh: bool = False) -> Batched:
+        adapter = AnthropicModel(NAME, "key", self.server.url, OPUS)
+        return Batched(adapter, self.intents, OPUS, pace=pace, fresh=fresh)
+
+    def within(self, budget: Budget, stage: str = "judge", waves: Batched | None = None) -> Model:
+        adapter = AnthropicModel(NAME, "key", self.server.url, OPUS)
+        single = Persistent(Budgeted(adapter, budget, OPUS, stage), Patience(first_wait_s=0.01))
+        return batched(waves or self.model(), single, budget, OPUS, stage)
+
+    async def ask(self, *requests: Request, pace: Pace = QUICK, fresh: bool = False) -> list[Reply | BaseException]:
+        model = self.model(pace, fresh=fresh)
+        try:
+            return await asyncio.gather(*map(model.complete, requests), return_exceptions=True)
+        finally:
+            await model.close()
+
+    def keys(self, *requests: Request) -> tuple[str, ...]:
+        adapter = AnthropicModel(NAME, "key")
+        return tuple(question_key(adapter.params(request), request.rollout) for request in requests)
+
+
+def texts(replies: list[Reply | BaseException]) -> list[str]:
+    assert all(isinstance(reply, Reply) for reply in replies), replies
+    return [reply.text for reply in replies if isinstance(reply, Reply)]
+
+
+def stored_intent(desk: Desk, *requests: Request, batch_id: str | None = None, age_days: float = 0.0) -> Intent:
+    """What a process leaves that was killed after the intent."""
+    created = datetime.now(UTC) - timedelta(days=age_days)
+    intent = Intent(id="left", keys=desk.keys(*requests), created=created)
+    desk.intents.add(intent)
+    if batch_id:
+        desk.intents.submitted(intent.id, batch_id)
+    return intent
+
+
+def sent(desk: Desk, *requests: Request) -> str:
+    adapter = AnthropicModel(NAME, "key")
+    return desk.server.make(dict(zip(desk.keys(*requests), map(adapter.params, requests), strict=True))).id  # type: ignore[arg-type]
+
+
+def failing(kind: str, *statuses: int) -> Callable[[str, str, int], int]:
+    """These statuses in place of the first answers to one kind of call; -1 drops the connection."""
+
+    def refuse(method: str, path: str, number: int) -> int:
+        what = "results" if path.endswith("/results") else "list" if "?" in path else path.rsplit("/", 1)[-1]
+        here = kind == ("POST" if method == "POST" and what == "batches" else what if method == "GET" else "single")
+        here = here or (kind == "look" and method == "GET" and what.startswith("msgbatch"))
+        return statuses[number] if here and number < len(statuses) else 0
+
+    return refuse
