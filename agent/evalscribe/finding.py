@@ -39,6 +39,42 @@ class Precedent(Frozen):
     """Free-form reports often name the error only here."""
     action: str | None = None
     """What was done about it, in the report's words."""
+    reviewer: str | None = None
+    """Who gave the label, where git tells."""
+    model: str | None = None
+    """`provider/model` of the report where that is another model's; only people's labels of equal failures in the
+    same version of the eval cross over."""
+
+
+class Example(Frozen):
+    """A similar failure that a person has labelled: an example for a judge, no evidence about this eval."""
+
+    eval: str
+    step: str | None = None
+    error: str | None = None
+    label: Classification
+    cause_kind: CauseKind | None = None
+    note: str | None = None
+    reviewer: str
+    date: str
+    why: str
+    """What is similar: `the same error in another eval`."""
+
+
+class Across(Frozen):
+    """The same eval with other models: equal experiment, task and grader."""
+
+    alike: tuple[str, ...] = ()
+    """Other models (`provider/model`, as their folder of reports is called) that fail in the same way, by name."""
+    models: int = 1
+    """How many models have a stored run of the experiment that can be compared, this one included."""
+    earlier: tuple[str, ...] = ()
+    """Models that failed in the same way in another version of the eval: not counted."""
+
+    @property
+    def failing(self) -> int:
+        """How many models fail in the same way, this one included."""
+        return len(self.alike) + 1
 
 
 class Case(Frozen):
@@ -47,6 +83,9 @@ class Case(Frozen):
     evidence: Evidence
     packed: Packed
     precedents: tuple[Precedent, ...] = ()
+    examples: tuple[Example, ...] = ()
+    across: Across | None = None
+    """None where no other model is known to fail in the same way."""
 
 
 class Verdict(Frozen):
@@ -132,6 +171,7 @@ class Finding(Frozen):
     signature: str | None = None
     verdict: Verdict | Unclassified
     recurrence: Recurrence = Recurrence()
+    across: Across | None = None
 
     @property
     def judged(self) -> Verdict | None:

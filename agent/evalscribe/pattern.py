@@ -54,6 +54,21 @@ class Recommendation(Frozen):
     would_pass: bool = False
 
 
+Outcome = Literal["held", "did not hold", "not yet seen"]
+
+
+class FollowUp(Frozen):
+    """Something that was done after an earlier report, and what this run says of it."""
+
+    report: str
+    """File name of the report that names the action; with a path to it where it is another model's."""
+    text: str
+    """The action in the report's words, on one line."""
+    evals: tuple[str, ...]
+    """Paths of the evals that it was for."""
+    outcome: Outcome
+
+
 class NetImpact(Frozen):
     """The pass rate as run, without what never judged the model, and if the recommendations hold."""
 
@@ -73,3 +88,4 @@ class Collation(Frozen):
     patterns: tuple[Pattern, ...] = ()
     resolved: tuple[str, ...] = ()
     recommendations: tuple[Recommendation, ...] = ()
+    follow_ups: tuple[FollowUp, ...] = ()

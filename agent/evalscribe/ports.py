@@ -1,18 +1,23 @@
 """What the stages consume, defined by the consumer. Adapters have these shapes; only `wiring` chooses them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from evalscribe.chat import Reply, Request, Usage
 from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.finding import Case, Unclassified, Verdict
+from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import JudgeResult
 from evalscribe.rubric import Collection, LabelSet, Rubric
 from evalscribe.run import Eval, Run
+from evalscribe.sighting import Sighting
+
+OnText = Callable[[str], None]
+"""Hears an answer piece by piece as it is written."""
 
 
 class Estimate(Frozen):
@@ -53,8 +58,12 @@ class Model(Protocol):
     context_tokens: int
     """How many tokens prompt and answer may have together."""
 
-    async def complete(self, request: Request) -> Reply:
-        """One answer. Raises `llm` errors mapped to `EvalscribeError` or `chat.CallFailed`."""
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
+        """One answer. Raises `llm` errors mapped to `EvalscribeError` or `chat.CallFailed`.
+
+        `on_text` hears the answer's text, and no thinking, as it comes; the pieces joined are `Reply.text`. Where an
+        attempt broke off after it was heard, nothing is tried again: `CallFailed`.
+        """
 
     def forget(self, request: Request) -> None:
         """The answer led nowhere: whoever asks the same later is to be answered anew, as most models do anyway."""
@@ -113,6 +122,18 @@ class Store(Protocol):
     def get_verdict(self, key: str) -> Verdict | Unclassified | None: ...
     def put_report(self, run_id: str, report: StoredReport) -> None: ...
     def get_report(self, run_id: str) -> StoredReport | None: ...
+    def put_sightings(self, run_id: str, sightings: Sequence[Sighting]) -> None:
+        """All of a run, in place of those it had."""
+
+    def sightings(self, run_id: str) -> tuple[Sighting, ...]:
+        """In the order that they were put in; none where nothing was put in."""
+
+    def put_labels(self, labels: Mapping[str, Sequence[GivenLabel]]) -> None:
+        """Per run all labels that people gave, in place of those it had; of other runs they stay."""
+
+    def labels(self) -> tuple[GivenLabel, ...]:
+        """By run, in the order that they were put in."""
+
     def lock(self, run_id: str) -> AbstractContextManager[None]:
         """Held while a run is analysed; dies with its process. Raises `UnavailableError` naming the holder."""
 
@@ -216,6 +237,18 @@ class ReportFile(Frozen):
     text: str
 
 
+class FileVersion(Frozen):
+    """What a file was after one commit that changed it."""
+
+    commit: str
+    author: str
+    email: str
+    date: str
+    """ISO date of authorship, in the author's time zone."""
+    text: str | None
+    """None where the commit removed it."""
+
+
 class Library(Protocol):
     """The folder of reports, kept in git by people."""
 
@@ -229,6 +262,85 @@ class Library(Protocol):
 
     def commit(self, path: Path, message: str) -> str:
         """One commit with only this file on the current branch; its id. Raises `EvalscribeError` with the reason."""
+
+    def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
+        """Every version of a report that is merged into `ref`, oldest first, also under names it had before.
+
+        `ref` is by default the remote's main branch where one is known, else HEAD. Raises `UsageError` outside git.
+        """
+
+
+class Pushed(Frozen):
+    """A branch as it is on the remote now."""
+
+    branch: str
+    commit: str
+    said: str = ""
+    """What the remote's server printed: some print the address that opens a merge request."""
+
+
+class Repository(Protocol):
+    """A git repository. Its working tree, index, HEAD and every branch but the named one stay as they are."""
+
+    root: Path
+
+    def head(self) -> str:
+        """Id of the commit that is checked out. Raises `UsageError` where there is none."""
+
+    def files(self, commit: str) -> tuple[str, ...]:
+        """Paths of the regular files of a commit, relative to the root, with `/`; no links, no submodules."""
+
+    def read(self, commit: str, path: str) -> str | None:
+        """The file's text with its own line ends; None where there is none or it is no UTF-8 text."""
+
+    def changed(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Those of the paths whose file in the working tree or index differs from HEAD."""
+
+    def commit(self, files: Mapping[str, str], *, parent: str, branch: str, message: str) -> str:
+        """One commit with these files on top of `parent`, which becomes the tip of `branch`; its id.
+
+        Raises `UsageError` where the branch is checked out somewhere, has commits that `parent` has not, or git does
+        not know who commits; then nothing was changed.
+        """
+
+    def remote_url(self, remote: str) -> str | None:
+        """Without a login."""
+
+    def fetch(self, remote: str, branch: str | None = None) -> tuple[str, str] | None:
+        """Name and newest commit of a branch of the remote, its main one by default; None where there is none.
+
+        Raises `UnavailableError`, `AccessError`.
+        """
+
+    def push(self, remote: str, branch: str) -> Pushed:
+        """Never by force. Raises `UnavailableError`, `AccessError`, or `DataError` where the remote refuses."""
+
+    def close(self) -> None: ...
+
+
+class PullRequest(Frozen):
+    """A request to merge a branch."""
+
+    url: str
+    number: int | None = None
+    state: Literal["new", "updated", "unchanged", "by hand"]
+    """`by hand`: nothing was asked of the forge, `url` is where a person opens it."""
+    draft: bool = False
+
+
+class Forge(Protocol):
+    """A site that hosts repositories."""
+
+    def propose(self, pushed: Pushed, base: str, title: str, body: str, *, draft: bool) -> PullRequest:
+        """Open the branch's pull request, or update the open one. Raises `EvalscribeError` with the reason."""
+
+    def comment(self, number: int, mark: str, body: str) -> str | None:
+        """Write our one comment of this mark into a pull request, or replace it; its address.
+
+        None where the forge takes no comments of ours. Raises `AccessError` where the token may not write.
+        """
+
+    def close(self) -> None: ...
 
 
 class Clock(Protocol):

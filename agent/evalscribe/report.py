@@ -12,9 +12,9 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_val
 from evalscribe import prose
 from evalscribe.cascade import Saving, Stage
 from evalscribe.evidence import CitationStatus, Role
-from evalscribe.finding import NOT_THE_MODEL, CauseKind, Classification, Confidence, Recurrence
+from evalscribe.finding import NOT_THE_MODEL, Across, CauseKind, Classification, Confidence, Recurrence
 from evalscribe.ids import Frozen
-from evalscribe.pattern import RECOMMENDATION_GROUPS, NetImpact, Pattern, Recommendation
+from evalscribe.pattern import RECOMMENDATION_GROUPS, FollowUp, NetImpact, Pattern, Recommendation
 from evalscribe.run import RunStatus
 
 WHY_LIMIT = 90
@@ -123,6 +123,7 @@ class Entry(Frozen):
     reasoning: prose.Prose = ""
     """The reasoning, or the reason why there is no verdict."""
     recurrence: Recurrence = Recurrence()
+    across: Across | None = None
     snippets: tuple[Snippet, ...] = ()
     reviewer: tuple[prose.Line, ...] = ()
     """Each `Reviewer:` line's text; a person wrote it."""
@@ -215,6 +216,8 @@ class Report(Frozen):
     """Their evals in the order of the entries."""
     resolved: tuple[prose.EvalPath, ...] = ()
     """Evals of earlier reports that ran here and did not fail, or are no longer among the failures."""
+    follow_ups: tuple[FollowUp, ...] = ()
+    """What was done after earlier reports, of any model, and whether it held here."""
     incomplete_evals: tuple[prose.EvalPath, ...] = ()
     """Paths of the evals that never completed, where the source names them."""
     recommendations: tuple[Recommendation, ...] = ()

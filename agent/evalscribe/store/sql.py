@@ -1,18 +1,20 @@
 """Runs with their evidence, verdicts and reports, over SQLAlchemy Core."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
-from sqlalchemy import Table, select
+from pydantic import BaseModel, TypeAdapter
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select
 
 from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.finding import Unclassified, Verdict
+from evalscribe.given_label import GivenLabel
 from evalscribe.ports import StoredReport
 from evalscribe.run import Run
+from evalscribe.sighting import Sighting
 from evalscribe.store import tables
 from evalscribe.store.database import Database, open_database, pack
 from evalscribe.store.failures import explained
@@ -23,8 +25,13 @@ T = TypeVar("T")
 
 _PUT = {table.name: upsert(table) for table in (tables.runs, tables.evidence, tables.verdicts, tables.reports)}
 _PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == Verdict.__name__)
+_LISTS = (tables.sightings, tables.labels)
+_CLEAR = {table.name: delete(table).where(table.c.run_id == bindparam("run_id")) for table in _LISTS}
+_ADD = {table.name: insert(table) for table in _LISTS}
 _RUN = TypeAdapter(Run)
 _EVIDENCE = TypeAdapter[Evidence | Unreadable](Evidence | Unreadable)
+_SIGHTING = TypeAdapter(Sighting)
+_LABEL = TypeAdapter(GivenLabel)
 _VERDICT = TypeAdapter[Verdict | Unclassified](Verdict | Unclassified)
 
 
@@ -72,6 +79,28 @@ class SqlStore:
         row = self._database.row(tables.reports, run_id=run_id)
         return StoredReport(path=row["path"], text=self._database.unzip(row["body"]).decode()) if row else None
 
+    def put_sightings(self, run_id: str, sightings: Sequence[Sighting]) -> None:
+        with self._database.transaction() as connection:
+            _replace(connection, tables.sightings, run_id, sightings)
+
+    def sightings(self, run_id: str) -> tuple[Sighting, ...]:
+        table = tables.sightings
+        with self._database.transaction() as connection:
+            rows = connection.scalars(select(table.c.body).where(table.c.run_id == run_id).order_by(table.c.number))
+            bodies = tuple(rows)
+        return tuple(self._database.unpacked(body, _SIGHTING, f"sightings {run_id}") for body in bodies)
+
+    def put_labels(self, labels: Mapping[str, Sequence[GivenLabel]]) -> None:
+        with self._database.transaction() as connection:
+            for run_id, given in labels.items():
+                _replace(connection, tables.labels, run_id, given)
+
+    def labels(self) -> tuple[GivenLabel, ...]:
+        table = tables.labels
+        with self._database.transaction() as connection:
+            bodies = tuple(connection.scalars(select(table.c.body).order_by(table.c.run_id, table.c.number)))
+        return tuple(self._database.unpacked(body, _LABEL, "labels") for body in bodies)
+
     def lock(self, run_id: str) -> AbstractContextManager[None]:
         return self._locked(run_id)
 
@@ -95,3 +124,10 @@ class SqlStore:
     def _get(self, table: Table, shape: TypeAdapter[T], **key: str) -> T | None:
         row = self._database.row(table, **key)
         return self._database.unpacked(row["body"], shape, f"{table.name} {' '.join(key.values())}") if row else None
+
+
+def _replace(connection: Connection, table: Table, run_id: str, values: Sequence[BaseModel]) -> None:
+    connection.execute(_CLEAR[table.name], {"run_id": run_id})
+    rows = [{"run_id": run_id, "number": number, "body": pack(value)} for number, value in enumerate(values)]
+    if rows:
+        connection.execute(_ADD[table.name], rows)

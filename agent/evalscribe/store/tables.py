@@ -2,7 +2,7 @@
 
 from sqlalchemy import Boolean, Column, Integer, LargeBinary, MetaData, String, Table, UniqueConstraint, false
 
-HEAD = "0004"
+HEAD = "0005"
 """Newest revision; a test holds it against the scripts."""
 
 metadata = MetaData()
@@ -98,3 +98,21 @@ batch_items = Table(
     Column("taken", Boolean, nullable=False, server_default=false()),
 )
 """`body` is what the batch said of the question, null until then; `taken` once somebody had and counted it."""
+
+sightings = Table(
+    "sightings",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""Failures of a run as they are compared with those of other models."""
+
+labels = Table(
+    "labels",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""What people said of a run's failures, as git tells it."""

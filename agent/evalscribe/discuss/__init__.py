@@ -1,0 +1,1 @@
+"""Questions about a report, answered from its findings and their evidence."""

@@ -1,0 +1,1 @@
+"""Sites that host repositories, and branches of our own in a repository."""

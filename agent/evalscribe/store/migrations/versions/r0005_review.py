@@ -1,0 +1,17 @@
+"""What failures of several models have in common, and labels that people gave. Never edited: add a revision."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+
+
+def upgrade() -> None:
+    for name in ("sightings", "labels"):
+        op.create_table(
+            name,
+            sa.Column("run_id", sa.String, primary_key=True),
+            sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+            sa.Column("body", sa.LargeBinary, nullable=False),
+        )
