@@ -73,7 +73,7 @@ class Panelists:
     def asked(self, rollout: int) -> list[Request]:
         return [request for request in self.requests if request.rollout == rollout]
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, on_text: object = None) -> Reply:
         self.requests.append(request)
         async with self._turn:
             await self._turn.wait_for(lambda: self._first[:1] in ([], [request.rollout]))

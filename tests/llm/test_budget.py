@@ -48,7 +48,7 @@ class Slow:
         self.peak = 0
         self._usage = usage
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, on_text: object = None) -> Reply:
         self.open += 1
         self.peak = max(self.peak, self.open)
         try:

@@ -203,7 +203,7 @@ async def test_a_reply_without_usage_is_told_at_its_worst() -> None:
         id = "compatible/model"
         context_tokens = 1000
 
-        async def complete(self, request: Request) -> Reply:
+        async def complete(self, request: Request, on_text: object = None) -> Reply:
             return Reply(text="x", stop="end", usage=Usage())
 
         async def close(self) -> None: ...

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from evalscribe.chat import Reply, Request, Usage
 from evalscribe.client.background import Background
 from evalscribe.errors import UsageError
-from evalscribe.ports import Model
+from evalscribe.ports import Model, OnText
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 from evalscribe.settings import Options, load
@@ -61,9 +61,9 @@ class BaseLLMService:
         with self._opening:
             return _Served(self, self._models.open(name, stage))
 
-    async def answer(self, model: Model, request: Request) -> Reply:
-        """One answer of a model of this service, when it is its turn."""
-        return await self._background.run(self._in_turn(model, request))
+    async def answer(self, model: Model, request: Request, on_text: OnText | None = None) -> Reply:
+        """One answer of a model of this service, when it is its turn; `on_text` is called in the service's thread."""
+        return await self._background.run(self._in_turn(model, request, on_text))
 
     def spent(self) -> Mapping[str, Usage]:
         """What each stage consumed so far."""
@@ -85,9 +85,9 @@ class BaseLLMService:
     ) -> None:
         await self.close()
 
-    async def _in_turn(self, model: Model, request: Request) -> Reply:
+    async def _in_turn(self, model: Model, request: Request, on_text: OnText | None) -> Reply:
         async with self._free:
-            return await model.complete(request)
+            return await model.complete(request, on_text)
 
 
 class _Served:
@@ -99,8 +99,8 @@ class _Served:
         self._service = service
         self._model = model
 
-    async def complete(self, request: Request) -> Reply:
-        return await self._service.answer(self._model, request)
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
+        return await self._service.answer(self._model, request, on_text)
 
     def forget(self, request: Request) -> None:
         self._model.forget(request)

@@ -7,6 +7,7 @@ from evalscribe.chat import CallFailed, Message, Reply, Request, Stop, ToolCall,
 from evalscribe.errors import EvalscribeError, UnavailableError
 from evalscribe.llm.attempt import CONNECT_S, attempt, host_of, sendable, without_key
 from evalscribe.llm.prices import Price
+from evalscribe.ports import OnText
 from evalscribe.settings.providers import ANTHROPIC
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class AnthropicModel:
         self._timeout_s = timeout_s
         self._client: AsyncAnthropic | None = None
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Raises `Transient` for what may pass, `CallFailed` for this call, `EvalscribeError` for all."""
         from evalscribe.llm.failures import TooLong
 
@@ -57,7 +58,10 @@ class AnthropicModel:
             answer = await attempt(self._create(request), self._timeout_s, self.failure)
         except TooLong:
             return Reply(text="", stop="context_exceeded", usage=Usage())
-        return self._reply(answer)
+        reply = self._reply(answer)
+        if on_text and reply.text:
+            on_text(reply.text)
+        return reply
 
     def forget(self, request: Request) -> None:
         """Every call is answered anew."""

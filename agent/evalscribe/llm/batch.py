@@ -28,7 +28,7 @@ from evalscribe.llm.batch_api import BatchApi, Gone, Outcome
 from evalscribe.llm.batch_delivery import Delivery, Pace
 from evalscribe.llm.budget import Budget, Budgeted
 from evalscribe.llm.prices import Price
-from evalscribe.ports import Intent, Intents, Model, Unanswered
+from evalscribe.ports import Intent, Intents, Model, OnText, Unanswered
 
 if TYPE_CHECKING:
     from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
@@ -81,19 +81,25 @@ class Batched:
         """Questions whose batch a task waits for."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def complete(self, request: Request) -> Reply:
-        """Raises `NotAnswered` where the batch has no answer, `EvalscribeError` for what concerns all calls."""
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
+        """Raises `NotAnswered` where the batch has no answer, `EvalscribeError` for what concerns all calls.
+
+        `on_text` hears the whole text at once: a batch writes no answer while anybody waits.
+        """
         params = self._adapter.params(request)
         key = question_key(params, request.rollout)
         asked = self._asked.get(key) or self._ask(key, params)
         asked.callers += 1
         try:
-            return self._taken(key, await asyncio.shield(asked.answer))
+            reply = self._taken(key, await asyncio.shield(asked.answer))
         finally:
             asked.callers -= 1
             if not asked.callers and self._asked.get(key) is asked:
                 del self._asked[key]
                 self._wave.pop(key, None)
+        if on_text and reply.text:
+            on_text(reply.text)
+        return reply
 
     def forget(self, request: Request) -> None:
         self._intents.release(question_key(self._adapter.params(request), request.rollout))
@@ -220,15 +226,15 @@ class Either:
         self._waves = waves
         self._single = single
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         try:
-            return await self._waves.complete(request)
+            return await self._waves.complete(request, on_text)
         except NotAnswered as lost:
-            return await self._alone(request, lost.usage)
+            return await self._alone(request, lost.usage, on_text)
 
-    async def _alone(self, request: Request, lost: Usage) -> Reply:
+    async def _alone(self, request: Request, lost: Usage, on_text: OnText | None) -> Reply:
         try:
-            reply = await self._single.complete(request)
+            reply = await self._single.complete(request, on_text)
         except CallFailed as error:
             raise CallFailed(error.reason, lost + error.usage, free=error.free and not lost.calls) from None
         return reply.model_copy(update={"usage": lost + reply.usage})

@@ -10,7 +10,7 @@ from evalscribe.chat import CallFailed, Reply, Request, Usage
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.ids import canonical_json
 from evalscribe.llm.prices import Price
-from evalscribe.ports import Model
+from evalscribe.ports import Model, OnText
 
 BYTES_PER_TOKEN = 2
 """Of the densest ASCII that evidence holds (ids, hashes, minified code); prose and code take three to four.
@@ -114,7 +114,7 @@ class Budgeted:
         self._price = price
         self._stage = stage
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """A reply or a failure without usage comes back with its worst case: what is counted is what is told.
 
         But for a reply that was billed before, which tells what it cost once and is not counted again.
@@ -123,7 +123,7 @@ class Budgeted:
         async with self._budget.hold(worst, self._stage):
             used = worst
             try:
-                reply = _counted(await self._model.complete(request), worst)
+                reply = _counted(await self._model.complete(request, on_text), worst)
                 used = Usage() if reply.billed_before else reply.usage
                 return reply
             except CallFailed as error:

@@ -9,6 +9,7 @@ from evalscribe.llm.attempt import CONNECT_S, attempt, host_of, without_key
 from evalscribe.llm.completion import error_inside, messages, plain, reply_of, response_format, tool, usage_of
 from evalscribe.llm.dialects import Dialect, dialect_of
 from evalscribe.llm.prices import Price
+from evalscribe.ports import OnText
 from evalscribe.settings.providers import OPENAI, Provider
 
 if TYPE_CHECKING:
@@ -58,14 +59,18 @@ class OpenAIModel:
         self._refused: set[Effort] = set()
         self._client: AsyncOpenAI | None = None
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Raises `Transient` for what may pass, `CallFailed` for this call, `EvalscribeError` for all."""
         from evalscribe.llm.failures import TooLong
 
         try:
-            return self._reply(await attempt(self._create(request), self._timeout_s, self.failure))
+            answer = await attempt(self._create(request), self._timeout_s, self.failure)
         except TooLong:
             return Reply(text="", stop="context_exceeded", usage=Usage())
+        reply = self._reply(answer)
+        if on_text and reply.text:
+            on_text(reply.text)
+        return reply
 
     def forget(self, request: Request) -> None:
         """Every call is answered anew."""

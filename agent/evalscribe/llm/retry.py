@@ -6,7 +6,7 @@ from evalscribe.chat import CallFailed, Reply, Request, Usage
 from evalscribe.ids import Frozen
 from evalscribe.llm.pause import Pause
 from evalscribe.llm.transient import Transient
-from evalscribe.ports import Model
+from evalscribe.ports import Model, OnText
 
 
 class Patience(Frozen):
@@ -34,13 +34,13 @@ class Persistent:
         self._patience = patience or Patience()
         self._shared = pause or Pause()
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         await self._shared.over()
         deadline = asyncio.get_running_loop().time() + self._patience.total_s
         lost = Usage()
         for failures in range(1, self._patience.attempts + 1):
             try:
-                reply = await self._model.complete(request)
+                reply = await self._model.complete(request, on_text)
                 self._shared.answered()
                 return reply.model_copy(update={"usage": lost + reply.usage})
             except Transient as error:

@@ -1,10 +1,14 @@
 """A model that plays prepared replies: for tests and for looking at evalscribe without a key."""
 
+import re
 from collections.abc import Callable, Iterable
 
 from evalscribe.chat import Reply, Request, Stop, ToolCall, Usage
+from evalscribe.ports import OnText
 
 Step = Reply | Exception | Callable[[Request], Reply]
+PIECES = re.compile(r"\s*\S+|\s+")
+"""What is heard at once: a word with the space before it."""
 
 
 class ScriptedModel:
@@ -18,14 +22,18 @@ class ScriptedModel:
         self.forgotten: list[Request] = []
         self._script = iter(script)
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         self.requests.append(request)
         step = next(self._script, None)
         if step is None:
             raise AssertionError(f"the script ends before call {len(self.requests)}")
         if isinstance(step, Exception):
             raise step
-        return step if isinstance(step, Reply) else step(request)
+        reply = step if isinstance(step, Reply) else step(request)
+        if on_text:
+            for piece in PIECES.findall(reply.text):
+                on_text(piece)
+        return reply
 
     def forget(self, request: Request) -> None:
         self.forgotten.append(request)

@@ -168,7 +168,7 @@ async def test_a_call_can_have_bounds_of_its_own() -> None:
 
 async def test_a_rollout_beyond_its_time_is_a_failure() -> None:
     class Hanging(Panelists):
-        async def complete(self, request: Request) -> Reply:
+        async def complete(self, request: Request, on_text: object = None) -> Reply:
             await asyncio.sleep(60)
             raise AssertionError
 

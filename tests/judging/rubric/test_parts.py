@@ -270,7 +270,7 @@ async def test_never_more_than_four_parts_are_read_at_once() -> None:
     class Slow(ScriptedModel):
         under_way = peak = 0
 
-        async def complete(self, request: Request) -> Reply:
+        async def complete(self, request: Request, on_text: object = None) -> Reply:
             self.under_way += 1
             self.peak = max(self.peak, self.under_way)
             await asyncio.sleep(0.002)
@@ -329,7 +329,7 @@ class _Forgetful:
         self.context_tokens = window
         self._answer = answer
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, on_text: object = None) -> Reply:
         await asyncio.sleep(0)
         return self._answer(request)
 

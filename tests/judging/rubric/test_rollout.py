@@ -183,7 +183,7 @@ async def test_a_call_that_failed_says_why_and_what_it_took() -> None:
 
 async def test_a_time_out_keeps_what_is_known_of_the_usage() -> None:
     class Slow(Panelists):
-        async def complete(self, request: Request) -> Reply:
+        async def complete(self, request: Request, on_text: object = None) -> Reply:
             reply = await super().complete(request)
             await asyncio.sleep(0 if reply is BAD else 60)
             return reply
@@ -200,7 +200,7 @@ async def test_what_concerns_all_subjects_is_raised() -> None:
 
 async def test_a_cancellation_from_outside_goes_through() -> None:
     class Hanging(Panelists):
-        async def complete(self, request: Request) -> Reply:
+        async def complete(self, request: Request, on_text: object = None) -> Reply:
             await asyncio.sleep(60)
             raise AssertionError
 
@@ -214,7 +214,7 @@ async def test_a_cancellation_from_outside_goes_through() -> None:
 @pytest.mark.parametrize("error", [ValueError("odd"), TimeoutError("odd"), asyncio.CancelledError("odd")])
 async def test_a_model_that_breaks_fails_its_rollout_only(error: BaseException) -> None:
     class Breaking(Panelists):
-        async def complete(self, request: Request) -> Reply:
+        async def complete(self, request: Request, on_text: object = None) -> Reply:
             raise error
 
     rollout, _ = await converse(Breaking(), rubric())
