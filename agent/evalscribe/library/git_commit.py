@@ -1,6 +1,5 @@
 """One commit with one file, as `git commit --only` makes it; all that this package knows of git."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -9,27 +8,8 @@ from git import Repo
 from git.exc import GitCommandError, GitError
 
 from evalscribe.errors import DataError, EvalscribeError, UsageError
+from evalscribe.git_process import own_environment, said
 
-OF_ANOTHER_REPOSITORY = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_PREFIX",
-    "GIT_COMMON_DIR",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_NAMESPACE",
-    "GIT_CONFIG",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_CONFIG_COUNT",
-    "GIT_IMPLICIT_WORK_TREE",
-    "GIT_GRAFT_FILE",
-    "GIT_REPLACE_REF_BASE",
-    "GIT_NO_REPLACE_OBJECTS",
-    "GIT_SHALLOW_FILE",
-    "GIT_CEILING_DIRECTORIES",
-)
-"""What `git rev-parse --local-env-vars` lists and the like: set by a hook around us, they mean its repository."""
 IN_PROGRESS = {
     "MERGE_HEAD": "a merge",
     "rebase-merge": "a rebase",
@@ -46,7 +26,7 @@ def commit_only(path: Path, message: str) -> str:
     Raises `UsageError` where the repository cannot take a commit now, `DataError` where git or a hook refuses.
     """
     path = path.resolve()
-    with _own_environment(), _repository(path) as repo:
+    with own_environment(), _repository(path) as repo:
         _check(repo, path)
         try:
             if not repo.git.status("--porcelain", "--untracked-files=all", "--", _only(path)):
@@ -54,21 +34,7 @@ def commit_only(path: Path, message: str) -> str:
             _commit(repo, path, message)
             return repo.head.commit.hexsha
         except (GitError, ValueError) as error:
-            raise _not_committed(path, _said(error)) from error
-
-
-@contextmanager
-def _own_environment() -> Iterator[None]:
-    """Without variables that name another repository; nobody is asked anything."""
-    kept = dict(os.environ)
-    for name in OF_ANOTHER_REPOSITORY:
-        os.environ.pop(name, None)
-    os.environ |= {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true"}
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(kept)
+            raise _not_committed(path, said(error)) from error
 
 
 @contextmanager
@@ -102,7 +68,7 @@ def _reason_against(repo: Repo, path: Path) -> str | None:
             return f"git ignores {path.relative_to(Path(repo.working_tree_dir).resolve())}"
         return _no_name(repo)
     except (GitError, ValueError, OSError) as error:
-        return _said(error)
+        return said(error)
 
 
 def _no_name(repo: Repo) -> str | None:
@@ -136,10 +102,3 @@ def _only(path: Path) -> str:
 
 def _not_committed(path: Path, reason: str) -> EvalscribeError:
     return DataError(f"git did not commit {path.name} (it stays written): {reason}")
-
-
-def _said(error: Exception) -> str:
-    """What git or the hook said, on one line."""
-    said = [getattr(error, "stderr", ""), getattr(error, "stdout", "")]
-    text = " ".join(str(part).partition(": '")[2] or str(part) for part in said if part) or str(error)
-    return " ".join(text.split())[:400].strip("' ")
