@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from evalscribe import __version__
-from evalscribe.cli import reports, rubric
+from evalscribe.cli import reports, review, rubric
 from evalscribe.cli.analyze import analyze
 from evalscribe.cli.doctor import doctor
 from evalscribe.cli.explain import explain
@@ -39,6 +39,7 @@ app.command(short_help="Write a run into a snapshot folder, redacted.")(fetch)
 app.add_typer(reports.app, name="reports", help="List, show, check and parse reports.")
 app.command(short_help="Judge agent runs or failed evals by a rubric.")(judge)
 app.command("judge-eval", short_help="Compare judges with the labels that people gave.")(judge_eval)
+app.add_typer(review.app, name="review", help="Correct labels in reports.")
 app.add_typer(rubric.app, name="rubric", help="Make, list, show, check and compare rubrics.")
 app.command(short_help="Show each failing eval over all reports.")(recurring)
 app.command(short_help="Show what is configured, reachable and missing.")(doctor)

@@ -41,9 +41,27 @@ def _entry(number: int, entry: Entry, own_prompts: bool) -> list[str]:
 
 def parse(blocks: Sequence[Block], rows: Mapping[int, Row], written: Mapping[str, Label]) -> tuple[Entry, ...]:
     """Entries from the section's blocks and the classification table. Raises `UnreadableReport`."""
+    return tuple(_parse(part, rows, written) for part in parts(blocks))
+
+
+def parts(blocks: Sequence[Block]) -> list[Sequence[Block]]:
+    """The blocks of each finding, its heading first."""
     starts = [at for at, block in enumerate(blocks) if _is_title(block)]
     ends = [*starts[1:], len(blocks)] if starts else []
-    return tuple(_parse(blocks[start:end], rows, written) for start, end in zip(starts, ends, strict=True))
+    return [blocks[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def titled(title: Block, rows: Mapping[int, Row]) -> tuple[re.Match[str], Row]:
+    """Number, subject and label of a finding's heading, and its row. Raises `UnreadableReport`."""
+    match = TITLE.fullmatch(title.text)
+    if match is None:
+        raise UnreadableReport(
+            "a finding's heading wants number, eval and label: `### 1. category/name: LABEL`", title.line
+        )
+    row = rows.get(int(match[1]))
+    if row is None:
+        raise UnreadableReport(f"finding {match[1]} has no row in the classification table", title.line)
+    return match, row
 
 
 def before(blocks: Sequence[Block]) -> Sequence[Block]:
@@ -57,15 +75,8 @@ def _is_title(block: Block) -> bool:
 
 def _parse(blocks: Sequence[Block], rows: Mapping[int, Row], written: Mapping[str, Label]) -> Entry:
     title = blocks[0]
-    match = TITLE.fullmatch(title.text)
-    if match is None:
-        raise UnreadableReport(
-            "a finding's heading wants number, eval and label: `### 1. category/name: LABEL`", title.line
-        )
-    row = rows.get(int(match[1]))
-    if row is None:
-        raise UnreadableReport(f"finding {match[1]} has no row in the classification table", title.line)
-    body = _Body(blocks[1:])
+    match, row = titled(title, rows)
+    body = Body(blocks[1:])
     known = fields.parse(body.facts)
     evals = _evals(match[2], row, body, title.line)
     label, kind, confirmed = _label(labels.parse(match[3], title.line), row, known, written.get(evals[0].path), title)
@@ -86,7 +97,7 @@ def _parse(blocks: Sequence[Block], rows: Mapping[int, Row], written: Mapping[st
     )
 
 
-def _evals(subject: str, row: Row, body: "_Body", line: int) -> Sequence[EvalRef]:
+def _evals(subject: str, row: Row, body: "Body", line: int) -> Sequence[EvalRef]:
     if GROUP.fullmatch(subject) and body.members:
         return body.members
     path = EvalRef(path=inline.uncode(subject), url=row.url)
@@ -111,7 +122,7 @@ def _label(
     return label, in_force, iter([said] if alone else [])
 
 
-class _Body:
+class Body:
     """What stands under a finding's heading, sorted into what is ours and what a person added."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:

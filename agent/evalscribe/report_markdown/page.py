@@ -53,12 +53,12 @@ def parse(text: str, written: Report | None = None) -> Report:
     """
     known = {path: labels.of(entry) for entry in (written.entries if written else ()) for path in entry.paths}
     try:
-        return _Page(text, known).report()
+        return Page(text, known).report()
     except ValidationError as error:
         raise UnreadableReport(str(error.errors()[0]["msg"]), 1) from error
 
 
-class _Page:
+class Page:
     """The blocks of each section; whatever no section knows as its own becomes a note there."""
 
     def __init__(self, text: str, written: Mapping[str, labels.Label]) -> None:
