@@ -6,6 +6,24 @@ from collections.abc import Iterator
 from evalscribe.ids import Frozen, content_id
 
 
+class Edit(Frozen):
+    """One replacement in one file, as a model submits it."""
+
+    path: str
+    """Relative to the repository's root, with `/`."""
+    old: str
+    """A text that the file has exactly once; empty for a new file."""
+    new: str
+
+
+class Proposal(Frozen):
+    """What a model proposes, free of the repository's text but for what it replaces."""
+
+    edits: tuple[Edit, ...]
+    summary: str
+    """What is changed, in one line."""
+
+
 class FileChange(Frozen):
     path: str
     """Relative to the repository's root, with `/`."""

