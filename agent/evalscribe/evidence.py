@@ -5,6 +5,7 @@ from typing import Literal
 
 from evalscribe.ids import Frozen, content_id
 from evalscribe.run import Eval, Step
+from evalscribe.sighting import Sighting
 
 Role = Literal["task", "output", "expected", "grader", "log", "transcript", "known_gaps"]
 ROLES: tuple[Role, ...] = ("task", "output", "expected", "grader", "log", "transcript", "known_gaps")
@@ -96,3 +97,5 @@ class Gathered(Frozen):
     likeness: str
     """Content id of what a judge reads, after normalisation: equal ones may share a verdict."""
     signature: str | None = None
+    sighting: Sighting | None = None
+    """How it compares with other runs; None where it was read apart from its run."""

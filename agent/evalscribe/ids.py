@@ -51,7 +51,12 @@ def model_folder(provider: str, model: str) -> tuple[str, ...]:
 
 def same_model(provider_a: str, model_a: str, provider_b: str, model_b: str) -> bool:
     """Whether two spellings name one model: `gemini-3-1-pro` is `gemini-3.1-pro`, `google/gemini-3.1-pro` too."""
-    return _model_key(provider_a, model_a) == _model_key(provider_b, model_b)
+    return model_key(provider_a, model_a) == model_key(provider_b, model_b)
+
+
+def model_key(provider: str, model: str) -> tuple[str, ...]:
+    """What all spellings of a model's name have in common."""
+    return tuple(_spelling(part) for part in model_folder(provider, model))
 
 
 def same_experiment(a: str | None, b: str | None) -> bool:
@@ -63,10 +68,6 @@ def same_experiment(a: str | None, b: str | None) -> bool:
 
 def run_id_prefix(run_id: str) -> str:
     return path_part(run_id)[:RUN_ID_PREFIX]
-
-
-def _model_key(provider: str, model: str) -> tuple[str, ...]:
-    return tuple(_spelling(part) for part in model_folder(provider, model))
 
 
 def _experiment_key(name: str) -> str:

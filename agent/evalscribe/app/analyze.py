@@ -28,6 +28,7 @@ async def analyze(desk: Desk, wish: Wish, watcher: Watcher) -> Analyzed | Plan |
     with desk.store.lock(run.id):
         desk.store.put_run(run)
         found = await docket(desk, run, watcher)
+        desk.store.put_sightings(run.id, found.sightings)
         if wish.dry_run:
             return plan(found, fresh=wish.fresh)
         if desk.own_prompts:

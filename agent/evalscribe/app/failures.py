@@ -1,19 +1,21 @@
 """From a run to its failures, ready to be judged, and to their findings. Shared by `analyze` and `explain`."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from evalscribe.app.desk import Desk
+from evalscribe.app.sightings import Elsewhere, elsewhere
 from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
 from evalscribe.evidence import Unreadable
-from evalscribe.finding import Case, Finding, Group, Verdict
+from evalscribe.finding import Across, Case, Finding, Group, Verdict
 from evalscribe.gather import gather, pack
 from evalscribe.graph.deps import Deps, Judged
 from evalscribe.recall import History, history
 from evalscribe.run import Eval, Run
+from evalscribe.sighting import Sighting
 from evalscribe.triage import groups
 
 Spent = Mapping[str, Usage]
@@ -30,6 +32,9 @@ class Docket:
     groups: tuple[Group, ...]
     digests: tuple[str, ...]
     """Content ids of the evidence, in the order of the run's failures."""
+    sightings: tuple[Sighting, ...]
+    """In the order of the run's failures."""
+    elsewhere: Elsewhere
 
     def case(self, group: Group) -> Case | Unreadable:
         """The case of the member that stands for a group, read from the store."""
@@ -39,7 +44,24 @@ class Docket:
             return Unreadable(eval=eval, reason="its evidence is no longer in the store")
         if isinstance(found, Unreadable):
             return found
-        return Case(evidence=found, packed=pack(found), precedents=self.history.precedents.get(eval.path, ()))
+        return Case(
+            evidence=found,
+            packed=pack(found),
+            precedents=self.history.precedents.get(eval.path, ()),
+            across=self.across(group.eval_ids),
+        )
+
+    def across(self, eval_ids: Iterable[str]) -> Across | None:
+        """What other models' runs say of failures with one verdict; None where it is not the same for all of them."""
+        first, *others = (self._across(eval_id) for eval_id in eval_ids)
+        return first if all(other == first for other in others) else None
+
+    def _across(self, eval_id: str) -> Across | None:
+        return self.elsewhere.across(self._sighted[eval_id])
+
+    @cached_property
+    def _sighted(self) -> dict[str, Sighting]:
+        return {sighting.eval_id: sighting for sighting in self.sightings}
 
     @cached_property
     def _evals(self) -> dict[str, Eval]:
@@ -55,12 +77,15 @@ async def docket(desk: Desk, run: Run, watcher: Watcher) -> Docket:
     """Read the evidence of every failure and the earlier reports of the model."""
     past = await asyncio.to_thread(lambda: history(desk.library.of_model(run.provider, run.model), run))
     gathered = await gather(desk.source, run, desk.store, watcher.fetched)
+    seen = tuple(one.sighting for one in gathered if one.sighting)
     return Docket(
         desk=desk,
         run=run,
         history=past,
         groups=groups(gathered),
         digests=tuple(one.digest for one in gathered),
+        sightings=seen,
+        elsewhere=await asyncio.to_thread(elsewhere, desk.store, run, seen),
     )
 
 
@@ -87,7 +112,11 @@ async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> tup
         on_event=hear,
     )
     outcome = await judge_groups(deps, desk.checkpoints)
-    return outcome.findings, _spent(desk, sum(spent, Usage()))
+    findings = tuple(
+        finding.model_copy(update={"across": docket.across(eval.id for eval in finding.evals)})
+        for finding in outcome.findings
+    )
+    return findings, _spent(desk, sum(spent, Usage()))
 
 
 def _spent(desk: Desk, told: Usage) -> Spent:

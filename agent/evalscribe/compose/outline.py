@@ -39,6 +39,7 @@ def compose(
         patterns=collation.patterns,
         resolved=collation.resolved,
         recommendations=collation.recommendations,
+        follow_ups=collation.follow_ups,
     )
 
 
@@ -58,6 +59,7 @@ def _entry(finding: Finding) -> Entry:
             why=verdict.reason,
             reasoning=verdict.reason,
             recurrence=finding.recurrence,
+            across=finding.across,
         )
     return _judged_entry(refs, finding, verdict)
 
@@ -80,5 +82,6 @@ def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict)
         error=verdict.error,
         reasoning=verdict.reasoning,
         recurrence=finding.recurrence,
+        across=finding.across,
         snippets=snippets(verdict.citations),
     )

@@ -2,5 +2,6 @@
 
 from evalscribe.gather.collect import gather, gathered
 from evalscribe.gather.pack import pack
+from evalscribe.gather.sighting import METHOD, sighting
 
-__all__ = ["gather", "gathered", "pack"]
+__all__ = ["METHOD", "gather", "gathered", "pack", "sighting"]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 from evalscribe.evidence import Evidence, Gathered, Unreadable
 from evalscribe.gather.digest import likeness
+from evalscribe.gather.sighting import sighting
 from evalscribe.ids import content_id
 from evalscribe.ports import Source, Store
 from evalscribe.run import Eval, Run
@@ -44,7 +45,7 @@ async def _one(source: Source, run: Run, store: Store, eval: Eval) -> Gathered:
     evidence = await source.evidence(eval)
     store.put_evidence(run.id, evidence)
     await asyncio.sleep(0)  # a source that never waits would keep signals waiting
-    return gathered(evidence)
+    return gathered(evidence).model_copy(update={"sighting": sighting(run, evidence)})
 
 
 def gathered(evidence: Evidence | Unreadable) -> Gathered:

@@ -2,6 +2,8 @@
 
 import re
 
+from evalscribe.evidence import Evidence, Packed
+from evalscribe.finding import Case
 from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
@@ -88,6 +90,12 @@ def grader_not_connected(facts: Facts) -> Decision | None:
         fix=f"make sure that the server is up and the address is right before `{where}` asks it; retry connections",
         would_pass=True,
     )
+
+
+def came_to_the_code(evidence: Evidence) -> bool:
+    """Whether what failed was the model's work or a check of it, and no provider, registry or service before that."""
+    facts = Facts(Case(evidence=evidence, packed=Packed(excerpts=())))
+    return provider_gave_nothing(facts) is None and environment_not_reached(facts) is None
 
 
 def _timed_out(error: str) -> bool:

@@ -1,0 +1,121 @@
+"""When two failures of an eval are one and the same, and what the runs of several models say of an eval together."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from evalscribe.finding import Across, Classification
+from evalscribe.ids import model_folder, model_key, same_experiment
+from evalscribe.run import Run
+from evalscribe.sighting import Sighting
+from evalscribe.signature import is_stock, normalised
+
+Look = tuple[str, str | None]
+_Key = tuple[str, ...]
+"""A model in any spelling."""
+
+
+class Told(NamedTuple):
+    """A failure as a judge or a report tells it."""
+
+    step: str | None
+    classification: Classification | None
+    cause: str | None
+    error: str | None
+
+
+def same_failure(now: Told, earlier: Told) -> bool:
+    """Whether an eval failed for the same cause: by name, else by error, else by step and label.
+
+    People's reports name no cause in our words and paraphrase the error, so for them the step and the label decide.
+    """
+    if earlier.cause is not None:
+        return earlier.cause == now.cause or _same_error(now.error or "", earlier.error or "")
+    same_step = earlier.step is None or now.step is None or earlier.step == now.step
+    return same_step and (earlier.classification is None or earlier.classification == now.classification)
+
+
+def _same_error(mine: str, theirs: str) -> bool:
+    """A stock message equals nothing, not even the same eval in another run."""
+    return not is_stock(mine) and normalised(mine) == normalised(theirs)
+
+
+def same_version(a: Sighting, b: Sighting) -> bool:
+    """Whether two runs had the same experiment, task and grader. What is not known equals nothing."""
+    known = a.experiment and b.experiment and a.task and a.grader
+    return bool(known) and _one_experiment(a, b) and (a.task, a.grader) == (b.task, b.grader)
+
+
+def alike(a: Sighting, b: Sighting) -> bool:
+    """Whether two failures look the same. One that never came to the model's work looks like no other."""
+    mine = look(a)
+    return mine is not None and mine == look(b)
+
+
+def look(sighting: Sighting) -> Look | None:
+    """What is equal in failures that look the same; None where a failure says nothing about its eval.
+
+    Where the log hides the values that were compared, the same message may stand for anything: then the failed tests
+    have to be the same too.
+    """
+    if sighting.signature is None or not sighting.judged:
+        return None
+    if not sighting.hidden:
+        return sighting.signature, None
+    return (sighting.signature, sighting.checks) if sighting.checks else None
+
+
+def compare(sighting: Sighting, others: Sequence[Sighting], passed: Mapping[str, str]) -> Across | None:
+    """What other models' runs say of a failure; None where none of them fails in the same way.
+
+    `others`: failures of the same eval in other runs. `passed`: models (`provider/model`) by the runs that show every
+    failure they had, where a missing one has passed (`shows_all`).
+
+    A model is counted once, however many runs it has: as failing alike where one of its runs does, in the same
+    version of the eval. Else it counts among all models where it failed otherwise in this version, its work being
+    judged, or has a run that shows every failure and not this one. Of an eval that passed nothing is stored, so its
+    version is not known: such a model is taken for one of the same version, which can only weaken the claim.
+    """
+    own = model_key(sighting.provider, sighting.model)
+    theirs = [other for other in others if _key(other) != own and other.eval == sighting.eval]
+    same = [other for other in theirs if same_version(sighting, other)]
+    failing = {_key(other): model_name(other) for other in same if alike(sighting, other)}
+    earlier = {_key(o): model_name(o) for o in theirs if alike(sighting, o) and _other_version(sighting, o)}
+    if not failing and not earlier:
+        return None
+    failed_in = {other.run for other in others}
+    clean = {model_key(*_split(name)) for run, name in passed.items() if run not in failed_in and run != sighting.run}
+    counted = {own, *failing, *(_key(other) for other in same if other.judged), *clean}
+    return Across(
+        alike=tuple(sorted(failing.values())),
+        models=len(counted),
+        earlier=tuple(sorted(name for key, name in earlier.items() if key not in failing)),
+    )
+
+
+def shows_all(run: Run) -> bool:
+    """Whether an eval that the run had, and that is not among its failures, has surely passed."""
+    return run.status == "completed" and run.incomplete == 0 and len(run.failures) >= run.failed
+
+
+def model_name(holder: Sighting | Run) -> str:
+    """`provider/model`, as the model's folder of reports is called."""
+    return "/".join(model_folder(holder.provider, holder.model))
+
+
+def _key(sighting: Sighting) -> _Key:
+    return model_key(sighting.provider, sighting.model)
+
+
+def _split(name: str) -> tuple[str, str]:
+    provider, _, model = name.partition("/")
+    return provider, model
+
+
+def _one_experiment(a: Sighting, b: Sighting) -> bool:
+    return bool(a.experiment and b.experiment) and same_experiment(a.experiment, b.experiment)
+
+
+def _other_version(a: Sighting, b: Sighting) -> bool:
+    """Whether task or grader are known to differ, in the same experiment."""
+    known = a.task and a.grader and b.task and b.grader
+    return bool(known) and _one_experiment(a, b) and not same_version(a, b)

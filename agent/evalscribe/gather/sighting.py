@@ -1,0 +1,59 @@
+"""A failed eval as it is compared with the same eval in runs of other models."""
+
+import re
+
+from evalscribe.evidence import Evidence, Role, Unreadable
+from evalscribe.gather.digest import before_output
+from evalscribe.ids import content_id
+from evalscribe.judging.rules.unreachable import came_to_the_code
+from evalscribe.run import Eval, Run
+from evalscribe.sighting import Sighting
+from evalscribe.signature import Located, locate, signature, tests
+
+METHOD = 1
+"""Raised when this or `signature` would find something else: stored sightings are then made anew."""
+_HIDDEN = re.compile(r"…|\.\.\.|\{ ?Object \(|\[(?:Object|Array)\b|\[object \w+\]")
+"""How test runners cut a value short."""
+
+
+def sighting(run: Run, evidence: Evidence | Unreadable) -> Sighting:
+    """Of what could not be read only that it failed is known."""
+    seen = _failed(run, evidence.eval)
+    if isinstance(evidence, Unreadable):
+        return seen
+    located = locate(evidence)
+    names = sorted(test.name for test in tests(evidence).failures)
+    return seen.model_copy(
+        update={
+            "signature": signature(evidence.eval.failed_step, located),
+            "checks": content_id(names) if names else None,
+            "hidden": located is not None and _hides(located),
+            "judged": not before_output(evidence) and came_to_the_code(evidence),
+            "task": _digest(evidence, "task"),
+            "grader": _digest(evidence, "grader"),
+        }
+    )
+
+
+def _failed(run: Run, eval: Eval) -> Sighting:
+    return Sighting(
+        run=run.id,
+        provider=run.provider,
+        model=run.model,
+        experiment=run.experiment,
+        eval=f"{eval.category}/{eval.name}" if eval.category else eval.name,
+        eval_id=eval.id,
+        step=eval.failed_step,
+        judged=False,
+        method=METHOD,
+    )
+
+
+def _hides(located: Located) -> bool:
+    """Compilers and linters quote code; only what a test compares can be hidden by cutting it short."""
+    return located.test is not None and _HIDDEN.search(located.error) is not None
+
+
+def _digest(evidence: Evidence, role: Role) -> str | None:
+    files = sorted((d.path, d.text.replace("\r\n", "\n")) for d in evidence.of(role))
+    return content_id(files) if files else None
