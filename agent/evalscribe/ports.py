@@ -348,12 +348,27 @@ class Repository(Protocol):
     def changed(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Those of the paths whose file in the working tree or index differs from HEAD."""
 
-    def commit(self, files: Mapping[str, str], *, parent: str, branch: str, message: str) -> str:
-        """One commit with these files on top of `parent`, which becomes the tip of `branch`; its id.
+    def commit(
+        self,
+        files: Mapping[str, str],
+        *,
+        parent: str,
+        branch: str | None = None,
+        message: str,
+        merging: str | None = None,
+    ) -> str:
+        """One commit with these files on top of `parent`, which becomes the tip of `branch` if given; its id.
 
-        Raises `UsageError` where the branch is checked out somewhere, has commits that `parent` has not, or git does
-        not know who commits; then nothing was changed.
+        With `merging` it is a merge of that commit into `parent`: all files are those of `merging`, but for the given
+        ones. Raises `UsageError` where the branch is checked out somewhere, has commits that `parent` has not, or git
+        does not know who commits; then nothing was changed.
         """
+
+    def common(self, a: str, b: str) -> str | None:
+        """The best common ancestor of two commits; None where there is none, or a shallow clone does not show it."""
+
+    def remote(self, name: str | None = None) -> str:
+        """The named remote; else the one of the branch's upstream, `origin`, or the only one. Raises `UsageError`."""
 
     def remote_url(self, remote: str) -> str | None:
         """Without a login."""
@@ -364,8 +379,11 @@ class Repository(Protocol):
         Raises `UnavailableError`, `AccessError`.
         """
 
-    def push(self, remote: str, branch: str) -> Pushed:
-        """Never by force. Raises `UnavailableError`, `AccessError`, or `DataError` where the remote refuses."""
+    def push(self, remote: str, branch: str, commit: str | None = None) -> Pushed:
+        """The local branch, or the commit as that branch; never by force.
+
+        Raises `UnavailableError`, `AccessError`, or `DataError` where the remote refuses.
+        """
 
     def close(self) -> None: ...
 

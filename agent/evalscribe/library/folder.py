@@ -5,10 +5,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from evalscribe.errors import AccessError, DataError, EvalscribeError
 from evalscribe.ids import same_model
-from evalscribe.ports import ReportFile
+from evalscribe.ports import FileVersion, Merged, ReportFile, Unmerged
+
+if TYPE_CHECKING:
+    from evalscribe.library.git_history import GitHistory
 
 LARGEST = 16 * 1024 * 1024
 """Bytes; no report is larger, and what is larger is not read."""
@@ -19,6 +23,7 @@ class ReportsFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._history: GitHistory | None = None
 
     def of_model(self, provider: str, model: str) -> list[ReportFile]:
         """Every markdown file in the model's folder, under any spelling of its name."""
@@ -51,6 +56,33 @@ class ReportsFolder:
         from evalscribe.library.git_commit import commit_only
 
         return commit_only(path, message)
+
+    def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
+        """Every merged version of a report. Raises `UsageError`, `DataError` at once."""
+        from evalscribe.library import git_history as git
+
+        with git.repository(self.root) as repo:
+            _, tip = git.resolved(repo, ref)
+            if self._history is None or self._history.tip != tip:
+                self._history = git.GitHistory(repo, tip)
+            return iter(list(self._history.versions(repo, git.inside(repo, self.root) + name)))
+
+    def merged(self, ref: str | None = None) -> Merged:
+        """What is merged into `ref`. Raises `UsageError`, `DataError`."""
+        from evalscribe.library import git_history as git
+
+        with git.repository(self.root) as repo:
+            name, tip = git.resolved(repo, ref)
+            reports = git.names_in(repo, tip, git.inside(repo, self.root))
+            return Merged(ref=name, commit=tip, reports=reports, shallow=Path(repo.common_dir, "shallow").exists())
+
+    def unmerged(self, ref: str | None = None) -> Iterator[Unmerged]:
+        """Reports that are not merged as they are. Raises `UsageError`, `DataError` at once."""
+        from evalscribe.library import git_history as git
+        from evalscribe.library.git_unmerged import unmerged
+
+        with git.repository(self.root) as repo:
+            return iter(list(unmerged(repo, self.root, git.resolved(repo, ref)[1])))
 
     def _files(self) -> Iterator[Path]:
         for folder, folders, names in os.walk(self.root):

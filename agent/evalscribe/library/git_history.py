@@ -1,0 +1,220 @@
+"""How reports came to be what they are: read with four processes of git, however many commits and reports there are."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from git import Repo
+from git.exc import GitError
+
+from evalscribe.errors import DataError, UsageError
+from evalscribe.git_process import own_environment, said
+from evalscribe.ports import FileVersion
+
+MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
+_REF = "%(refname) %(symref)"
+REPORTS = "*.md"
+"""Every markdown file of the repository: a report may have been moved from anywhere."""
+LARGEST = 16 * 1024 * 1024
+_FILE = b"100"
+"""How the mode of a regular file begins; a link's target is no text of a report."""
+_PLAIN = {"i18n.logOutputEncoding": "UTF-8", "log.follow": "false", "log.showSignature": "false"}
+
+
+class Commit(NamedTuple):
+    id: str
+    parents: tuple[str, ...]
+    """Of those that touch markdown; git leaves out the others."""
+    author: str
+    email: str
+    date: str
+
+
+class Change(NamedTuple):
+    """What one commit did to one file, beside one of its parents."""
+
+    blob: str | None
+    """None where it is no file any more."""
+    was: str | None
+    """Its path in the parent; None where the name went to nobody: the file was moved away."""
+    same: bool
+    """Whether only the name changed."""
+
+
+Changes = Mapping[str, Change]
+Place = tuple[str, str]
+"""A commit, and the path of a file in it."""
+
+
+class GitHistory:
+    """What is merged into one commit."""
+
+    def __init__(self, repo: Repo, tip: str) -> None:
+        self.tip = tip
+        self._commits = {commit.id: commit for commit in _commits(repo, tip)}
+        self._age = {commit: number for number, commit in enumerate(reversed(self._commits))}
+        self._changes = _changes(repo, list(self._commits.values()))
+
+    def versions(self, repo: Repo, path: str) -> Iterator[FileVersion]:
+        """Oldest first; a merge is one where its text differs from that of each of its parents."""
+        begin = next(iter(self._commits), None)
+        last = self._changed_at((begin, path)) if begin else None
+        before: dict[Place, list[Place]] = {}
+        todo = [last] if last else []
+        while todo:
+            place = todo.pop()
+            if place not in before:
+                before[place] = [found for was in self._parents(place) if (found := self._changed_at(was))]
+                todo.extend(before[place])
+        for place in sorted(before, key=lambda place: self._age[place[0]]):
+            yield self._version(repo, place, before[place])
+
+    def _version(self, repo: Repo, place: Place, before: Sequence[Place]) -> FileVersion:
+        commit = self._commits[place[0]]
+        blob = next(change.blob for change in self._beside_parents(place) if change)
+        return FileVersion(
+            commit=commit.id,
+            author=commit.author,
+            email=commit.email,
+            date=commit.date,
+            text=text_of(repo, blob) if blob else None,
+            before=tuple(dict.fromkeys(commit for commit, _ in before)),
+        )
+
+    def _changed_at(self, place: Place) -> Place | None:
+        """The commit that gave the file the text that it has here, and its path there; None where there is no file."""
+        while True:
+            follow = self._unchanged_since(place)
+            if follow is None:
+                changes = self._beside_parents(place)
+                return place if any(change and (change.blob or change.was) for change in changes) else None
+            place = follow
+
+    def _unchanged_since(self, place: Place) -> Place | None:
+        """The file in the first parent that has the same text; None where every parent differs."""
+        commit, path = place
+        for parent, change in zip(self._commits[commit].parents, self._beside_parents(place), strict=False):
+            if change is None:
+                return (parent, path)
+            if change.same and change.was:
+                return (parent, change.was)
+        return None
+
+    def _parents(self, place: Place) -> list[Place]:
+        parents = self._commits[place[0]].parents
+        changes = self._beside_parents(place)
+        return [(parent, change.was) for parent, change in zip(parents, changes, strict=False) if change and change.was]
+
+    def _beside_parents(self, place: Place) -> list[Change | None]:
+        commit, path = place
+        sides = self._commits[commit].parents or (None,)
+        return [self._changes[commit, parent].get(path) for parent in sides]
+
+
+@contextmanager
+def repository(folder: Path) -> Iterator[Repo]:
+    """The repository around a folder. Raises `UsageError` outside of one and for what git refuses."""
+    with own_environment():
+        os.environ["GIT_OPTIONAL_LOCKS"] = "0"  # who only reads shall not be in anybody's way
+        try:
+            repo = Repo(_existing(folder), search_parent_directories=True)
+        except (GitError, OSError) as error:
+            raise UsageError(f"{folder} is in no git repository: labels of people are read from its history") from error
+        try:
+            if repo.working_tree_dir is None:
+                raise UsageError(f"{folder} is in a bare git repository; work in a clone of it")
+            yield repo
+        except GitError as error:
+            raise DataError(f"git cannot read the history of {folder}: {said(error)}") from error
+        finally:
+            repo.close()
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the next one upwards that there is: reports may be merged that nobody has here."""
+    return next((path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir()), folder)
+
+
+def resolved(repo: Repo, ref: str | None) -> tuple[str, str]:
+    """What `ref` is called in full, and its commit. Raises `UsageError` where there is none."""
+    if not ref:
+        known = dict(line.split(" ") for line in repo.git.for_each_ref(*MAIN, format=_REF).splitlines())
+        ref = next((known[name] or name for name in MAIN if name in known), "HEAD")
+    commit = repo.git.rev_parse("--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", with_exceptions=False)
+    if not commit:
+        there_is = "no commit in this repository yet" if ref == "HEAD" else f"no commit {ref!r} in this repository"
+        raise UsageError(f"there is {there_is}")
+    return ref, commit
+
+
+def text_of(repo: Repo, blob: str) -> str | None:
+    """None for what is too large to be a report. Bytes that are no UTF-8 are replaced."""
+    _, _, size, stream = repo.git.stream_object_data(blob)
+    content = stream.read()
+    return content.decode("utf-8-sig", "replace") if size <= LARGEST else None
+
+
+def inside(repo: Repo, folder: Path) -> str:
+    """The folder's path in the repository with `/` at its end; empty for the repository's own."""
+    path = folder.resolve().relative_to(Path(str(repo.working_tree_dir)).resolve()).as_posix()
+    return "" if path == "." else f"{path}/"
+
+
+def names_in(repo: Repo, commit: str, folder: str) -> tuple[str, ...]:
+    """Markdown files of a commit below a folder (as `inside` calls it), relative to it."""
+    command = ["git", "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit]
+    out = bytes(repo.git.execute([*command, *([folder] if folder else [])], stdout_as_string=False))
+    paths = (os.fsdecode(path).removeprefix(folder) for path in out.split(b"\0"))
+    return tuple(path for path in paths if is_report(path))
+
+
+def is_report(path: str) -> bool:
+    """As files of the folder count: markdown, with nothing hidden on the way."""
+    return path.endswith(".md") and not any(part.startswith(".") for part in path.split("/"))
+
+
+def _commits(repo: Repo, tip: str) -> Iterator[Commit]:
+    """Every commit that touches markdown, and merges between them, children before parents."""
+    plain = [part for name, value in _PLAIN.items() for part in ("-c", f"{name}={value}")]
+    command = ["git", *plain, "log", "-z", "--full-history", "--parents", "--topo-order", "--no-color"]
+    shape = "--format=%H%x00%P%x00%aN%x00%aE%x00%as%x00"
+    out = repo.git.execute([*command, shape, tip, "--", REPORTS], stdout_as_string=False)
+    fields = bytes(out).decode("utf-8", "replace").split("\0")
+    for at in range(0, len(fields) - 5, 6):
+        id_, parents, author, email, date = (field.strip() for field in fields[at : at + 5])
+        yield Commit(id_, tuple(dict.fromkeys(parents.split())), author or email, email, date)
+
+
+def _changes(repo: Repo, commits: Sequence[Commit]) -> dict[tuple[str, str | None], Changes]:
+    """What each commit did beside each of its parents."""
+    pairs = [(commit.id, parent) for commit in commits for parent in (commit.parents or (None,))]
+    command = ["git", "diff-tree", "--stdin", "--root", "--always", "-r", "-M", "--raw", "-z", "--no-abbrev"]
+    with tempfile.TemporaryFile() as asked:
+        asked.write("".join(f"{commit} {parent or ''}".rstrip() + "\n" for commit, parent in pairs).encode())
+        asked.seek(0)
+        out = repo.git.execute([*command, "--", REPORTS], istream=asked, stdout_as_string=False)
+    return dict(zip(pairs, _parsed(bytes(out)), strict=True))
+
+
+def _parsed(out: bytes) -> Iterator[Changes]:
+    """One of each pair that was asked about, in their order."""
+    found: dict[str, Change] | None = None
+    fields = iter(out.split(b"\0"))
+    for field in fields:
+        if field.startswith(b":"):
+            assert found is not None
+            _, mode, old, blob, status = field[1:].split()
+            paths = [os.fsdecode(next(fields)) for _ in range(2 if status[:1] in b"RC" else 1)]
+            if status[:1] == b"R":
+                found[paths[0]] = Change(None, None, same=False)
+            text = blob.decode() if mode.startswith(_FILE) else None
+            found[paths[-1]] = Change(text, paths[0], same=old == blob)
+        elif field:
+            if found is not None:
+                yield found
+            found = {}
+    if found is not None:
+        yield found
