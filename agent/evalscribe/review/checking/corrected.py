@@ -1,0 +1,115 @@
+"""Labels that people put in force, and what the page said before: generated lines follow them one analysis later."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from evalscribe.finding import CAUSE_KINDS, NOT_THE_MODEL, CauseKind
+from evalscribe.report import Entry, Report
+from evalscribe.report_markdown import UnreadableReport, labels
+from evalscribe.report_markdown.labels import Label
+from evalscribe.review.checking.parts import FINDINGS, Part
+
+MANY = 6
+"""Corrections whose every combination is tried."""
+CELL = re.compile(r"(?<!\\)\|")
+LABEL_CELL = 4
+NUMBER = re.compile(r"###\s+(\d+)[.)]")
+CAUSE = re.compile(r"- Cause:.*\(([a-z]+)\)")
+
+
+class Corrected(NamedTuple):
+    """A finding that a person touched."""
+
+    line: int
+    at: int
+    """Index of the entry."""
+    states: tuple[Entry, ...]
+    """The entry as it is in force, and as it may have been when the lines were generated."""
+
+
+def corrections(report: Report, page: Mapping[str, Part]) -> list[Corrected]:
+    rows = _row_labels(page.get("classification"))
+    found = []
+    for at, entry in enumerate(report.entries):
+        part = page.get(f"{FINDINGS}/{at + 1}")
+        said = _labels(part, rows) if part else []
+        if part and (len(set(said)) > 1 or entry.reviewed):
+            states = tuple(dict.fromkeys((entry, *_states(entry, said, part))))
+            found.append(Corrected(part.line, at, states))
+    return [one for one in found if len(one.states) > 1]
+
+
+def before(report: Report, corrected: Sequence[Corrected]) -> Iterator[Report]:
+    """The report as it may have been when its lines were generated, the one in force first.
+
+    Of more than `MANY` corrections only: all as they are, all as the heading, all as the table, all as the judge says.
+    """
+    if len(corrected) <= MANY:
+        choices: Iterable[Sequence[Entry]] = product(*(one.states for one in corrected))
+    else:
+        most = max(len(one.states) for one in corrected)
+        choices = ([one.states[min(at, len(one.states) - 1)] for one in corrected] for at in range(most))
+    for states in choices:
+        entries = list(report.entries)
+        for one, entry in zip(corrected, states, strict=True):
+            entries[one.at] = entry
+        # `model_copy` would keep what was derived from the other labels.
+        fields = {name: getattr(report, name) for name in Report.model_fields}
+        yield Report.model_construct(**(fields | {"entries": tuple(entries)}))
+
+
+def label_cell(row: str) -> str:
+    cells = CELL.split(row)
+    return cells[LABEL_CELL].strip() if len(cells) > LABEL_CELL else ""
+
+
+def without_label(row: str) -> list[str]:
+    """The other cells."""
+    return [cell.strip() for at, cell in enumerate(CELL.split(row)) if at != LABEL_CELL]
+
+
+def _row_labels(table: Part | None) -> dict[str, str]:
+    rows = (CELL.split(line) for line in (table.lines if table else ()) if line.startswith("|"))
+    return {cells[1].strip(): cells[LABEL_CELL] for cells in rows if len(cells) > LABEL_CELL}
+
+
+def _labels(part: Part, rows: Mapping[str, str]) -> list[Label]:
+    """Of heading and row, as far as they can be read."""
+    number = NUMBER.match(part.lines[0])
+    sources = [part.lines[0].rpartition(":")[2], rows.get(number[1], "") if number else ""]
+    return [label for source in sources if (label := _label(source, part.line))]
+
+
+def _label(source: str, line: int) -> Label | None:
+    try:
+        return labels.parse(source, line)
+    except UnreadableReport:
+        return None
+
+
+def _states(entry: Entry, said: Sequence[Label], part: Part) -> Iterator[Entry]:
+    kind = _caused(part)
+    for label in said:
+        yield _as(entry, label, kind)
+    if entry.judge:
+        for uncertain in (entry.uncertain, not entry.uncertain):
+            printed = kind if kind in NOT_THE_MODEL else None
+            label = Label(classification=entry.judge.classification, kind=printed, uncertain=uncertain)
+            yield _as(entry, label, kind)
+
+
+def _as(entry: Entry, label: Label, kind: CauseKind | None) -> Entry:
+    usual = None if kind in NOT_THE_MODEL else kind
+    changes = {
+        "classification": label.classification,
+        "cause_kind": label.kind or usual,
+        "uncertain": label.uncertain,
+    }
+    return entry.model_copy(update=changes)
+
+
+def _caused(part: Part) -> CauseKind | None:
+    match = next((match for line in part.lines if (match := CAUSE.fullmatch(line))), None)
+    return next((kind for kind in CAUSE_KINDS if match and kind == match[1]), None)

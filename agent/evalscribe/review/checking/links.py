@@ -1,0 +1,69 @@
+"""Whether links lead somewhere: other reports exist, nothing leaves the reports folder, web addresses are ones."""
+
+import re
+from collections.abc import Callable, Iterator
+from posixpath import normpath
+from urllib.parse import unquote, urlsplit
+
+from evalscribe.problem import Level
+from evalscribe.prose import masked
+from evalscribe.report import Report
+from evalscribe.review.checking.parts import outside_fences
+from evalscribe.review.checking.said import Said
+
+LINK = re.compile(r"\[[^\[\]\n]*\]\(\s*<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:\s+[\"'][^\n]*?[\"'])?\s*\)")
+REFERENCE = re.compile(r" {0,3}\[[^\[\]]+\]:\s*<?([^\s<>]+)>?.*")
+SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+LONGEST = 20_000
+"""Characters of a line; a longer one holds no link of anybody's."""
+
+
+def links(text: str, report: Report | None, name: str, exists: Callable[[str], bool]) -> Iterator[Said]:
+    """`exists`: whether there is a file of this name below the reports folder, where `name` is the report.
+
+    What evalscribe wrote has to lead to a report; a person may point to any file, and is only told.
+    """
+    own = _reports_of(report) if report else frozenset()
+    for number, target in _targets(text):
+        if SCHEME.match(target) or target.startswith("//"):
+            if what := _odd_address(target):
+                yield Said(number, "error" if report else "warning", what)
+        elif (path := unquote(target.partition("#")[0].partition("?")[0])) and "\0" not in path:
+            yield from _of_file(number, path, own, name, exists)
+
+
+def _of_file(number: int, path: str, own: frozenset[str], name: str, exists: Callable[[str], bool]) -> Iterator[Said]:
+    level: Level = "error" if path in own else "warning"
+    folder = name.rpartition("/")[0]
+    found = normpath(f"{folder}/{path}" if folder else path)
+    if path.startswith("/") or found == ".." or found.startswith("../"):
+        yield Said(number, level, f"the link {path!r} leaves the folder of reports")
+    elif not exists(found):
+        yield Said(number, level, f"the link {path!r} leads to nothing: there is no {found}")
+
+
+def _targets(text: str) -> Iterator[tuple[int, str]]:
+    """Each link's line and target, code left out."""
+    for number, line in outside_fences(text):
+        if len(line) > LONGEST or ("](" not in line and "]:" not in line):
+            continue
+        mask = masked(line)
+        yield from ((number, line[slice(*match.span(1))]) for match in LINK.finditer(mask))
+        if match := REFERENCE.fullmatch(mask):
+            yield number, line[slice(*match.span(1))]
+
+
+def _odd_address(target: str) -> str | None:
+    try:
+        parts = urlsplit(target)
+        well = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        well = False
+    well = well or (target.casefold().startswith("mailto:") and "@" in target)
+    return None if well else f"{target[:120]!r} is no well-formed web address"
+
+
+def _reports_of(report: Report) -> frozenset[str]:
+    """The files that generated lines link to."""
+    seen = (name for entry in report.entries for name in entry.recurrence.reports)
+    return frozenset((*report.earlier, *seen, *(one.report for one in report.follow_ups)))

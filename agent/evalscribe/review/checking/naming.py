@@ -1,0 +1,48 @@
+"""Whether a report is called and kept as its run says, and its front matter says what its body does."""
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from evalscribe.ids import content_id, model_folder, path_part, run_id_prefix, same_model
+from evalscribe.report import Report
+from evalscribe.review.checking.said import Said
+
+NAME = re.compile(r"(.+)_(\d{4}-\d{2}-\d{2})(?:\.evalscribe(?:-\d+)?)?\.md")
+EVIDENCE = re.compile(r"sha256:[0-9a-f]{8}")
+
+
+def naming(report: Report, name: str) -> Iterator[Said]:
+    """`name`: below the reports folder; of a file elsewhere without any folder, which is then not compared."""
+    path = PurePosixPath(name)
+    run = report.run
+    match = NAME.fullmatch(path.name)
+    if match is None or match[1] not in _stems(run.id):
+        yield Said(1, "error", f"the report of run {run.id} is called {_expected(report)}, this file {path.name}")
+    elif match[2] != report.date:
+        yield Said(1, "warning", f"the file's name says {match[2]}, the report was begun on {report.date}")
+    folders = path.parts[:-1]
+    if folders and not (len(folders) > 1 and same_model(run.provider, run.model, folders[0], "/".join(folders[1:]))):
+        wanted = "/".join(model_folder(run.provider, run.model))
+        yield Said(1, "error", f"the run is of {wanted}, the folder {'/'.join(folders)}: nobody finds it there")
+
+
+def front_matter(report: Report) -> Iterator[Said]:
+    listed = set(report.judges)
+    for number, entry in enumerate(report.entries, 1):
+        if entry.judge and entry.judge.id not in listed:
+            listed.add(entry.judge.id)
+            yield Said(
+                1, "error", f"finding {number} was judged by {entry.judge.id}, which the front matter leaves out"
+            )
+    if report.evidence and not EVIDENCE.fullmatch(report.evidence):
+        yield Said(1, "warning", f"evidence {report.evidence!r} in the front matter is no `sha256:` and 8 digits")
+
+
+def _stems(run_id: str) -> tuple[str, ...]:
+    whole = path_part(run_id)
+    return run_id_prefix(run_id), whole, f"{whole}-{content_id(run_id).removeprefix('sha256:')[:12]}"
+
+
+def _expected(report: Report) -> str:
+    return f"{run_id_prefix(report.run.id)}_{report.date}.md"
