@@ -2,5 +2,6 @@
 
 from evalscribe.publish.merge import Merged, merge
 from evalscribe.publish.placement import Place, place
+from evalscribe.publish.reconcile import reconciled
 
-__all__ = ["Merged", "Place", "merge", "place"]
+__all__ = ["Merged", "Place", "merge", "place", "reconciled"]

@@ -15,10 +15,10 @@ def carried(entries: tuple[Entry, ...], old: Report, written: Report | None) -> 
 
     A group whose evals people had treated differently is split: each part has its own correction.
     """
-    last = _by_path(written) if written else {}
-    known = {path: entry for path, entry in _by_path(old).items() if _touched(entry, last.get(path))}
-    parts = (part for entry in entries for part in _parts(entry, known))
-    return tuple(_corrected(part, known.get(part.paths[0]), last.get(part.paths[0])) for part in parts)
+    last = by_path(written) if written else {}
+    known = {path: entry for path, entry in by_path(old).items() if _touched(entry, last.get(path))}
+    divided = (part for entry in entries for part in parts(entry, known))
+    return tuple(_corrected(part, known.get(part.paths[0]), last.get(part.paths[0])) for part in divided)
 
 
 def departed(old: Report, entries: tuple[Entry, ...]) -> Iterator[Note]:
@@ -32,7 +32,7 @@ def departed(old: Report, entries: tuple[Entry, ...]) -> Iterator[Note]:
             yield Note(section="findings", text=text)
 
 
-def _by_path(report: Report) -> Mapping[str, Entry]:
+def by_path(report: Report) -> Mapping[str, Entry]:
     return {path: entry for entry in report.entries for path in entry.paths}
 
 
@@ -41,7 +41,8 @@ def _touched(entry: Entry, written: Entry | None) -> bool:
     return entry.reviewed or bool(entry.notes) or (written is not None and entry != written)
 
 
-def _parts(entry: Entry, known: Mapping[str, Entry]) -> Iterator[Entry]:
+def parts(entry: Entry, known: Mapping[str, Entry]) -> Iterator[Entry]:
+    """The entry, divided where its evals belong to different ones of the `known`."""
     order = {id(old): number for number, old in enumerate(known.values())}
     of = {ref: order[id(known[ref.path])] if ref.path in known else -1 for ref in entry.evals}
     for _, refs in groupby(sorted(entry.evals, key=lambda ref: of[ref]), key=lambda ref: of[ref]):
