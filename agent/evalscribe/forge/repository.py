@@ -14,7 +14,7 @@ from typing import NamedTuple
 from evalscribe.errors import DataError, UsageError
 from evalscribe.forge.git import GitFolder
 from evalscribe.forge.remotes import Remotes
-from evalscribe.ports import Pushed
+from evalscribe.ports import Pushed, Tip
 
 REGULAR = ("100644", "100755")
 FOLDER = "040000"
@@ -52,6 +52,18 @@ class GitRepository:
 
     def files(self, commit: str) -> tuple[str, ...]:
         return tuple(blob.path for blob in self._listed("-r", commit) if blob.mode in REGULAR)
+
+    def links(self, commit: str) -> tuple[str, ...]:
+        return tuple(blob.path for blob in self._listed("-r", commit) if blob.mode not in REGULAR)
+
+    def tip(self, branch: str) -> Tip | None:
+        commit = self._commit_id(f"refs/heads/{branch}")
+        if commit is None:
+            return None
+        message = self.git.ask("show", "--no-patch", "--format=%B", commit) or ""
+        options = ("--root", "--no-commit-id", "--name-only", "--no-renames", "-r", "-z")
+        files = (self.git.ask("diff-tree", *options, commit) or "").split("\0")
+        return Tip(commit=commit, message=message, files=tuple(filter(None, files)))
 
     def read(self, commit: str, path: str) -> str | None:
         blob = self._blob(commit, path)

@@ -1,0 +1,87 @@
+"""One question to a person: may this patch be committed? Asked by a graph, so that it outlives the process."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, interrupt
+from typing_extensions import TypedDict
+
+from evalscribe.errors import DataError
+from evalscribe.graph.tracing import untraced
+from evalscribe.ids import Frozen
+from evalscribe.patch import Patch
+
+
+class Consent(Frozen):
+    """What a person says of one patch."""
+
+    patch: str
+    """Digest of the patch that was shown: an old yes never approves another one."""
+    yes: bool
+
+
+class Asked(TypedDict, total=False):
+    patch: str
+    run: str
+    recommendation: str
+    approved: bool
+
+
+async def approve(state: Asked) -> Asked:
+    question = {"patch": state["patch"], "run": state["run"], "recommendation": state["recommendation"]}
+    answer = interrupt(question, response_schema=Consent)
+    return {"approved": answer.yes and answer.patch == state["patch"]}
+
+
+def builder() -> StateGraph[Asked, None, Asked, Asked]:
+    graph = StateGraph(Asked)
+    graph.add_node("approve", approve)
+    graph.add_edge(START, "approve")
+    graph.add_edge("approve", END)
+    return graph
+
+
+async def put(patch: Patch, checkpoints: Path) -> bool:
+    """Put the question; whether it stood already, which is to say that the patch was shown before."""
+    async with _graph(checkpoints) as graph:
+        config = _thread(patch)
+        if (await graph.aget_state(config)).next:
+            return True
+        question = Asked(patch=patch.digest, run=patch.run, recommendation=patch.recommendation)
+        await graph.ainvoke(question, config)
+        return False
+
+
+async def answered(patch: Patch, consent: Consent, checkpoints: Path) -> bool:
+    """Whether the patch may be committed. The question is gone then: who wants to be asked again puts it again."""
+    async with _graph(checkpoints) as graph:
+        config = _thread(patch)
+        if not (await graph.aget_state(config)).next:
+            return False  # nobody was asked
+        state = await graph.ainvoke(Command(resume=consent.model_dump()), config)
+        assert isinstance(graph.checkpointer, AsyncSqliteSaver)
+        await graph.checkpointer.adelete_thread(config["configurable"]["thread_id"])
+        return bool(state["approved"])
+
+
+def _thread(patch: Patch) -> RunnableConfig:
+    return {"configurable": {"thread_id": f"approve {patch.digest}"}}
+
+
+@asynccontextmanager
+async def _graph(path: Path) -> AsyncIterator[CompiledStateGraph[Asked, None, Asked, Asked]]:
+    try:
+        async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
+            await saver.setup()
+            with untraced():
+                yield builder().compile(checkpointer=saver, name="approve")
+    except sqlite3.Error as error:
+        raise DataError(
+            f"the checkpoints {path} cannot be used: {error}.\nMove that file away and run the same command again."
+        ) from error

@@ -1,0 +1,95 @@
+"""What the model is asked: the same instructions always, and the recommendation with its findings as delimited data."""
+
+from collections.abc import Iterable, Sequence
+
+from evalscribe import tokens
+from evalscribe.evidence import Packed
+from evalscribe.ids import Frozen, canonical_json, content_id
+from evalscribe.judging.fence import Fence, marked, numbered, one_line, quoted
+from evalscribe.pattern import Recommendation
+from evalscribe.prompts import Prompts
+from evalscribe.propose.files import Files
+from evalscribe.propose.scope import Scope
+from evalscribe.report import Entry
+
+FOLDER = "propose"
+SHOWN_FILES = 8_000
+"""Tokens of the files that are shown at once; the others are read with tools."""
+MOST_NAMED = 100
+
+
+class Concern(Frozen):
+    """One finding that the recommendation is about."""
+
+    entry: Entry
+    packed: Packed | None = None
+    """None where its evidence is not in the store, or others were enough."""
+
+
+def fence_of(recommendation: Recommendation, concerns: Sequence[Concern], scope: Scope, files: Files) -> Fence:
+    texts = [files.text(path) or "" for path in scope.files]
+    contents = canonical_json([recommendation, list(concerns), list(scope.files), texts])
+    return Fence(content_id(contents), (contents, *texts))
+
+
+def instructions(prompts: Prompts) -> str:
+    return prompts.render(f"{FOLDER}/system.md.j2")
+
+
+def question(
+    prompts: Prompts,
+    recommendation: Recommendation,
+    concerns: Sequence[Concern],
+    scope: Scope,
+    files: Files,
+    fence: Fence,
+) -> str:
+    group = "eval improvement" if recommendation.group == "eval" else "lint or configuration change"
+    return prompts.render(
+        f"{FOLDER}/recommendation.md.j2",
+        tag=fence.tag,
+        group=group,
+        recommendation=fence.block("the recommendation", one_line(recommendation.text)),
+        findings=[fence.block("a finding", _finding(concern.entry)) for concern in concerns],
+        excerpts=list(_excerpts(concerns, fence)),
+        changeable=fence.block("files that may be changed", _listed(scope.files)) if scope.files else "",
+        folders=fence.block("folders for new files", _listed(scope.folders)) if scope.folders else "",
+        files=list(_files(scope, files, fence)),
+    )
+
+
+def _finding(entry: Entry) -> str:
+    facts = {
+        "Evals": ", ".join(entry.paths[:MOST_NAMED]),
+        "Failed step": entry.step or "none: grading never began",
+        "Label": f"{entry.classification or 'UNCLASSIFIED'}{f' ({entry.cause_kind})' if entry.cause_kind else ''}",
+        "Error": entry.error,
+        "Cause": entry.cause or "",
+        "Reasoning": entry.reasoning,
+        "Reviewers say": " / ".join(entry.reviewer),
+    }
+    return "\n".join(f"{name}: {one_line(text)}" for name, text in facts.items() if text)
+
+
+def _excerpts(concerns: Iterable[Concern], fence: Fence) -> Iterable[str]:
+    for concern in concerns:
+        for one in concern.packed.excerpts if concern.packed else ():
+            about = f"{one.role} {quoted(one.path)} of {quoted(concern.entry.paths[0])}"
+            yield fence.block(about, numbered(one.first, one.text))
+        if concern.packed and concern.packed.differences:
+            yield fence.block("differences between output and reference", marked(concern.packed.differences))
+
+
+def _files(scope: Scope, files: Files, fence: Fence) -> Iterable[str]:
+    """Those that may be changed, whole, as far as they are short."""
+    room = SHOWN_FILES
+    for path in scope.files:
+        text = files.text(path)
+        if text is not None and (cost := tokens.estimate(text)) <= room:
+            room -= cost
+            yield fence.block(f"file {quoted(path)}", numbered(1, text.removesuffix("\n")))
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = [f"and {len(paths) - MOST_NAMED} more; see list_files"] if len(paths) > MOST_NAMED else []
+    return "\n".join([*map(quoted, paths[:MOST_NAMED]), *more])

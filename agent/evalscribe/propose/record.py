@@ -1,0 +1,114 @@
+"""How an agreed change is told: its branch, the message of its commit, and the line in the report."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from evalscribe import prose
+from evalscribe.errors import DataError
+from evalscribe.ids import run_id_prefix
+from evalscribe.patch import Patch
+from evalscribe.pattern import Recommendation
+from evalscribe.ports import Tip
+from evalscribe.report import replaced
+from evalscribe.report_markdown import blocks, inline, parse
+
+HEADING = "Actions taken"
+MOST_EVALS = 8
+MOST_BRANCHES = 50
+LONGEST_TEXT = 160
+SHORT = 10
+"""Characters of a commit's id that people read."""
+_ACTED_ON = re.compile(r"(#|@|://|\bGH-|!)(?=\w)", re.IGNORECASE)
+"""What hosting sites act on in a message: issues to close, people to notify, links."""
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+def branches(recommendation: str, run: str) -> Iterator[str]:
+    """Names for the branch, the first free one of which is taken."""
+    name = f"evalscribe/{recommendation}-{run_id_prefix(run)}"
+    yield name
+    yield from (f"{name}-{n}" for n in range(2, MOST_BRANCHES))
+
+
+def message(patch: Patch, evals: Sequence[str], report: str) -> str:
+    """The commit's message: no word of it closes an issue, skips a check or calls a person."""
+    lines = [
+        _harmless(patch.summary),
+        "",
+        f"{patch.recommendation} of {_harmless(report)}, for",
+        *(f"- {_harmless(path)}" for path in evals[:MOST_EVALS]),
+        *([f"- and {len(evals) - MOST_EVALS} more"] if len(evals) > MOST_EVALS else []),
+        "",
+        f"Proposed by {_harmless(patch.judge)}, agreed to by the person who commits.",
+        "",
+        *_trailers(patch.run, patch.recommendation),
+        f"Evalscribe-Patch: {patch.digest}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def is_of(tip: Tip, recommendation: str, run: str) -> bool:
+    """Whether a commit says that it is this recommendation's."""
+    return set(_trailers(run, recommendation)) <= set(tip.message.rstrip().split("\n\n")[-1].split("\n"))
+
+
+def _trailers(run: str, recommendation: str) -> list[str]:
+    return [f"Evalscribe-Run: {prose.one_line(run)}", f"Evalscribe-Recommendation: {recommendation}"]
+
+
+def _harmless(text: str) -> str:
+    spaced = _ACTED_ON.sub(r"\1 ", prose.one_line(text))
+    return spaced.replace("[", "(").replace("]", ")")
+
+
+def action(recommendation: Recommendation, files: Sequence[str], commit: str, branch: str, date: str) -> str:
+    """The line under `Actions taken`."""
+    said = prose.prose(recommendation.text.rstrip(" ."), LONGEST_TEXT)
+    evals = [inline.path(path) for path in recommendation.evals[:MOST_EVALS]]
+    more = len(recommendation.evals) - MOST_EVALS
+    named = ", ".join([*evals, *([f"and {more} more"] if more > 0 else [])])
+    where = ", ".join(map(inline.code, files))
+    return (
+        f"- {date}: {recommendation.id}, {said}: {where} ({named}), commit `{commit[:SHORT]}` on {inline.code(branch)}."
+    )
+
+
+def told(text: str, recommendation: str) -> str | None:
+    """The line of a report that says that this recommendation was committed; None where there is none."""
+    wanted = re.compile(rf"- \d{{4}}-\d\d-\d\d: {recommendation}, .*, commit `[0-9a-f]+` on `[^`]+`\.")
+    lines = parse(text).actions_taken.split("\n")
+    return next((line for line in lines if wanted.fullmatch(line.strip())), None)
+
+
+def with_action(text: str, line: str) -> str:
+    """The report's text with one line more under `Actions taken`, and nothing else changed.
+
+    Raises `DataError` where the report cannot be read, before or after.
+    """
+    before = parse(text)
+    end = "\r\n" if "\r\n" in text else "\n"
+    head, tail = _split(text)
+    kept = tail.rstrip()
+    if not kept or kept.strip() == "None.":
+        written = f"{head}{line}{end}"
+    else:
+        gap = end if kept.split("\n")[-1].startswith("- ") else end * 2
+        written = f"{head}{kept}{gap}{line}{end}"
+    after = parse(written)
+    if not after.actions_taken.endswith(line) or replaced(after, actions_taken=before.actions_taken) != before:
+        raise DataError("its section `Actions taken` cannot be added to")
+    return written
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The text up to and with the heading's line, and what people wrote after it; the heading is made where it is not
+    there."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    headings = (one for one in blocks.read(text) if one.kind == "heading" and one.level == 2)
+    heading = next((one for one in headings if one.text.strip().casefold() == HEADING.casefold()), None)
+    if heading is None:
+        return f"{text.rstrip()}{end}{end}## {HEADING}{end}", ""
+    lines = _LINE.findall(text)
+    count = heading.line + heading.source.count("\n")
+    head = "".join(lines[:count])
+    return head if head.endswith(("\n", "\r")) else head + end, "".join(lines[count:])

@@ -1,0 +1,154 @@
+"""What a model may do on the way to a patch: list, read and search the files of one commit. Nothing here writes."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evalscribe.chat import Tool, ToolCall, ToolResult
+from evalscribe.judging.classifier.schema import strict_schema
+from evalscribe.judging.fence import Fence, numbered, one_line, quoted
+from evalscribe.propose.files import Files
+from evalscribe.propose.scope import Scope
+
+MOST_FILES = 300
+MOST_LINES = 400
+MOST_HITS = 50
+LONGEST_RESULT = 24_000
+"""Characters of one tool result."""
+
+
+class _Fields(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ListFiles(_Fields):
+    """List the repository's files, those that may be changed first."""
+
+    folder: Annotated[str, Field(description="Only files below this folder; empty for all.")]
+
+
+class ReadFile(_Fields):
+    """Read lines of one file, with their numbers."""
+
+    path: str
+    first: Annotated[int, Field(ge=1, description="First line, counted from 1.")]
+    last: Annotated[int, Field(ge=1, description=f"Last line; {MOST_LINES} lines at most are shown at once.")]
+
+
+class Search(_Fields):
+    """Find the lines that hold a text, capitals or not."""
+
+    text: Annotated[str, Field(min_length=1, max_length=200, description="Plain text, no pattern.")]
+    folder: Annotated[str, Field(description="Only in files below this folder; empty for all.")]
+
+
+class Replacement(_Fields):
+    path: Annotated[str, Field(description="Path of the file from the repository's root, with `/`.")]
+    old: Annotated[
+        str,
+        Field(description="Text that the file has exactly once, without line numbers; empty to make a new file."),
+    ]
+    new: Annotated[str, Field(description="What stands in its place; of a new file the whole text.")]
+
+
+class SubmitPatch(_Fields):
+    """Submit the change; it ends your work. A person decides about it."""
+
+    summary: Annotated[str, Field(description="What is changed, in one imperative line of at most 72 characters.")]
+    edits: Annotated[list[Replacement], Field(description="One for each place that is changed, in order.")]
+
+
+class NoChange(_Fields):
+    """Say that no change of these files can do what is recommended; it ends your work."""
+
+    reason: Annotated[str, Field(description="Why, in one or two sentences.")]
+
+
+SUBMIT, NO_CHANGE = "submit_patch", "no_change"
+READING: dict[str, type[BaseModel]] = {"list_files": ListFiles, "read_file": ReadFile, "search": Search}
+NAMES: dict[str, type[BaseModel]] = {**READING, SUBMIT: SubmitPatch, NO_CHANGE: NoChange}
+TOOLS = tuple(
+    Tool(name=name, description=(fields.__doc__ or name).strip(), input_schema=strict_schema(fields))
+    for name, fields in NAMES.items()
+)
+
+
+class Misused(Exception):
+    """A call that cannot be answered; the model is told why."""
+
+
+def fields_of(call: ToolCall) -> BaseModel:
+    """The call's fields. Raises `Misused`."""
+    if call.name not in NAMES:
+        raise Misused(f"There is no tool {quoted(call.name[:80])}; there are {', '.join(NAMES)}.")
+    try:
+        return NAMES[call.name].model_validate(call.input)
+    except ValidationError as error:
+        said = "; ".join(f"{'.'.join(map(str, e['loc'])) or call.name}: {e['msg']}" for e in error.errors()[:10])
+        raise Misused(said) from None
+
+
+class Toolbox:
+    """The reading tools over one commit's files. Answers are delimited data."""
+
+    def __init__(self, files: Files, scope: Scope, fence: Fence) -> None:
+        self._files = files
+        self._changeable = frozenset(scope.files)
+        self._fence = fence
+
+    def answer(self, call: ToolCall, asked: BaseModel) -> ToolResult:
+        """Never raises: what is wrong with a call is its result."""
+        try:
+            about, lines = self._run(asked)
+        except Misused as misused:
+            return ToolResult(call_id=call.id, text=str(misused), is_error=True)
+        return ToolResult(call_id=call.id, text=self._fence.block(about, bounded(lines)))
+
+    def _run(self, asked: BaseModel) -> tuple[str, Iterable[str]]:
+        match asked:
+            case ReadFile():
+                return self._read(asked)
+            case Search():
+                return "search", self._search(asked)
+            case ListFiles():
+                return "files", self._list(asked)
+        raise Misused("That is no reading tool.")
+
+    def _list(self, asked: ListFiles) -> Iterator[str]:
+        found = self._files.below(asked.folder)
+        if not found:
+            raise Misused(f"There is no file below {quoted(asked.folder[:200])}.")
+        for path in found[:MOST_FILES]:
+            yield f"{quoted(path)}{' may be changed' if path in self._changeable else ''}"
+        if len(found) > MOST_FILES:
+            yield f"and {len(found) - MOST_FILES} more; name a folder"
+
+    def _read(self, asked: ReadFile) -> tuple[str, Iterable[str]]:
+        text = self._files.text(asked.path)
+        if text is None:
+            raise Misused(f"There is no text file {quoted(asked.path[:200])} to be read; see list_files.")
+        lines = text.removesuffix("\n").split("\n")
+        if not asked.first <= min(asked.last, len(lines)):
+            raise Misused(f"It has {len(lines)} lines; ask for first to last among them.")
+        last = min(asked.last, len(lines), asked.first + MOST_LINES - 1)
+        about = f"file {quoted(asked.path)} lines {asked.first} to {last} of {len(lines)}"
+        return about, (numbered(n, line) for n, line in enumerate(lines[asked.first - 1 : last], asked.first))
+
+    def _search(self, asked: Search) -> Iterable[str]:
+        found = self._files.hits(asked.text, self._files.below(asked.folder))
+        lines = [f"{quoted(path)} {number}| {one_line(line)}" for path, number, line in islice(found, MOST_HITS + 1)]
+        return [*lines[:MOST_HITS], *(["and more"] if len(lines) > MOST_HITS else [])] or ["no line holds that"]
+
+
+def bounded(lines: Iterable[str]) -> str:
+    """Lines up to the longest result, and a word where there are more."""
+    kept: list[str] = []
+    room = LONGEST_RESULT
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            return "\n".join([*kept, "[cut here; ask for less at once]"])
+        kept.append(line)
+    return "\n".join(kept)
