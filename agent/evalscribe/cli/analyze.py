@@ -1,10 +1,15 @@
 """`evalscribe analyze RUN`."""
 
-from typing import Annotated
+import os
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evalscribe.cli import options
+
+if TYPE_CHECKING:
+    from evalscribe.app.outcomes import Analyzed
+    from evalscribe.settings import Options
 
 
 def analyze(
@@ -34,17 +39,26 @@ def analyze(
     quiet: Annotated[
         bool, typer.Option("--quiet", help="No progress and no analysis, only where the report is.")
     ] = False,
+    discuss: Annotated[
+        bool | None,
+        typer.Option(
+            "--discuss/--no-discuss", help="Discuss the report at the end. Default: in a terminal.", show_default=False
+        ),
+    ] = None,
 ) -> int:
     """Find out why a model failed a run, and whose fault it was."""
     from evalscribe import wiring
     from evalscribe.app.analyze import analyze as use_case
-    from evalscribe.app.outcomes import Analyzed, Wish
+    from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan, Wish
     from evalscribe.app.publishing import committed
     from evalscribe.cli import finish
     from evalscribe.cli.progress import Display
+    from evalscribe.errors import UsageError
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
 
+    if discuss and (as_json or quiet or dry_run):
+        raise UsageError("--discuss talks to a person: leave out --json, --quiet and --dry-run")
     wish = Wish(date=options.checked_date(date), fresh=fresh, dry_run=dry_run, provider=provider, model=model)
     given = wiring.Choice(
         run=run,
@@ -67,7 +81,7 @@ def analyze(
         ),
     )
 
-    async def main() -> None:
+    async def main() -> Analyzed | Plan | NothingFailed:
         async with wiring.open_desk(given) as desk:
             with Display(quiet=quiet) as display:
                 outcome = await use_case(desk, wish, display)
@@ -76,6 +90,31 @@ def analyze(
                 display.say(f"Committed as {committed(desk.library, outcome)[:12]}")
         finally:
             finish.analysis(outcome, run, as_json=as_json, quiet=quiet)
+        return outcome
 
-    run_until_signal(main())
-    return 0
+    outcome = run_until_signal(main())
+    if discuss is None:
+        discuss = _a_person_waits() and not (as_json or quiet or commit)
+    return _discussed(outcome, given.options) if discuss and isinstance(outcome, Analyzed) else 0
+
+
+def _a_person_waits() -> bool:
+    """Whether this is a terminal and no machine's."""
+    from evalscribe.cli.session import in_terminal
+
+    return in_terminal() and not os.environ.get("CI")
+
+
+def _discussed(done: "Analyzed", given: "Options") -> int:
+    """The closing question is followed by a prompt; what the analysis spent is out of the same budget."""
+    from evalscribe.cli.session import session
+    from evalscribe.wiring.discussion import DiscussChoice
+
+    usage = done.analysis.usage
+    choice = DiscussChoice(
+        report=str(done.path),
+        spent_usd=usage.cost_usd if usage else 0.0,
+        spent_tokens=usage.input_tokens + usage.output_tokens if usage else 0,
+        options=given,
+    )
+    return session(choice, ask=None, repo=None, as_json=False)

@@ -192,8 +192,8 @@ def say(text: object = "", file: TextIO | None = None) -> None:
     print(visible(str(text)), file=file)
 
 
-def print_json(document: BaseModel) -> None:
-    print(_UNPRINTABLE.sub(_escaped, document.model_dump_json(indent=2)))
+def print_json(document: BaseModel, *, indent: int | None = 2) -> None:
+    print(_UNPRINTABLE.sub(_escaped, document.model_dump_json(indent=indent)), flush=True)
 
 
 def _escaped(match: re.Match[str]) -> str:

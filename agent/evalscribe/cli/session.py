@@ -1,0 +1,162 @@
+"""A discussion in a terminal or over a pipe: one line, one answer, as it is written."""
+
+import asyncio
+import shlex
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+from evalscribe.app.discuss import Discussion, stages
+from evalscribe.cli import finish
+from evalscribe.discuss import Answer, ends, wanted
+from evalscribe.errors import TerminatedError, UnavailableError
+from evalscribe.prose import counted, visible
+from evalscribe.wiring.discussion import DiscussChoice, open_discussion
+
+PROMPT = "> "
+
+
+def session(choice: DiscussChoice, *, ask: list[str] | None, repo: Path | None, as_json: bool) -> int:
+    """Answer until there is no further question. The exit code is 69 where a question of a program got no answer.
+
+    Raises `EvalscribeError` for what concerns every question.
+    """
+    with _signals(), asyncio.Runner() as runner:
+        opened = AsyncExitStack()
+        try:
+            table = runner.run(opened.enter_async_context(open_discussion(choice)))
+            for line in table.discussion.introduction():
+                finish.say(line, file=sys.stderr)
+            talk = _Talk(runner, table.discussion, repo, choice, as_json=as_json)
+            try:
+                answered = talk.run(_lines() if ask is None else ask)
+            finally:
+                if spent := stages(table.spent()):
+                    finish.say(f"Spent: {finish.spent(spent)}", file=sys.stderr)
+            return 0 if answered or (ask is None and in_terminal()) else UnavailableError.exit_code
+        finally:
+            runner.run(opened.aclose())
+
+
+def in_terminal() -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+class _Talk:
+    def __init__(
+        self, runner: asyncio.Runner, discussion: Discussion, repo: Path | None, choice: DiscussChoice, *, as_json: bool
+    ) -> None:
+        self._runner = runner
+        self._discussion = discussion
+        self._repo = repo
+        self._choice = choice
+        self._as_json = as_json
+        self._gone = False
+        self._answered = True
+
+    def run(self, lines: Iterable[str]) -> bool:
+        """Whether every question got a whole answer."""
+        for line in lines:
+            if ends(line):
+                break
+            if ids := wanted(line):
+                self._implement(ids)
+            elif line.strip():
+                self._ask(line.strip())
+        return self._answered
+
+    def _ask(self, question: str) -> None:
+        try:
+            answer = self._runner.run(self._discussion.ask(question, self._hear))
+        except KeyboardInterrupt:
+            # Ctrl-C stops the answer; at the prompt it ends the discussion.
+            finish.say("\n[stopped]")
+            if not in_terminal():
+                raise
+            return
+        if self._gone:
+            raise BrokenPipeError
+        self._answered &= answer.broken_off is None
+        if self._as_json:
+            finish.print_json(answer, indent=None)
+        else:
+            _close(answer)
+
+    def _hear(self, piece: str) -> None:
+        """Never raises: what a reader that went away means is not the model's business."""
+        if self._as_json or self._gone:
+            return
+        try:
+            sys.stdout.write(visible(piece))
+            sys.stdout.flush()
+        except BrokenPipeError:
+            self._gone = True
+
+    def _implement(self, ids: tuple[str, ...]) -> None:
+        """The same as the command, one recommendation after the other; what goes wrong ends no discussion."""
+        repo = self._repo or _asked_for_repo()
+        if repo is None:
+            finish.say("Which repository? Begin with `--repo DIR`. Nothing was changed.")
+            return
+        self._repo = repo
+        for id in ids:
+            command = ("evalscribe", "apply", str(self._discussion.report.path), id, "--repo", str(repo))
+            finish.say(f"Run `{shlex.join(command)}`.")
+
+
+def _close(answer: Answer) -> None:
+    """What there is to say of an answer that was shown already."""
+    if answer.text and not answer.text.endswith("\n"):
+        finish.say()
+    if answer.broken_off:
+        finish.say(f"[{'broken off' if answer.text.strip() else 'no answer'}: {answer.broken_off}]")
+    if answer.unverified:
+        are = "is" if answer.unverified == 1 else "are"
+        finish.say(f"[{answer.unverified} of {counted(len(answer.citations), 'citation')} {are} unverified]")
+    finish.say()
+
+
+def _lines() -> Iterator[str]:
+    """What a person types, up to an empty line or the end; or each line of a pipe."""
+    with suppress(AttributeError):
+        sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
+    if not in_terminal():
+        yield from sys.stdin
+        return
+    with suppress(ImportError):
+        import readline  # noqa: F401  (gives the prompt its editing and history)
+    with suppress(EOFError, KeyboardInterrupt):
+        while line := input(PROMPT).strip():
+            yield line
+    finish.say()
+
+
+def _asked_for_repo() -> Path | None:
+    if not in_terminal():
+        return None
+    with suppress(EOFError, KeyboardInterrupt):
+        named = input("Folder of the eval suite's repository: ").strip()
+        return Path(named).expanduser() if named else None
+    return None
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Ctrl-C becomes `KeyboardInterrupt`, at the prompt and while an answer is written; SIGTERM ends at once."""
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, _terminated),
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _terminated(_number: int, _frame: FrameType | None) -> None:
+    raise TerminatedError("terminated: nothing was written.")

@@ -1,0 +1,210 @@
+"""Citations in an answer that is still being written: none is shown before it is whole and resolved.
+
+The grammar is that of `judging.marks` with the number of a finding before it: `[3 output src/main.py:3-9]`, also with
+`:<RANGE>quoted text</RANGE>` or `"quoted text"` before the bracket closes; `[report:<RANGE>…</RANGE>]` has no number.
+What is shown for it has the place where the words really stand, and the document's own text.
+"""
+
+import re
+from collections.abc import Callable
+
+from evalscribe.discuss.answer import Cited
+from evalscribe.discuss.dossier import REPORT, Dossier
+from evalscribe.evidence import ROLES
+from evalscribe.judge_result import ResolvedCitation, Target
+from evalscribe.judging.marks import resolve
+from evalscribe.judging.subject import Subject
+from evalscribe.prose import cut, one_line
+
+HELP = """\
+- `[3 role path:3-9:<RANGE>text</RANGE>]` cites what lines 3 to 9 of a document of finding 3 say; role and path as
+  `list_documents` names them; `[3 role path:3-9]` cites the lines without quoting them.
+- `[3 failure:<RANGE>text</RANGE>]` cites what is recorded about the failure of finding 3 itself.
+- `[report:<RANGE>text</RANGE>]` cites what the report says.
+What stands between <RANGE> and </RANGE> is compared with that very document: copy it exactly and in whole words, leave
+nothing out, and leave out line numbers and delimiters. One finding, one document and one place in each bracket."""
+"""How to cite, as the model is told."""
+LONGEST = 6_000
+"""Characters of one citation; what is longer is none."""
+SHOWN = 160
+"""Characters of a quotation that are shown."""
+_PLACES = "|".join(ROLES)
+_NAMED = rf"(?:(?:{_PLACES}) \S|(?:failure|{REPORT})(?![A-Za-z0-9_-]))"
+_START = re.compile(rf"\[ ?(?:#?([0-9]{{1,6}}),? )?(?={_NAMED})")
+_UNDECIDED = re.compile(r"[^\]\n]{0,24}\Z")
+"""After a bracket: too little to tell whether it begins a citation."""
+_STOP = re.compile(r"<RANGE>|\"|\]|\n")
+_QUOTE_ENDS = re.compile(r"\"(?=\s{0,9}[\],;])")
+_QUOTATION = re.compile(r"<RANGE>.*?</RANGE>|\".*\"", re.DOTALL)
+_PLAIN_QUOTE = re.compile(r":? ?\"(.*)\"\s*\Z", re.DOTALL)
+_NEXT = re.compile(rf"[,;]\s*(?=#?[0-9]{{1,6}} {_NAMED})")
+_NUMBER = re.compile(rf"\s*(?:#?([0-9]{{1,6}}),? )?(?={_NAMED})")
+_TAGS = re.compile(r":? ?<RANGE>|</RANGE>")
+
+
+class Resolver:
+    """Takes an answer in pieces and gives it back with every citation resolved."""
+
+    def __init__(self, dossier: Dossier, at_hand: Callable[[], int | None]) -> None:
+        """`at_hand`: the finding that is meant where a citation has no number."""
+        self.text = ""
+        """What was given back so far."""
+        self.citations: list[Cited] = []
+        self._dossier = dossier
+        self._at_hand = at_hand
+        self._held = ""
+
+    def feed(self, piece: str) -> str:
+        """What can be shown now."""
+        self._held += piece
+        return self._given(self._settled(last=False))
+
+    def end(self) -> str:
+        """What was held back: a citation without its end is none."""
+        return self._given(self._settled(last=True))
+
+    def say(self, words: str) -> str:
+        """Words of ours among those of the answer."""
+        return self._given(words)
+
+    def _given(self, shown: str) -> str:
+        self.text += shown
+        return shown
+
+    def _settled(self, *, last: bool) -> str:
+        shown = ""
+        while (at := self._held.find("[")) >= 0:
+            shown, self._held = shown + self._held[:at], self._held[at:]
+            if not last and _UNDECIDED.match(self._held, 1):
+                return shown
+            start = _START.match(self._held)
+            end = self._end(start) if start else 1
+            if end is None and not last and len(self._held) <= LONGEST:
+                return shown
+            whole, self._held = self._held[: end or LONGEST], self._held[end or LONGEST :]
+            shown += self._resolved(whole, len(self.text) + len(shown), closed=bool(end)) if start else whole
+        shown, self._held = shown + self._held, ""
+        return shown
+
+    def _end(self, start: re.Match[str]) -> int | None:
+        """Where the citation ends; None where its end is not there yet, or never will be."""
+        at = start.end() + self._path_length(start)
+        while stop := _STOP.search(self._held, at):
+            if stop[0] in "]\n":
+                return stop.end() if stop[0] == "]" else stop.start()
+            if stop[0] == "<RANGE>":
+                close = self._held.find("</RANGE>", stop.end())
+                at = close + len("</RANGE>") if close >= 0 else len(self._held)
+            else:
+                quote = _QUOTE_ENDS.search(self._held, stop.end())
+                at = quote.end() if quote else len(self._held)
+        return None
+
+    def _path_length(self, start: re.Match[str]) -> int:
+        """Length of the longest known name that stands there: a path may hold brackets itself."""
+        subject = self._subject(start[1], self._held[start.end() :])
+        marks = (item.mark for item in subject.items) if subject else ()
+        return max((len(mark) for mark in marks if self._held.startswith(mark, start.end())), default=0)
+
+    def _subject(self, number: str | None, rest: str) -> Subject | None:
+        n = self._number(number, rest)
+        about_report = rest.startswith(REPORT)
+        known = about_report or (n is not None and n in self._dossier.topics)
+        return self._dossier.subject(n) if known else None
+
+    def _number(self, number: str | None, rest: str) -> int | None:
+        if rest.startswith(REPORT):
+            return None
+        return int(number) if number else self._at_hand()
+
+    def _resolved(self, whole: str, at: int, *, closed: bool) -> str:
+        """A bracket as it is shown, from offset `at` of the answer; a separate one for each citation in it."""
+        inner = whole.removeprefix("[").removesuffix("]")
+        parts = _parts(inner) if closed and whole.endswith("]") else [inner]
+        shown = ""
+        for part in parts:
+            blank = " " if shown else ""
+            written = self._one(part, at + len(shown) + len(blank), closed=whole.endswith("]"))
+            shown += blank + written
+        return shown
+
+    def _one(self, part: str, at: int, *, closed: bool) -> str:
+        begins = _NUMBER.match(part)
+        number, rest = (begins[1], part[begins.end() :]) if begins else (None, part)
+        n = self._number(number, rest)
+        subject = self._subject(number, rest) if closed else None
+        found = _found(_with_range(rest), subject) if subject else []
+        if subject is None or not found:
+            return self._unverified(n, rest, at)
+        shown = ""
+        for citation in found:
+            blank = " " if shown else ""
+            words = _shown(n, citation, subject, rest)
+            here = at + len(shown) + len(blank)
+            self._add(n, citation.model_copy(update={"start_idx": here, "end_idx": here + len(words)}))
+            shown += blank + words
+        return shown
+
+    def _unverified(self, n: int | None, rest: str, at: int) -> str:
+        words = _written(n, rest)
+        self._add(n, ResolvedCitation(start_idx=at, end_idx=at + len(words), quote=_quote(rest), status="unverified"))
+        return words
+
+    def _add(self, n: int | None, citation: ResolvedCitation) -> None:
+        self.citations.append(Cited(finding=n, citation=citation))
+
+
+def _parts(inner: str) -> list[str]:
+    """The citations of one bracket, where each has the number of a finding."""
+    masked = _QUOTATION.sub(lambda quote: "\0" * len(quote[0]), inner)
+    parts, begin = [], 0
+    for comma in _NEXT.finditer(masked):
+        parts.append(inner[begin : comma.start()])
+        begin = comma.end()
+    return [*parts, inner[begin:]]
+
+
+def _with_range(rest: str) -> str:
+    """The bracket in the grammar of `judging.marks`: plain quotation marks become its own."""
+    plain = None if "<RANGE>" in rest else _PLAIN_QUOTE.search(rest)
+    return f"[{rest[: plain.start()]}:<RANGE>{plain[1]}</RANGE>]" if plain else f"[{rest}]"
+
+
+def _found(bracket: str, subject: Subject) -> list[ResolvedCitation]:
+    """The citations of a bracket; none where not all of it is one, so that nothing passes beside a citation."""
+    citations = list(resolve(bracket, subject).citations)
+    left = bracket
+    for citation in reversed(citations):
+        left = left[: citation.start_idx] + left[citation.end_idx :]
+    return [] if left.strip(" ,;[]\n") else citations
+
+
+def _shown(n: int | None, citation: ResolvedCitation, subject: Subject, rest: str) -> str:
+    target = citation.target
+    if citation.status == "unverified" or target is None:
+        return _written(n, rest)
+    quote = f' "{_really(target, subject)}"' if citation.quote is not None else ""
+    moved = " (relocated)" if citation.status == "relocated" else ""
+    return f"[{_place(n, target)}{quote}]{moved}"
+
+
+def _place(n: int | None, target: Target) -> str:
+    lines = "" if target.first is None else f":{target.first}"
+    lines += f"-{target.last}" if target.last is not None and target.last != target.first else ""
+    return f"{'' if n is None else f'{n} '}{one_line(target.item)}{lines}"
+
+
+def _really(target: Target, subject: Subject) -> str:
+    """What really stands there, on one line."""
+    return cut(one_line((subject.text_of(target) or "")[target.start_idx : target.end_idx]), SHOWN)
+
+
+def _written(n: int | None, rest: str) -> str:
+    """A citation that does not hold, in the answer's own words."""
+    words = cut(one_line(_TAGS.sub(" ", rest)), SHOWN)
+    return f"[{'' if n is None else f'{n} '}{words}] (unverified)"
+
+
+def _quote(rest: str) -> str | None:
+    quoted = re.search(r"<RANGE>(.*?)(?:</RANGE>|\Z)", rest, re.DOTALL) or _PLAIN_QUOTE.search(rest)
+    return quoted[1] if quoted else None

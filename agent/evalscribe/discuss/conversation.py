@@ -1,0 +1,225 @@
+"""A discussion with a model: each question a bounded loop of reading and one answer, its citations resolved."""
+
+import asyncio
+from collections.abc import Callable
+from functools import cached_property
+
+from evalscribe.chat import CallFailed, Message, Reply, Request, ToolResult, Usage
+from evalscribe.discuss.answer import Answer
+from evalscribe.discuss.citations import HELP, Resolver
+from evalscribe.discuss.dossier import Dossier
+from evalscribe.discuss.history import Exchange, History
+from evalscribe.discuss.tools import TOOLS, Tools
+from evalscribe.ids import Frozen, canonical_json
+from evalscribe.judging.fence import numbered
+from evalscribe.ports import Estimate, Model, OnText
+from evalscribe.prompts import Prompts
+from evalscribe.tokens import estimate
+
+FOLDER = "discuss"
+MOST_CALLS = 8
+"""Tool calls of one answer that are served."""
+LAST = "This is your last turn for this question: answer now, with what you know, and call no tool."
+LIKELY_TURNS = 3
+LIKELY_READING = 2_000
+LIKELY_ANSWER = 400
+REPORT_SHARE = 3
+"""The report is shown whole at first where it takes no more than one part in so many of the window."""
+GAVE_UP = {
+    "refusal": "the model refused to answer",
+    "context_exceeded": "the discussion is too long for the model; begin a new one",
+}
+
+
+class Bounds(Frozen):
+    """What one question may take at most."""
+
+    turns: int = 12
+    tokens: int = 400_000
+    """Input and output of all turns together, as the model counts them."""
+    seconds: float = 300.0
+    answer_tokens: int = 4_000
+    """Longest single answer, thinking included."""
+
+
+class Conversation:
+    """Questions and answers about one report, each in the light of those before it."""
+
+    def __init__(
+        self,
+        model: Model,
+        prompts: Prompts,
+        dossier: Dossier,
+        bounds: Bounds | None = None,
+        *,
+        cost: Callable[[Usage], float] | None = None,
+    ) -> None:
+        """`cost` prices one call in dollars. Raises `UsageError` for a broken template."""
+        self._model = model
+        self._prompts = prompts
+        self._dossier = dossier
+        self._bounds = bounds or Bounds()
+        self._cost = cost
+        self._tools = Tools(dossier)
+        room = (
+            model.context_tokens - self._bounds.answer_tokens - estimate(self._system) - estimate(canonical_json(TOOLS))
+        )
+        self._history = History(self._opening, room * 9 // 10)
+
+    def estimate(self) -> Estimate:
+        """What the next question is likely to take."""
+        first = estimate(self._system) + estimate(canonical_json(TOOLS)) + self._history.tokens
+        turns = [
+            Usage(
+                calls=1,
+                input_tokens=first + turn * LIKELY_READING,
+                output_tokens=LIKELY_ANSWER,
+                cache_read_tokens=first + (turn - 1) * LIKELY_READING if turn else 0,
+                cache_write_tokens=LIKELY_READING if turn else first,
+            )
+            for turn in range(LIKELY_TURNS)
+        ]
+        return Estimate(
+            input_tokens=sum(usage.input_tokens for usage in turns),
+            output_tokens=sum(usage.output_tokens for usage in turns),
+            cost_usd=sum(map(self._cost, turns)) if self._cost else None,
+        )
+
+    async def ask(self, question: str, on_text: OnText) -> Answer:
+        """What concerns this question only is told in the answer; raises `EvalscribeError` for what concerns all.
+
+        Cancelled, what was shown of the answer is part of the discussion all the same.
+        """
+        asked = _Asked(self._model, self._history.begin(question), self._tools, self._dossier, self._bounds, on_text)
+        reason: str | None = "stopped"
+        try:
+            async with asyncio.timeout(self._bounds.seconds):
+                reason = await asked.run(self._request)
+        except TimeoutError:
+            reason = f"no whole answer within {self._bounds.seconds:g} s"
+        finally:
+            asked.flush()
+            self._history.end(asked.exchange, asked.written, whole=reason is None)
+        resolved = asked.resolver
+        return Answer(
+            question=question,
+            text=resolved.text,
+            citations=tuple(resolved.citations),
+            usage=asked.usage,
+            broken_off=reason,
+        )
+
+    def _request(self, exchange: Exchange, *, last: bool) -> Request:
+        messages = self._history.messages(exchange)
+        if last and messages[-1].role == "user":
+            said = "\n\n".join(filter(None, (messages[-1].text, LAST)))
+            messages = (*messages[:-1], messages[-1].model_copy(update={"text": said}))
+        return Request(system=self._system, messages=messages, tools=TOOLS, max_tokens=self._bounds.answer_tokens)
+
+    @cached_property
+    def _system(self) -> str:
+        return self._prompts.render(f"{FOLDER}/system.md.j2", citations=HELP)
+
+    @cached_property
+    def _opening(self) -> str:
+        """The report as data, whole where it has room, and what evidence there is."""
+        lines = self._dossier.text.split("\n")
+        room = self._model.context_tokens // REPORT_SHARE
+        shown, used = 0, 0
+        while shown < len(lines) and used <= room:
+            used += estimate(lines[shown]) + 2
+            shown += 1
+        fence = self._dossier.fence
+        missing = "\n".join(f"{n}: {reason}" for n, reason in self._dossier.missing())
+        return self._prompts.render(
+            f"{FOLDER}/opening.md.j2",
+            tag=fence.tag,
+            report=fence.block(
+                f"the report, lines 1 to {shown} of {len(lines)}", numbered(1, "\n".join(lines[:shown]))
+            ),
+            missing=fence.block("findings without evidence here", missing) if missing else "",
+        ).strip()
+
+
+class _Asked:
+    """One question on its way to an answer."""
+
+    def __init__(
+        self, model: Model, exchange: Exchange, tools: Tools, dossier: Dossier, bounds: Bounds, on_text: OnText
+    ) -> None:
+        self.usage = Usage()
+        self.exchange = exchange
+        self.written = ""
+        """The answer in the model's own words, as far as it came."""
+        self.resolver = Resolver(dossier, lambda: tools.at_hand)
+        self._model = model
+        self._tools = tools
+        self._bounds = bounds
+        self._on_text = on_text
+        self._longest_input = 0
+
+    async def run(self, request: Callable[..., Request]) -> str | None:
+        """Why there is no whole answer; None where there is."""
+        for turn in range(1, self._bounds.turns + 1):
+            last = turn == self._bounds.turns or self._short_of_tokens()
+            self._part()
+            try:
+                reply = await self._model.complete(request(self.exchange, last=last), self._hear)
+            except CallFailed as error:
+                self.usage += error.usage
+                return error.reason
+            self.flush()
+            self.usage += reply.usage
+            self._longest_input = max(self._longest_input, reply.usage.input_tokens)
+            ended, reason = self._take(reply)
+            if ended:
+                return reason
+            if last:
+                break
+        return f"no answer within {turn} turns and {self._spent()} tokens"
+
+    def flush(self) -> None:
+        """Show what was held back."""
+        self._show(self.resolver.end())
+
+    def _hear(self, piece: str) -> None:
+        self.written += piece
+        self._show(self.resolver.feed(piece))
+
+    def _show(self, words: str) -> None:
+        if words:
+            self._on_text(words)
+
+    def _part(self) -> None:
+        """What is said before and after reading are two paragraphs."""
+        if self.written and not self.written.endswith("\n\n"):
+            self.written += "\n\n"
+            self._show(self.resolver.say("\n\n"))
+
+    def _take(self, reply: Reply) -> tuple[bool, str | None]:
+        """Whether the question is done with, and why without an answer."""
+        if reply.stop in GAVE_UP:
+            return True, GAVE_UP[reply.stop]
+        if reply.stop == "max_tokens":
+            return True, f"the answer was cut off at {self._bounds.answer_tokens} tokens"
+        self.exchange.echo(reply)
+        if reply.stop == "pause":
+            return False, None
+        if reply.tool_calls:
+            self.exchange.add(Message(role="user", tool_results=tuple(self._served(reply))))
+            return False, None
+        return True, None if self.written.strip() else "the model gave no answer"
+
+    def _served(self, reply: Reply) -> list[ToolResult]:
+        too_many = f"At most {MOST_CALLS} calls at once."
+        return [
+            self._tools.answer(call) if n < MOST_CALLS else ToolResult(call_id=call.id, text=too_many, is_error=True)
+            for n, call in enumerate(reply.tool_calls)
+        ]
+
+    def _spent(self) -> int:
+        return self.usage.input_tokens + self.usage.output_tokens
+
+    def _short_of_tokens(self) -> bool:
+        """Whether a turn after this one might go over the bound: each turn asks all of the one before again."""
+        return self._spent() + 2 * self._longest_input + self._bounds.answer_tokens > self._bounds.tokens

@@ -1,0 +1,156 @@
+"""A discussion without a model: findings, recommendations and evidence, found and shown as they are."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from evalscribe.analysis import CitationSummary, FindingSummary, RecommendationSummary
+from evalscribe.discuss.answer import Answer
+from evalscribe.discuss.dossier import Absent, Dossier, Topic
+from evalscribe.discuss.search import AROUND, Hit, search
+from evalscribe.evidence import Document
+from evalscribe.pattern import RECOMMENDATION_GROUPS
+from evalscribe.ports import OnText
+from evalscribe.prose import cut, printable
+
+MOST_HITS = 10
+WIDTH = 200
+"""Characters of one line of evidence that are shown."""
+HELP = """\
+4                    finding 4 as the report has it, and the lines that it quotes, with those around them
+category/name        the same, by the name of the eval
+R2                   recommendation 2 and its findings
+any other words      the places in the report and the evidence that hold all of them
+implement R2         propose the change, show it, and ask before anything is written
+q                    end"""
+_SHOW = re.compile(r"(?:please\s+)?(?:(?:show|explain)(?:\s+me)?\s+)?(?:finding\s+|#)?(.+?)\s*[?.!]*", re.IGNORECASE)
+_TOKEN = re.compile(r"[\w./#@-]*\w")
+
+
+class Lookup:
+    def __init__(self, dossier: Dossier) -> None:
+        self._dossier = dossier
+
+    async def ask(self, question: str, on_text: OnText) -> Answer:
+        text = "\n".join(printable(line.expandtabs(4)) for line in self._lines(question))
+        on_text(text)
+        return Answer(question=question, text=text)
+
+    def _lines(self, question: str) -> Iterator[str]:
+        if question.strip().casefold() in ("help", "?", "h"):
+            yield from HELP.split("\n")
+            return
+        asked = _SHOW.fullmatch(question.strip())
+        named = list(self._named([asked[1]] if asked else []))
+        hits = () if named else search(self._dossier, question.split(), MOST_HITS)
+        named = named or ([] if hits else list(self._named(_TOKEN.findall(question))))
+        if not named and not hits:
+            yield from self._nothing()
+        for n, one in enumerate(named):
+            yield from [""] * bool(n)
+            yield from self._topic(one) if isinstance(one, Topic) else self._recommendation(one)
+        for n, hit in enumerate(hits):
+            yield from [""] * bool(n)
+            yield from _hit(hit)
+
+    def _named(self, names: Sequence[str]) -> Iterator[Topic | RecommendationSummary]:
+        """What the names are of: numbers, ids of recommendations, paths of evals or their last parts."""
+        seen = set()
+        for name in names:
+            found = self._recommendation_called(name) or self._topic_called(name)
+            if found and id(found) not in seen:
+                seen.add(id(found))
+                yield found
+
+    def _recommendation_called(self, name: str) -> RecommendationSummary | None:
+        return self._dossier.recommendation(name.upper())
+
+    def _topic_called(self, name: str) -> Topic | None:
+        topics = self._dossier.topics
+        if name.removeprefix("#").isdecimal():
+            return topics.get(int(name.removeprefix("#")))
+        whole = [topic for topic in topics.values() if name in topic.paths]
+        bare = [topic for topic in topics.values() if any(path.rpartition("/")[2] == name for path in topic.paths)]
+        found = whole or bare
+        return found[0] if len(found) == 1 else None
+
+    def _nothing(self) -> Iterator[str]:
+        yield "Nothing in the report or in the evidence holds all of these words. Try fewer, or `help`."
+        missing = self._dossier.missing()
+        if missing:
+            yield f"The evidence of {len(missing)} of {len(self._dossier.topics)} findings is not here: {missing[0][1]}"
+
+    def _topic(self, topic: Topic) -> Iterator[str]:
+        yield from _told(topic)
+        try:
+            evidence = self._dossier.evidence(topic.n)
+        except Absent as absent:
+            yield from (line for citation in topic.first.citations for line in _quoted(citation))
+            yield from ("", f"Its evidence is not here: {absent}")
+            return
+        for citation in topic.first.citations:
+            document = evidence.document(citation.role, citation.path)
+            holds = document is not None and citation.status != "unverified"
+            yield from _with_context(citation, document) if document and holds else _quoted(citation)
+        yield from ("", "Evidence", *(f"  {d.role:<10}  {d.path} ({len(d.lines)} lines)" for d in evidence.documents))
+        yield from (f"  missing: {what}" for what in evidence.missing)
+
+    def _recommendation(self, item: RecommendationSummary) -> Iterator[str]:
+        passes = ", would pass" if item.would_pass else ""
+        yield f"{item.id} ({RECOMMENDATION_GROUPS[item.group]}{passes}): {item.text}"
+        for topic in self._dossier.topics.values():
+            if set(topic.paths) & set(item.evals):
+                yield from ("", *_told(topic))
+
+
+def _told(topic: Topic) -> Iterator[str]:
+    """What the report says of a finding."""
+    first = topic.first
+    yield f"{topic.n}. {topic.title}: {_label(first)}"
+    facts = {"Step": first.step, "Error": first.error, "Cause": first.cause, "Judge": _judge(first)}
+    yield from (f"{name:<8}{fact}" for name, fact in facts.items() if fact)
+    if first.reviewer and first.reviewer.note:
+        yield f"{'Review':<8}{first.reviewer.note}"
+    if reasoning := first.reasoning or first.unclassified:
+        yield from ("", *reasoning.split("\n"))
+
+
+def _label(finding: FindingSummary) -> str:
+    label = finding.classification or ("UNCLASSIFIED" if finding.unclassified else "no label")
+    kind = f" ({finding.cause_kind})" if finding.cause_kind else ""
+    return f"{label}{kind}{', uncertain' if finding.uncertain else ''}"
+
+
+def _judge(finding: FindingSummary) -> str | None:
+    judge = finding.judge
+    return f"{judge.classification}, {judge.confidence:.2f}, {judge.id}" if judge else None
+
+
+def _quoted(citation: CitationSummary) -> Iterator[str]:
+    """A quotation as the report has it."""
+    mark = "" if citation.status == "verified" else f" ({citation.status})"
+    yield from ("", f"{_place(citation)}{mark}")
+    for number, line in enumerate(citation.text.split("\n"), citation.first):
+        yield _numbered(number, line, cited=True)
+
+
+def _with_context(citation: CitationSummary, document: Document) -> Iterator[str]:
+    first, last = max(1, citation.first - AROUND), min(len(document.lines), citation.last + AROUND)
+    yield from ("", _place(citation))
+    for number in range(first, last + 1):
+        cited = citation.first <= number <= citation.last
+        yield _numbered(number, document.lines[number - 1], cited=cited)
+
+
+def _hit(hit: Hit) -> Iterator[str]:
+    yield f"{f'{hit.finding} ' if hit.finding else ''}{hit.place}:{hit.line}"
+    for number, line in enumerate(hit.lines, hit.first):
+        yield _numbered(number, line, cited=number == hit.line)
+
+
+def _place(citation: CitationSummary) -> str:
+    last = f"-{citation.last}" if citation.last > citation.first else ""
+    return f"{citation.role} {citation.path}:{citation.first}{last}"
+
+
+def _numbered(number: int, line: str, *, cited: bool) -> str:
+    return f"{'>' if cited else ' '} {number:>4}  {cut(line, WIDTH)}"
