@@ -6,12 +6,29 @@ with ChatServer([failure(429, retry_after="1"), says("Done.")]) as server: ...
 """
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from messages_server import VERDICT
 from scripted_server import Answer, Call, Script, ScriptedServer, page
 
-__all__ = ["USAGE", "Answer", "Call", "ChatServer", "Script", "completion", "failure", "page", "says", "submit", "use"]
+__all__ = [
+    "DONE",
+    "USAGE",
+    "Answer",
+    "Call",
+    "ChatServer",
+    "Script",
+    "chunk",
+    "chunks",
+    "completion",
+    "failure",
+    "page",
+    "says",
+    "submit",
+    "use",
+]
 
 USAGE = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
 
@@ -55,6 +72,48 @@ def failure(status: int, code: str | None = None, text: str = "no", **headers: s
     return Answer(status, json.dumps(body).encode(), {"content-type": "application/json", **named})
 
 
+DONE = b"data: [DONE]\n\n"
+
+
+def chunk(delta: dict[str, Any] | None = None, stop: str | None = None, **other: Any) -> bytes:
+    """One event of a stream; without a delta none of its choices."""
+    choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": stop}]
+    body = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "test", "choices": choices}
+    return f"data: {json.dumps({**body, **other})}\n\n".encode()
+
+
+def chunks(body: dict[str, Any], every: int = 7) -> Iterator[bytes]:
+    """A whole answer as its stream, text and arguments in pieces of so many characters."""
+    (choice,) = body["choices"]
+    said = dict(choice["message"])
+    yield b": keep-alive\n\n"
+    yield chunk({"role": "assistant", "content": said.get("content") and ""})
+    for name in ("content", "refusal"):
+        text = said.pop(name, None) or ""
+        yield from (chunk({name: text[at : at + every]}) for at in range(0, len(text), every))
+    for number, call in enumerate(said.pop("tool_calls", None) or ()):
+        yield from _call(number, call, every)
+    said.pop("role")
+    yield chunk(said, choice["finish_reason"])
+    if body.get("usage"):
+        yield chunk(usage=body["usage"])
+    yield DONE
+
+
+def _call(number: int, call: dict[str, Any], every: int) -> Iterator[bytes]:
+    arguments = call["function"]["arguments"] or ""
+    begun = {**call, "index": number, "function": {**call["function"], "arguments": ""}}
+    yield chunk({"tool_calls": [begun]})
+    for at in range(0, len(arguments), every):
+        yield chunk({"tool_calls": [{"index": number, "function": {"arguments": arguments[at : at + every]}}]})
+
+
 class ChatServer(ScriptedServer):
     def __init__(self, script: Script | None = None, latency_s: float = 0.0) -> None:
         super().__init__(submit() if script is None else script, latency_s)
+
+    def streamed(self, answer: Answer) -> Answer:
+        try:
+            return replace(answer, pieces=tuple(chunks(json.loads(answer.body))))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return answer

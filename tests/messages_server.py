@@ -7,6 +7,8 @@ with MessagesServer(lambda call: submit(confidence=0.3)) as server: ...
 """
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from scripted_server import Answer, Call, Script, ScriptedServer, page
@@ -18,6 +20,8 @@ __all__ = [
     "Call",
     "MessagesServer",
     "Script",
+    "event",
+    "events",
     "failure",
     "message",
     "page",
@@ -26,6 +30,12 @@ __all__ = [
     "use",
 ]
 
+GROWN = {
+    "text": ("text", "text_delta", "text"),
+    "thinking": ("thinking", "thinking_delta", "thinking"),
+    "tool_use": ("input", "input_json_delta", "partial_json"),
+}
+"""What of a block comes in pieces, in which kind of delta, under which name."""
 USAGE = {"input_tokens": 1000, "output_tokens": 100}
 VERDICT: dict[str, Any] = {
     "classification": "MODEL_FAULT",
@@ -77,6 +87,42 @@ def failure(status: int, kind: str = "api_error", text: str = "no", **headers: s
     return Answer(status, json.dumps(body).encode(), {"content-type": "application/json", **named})
 
 
+def event(kind: str, **fields: Any) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+
+
+def events(body: dict[str, Any], every: int = 7) -> Iterator[bytes]:
+    """A whole answer as its stream, text and the input of tools in pieces of so many characters."""
+    usage = body["usage"]
+    begun = {**body, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1} if usage else {}}
+    yield event("message_start", message=begun)
+    yield event("ping")
+    for index, block in enumerate(body["content"]):
+        yield from _block(index, block, every)
+    ended = {"stop_reason": body["stop_reason"], "stop_sequence": body["stop_sequence"]}
+    yield event("message_delta", delta=ended, usage={"output_tokens": usage.get("output_tokens")})
+    yield event("message_stop")
+
+
+def _block(index: int, block: dict[str, Any], every: int) -> Iterator[bytes]:
+    field, delta, key = GROWN[block["type"]]
+    whole = json.dumps(block[field]) if field == "input" else block[field]
+    emptied = {**block, field: {} if field == "input" else "", **({"signature": ""} if "signature" in block else {})}
+    yield event("content_block_start", index=index, content_block=emptied)
+    for start in range(0, len(whole), every):
+        yield event("content_block_delta", index=index, delta={"type": delta, key: whole[start : start + every]})
+    if "signature" in block:
+        signed = {"type": "signature_delta", "signature": block["signature"]}
+        yield event("content_block_delta", index=index, delta=signed)
+    yield event("content_block_stop", index=index)
+
+
 class MessagesServer(ScriptedServer):
     def __init__(self, script: Script | None = None, latency_s: float = 0.0) -> None:
         super().__init__(submit() if script is None else script, latency_s)
+
+    def streamed(self, answer: Answer) -> Answer:
+        try:
+            return replace(answer, pieces=tuple(events(json.loads(answer.body))))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return answer

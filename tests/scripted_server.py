@@ -34,7 +34,11 @@ class Answer:
     headers: dict[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
     delay_s: float = 0.0
     cut: str = ""
-    """`reset` drops the connection without an answer, `half` after half of the body."""
+    """`reset` drops the connection without an answer, `half` after half of the body or of the pieces."""
+    pieces: tuple[bytes, ...] = ()
+    """Sent one by one as a stream of events, in place of the body."""
+    every_s: float = 0.0
+    """Between two pieces."""
 
 
 Script = Answer | Sequence[Answer] | Callable[[Call], Answer]
@@ -53,6 +57,8 @@ class ScriptedServer:
         self.finished: list[float] = []
         """When each answer was sent, on the monotonic clock."""
         self.peak = 0
+        self.sent: list[int] = []
+        """How many pieces of each stream were sent, once it ended or its client had gone."""
         self._open = 0
         self._lock = threading.Lock()
         self._script = script
@@ -82,8 +88,17 @@ class ScriptedServer:
             self._open += 1
             self.peak = max(self.peak, self._open)
         answer = self._answer(call)
+        if body.get("stream") and answer.status == 200 and not answer.pieces:
+            answer = self.streamed(answer)
         self._over.wait(self._latency_s + answer.delay_s)
         return answer
+
+    def streamed(self, answer: Answer) -> Answer:
+        """The same answer to somebody who wants a stream, where the body is a whole answer of the vendor's."""
+        return answer
+
+    def wait(self, seconds: float) -> None:
+        self._over.wait(seconds)
 
     def leave(self) -> None:
         with self._lock:
@@ -123,6 +138,9 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
         def _take(self, body: dict[str, Any]) -> None:
             answer = server.take(body, {name.lower(): value for name, value in self.headers.items()}, self.path)
             server.leave()
+            if answer.pieces and answer.cut != "reset":
+                self._stream(answer)
+                return
             if answer.cut:
                 self._cut(answer)
                 return
@@ -132,6 +150,27 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(answer.body)
 
+        def _stream(self, answer: Answer) -> None:
+            self.send_response(answer.status)
+            self.send_header("content-type", "text/event-stream; charset=utf-8")
+            self.send_header("transfer-encoding", "chunked")
+            self.end_headers()
+            pieces = answer.pieces[: len(answer.pieces) // 2] if answer.cut == "half" else answer.pieces
+            sent = 0
+            try:
+                for piece in pieces:
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+                    sent += 1
+                    server.wait(answer.every_s)
+                if answer.cut:
+                    self._drop()
+                else:
+                    self.wfile.write(b"0\r\n\r\n")
+            except OSError:
+                self.close_connection = True
+            finally:
+                server.sent.append(sent)
+
         def _cut(self, answer: Answer) -> None:
             if answer.cut == "half":
                 self.send_response(answer.status)
@@ -140,6 +179,9 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
                 self.end_headers()
                 self.wfile.write(answer.body[: len(answer.body) // 2])
                 self.wfile.flush()
+            self._drop()
+
+        def _drop(self) -> None:
             # A linger of zero makes the kernel send a reset in place of an orderly end.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.close_connection = True

@@ -7,7 +7,9 @@ from typing import Any
 
 import chat_server
 import messages_server
+from evalscribe.chat import Reply, Request
 from evalscribe.llm.service import Adapter, adapter
+from evalscribe.ports import Model
 from evalscribe.settings import Access, Origin
 from evalscribe.settings.providers import ANTHROPIC, GOOGLE, OPENAI, OPENROUTER, Provider
 from scripted_server import Answer, Call, Script, ScriptedServer
@@ -35,6 +37,17 @@ class Vendor:
     cut_off: str
     """Its reason to stop where the bound of the answer was reached."""
     key: str = KEY
+    streams: bool = False
+    """Whether its answers are heard while they are written."""
+
+    async def answer(self, model: Model, request: Request) -> Reply:
+        """What was heard on the way is the answer's text."""
+        if not self.streams:
+            return await model.complete(request)
+        heard: list[str] = []
+        reply = await model.complete(request, heard.append)
+        assert "".join(heard) == reply.text
+        return reply
 
     def model(self, url: str, timeout_s: float = 30.0) -> Adapter:
         access = Access(url=url, url_origin=HERE, key=self.key or None, key_origin=HERE if self.key else None)

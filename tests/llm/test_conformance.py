@@ -1,6 +1,6 @@
 """What every adapter does alike, against a server on loopback that speaks its vendor's protocol.
 
-No adapter streams: the answer comes in one body, and a truncated stream is a body that breaks off.
+Each case is asked both ways, whole and as a stream that is heard; what comes of it is the same.
 """
 
 import asyncio
@@ -31,10 +31,13 @@ TOOLS = (
 ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),))
 
 
-@pytest.fixture(params=VENDORS, ids=lambda vendor: vendor.name)
+BOTH_WAYS = [(vendor, streams) for vendor in VENDORS for streams in (False, True)]
+
+
+@pytest.fixture(params=BOTH_WAYS, ids=lambda way: f"{way[0].name}-{'heard' if way[1] else 'whole'}")
 def vendor(request: pytest.FixtureRequest) -> Vendor:
-    chosen: Vendor = request.param
-    return chosen
+    chosen, streams = request.param
+    return replace(chosen, streams=streams)
 
 
 async def ask(vendor: Vendor, script: Script, request: Request = ASKED, timeout_s: float = 30.0) -> Reply:
@@ -42,7 +45,7 @@ async def ask(vendor: Vendor, script: Script, request: Request = ASKED, timeout_
     with vendor.server(script) as server:
         model = vendor.model(server.url, timeout_s)
         try:
-            return await model.complete(request)
+            return await vendor.answer(model, request)
         finally:
             await model.close()
 
@@ -53,15 +56,15 @@ async def failures(
     """How one attempt at each of these answers failed; the key is in nothing of it."""
     with vendor.server(answers) as server:
         model = vendor.model(server.url, timeout_s)
-        all_failed = [await _failure(model) for _ in answers]
+        all_failed = [await _failure(vendor, model) for _ in answers]
         await model.close()
     assert len(server.calls) == len(answers), "the SDK repeats nothing and follows no redirect by itself"
     return all_failed
 
 
-async def _failure(model: Adapter) -> CallFailed | EvalscribeError:
+async def _failure(vendor: Vendor, model: Adapter) -> CallFailed | EvalscribeError:
     with pytest.raises((CallFailed, EvalscribeError)) as raised:
-        await model.complete(ASKED)
+        await vendor.answer(model, ASKED)
     error = raised.value
     assert KEY not in str(error) + repr(error)
     assert error.__cause__ is None
@@ -83,7 +86,7 @@ async def test_an_answer_with_its_usage(vendor: Vendor) -> None:
 async def test_structured_output(vendor: Vendor) -> None:
     with vendor.server(vendor.says('{"label": "x"}')) as server:
         model = vendor.model(server.url)
-        reply = await model.complete(ASKED.model_copy(update={"answer_schema": SCHEMA}))
+        reply = await vendor.answer(model, ASKED.model_copy(update={"answer_schema": SCHEMA}))
         await model.close()
     assert json.loads(reply.text) == {"label": "x"}
     assert vendor.schema(server.calls[0]) == SCHEMA
@@ -93,10 +96,10 @@ async def test_tools_and_their_results_make_the_round(vendor: Vendor) -> None:
     with vendor.server([vendor.use(("read", {"label": "a"}), ("s", {"label": "b"})), vendor.says("Done.")]) as server:
         model = vendor.model(server.url)
         asked = ASKED.model_copy(update={"tools": TOOLS})
-        reply = await model.complete(asked)
+        reply = await vendor.answer(model, asked)
         results = tuple(ToolResult(call_id=call.id, text=f"of {call.name}") for call in reply.tool_calls)
         turns = (Message(role="assistant", raw=reply.raw), Message(role="user", tool_results=results))
-        last = await model.complete(asked.model_copy(update={"messages": (*ASKED.messages, *turns)}))
+        last = await vendor.answer(model, asked.model_copy(update={"messages": (*ASKED.messages, *turns)}))
         await model.close()
     assert reply.stop == "tool_use"
     assert [(call.name, call.input) for call in reply.tool_calls] == [("read", {"label": "a"}), ("s", {"label": "b"})]
@@ -198,10 +201,12 @@ async def test_an_answer_without_a_reason_to_stop_is_none(vendor: Vendor) -> Non
 
 
 async def test_a_body_that_breaks_off_may_have_cost(vendor: Vendor) -> None:
-    answers = [replace(vendor.says("Because."), cut=cut) for cut in ("half", "reset")]
-    for failure in await failures(vendor, answers):
-        assert isinstance(failure, Transient)
-        assert not failure.free
+    half, reset = await failures(vendor, [replace(vendor.says("Because."), cut=cut) for cut in ("half", "reset")])
+    assert isinstance(reset, Transient)
+    assert isinstance(half, CallFailed)
+    assert isinstance(half, Transient) != vendor.streams, "what was heard is not said again"
+    assert not half.free
+    assert not reset.free
 
 
 async def test_an_error_inside_a_200_may_have_cost(vendor: Vendor) -> None:
@@ -223,7 +228,7 @@ async def test_nobody_there_ends_the_command_once_the_retries_are_spent(vendor: 
         url = server.url
     model = vendor.model(url)
     with pytest.raises(Transient) as raised:
-        await model.complete(ASKED)
+        await vendor.answer(model, ASKED)
     await model.close()
     assert raised.value.free
     assert isinstance(raised.value.ends_all, UnavailableError)
@@ -238,10 +243,10 @@ async def test_text_that_is_no_unicode_is_sent_all_the_same(vendor: Vendor) -> N
 async def test_an_answer_that_is_no_unicode_can_be_kept_and_sent_back(vendor: Vendor) -> None:
     with vendor.server(vendor.says("a\ud800b")) as server:
         model = vendor.model(server.url)
-        reply = await model.complete(ASKED)
+        reply = await vendor.answer(model, ASKED)
         reply.model_dump_json()
         turns = (*ASKED.messages, Message(role="assistant", raw=reply.raw), Message(role="user", text="Again."))
-        await model.complete(ASKED.model_copy(update={"messages": turns}))
+        await vendor.answer(model, ASKED.model_copy(update={"messages": turns}))
         await model.close()
     assert len(server.calls) == 2
 
@@ -260,7 +265,7 @@ async def test_calls_at_the_same_time_share_one_client(vendor: Vendor) -> None:
     with vendor.server(vendor.says("x")) as server:
         server._latency_s = 0.1
         model = vendor.model(server.url)
-        await asyncio.gather(*(model.complete(ASKED) for _ in range(4)))
+        await asyncio.gather(*(vendor.answer(model, ASKED) for _ in range(4)))
         await model.close()
     assert server.peak == 4
 

@@ -1,20 +1,23 @@
 """One attempt at one answer from Anthropic's Messages API."""
 
 import json
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
 from evalscribe.chat import CallFailed, Message, Reply, Request, Stop, ToolCall, Usage
 from evalscribe.errors import EvalscribeError, UnavailableError
 from evalscribe.llm.attempt import CONNECT_S, attempt, host_of, sendable, without_key
+from evalscribe.llm.message_stream import WrittenMessage
 from evalscribe.llm.prices import Price
+from evalscribe.llm.streaming import Hearing, pieces
 from evalscribe.ports import OnText
 from evalscribe.settings.providers import ANTHROPIC
 
 if TYPE_CHECKING:
-    from anthropic import AsyncAnthropic
+    from anthropic import AsyncAnthropic, AsyncStream
     from anthropic.types import Message as Answer
-    from anthropic.types import MessageParam, OutputConfigParam, TextBlockParam, ToolParam
-    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+    from anthropic.types import MessageParam, OutputConfigParam, RawMessageStreamEvent, TextBlockParam, ToolParam
+    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
 
 CONTEXT_TOKENS = 1_000_000
 """Of every current model of the vendor."""
@@ -55,12 +58,22 @@ class AnthropicModel:
         from evalscribe.llm.failures import TooLong
 
         try:
-            answer = await attempt(self._create(request), self._timeout_s, self.failure)
+            if on_text:
+                return await self._heard(request, Hearing(on_text))
+            return self._reply(await attempt(self._create(request), self._timeout_s, self.failure))
         except TooLong:
             return Reply(text="", stop="context_exceeded", usage=Usage())
-        reply = self._reply(answer)
-        if on_text and reply.text:
-            on_text(reply.text)
+
+    async def _heard(self, request: Request, hearing: Hearing) -> Reply:
+        from anthropic.types import Message as Answer
+
+        written = WrittenMessage()
+        received = pieces(self._stream(request), written, self.host, self._timeout_s, self.failure)
+        async with aclosing(received) as texts:
+            async for text in texts:
+                hearing.say(text)
+        reply = self._reply(Answer.construct(**written.body()))
+        hearing.end(reply.text)
         return reply
 
     def forget(self, request: Request) -> None:
@@ -84,6 +97,13 @@ class AnthropicModel:
 
         timeout = Timeout(self._timeout_s, connect=CONNECT_S)
         return await self.client().messages.create(**self.params(request), timeout=timeout)
+
+    async def _stream(self, request: Request) -> "AsyncStream[RawMessageStreamEvent]":
+        from anthropic import Timeout
+
+        timeout = Timeout(self._timeout_s, connect=CONNECT_S)
+        params = cast("MessageCreateParamsStreaming", {**self.params(request), "stream": True})
+        return await self.client().messages.create(**params, timeout=timeout)
 
     def params(self, request: Request) -> "MessageCreateParamsNonStreaming":
         """The body of the call, on its own or in a batch."""

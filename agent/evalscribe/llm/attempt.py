@@ -39,5 +39,8 @@ def host_of(base_url: str, name: str) -> str:
 
 
 def sendable(text: str) -> str:
-    """Without lone surrogates, which no JSON body in UTF-8 can hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """Without lone surrogates, which no JSON body in UTF-8 can hold; two that make a character are that character."""
+    if text.isascii():
+        return text
+    paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return paired.encode("utf-8", "replace").decode("utf-8")

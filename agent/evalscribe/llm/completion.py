@@ -80,6 +80,8 @@ def is_strict(schema: object) -> bool:
 
 def plain(answer: object) -> dict[str, Any]:
     """Raises `AttributeError` or `TypeError` for a page or anything else that is no object."""
+    if isinstance(answer, dict):
+        return answer
     body = answer.to_dict(mode="json", warnings=False)  # type: ignore[attr-defined]
     if not isinstance(body, dict):
         raise TypeError("no object")
@@ -101,7 +103,7 @@ def reply_of(body: dict[str, Any], price: Price | None) -> Reply:
     said = _echoable(choice["message"])
     calls = tuple(_call(call) for call in said.get("tool_calls", ()))
     return Reply(
-        text=_text(said.get("content")) or said.get("refusal") or "",
+        text=text_of(said.get("content")) or said.get("refusal") or "",
         tool_calls=calls,
         stop=_stop(choice["finish_reason"], said),
         usage=usage_of(body, price),
@@ -156,7 +158,7 @@ def _stop(reason: object, said: dict[str, Any]) -> Stop:
     return "tool_use" if stop == "end" and said.get("tool_calls") else stop
 
 
-def _text(content: object) -> str:
+def text_of(content: object) -> str:
     """Some services send a list of parts."""
     if isinstance(content, list):
         return "".join(part["text"] for part in content if part.get("type") == "text")

@@ -1,20 +1,22 @@
 """One attempt at one answer from a service that speaks OpenAI's chat completions."""
 
+from contextlib import aclosing, suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from evalscribe.chat import CallFailed, Effort, Reply, Request, Usage
 from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
 from evalscribe.llm.attempt import CONNECT_S, attempt, host_of, without_key
 from evalscribe.llm.completion import error_inside, messages, plain, reply_of, response_format, tool, usage_of
+from evalscribe.llm.completion_stream import WrittenCompletion
 from evalscribe.llm.dialects import Dialect, dialect_of
 from evalscribe.llm.prices import Price
+from evalscribe.llm.streaming import Hearing, pieces
 from evalscribe.ports import OnText
 from evalscribe.settings.providers import OPENAI, Provider
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-    from openai.types.chat import ChatCompletion
 
     from evalscribe.llm.failures import Asked
 
@@ -23,7 +25,12 @@ FALLBACK: dict[Effort, tuple[Effort, ...]] = {"max": ("high",), "xhigh": ("high"
 NO_EFFORT = ("reasoning", "thinking", "effort", "no endpoints found")
 """How services word that a model does not reason, or not in that degree."""
 NOT_KNOWN = ("unsupported", "not supported", "unrecognized", "unknown", "not permitted", "extra ")
+NOT_STREAMED = (*NOT_KNOWN, "must be verified")
 OTHER_LIMIT = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+
+
+class NotStreamed(CallFailed):
+    """The service gives this model's answers as a whole only."""
 
 
 class OpenAIModel:
@@ -57,6 +64,9 @@ class OpenAIModel:
         self._timeout_s = timeout_s
         self._limit: str = self._dialect.limit
         self._refused: set[Effort] = set()
+        self._streams = True
+        self._counted: dict[str, Any] = {"stream_options": {"include_usage": True}}
+        """What makes a stream tell its usage; a service that refuses it may tell it all the same."""
         self._client: AsyncOpenAI | None = None
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
@@ -64,12 +74,24 @@ class OpenAIModel:
         from evalscribe.llm.failures import TooLong
 
         try:
-            answer = await attempt(self._create(request), self._timeout_s, self.failure)
+            if on_text and self._streams:
+                with suppress(NotStreamed):
+                    return await self._heard(request, Hearing(on_text))
+            reply = self._reply(await attempt(self._create(request), self._timeout_s, self.failure))
         except TooLong:
             return Reply(text="", stop="context_exceeded", usage=Usage())
-        reply = self._reply(answer)
         if on_text and reply.text:
             on_text(reply.text)
+        return reply
+
+    async def _heard(self, request: Request, hearing: Hearing) -> Reply:
+        written = WrittenCompletion()
+        received = pieces(self._create(request, streamed=True), written, self.host, self._timeout_s, self.failure)
+        async with aclosing(received) as texts:
+            async for text in texts:
+                hearing.say(text)
+        reply = self._reply(written.body())
+        hearing.end(reply.text)
         return reply
 
     def forget(self, request: Request) -> None:
@@ -89,31 +111,33 @@ class OpenAIModel:
         if self._client is not None:
             await self._client.close()
 
-    async def _create(self, request: Request) -> "ChatCompletion":
+    async def _create(self, request: Request, *, streamed: bool = False) -> Any:
         """Asked again at once where the service refuses a word of the request, not the question: that is free."""
         from openai import BadRequestError, NotFoundError, UnprocessableEntityError
 
         while True:
-            params = self.params(request)
+            params = self.params(request, streamed=streamed)
             try:
                 return await self._send(params)
             except (BadRequestError, NotFoundError, UnprocessableEntityError) as error:
                 if not self._gives_way(params, str(error)):
                     raise
 
-    async def _send(self, params: dict[str, Any]) -> "ChatCompletion":
+    async def _send(self, params: dict[str, Any]) -> Any:
         from openai import Timeout
 
         timeout = Timeout(self._timeout_s, connect=CONNECT_S)
-        return cast("ChatCompletion", await self.client().chat.completions.create(**params, timeout=timeout))
+        return await self.client().chat.completions.create(**params, timeout=timeout)
 
-    def params(self, request: Request) -> dict[str, Any]:
+    def params(self, request: Request, *, streamed: bool = False) -> dict[str, Any]:
         """The body of the call."""
         params: dict[str, Any] = {
             "model": self._name,
             "messages": messages(request),
             self._limit: request.max_tokens,
         }
+        if streamed:
+            params |= {"stream": True, **self._counted}
         extra = dict(self._dialect.extra)
         if request.tools:
             params["tools"] = [tool(one, strict=self._dialect.strict) for one in request.tools]
@@ -132,8 +156,17 @@ class OpenAIModel:
         return next((effort for effort in (known, *FALLBACK.get(known, ())) if effort not in self._refused), None)
 
     def _gives_way(self, params: dict[str, Any], said: str) -> bool:
-        """Whether the call can be put in other words, which then hold for all calls of this model."""
+        """Whether the call can be put in other words, which then hold for all calls of this model.
+
+        Raises `NotStreamed` where it must be asked for a whole answer.
+        """
         words = said.lower()
+        if "stream_options" in params and any(sign in words for sign in ("stream_options", "include_usage")):
+            self._counted = {}
+            return True
+        if "stream" in params and "stream" in words and any(sign in words for sign in NOT_STREAMED):
+            self._streams = False
+            raise NotStreamed("no stream", free=True)
         if self._limit == self._dialect.limit and self._limit in words and any(sign in words for sign in NOT_KNOWN):
             self._limit = OTHER_LIMIT[self._limit]
             return True
@@ -154,6 +187,8 @@ class OpenAIModel:
         """What an exception of the SDK means, without the key."""
         from evalscribe.llm.openai_errors import mapped
 
+        if isinstance(error, CallFailed):
+            return error
         return without_key(mapped(error, self._asked()), self._key)
 
     def _reply(self, answer: object) -> Reply:

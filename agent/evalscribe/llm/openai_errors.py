@@ -9,6 +9,7 @@ import openai
 
 from evalscribe.chat import CallFailed, Usage
 from evalscribe.errors import EvalscribeError
+from evalscribe.llm.completion_stream import ErrorInside
 from evalscribe.llm.failures import (
     Asked,
     Refusal,
@@ -31,6 +32,11 @@ def mapped(error: Exception, asked: Asked) -> CallFailed | EvalscribeError:
         return of_answer(refusal(error.body, error.status_code, error.response.headers), asked)
     if isinstance(error, openai.APIConnectionError | TimeoutError):
         return of_connection(error, asked, late=isinstance(error, openai.APITimeoutError | TimeoutError))
+    if isinstance(error, ErrorInside):
+        return of_error_inside(error.error, asked, Usage())
+    if type(error) is openai.APIError:
+        # The SDK's own word for an error among the chunks of a stream.
+        return of_error_inside(error.body, asked, Usage())
     return unreadable(error, asked)
 
 
