@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from evalscribe.cascade import Saving, Stage
 from evalscribe.evidence import CitationStatus, Role
-from evalscribe.finding import CauseKind, Classification, RecurrenceKind
+from evalscribe.finding import Across, CauseKind, Classification, RecurrenceKind
 from evalscribe.ids import Frozen, content_id
-from evalscribe.pattern import PatternKind, RecommendationGroup
+from evalscribe.pattern import Outcome, PatternKind, RecommendationGroup
 from evalscribe.report import Entry, EvalRef, Report, RunHeader, Snippet
 
 
@@ -38,6 +38,19 @@ class RecurrenceSummary(Frozen):
     kind: RecurrenceKind
     reports: tuple[str, ...] = ()
     action: str | None = None
+
+
+class AcrossSummary(Frozen):
+    """The same eval with other models: equal experiment, task and grader."""
+
+    failing: int
+    """How many models fail in the same way, this one included."""
+    models: int
+    """Of how many that can be compared."""
+    alike: tuple[str, ...] = ()
+    """Other models that fail in the same way; a report names only some where there are many."""
+    earlier: tuple[str, ...] = ()
+    """Models that failed in the same way in another version of the eval: not counted."""
 
 
 class ReviewerOpinion(Frozen):
@@ -77,11 +90,18 @@ class FindingSummary(Frozen):
     error: str | None = None
     reasoning: str | None = None
     recurrence: RecurrenceSummary | None = None
+    across: AcrossSummary | None = None
+    """Null where no other model is known to fail in the same way."""
     reviewer: ReviewerOpinion | None = None
     output_snippet: str | None = None
     expected_snippet: str | None = None
     citations: tuple[CitationSummary, ...] = ()
     unclassified: str | None = None
+
+    @property
+    def by_person(self) -> bool:
+        """Whether a person gave the label: always where no judge is named, else where it was reviewed."""
+        return self.classification is not None and (self.judge is None or self.reviewer is not None)
 
 
 class PatternSummary(Frozen):
@@ -113,6 +133,15 @@ class ActionTaken(Frozen):
     text: str
     evals: tuple[str, ...] = ()
     """Paths (or bare names) of the evals it concerns; empty when the report does not say."""
+
+
+class FollowUpSummary(Frozen):
+    """Something that was done after an earlier report, and what this run says of it."""
+
+    report: str
+    text: str
+    evals: tuple[str, ...] = ()
+    outcome: Outcome
 
 
 class UsageSummary(Frozen):
@@ -147,6 +176,7 @@ class Analysis(Frozen):
     recommendations: tuple[RecommendationSummary, ...] = ()
     net_impact: NetImpactSummary | None = None
     actions_taken: tuple[ActionTaken, ...] = ()
+    follow_ups: tuple[FollowUpSummary, ...] = ()
     cascade: Saving | None = None
     """What a cascade took and saved; null without one."""
     usage: SpentSummary | None = None
@@ -160,6 +190,7 @@ def of_report(report: Report) -> Analysis:
         findings=tuple(_finding(n, entry, ref) for n, entry in enumerate(report.entries, 1) for ref in entry.evals),
         patterns=tuple(PatternSummary(**pattern.model_dump()) for pattern in report.patterns),
         resolved=report.resolved,
+        follow_ups=tuple(FollowUpSummary(**one.model_dump()) for one in report.follow_ups),
         recommendations=tuple(RecommendationSummary(**r.model_dump()) for r in report.recommendations),
         net_impact=NetImpactSummary(**report.net_impact.model_dump()),
         cascade=report.cascade,
@@ -188,12 +219,19 @@ def _finding(n: int, entry: Entry, ref: EvalRef) -> FindingSummary:
         error=entry.error or None,
         reasoning=entry.reasoning if entry.classification else None,
         recurrence=RecurrenceSummary(kind=seen.kind, reports=seen.reports, action=seen.action),
+        across=_across(entry.across),
         reviewer=_reviewer(entry),
         output_snippet=_joined(entry.snippets, "output"),
         expected_snippet=_joined(entry.snippets, "expected"),
         citations=tuple(_citation(snippet) for snippet in entry.snippets),
         unclassified=None if entry.classification else entry.reasoning,
     )
+
+
+def _across(across: Across | None) -> AcrossSummary | None:
+    if across is None:
+        return None
+    return AcrossSummary(failing=across.failing, models=across.models, alike=across.alike, earlier=across.earlier)
 
 
 def _reviewer(entry: Entry) -> ReviewerOpinion | None:

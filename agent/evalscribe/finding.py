@@ -44,6 +44,8 @@ class Precedent(Frozen):
     model: str | None = None
     """`provider/model` of the report where that is another model's; only people's labels of equal failures in the
     same version of the eval cross over."""
+    alike: bool = False
+    """Whether the store knows that it was the same failure: same task, grader and error."""
 
 
 class Example(Frozen):
@@ -68,13 +70,16 @@ class Across(Frozen):
     """Other models (`provider/model`, as their folder of reports is called) that fail in the same way, by name."""
     models: int = 1
     """How many models have a stored run of the experiment that can be compared, this one included."""
+    more: int = 0
+    """Further ones that are counted and not named."""
     earlier: tuple[str, ...] = ()
     """Models that failed in the same way in another version of the eval: not counted."""
+    more_earlier: int = 0
 
     @property
     def failing(self) -> int:
         """How many models fail in the same way, this one included."""
-        return len(self.alike) + 1
+        return len(self.alike) + self.more + 1
 
 
 class Case(Frozen):

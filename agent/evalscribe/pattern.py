@@ -5,7 +5,7 @@ from typing import Literal
 from evalscribe.finding import Finding
 from evalscribe.ids import Frozen
 
-PatternKind = Literal["cause", "rule", "category", "known-gaps", "recurring", "not-the-model"]
+PatternKind = Literal["cause", "rule", "category", "known-gaps", "recurring", "across-models", "not-the-model"]
 RecommendationGroup = Literal["eval", "lint", "model", "none"]
 RECOMMENDATION_GROUPS: dict[RecommendationGroup, str] = {
     "eval": "Eval improvements",
@@ -22,6 +22,7 @@ PATTERN_NAMES: dict[str, PatternKind] = {
     "Same error": "rule",
     "Category": "category",
     "Known gaps": "known-gaps",
+    "Fails alike for several models": "across-models",
     "Seen in earlier reports": "recurring",
 }
 """How a pattern's name begins, and the kind that follows from it."""

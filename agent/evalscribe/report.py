@@ -22,6 +22,8 @@ ERROR_LIMIT = 240
 SNIPPET_LINES = 12
 """How many lines the snippets of one entry have together, at most."""
 SNIPPET_WIDTH = 200
+MODELS_NAMED = 8
+"""How many other models a finding names, at most."""
 MARKS: dict[CitationStatus, str] = {"verified": "", "relocated": "(relocated) ", "unverified": "(unverified) "}
 """What stands before a quotation; verified is the silent case."""
 Section = Literal["summary", "steps", "classification", "findings", "patterns", "recommendations", "net-impact"]
@@ -159,6 +161,23 @@ class Entry(Frozen):
         reports = tuple(dict.fromkeys(prose.name(report) for report in recurrence.reports))
         return Recurrence(kind=recurrence.kind, reports=reports, action=prose.prose(recurrence.action or "") or None)
 
+    @field_validator("across")
+    @classmethod
+    def _named(cls, across: Across | None) -> Across | None:
+        """The models that are named, each once, by name; how many there are is told in any case."""
+        if across is None:
+            return None
+        alike, earlier = _names(across.alike), _names(across.earlier)
+        more = max(0, across.more) + len(alike[MODELS_NAMED:])
+        named = Across(
+            alike=alike[:MODELS_NAMED],
+            more=more if alike else 0,
+            models=max(across.models, len(alike[:MODELS_NAMED]) + (more if alike else 0) + 1),
+            earlier=earlier[:MODELS_NAMED],
+            more_earlier=max(0, across.more_earlier) + len(earlier[MODELS_NAMED:]) if earlier else 0,
+        )
+        return named if alike or earlier else None
+
     @field_validator("snippets")
     @classmethod
     def _share_the_fence(cls, snippets: tuple[Snippet, ...]) -> tuple[Snippet, ...]:
@@ -241,6 +260,20 @@ class Report(Frozen):
             for pattern in patterns
         )
 
+    @field_validator("follow_ups")
+    @classmethod
+    def _printable_follow_ups(cls, follow_ups: tuple[FollowUp, ...], info: ValidationInfo) -> tuple[FollowUp, ...]:
+        entries = info.data.get("entries", ())
+        return tuple(
+            FollowUp(
+                report=prose.name(one.report),
+                text=prose.prose(one.text),
+                evals=_in_order(one.evals, entries),
+                outcome=one.outcome,
+            )
+            for one in follow_ups
+        )
+
     @field_validator("recommendations")
     @classmethod
     def _printable_recommendations(
@@ -294,6 +327,10 @@ class Report(Frozen):
     def count(self, classification: Classification | None) -> int:
         """How many failed evals have this label in force."""
         return sum(len(entry.evals) for entry in self.entries if entry.classification == classification)
+
+
+def _names(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({prose.name(name) for name in names}))
 
 
 def _in_order(paths: Iterable[str], entries: tuple[Entry, ...]) -> tuple[str, ...]:

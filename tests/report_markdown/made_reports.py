@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from evalscribe.cascade import STAGES, Decided, Saving
 from evalscribe.evidence import ROLES
-from evalscribe.finding import CAUSE_KINDS, CLASSIFICATIONS, Recurrence
-from evalscribe.pattern import RECOMMENDATION_GROUPS, Pattern, Recommendation
+from evalscribe.finding import CAUSE_KINDS, CLASSIFICATIONS, Across, Recurrence
+from evalscribe.pattern import RECOMMENDATION_GROUPS, FollowUp, Pattern, Recommendation
 from evalscribe.report import Entry, EvalRef, Note, Opinion, Report, RunHeader, Section, Snippet
 
 HOSTILE = (
@@ -18,6 +18,7 @@ HOSTILE = (
     "category/name#2", "(unverified) ", "(relocated) ", "  # output x.py:3", "  // log y:1-2", '"', "'", '" in ', "–",
     "; analysed 2026-01-01", "), experiment x", "Resolved: a/b.", "kind: compare", "true", "null", "😀", "é", "\ud800",
     "\ufffe", "…", "word", " (tag)", " decided 3, ", "; about 1.00 USD spent, ", " for all",
+    "Held since [x](y): ", "and 3 more", ", also ", "; in an earlier version of this eval: ",
 )  # fmt: skip
 text = st.one_of(
     st.lists(st.sampled_from(HOSTILE), max_size=8).map("".join),
@@ -66,6 +67,14 @@ def several(item: st.SearchStrategy[object], most: int = 3) -> st.SearchStrategy
     return st.lists(item, max_size=most).map(tuple)
 
 
+acrosses = st.builds(
+    Across,
+    alike=several(text, 12),
+    more=st.integers(0, 9),
+    models=st.integers(1, 30),
+    earlier=several(text, 12),
+    more_earlier=st.integers(0, 9),
+)
 entries = st.builds(
     Entry,
     evals=st.lists(refs, min_size=1, max_size=4).map(tuple),
@@ -79,6 +88,7 @@ entries = st.builds(
     error=text,
     reasoning=text,
     recurrence=recurrences,
+    across=st.one_of(st.none(), acrosses),
     snippets=several(snippets),
     reviewer=several(text),
     notes=several(text),
@@ -86,9 +96,16 @@ entries = st.builds(
 patterns = st.builds(
     Pattern,
     name=text,
-    kind=st.sampled_from(("cause", "rule", "category", "known-gaps", "recurring", "not-the-model")),
+    kind=st.sampled_from(("cause", "rule", "category", "known-gaps", "recurring", "across-models", "not-the-model")),
     evals=several(path),
     text=text,
+)
+follow_ups = st.builds(
+    FollowUp,
+    report=text,
+    text=text,
+    evals=several(path),
+    outcome=st.sampled_from(("held", "did not hold", "not yet seen")),
 )
 recommendations = st.builds(
     Recommendation,
@@ -126,6 +143,7 @@ reports = st.builds(
     entries=several(entries),
     patterns=several(patterns),
     resolved=several(path),
+    follow_ups=several(follow_ups),
     incomplete_evals=several(path),
     recommendations=several(recommendations),
     actions_taken=text,

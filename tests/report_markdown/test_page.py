@@ -14,7 +14,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 
-from evalscribe.finding import Recurrence
+from evalscribe.finding import Across, Recurrence
+from evalscribe.pattern import FollowUp
 from evalscribe.report import Entry, EvalRef, Report, replaced
 from evalscribe.report_markdown import UnreadableReport, parse, render, run_of
 
@@ -67,6 +68,7 @@ def test_text_from_evidence_is_only_text(report: Report) -> None:
     urls = (report.run.url, *(ref.url for entry in report.entries for ref in entry.evals))
     ours = {unquote(url) for url in urls if url}
     reports = {*report.earlier, *(name for entry in report.entries for name in entry.recurrence.reports)}
+    reports |= {one.report for one in report.follow_ups}
     for token in tokens:
         if token.type == "link_open":
             href = str(token.attrs["href"])
@@ -150,3 +152,34 @@ def test_a_failure_that_nobody_judged_has_no_cause_in_common_with_an_earlier_one
     text = render(replaced(report, entries=(undone,)))
     assert "- Seen: repeat, failed in [2026-01-02](old_2026-01-02.md)" in text
     assert parse(text).entries[0].recurrence == seen
+
+
+def test_other_models_and_what_held_are_one_line_each(report: Report) -> None:
+    across = Across(alike=("a/b", "a/c, d"), more=1, models=7, earlier=("e/f",))
+    held = FollowUp(
+        report="smp5c1zz_2026-10-12.md",
+        text="make `X` a warning",
+        evals=("http/001-retry", "style/002-loop"),
+        outcome="held",
+    )
+    other = FollowUp(report="../m2/x_2026-10-13.md", text="reword it", evals=(), outcome="did not hold")
+    first = replaced(report.entries[0], across=across)
+    told = replaced(report, entries=(first, *report.entries[1:]), follow_ups=(held, other))
+    text = render(told)
+    assert (
+        "- Models: fails the same way for 4 of 7 models, also a/b, `a/c, d` and 1 more; "
+        "in an earlier version of this eval: e/f\n"
+    ) in text
+    assert "- Held since [2026-10-12](smp5c1zz_2026-10-12.md) (or among the 1 that never completed): " in text
+    assert ': "make `X` a warning" (2, style/002-loop).\n' in text
+    assert '- Did not hold since [2026-10-13](../m2/x_2026-10-13.md) of m2: "reword it".\n' in text
+    assert parse(text) == told
+
+
+def test_so_many_models_are_counted_and_not_all_named(report: Report) -> None:
+    across = Across(alike=tuple(f"p/m{n:02}" for n in range(20)), models=30)
+    entry = replaced(report.entries[0], across=across)
+    assert entry.across is not None
+    assert (entry.across.failing, entry.across.models, len(entry.across.alike)) == (21, 30, 8)
+    line = next(line for line in render(replaced(report, entries=(entry,))).split("\n") if line.startswith("- Models"))
+    assert line.endswith("p/m07 and 12 more")

@@ -1,11 +1,11 @@
 """The lines of a finding that name one fact each: error, cause, judge, history, reviewer."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from evalscribe.cascade import Stage
-from evalscribe.finding import CauseKind, Classification, Recurrence, RecurrenceKind
+from evalscribe.finding import Across, CauseKind, Classification, Recurrence, RecurrenceKind
 from evalscribe.prose import masked
 from evalscribe.report import Entry, Opinion
 from evalscribe.report_markdown import inline
@@ -16,11 +16,17 @@ CAUSE = re.compile(r"([\w.-]*)(?: ?\((model|task|grader|lint|harness|infrastruct
 JUDGE = re.compile(r"([A-Z_]+), (\d(?:\.\d+)?), (.+?)(?: \((rules|tag|judge)\))?")
 SEEN = re.compile(r"(new|repeat|changed|fix-in-doubt)(?:: \"(.*)\")?([^\"]*)")
 WHERE: dict[RecurrenceKind, str] = {"repeat": "same cause in", "changed": "another cause in"}
+ALIKE = "fails the same way for"
+EARLIER = "in an earlier version of this eval:"
+MODELS = re.compile(
+    rf"{ALIKE} \d+ of (\d+) models(?:, also (.+?)(?: and (\d+) more)?)?(?:; {EARLIER} (.+?)(?: and (\d+) more)?)?"
+)
 REVIEWER = re.compile(r"[*_]*reviewer[*_]*\s*:[*_]*\s*", re.IGNORECASE)
 
 
 def render(entry: Entry, own_prompts: bool) -> list[str]:
-    facts = (_error(entry), _cause(entry), _judge(entry.judge, own_prompts), _seen(entry.recurrence, entry.cause))
+    seen, across = _seen(entry.recurrence, entry.cause), _across(entry.across)
+    facts = (_error(entry), _cause(entry), _judge(entry.judge, own_prompts), seen, across)
     return [*(f"- {fact}" for fact in facts if fact), *(f"- Reviewer: {text}".rstrip() for text in entry.reviewer)]
 
 
@@ -52,19 +58,29 @@ def _seen(recurrence: Recurrence, cause: str | None) -> str:
     return said + ("; the run may predate the fix" if recurrence.kind == "fix-in-doubt" else "")
 
 
+def _across(across: Across | None) -> str:
+    if across is None:
+        return ""
+    also = f", also {_models(across.alike, across.more)}" if across.alike else ""
+    earlier = f"; {EARLIER} {_models(across.earlier, across.more_earlier)}" if across.earlier else ""
+    return f"Models: {ALIKE} {across.failing} of {across.models} models{also}{earlier}"
+
+
+def _models(named: tuple[str, ...], more: int) -> str:
+    return ", ".join(map(inline.name, named)) + (f" and {more} more" if more else "")
+
+
 def names(text: str) -> str | None:
     """Which fact a list item states, or None."""
     word = text.partition(":")[0]
-    return word if word in ("Error", "Cause", "Judge", "Seen") and ":" in text else None
+    return word if word in PARSERS and ":" in text else None
 
 
 def parse(facts: Mapping[str, tuple[str, int]]) -> dict[str, object]:
     """Fields of `Entry` from the text and line of each fact. Raises `UnreadableReport`."""
     fields: dict[str, object] = {}
     for fact, (text, line) in facts.items():
-        fields |= {"Error": _parse_error, "Cause": _parse_cause, "Judge": _parse_judge, "Seen": _parse_seen}[fact](
-            text.partition(":")[2].strip(), line
-        )
+        fields |= PARSERS[fact](text.partition(":")[2].strip(), line)
     return fields
 
 
@@ -99,6 +115,25 @@ def _parse_seen(text: str, line: int) -> dict[str, object]:
     action = text[slice(*match.span(2))] if match[2] is not None else None
     reports = inline.parse_report_links(text[match.start(3) :])
     return {"recurrence": Recurrence(kind=cast(RecurrenceKind, match[1]), reports=reports, action=action)}
+
+
+def _parse_across(text: str, line: int) -> dict[str, object]:
+    match = MODELS.fullmatch(masked(text))
+    if match is None:
+        raise UnreadableReport("`Models:` wants `fails the same way for 2 of 3 models, also provider/model`", line)
+    alike, earlier = (inline.parse_list(text[slice(*match.span(n))]) if match[n] else [] for n in (2, 4))
+    more, more_earlier = int(match[3] or 0), int(match[5] or 0)
+    said = Across(alike=alike, more=more, models=int(match[1]), earlier=earlier, more_earlier=more_earlier)
+    return {"across": said}
+
+
+PARSERS: dict[str, Callable[[str, int], dict[str, object]]] = {
+    "Error": _parse_error,
+    "Cause": _parse_cause,
+    "Judge": _parse_judge,
+    "Seen": _parse_seen,
+    "Models": _parse_across,
+}
 
 
 def split_reviewer(text: str) -> tuple[list[str], list[str]]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
-from evalscribe.pattern import Pattern, Recommendation, RecommendationGroup
+from evalscribe.pattern import Recommendation, RecommendationGroup
 from evalscribe.report import Entry, Note, Report, Section
 from evalscribe.report_markdown import (
     actions,
@@ -97,14 +97,15 @@ class Page:
         for section in ("steps", "classification", "net-impact"):
             self._keep(section, self.sections[section], table=True)
         entries = self._findings(rows)
-        common, resolved = self._patterns(entries)
+        common = self._patterns(entries)
         return Report.model_validate(
             {
                 **run,
                 **self.front.model_dump(exclude={"run"}),
                 "entries": entries,
-                "patterns": common,
-                "resolved": resolved,
+                "patterns": common.patterns,
+                "resolved": common.resolved,
+                "follow_ups": common.follow_ups,
                 "recommendations": self._recommendations(entries),
                 "actions_taken": self.actions,
                 "notes": self.notes,
@@ -133,12 +134,12 @@ class Page:
             raise UnreadableReport("a row of the classification table has no finding", *(lines or [1]))
         return entries
 
-    def _patterns(self, entries: tuple[Entry, ...]) -> tuple[list[Pattern], list[str]]:
+    def _patterns(self, entries: tuple[Entry, ...]) -> patterns.Parsed:
         page = self.sections["patterns"]
         items = [item for block in page if block.kind == "bullet_list" for item in block.items]
-        common, resolved, added = patterns.parse(items, entries)
-        self._keep("patterns", [block for block in page if block.kind != "bullet_list"], added)
-        return common, resolved
+        parsed = patterns.parse(items, entries)
+        self._keep("patterns", [block for block in page if block.kind != "bullet_list"], parsed.added)
+        return parsed
 
     def _recommendations(self, entries: tuple[Entry, ...]) -> list[Recommendation]:
         found: list[Recommendation] = []

@@ -2,17 +2,17 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
-from evalscribe.pattern import Pattern, PatternKind, implied_kind
+from evalscribe.pattern import FollowUp, Pattern, PatternKind, implied_kind
 from evalscribe.prose import masked
 from evalscribe.report import Entry, Report
-from evalscribe.report_markdown import inline, notes, references
+from evalscribe.report_markdown import follow_ups, inline, notes, references
 from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.unreadable import UnreadableReport
 
 HEADING = "Patterns"
-KIND = r"(?:cause|rule|category|known-gaps|recurring|not-the-model)"
+KIND = r"(?:cause|rule|category|known-gaps|recurring|across-models|not-the-model)"
 PATTERN = re.compile(rf"([^(]+) \((?:({KIND})(?:: ([^()]+))?|([^()]+))\):(?: (.*))?")
 """Name; its kind, where the name does not tell it; the evals; the text."""
 RESOLVED = re.compile(
@@ -20,9 +20,19 @@ RESOLVED = re.compile(
 )
 
 
+class Parsed(NamedTuple):
+    patterns: list[Pattern]
+    resolved: list[str]
+    """Evals no longer failing."""
+    follow_ups: list[FollowUp]
+    added: list[str]
+    """Items that a person added."""
+
+
 def render(report: Report) -> list[str]:
     lines = [f"- {_pattern(pattern, report.entries)}" for pattern in report.patterns]
     lines += [f"- {_resolved(report)}"] if report.resolved else []
+    lines += [f"- {follow_ups.render(one, report)}" for one in report.follow_ups]
     return [f"## {HEADING}", *(lines or ["None."]), *notes.of(report, "patterns")]
 
 
@@ -40,26 +50,26 @@ def _resolved(report: Report) -> str:
     names = inline.paths(report.resolved)
     if report.run.names_all:
         return f"Resolved{since}: {names}."
-    open_ = report.run.incomplete
-    among = f" (or among the {open_} that never completed)" if open_ else ""
-    return f"No longer failing{since}{among}: {names}."
+    return f"No longer failing{since}{follow_ups.unless_incomplete(report)}: {names}."
 
 
-def parse(items: Iterable[Block], entries: Sequence[Entry]) -> tuple[list[Pattern], list[str], list[str]]:
-    """Patterns, evals no longer failing, and items that a person added."""
+def parse(items: Iterable[Block], entries: Sequence[Entry]) -> Parsed:
     patterns: list[Pattern] = []
     resolved: list[str] = []
+    followed: list[FollowUp] = []
     added: list[str] = []
     for item in items:
         mask = masked(item.text)
         gone, pattern = RESOLVED.fullmatch(mask), PATTERN.fullmatch(mask)
         if gone and item.simple and not resolved:
             resolved = inline.parse_list(item.text[slice(*gone.span(1))])
+        elif item.simple and (follow_up := follow_ups.parse(item, entries)):
+            followed.append(follow_up)
         elif pattern and item.simple and (pattern[2] or implied_kind(pattern[1])):
             patterns.append(_parse(item, pattern, entries))
         else:
             added.append(item.source)
-    return patterns, resolved, added
+    return Parsed(patterns, resolved, followed, added)
 
 
 def _parse(item: Block, match: re.Match[str], entries: Sequence[Entry]) -> Pattern:
