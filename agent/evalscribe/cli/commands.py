@@ -7,6 +7,7 @@ import typer
 from evalscribe import __version__
 from evalscribe.cli import reports, review, rubric
 from evalscribe.cli.analyze import analyze
+from evalscribe.cli.apply import apply
 from evalscribe.cli.discuss import discuss
 from evalscribe.cli.doctor import doctor
 from evalscribe.cli.explain import explain
@@ -37,6 +38,7 @@ def evalscribe(
 app.command()(analyze)
 app.command(short_help="Explain one failure in full; nothing is written.")(explain)
 app.command(short_help="Discuss a report: ask about it, or search it.")(discuss)
+app.command(short_help="Propose a recommended change, commit it after a yes.")(apply)
 app.command(short_help="Write a run into a snapshot folder, redacted.")(fetch)
 app.add_typer(reports.app, name="reports", help="List, show, check and parse reports.")
 app.command(short_help="Judge agent runs or failed evals by a rubric.")(judge)

@@ -1,0 +1,225 @@
+"""From a recommendation to a committed change. Nothing changes before a person's yes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from evalscribe.app.recommended import Recommended, concerns, documents, evidence_of, outputs, recommended
+from evalscribe.chat import Usage
+from evalscribe.errors import DataError, UsageError
+from evalscribe.evidence import Evidence
+from evalscribe.graph import approve
+from evalscribe.ids import Frozen
+from evalscribe.patch import Patch
+from evalscribe.pattern import Recommendation
+from evalscribe.ports import Clock, Library, Model, Repository, Store
+from evalscribe.prompts import Prompts
+from evalscribe.propose import Files, Proposer, Scope, action, branches, is_of, message, scope, told, with_action
+
+
+@dataclass(frozen=True)
+class ApplyDesk:
+    """What applying works with: ports, chosen by `wiring`."""
+
+    library: Library
+    store: Store
+    clock: Clock
+    repository: Repository
+    model: Callable[[], Model]
+    """Called when something has to be proposed. Raises `EvalscribeError` where no model can be asked."""
+    prompts: Prompts
+    checkpoints: Path
+    """Where LangGraph keeps the question."""
+    spent: Callable[[], Mapping[str, Usage]]
+    """What each stage consumed so far."""
+    within: str = ""
+    """The folder that `--repo` names, relative to the repository's root; empty for the root."""
+
+
+class Offer(Frozen):
+    """A patch that somebody has to agree to."""
+
+    file: str
+    """The report's name below the reports folder."""
+    recommendation: Recommendation
+    patch: Patch
+    branch: str
+    """Where it would be committed."""
+    notes: tuple[str, ...] = ()
+
+
+class Applied(Frozen):
+    """A recommendation that is committed and told in the report."""
+
+    recommendation: str
+    line: str
+    """What the report says under `Actions taken`."""
+    report: str
+    branch: str | None = None
+    """None where only the report is known to say so."""
+    commit: str | None = None
+    base: str | None = None
+    """The commit that it was made against; None where it was committed before."""
+    new: bool = True
+    """Whether this command committed it or told it in the report."""
+
+
+async def propose(desk: ApplyDesk, report: str, id: str, say: Callable[[str], None]) -> Offer | Applied:
+    """A patch for the recommendation, or what was committed for it before.
+
+    Raises `EvalscribeError` where there is no such recommendation, nothing that it concerns, no patch that applies, or
+    files in its way that are changed and not committed. Only the store is written to.
+    """
+    subject = recommended(desk.library, report, id)
+    before = _done_before(desk, subject)
+    if before is not None:
+        return before
+    evidence = evidence_of(desk.store, subject)
+    notes = tuple(_notes(desk, subject, evidence))
+    for note in notes:
+        say(note)
+    patch = await _patch(desk, subject, evidence)
+    _refuse_changed(desk, patch)
+    branch = _free_branch(desk, subject.id, subject.report.run.id)
+    return Offer(file=subject.file, recommendation=subject.recommendation, patch=patch, branch=branch, notes=notes)
+
+
+async def put(desk: ApplyDesk, offer: Offer) -> bool:
+    """Put the question, after the patch was shown; whether it stood already, from an earlier time it was shown."""
+    return await approve.put(offer.patch, desk.checkpoints)
+
+
+async def settle(desk: ApplyDesk, offer: Offer, *, yes: bool) -> Applied | None:
+    """Commit what a person agreed to and tell it in the report; None, and nothing changed, after a no.
+
+    Raises `EvalscribeError` where the repository is no longer as it was; a commit that was made stands, and the same
+    command again tells it in the report.
+    """
+    consent = approve.Consent(patch=offer.patch.digest, yes=yes)
+    if not await approve.answered(offer.patch, consent, desk.checkpoints):
+        return None
+    with desk.store.lock(offer.patch.run):
+        subject = recommended(desk.library, offer.file, offer.patch.recommendation)
+        before = _done_before(desk, subject)
+        if before is not None:
+            return before
+        _refuse_changed(desk, offer.patch)
+        branch = _free_branch(desk, subject.id, offer.patch.run)
+        commit = desk.repository.commit(
+            {change.path: change.after for change in offer.patch.changes},
+            parent=offer.patch.base,
+            branch=branch,
+            message=message(offer.patch, subject.recommendation.evals, offer.file),
+        )
+        applied = _tell(desk, subject, [change.path for change in offer.patch.changes], commit, branch)
+        return applied.model_copy(update={"base": offer.patch.base})
+
+
+def _done_before(desk: ApplyDesk, subject: Recommended) -> Applied | None:
+    """What the report says was committed, or a branch has; the latter is told in the report."""
+    line = told(subject.text, subject.id)
+    if line is not None:
+        return Applied(recommendation=subject.id, line=line, report=subject.file, new=False)
+    for branch in branches(subject.id, subject.report.run.id):
+        tip = desk.repository.tip(branch)
+        if tip is None:
+            return None
+        if is_of(tip, subject.id, subject.report.run.id):
+            return _tell(desk, subject, tip.files, tip.commit, branch)
+    return None
+
+
+def _tell(
+    desk: ApplyDesk, subject: Recommended, files: list[str] | tuple[str, ...], commit: str, branch: str
+) -> Applied:
+    """Add the line to the report's file, and nothing else: whatever a person wrote meanwhile stays."""
+    line = action(subject.recommendation, files, commit, branch, desk.clock.today().isoformat())
+    try:
+        desk.library.write(subject.file, with_action(subject.text, line))
+    except DataError as error:
+        raise DataError(
+            f"{commit[:12]} is committed on {branch}, and the report does not say so yet: {error}\n"
+            f"Correct {subject.file} and run the same command again."
+        ) from error
+    return Applied(recommendation=subject.id, line=line, report=subject.file, branch=branch, commit=commit)
+
+
+async def _patch(desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evidence]) -> Patch:
+    head = desk.repository.head()
+    known: dict[str, str | None] = {}
+
+    def read(path: str) -> str | None:
+        if path not in known:
+            known[path] = desk.repository.read(head, path)
+        return known[path]
+
+    concerned, files = _files(desk, subject, evidence, head, read)
+    proposer = Proposer(
+        subject.recommendation,
+        concerns(subject, evidence),
+        concerned,
+        files,
+        model=desk.model(),
+        prompts=desk.prompts,
+    )
+    proposal = await proposer.propose(desk.store)
+    return proposer.patch(proposal, run=subject.report.run.id, recommendation=subject.id, base=head)
+
+
+def _files(
+    desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evidence], head: str, read: Callable[[str], str | None]
+) -> tuple[Scope, Files]:
+    """What may be changed, and what may be read, first of all what may be changed."""
+    there = tuple(path for path in desk.repository.files(head) if path.isprintable())
+    concerned = _scope(desk, subject, evidence, there, head)
+    written = outputs(evidence)
+    by_model = {path for path in concerned.files if written and (Files([path], read).text(path) or "") in written}
+    concerned = concerned.model_copy(update={"files": tuple(p for p in concerned.files if p not in by_model)})
+    if not concerned.files and not concerned.folders:
+        where = desk.repository.root / desk.within
+        evals = ", ".join(subject.recommendation.evals[:3]) or "none"
+        raise DataError(
+            f"{where} has nothing that {subject.id} concerns: no folder or file there is called like its evals "
+            f"({evals}).\nName the repository of the eval suite with --repo; what is not committed is not seen."
+        )
+    own = [path for path in there if not desk.within or path.startswith(f"{desk.within}/")]
+    rest = [path for path in own if path not in concerned.files]
+    return concerned, Files([*concerned.files, *rest], read)
+
+
+def _scope(
+    desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evidence], there: tuple[str, ...], head: str
+) -> Scope:
+    return scope(
+        there,
+        "lint" if subject.recommendation.group == "lint" else "eval",
+        subject.recommendation.evals,
+        documents(evidence),
+        links=desk.repository.links(head),
+        within=desk.within,
+    )
+
+
+def _refuse_changed(desk: ApplyDesk, patch: Patch) -> None:
+    changed = desk.repository.changed([change.path for change in patch.changes])
+    if changed:
+        raise UsageError(
+            f"{', '.join(changed)} in {desk.repository.root} {'has' if len(changed) == 1 else 'have'} changes that are "
+            "not committed; commit or undo them first. Nothing was changed."
+        )
+
+
+def _free_branch(desk: ApplyDesk, id: str, run: str) -> str:
+    free = (branch for branch in branches(id, run) if desk.repository.tip(branch) is None)
+    branch = next(free, None)
+    if branch is None:
+        raise UsageError(f"every name for the branch of {id} is taken; delete those that are no longer needed")
+    return branch
+
+
+def _notes(desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evidence]) -> list[str]:
+    missing = [path for path in subject.recommendation.evals if path not in evidence]
+    named = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+    said = [f"The evidence of {named} is not in the store: the proposal rests on the report's words."]
+    own = ["The workspace's own prompts are used in place of the shipped ones."]
+    return [*(said if missing else []), *(own if desk.prompts.own("propose") else [])]

@@ -1,0 +1,154 @@
+"""A proposed change is shown, and committed after a person's yes: for `apply` and for a discussion."""
+
+import re
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from shlex import quote
+from types import FrameType
+from typing import Any, Protocol, TypeVar
+
+from rich.console import Console
+from rich.text import Text
+
+from evalscribe.app.apply import Applied, Offer, propose, put, settle
+from evalscribe.cli.finish import say, spent
+from evalscribe.compose.analysis import spent_summary
+from evalscribe.errors import InterruptedError_, TerminatedError, UsageError
+from evalscribe.prose import counted, printable
+from evalscribe.redaction import redact
+from evalscribe.wiring.applying import ApplyChoice, open_apply
+
+T = TypeVar("T")
+STYLES = {"+": "green", "-": "red", "@": "cyan"}
+_LINE = re.compile(r"\r?\n")
+
+
+class Run(Protocol):
+    """Runs one coroutine to its end: an event loop of its own, or the one of a session."""
+
+    def __call__(self, main: Coroutine[Any, Any, T], /) -> T: ...
+
+
+def implement(choice: ApplyChoice, report: str, id: str, *, yes: bool, run: Run) -> int:
+    """Propose, show, ask, commit. The exit code is 0 where it was done, refused by a person, or only shown.
+
+    Raises `EvalscribeError`; `UsageError` for `yes` on a terminal, where a person can be asked, and for a yes to
+    what nobody has seen.
+    """
+    if yes and sys.stdin.isatty():
+        raise UsageError("--yes is for programs: on a terminal the patch is shown and you are asked")
+    offered, seen = run(_offered(choice, report, id))
+    if isinstance(offered, Applied):
+        _done(offered, choice)
+        return 0
+    if yes and not seen:
+        raise UsageError(
+            "nobody has seen this patch yet: show it to a person, and run this again with --yes once they agreed. "
+            "Nothing was changed."
+        )
+    agreed = yes or (_in_terminal() and _agreed(offered, choice))
+    if not agreed and not _in_terminal():
+        say()
+        say(f"Nothing was changed. Once a person agreed to this patch, commit it to {offered.branch}:")
+        say(f"  {_command(choice, offered)} --yes")
+        return 0
+    settled = run(_settled(choice, offered, yes=agreed))
+    if settled is None:
+        say("Nothing was changed.")
+    else:
+        _done(settled, choice)
+    return 0
+
+
+async def _offered(choice: ApplyChoice, report: str, id: str) -> tuple[Offer | Applied, bool]:
+    """What is proposed, after it was shown; whether it was shown at an earlier time too."""
+    async with open_apply(choice) as desk:
+        try:
+            offered = await propose(desk, report, id, lambda line: say(line, file=sys.stderr))
+        finally:
+            if stages := spent_summary(desk.spent()).stages:
+                say(f"Spent: {spent(stages)}", file=sys.stderr)
+        if isinstance(offered, Applied):
+            return offered, True
+        _show(offered)
+        return offered, await put(desk, offered)
+
+
+async def _settled(choice: ApplyChoice, offer: Offer, *, yes: bool) -> Applied | None:
+    async with open_apply(choice) as desk:
+        return await settle(desk, offer, yes=yes)
+
+
+def _show(offer: Offer) -> None:
+    patch = offer.patch
+    say(f"{offer.recommendation.id}: {offer.recommendation.text}")
+    say(f"{patch.judge} proposes: {patch.summary}")
+    say(f"{counted(len(patch.changes), 'file')}: {', '.join(change.path for change in patch.changes)}")
+    say()
+    console = Console(highlight=False, soft_wrap=True)
+    for line in _LINE.split(redact(patch.diff).rstrip("\n")):
+        console.print(Text(printable(line.expandtabs(4)), style=STYLES.get(line[:1], "")))
+
+
+def _agreed(offer: Offer, choice: ApplyChoice) -> bool:
+    """Whether a person said yes: the whole word or its letter, and nothing else."""
+    say()
+    question = printable(f"Apply this to a new branch {offer.branch} of {choice.repo.resolve()}? [y/N] ")
+    with _interruptible():
+        try:
+            answer = input(question)
+        except EOFError:
+            say()
+            return False
+        except KeyboardInterrupt:
+            raise InterruptedError_("interrupted at the question: nothing was changed.") from None
+    return answer.strip().casefold() in ("y", "yes")
+
+
+def _done(applied: Applied, choice: ApplyChoice) -> None:
+    folder = quote(str(choice.repo))
+    if not applied.new:
+        say(f"{applied.recommendation} is done already; {applied.report} says:")
+        say(applied.line)
+        say("Remove that line, and its branch, to have it proposed again. Nothing was changed.")
+        return
+    say(f"Committed as {(applied.commit or '')[:12]} on {applied.branch}; your branch and files are as they were.")
+    base = applied.base[:12] if applied.base else f"{applied.branch}^"
+    say(f"Look at it:  git -C {folder} diff {base} {applied.branch}")
+    say(f"Take it:     git -C {folder} merge {applied.branch}")
+    say(f"Told in {applied.report}, which is not committed:")
+    say(applied.line)
+
+
+def _command(choice: ApplyChoice, offer: Offer) -> str:
+    judge = f" --judge {quote(choice.options.judge)}" if choice.options.judge else ""
+    reports = f" --reports {quote(str(choice.options.reports))}" if choice.options.reports else ""
+    words = f"evalscribe apply {quote(offer.file)} {offer.recommendation.id} --repo {quote(str(choice.repo))}"
+    return f"{words}{judge}{reports}"
+
+
+def _in_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """While a person is asked nothing is under way: signals end the question, and with it the command."""
+    before: dict[signal.Signals, Any] = {}
+    handlers: dict[signal.Signals, Callable[[int, FrameType | None], object]] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: _terminated,
+    }
+    for number, handler in handlers.items():
+        before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _terminated(_number: int, _frame: FrameType | None) -> None:
+    raise TerminatedError("terminated at the question: nothing was changed.")

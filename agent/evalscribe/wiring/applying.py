@@ -1,0 +1,64 @@
+"""Applying a recommendation, as things are set."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from pathlib import Path
+
+from evalscribe.app.apply import ApplyDesk
+from evalscribe.errors import UsageError
+from evalscribe.ids import Frozen
+from evalscribe.ports import Model, Models, Repository
+from evalscribe.prompts import Prompts
+from evalscribe.settings import Options, Settings
+from evalscribe.wiring import CHECKPOINTS, Calendar, library, settings, store
+from evalscribe.wiring.models import RULES, judge_name, models
+
+STAGE = "propose"
+
+
+class ApplyChoice(Frozen):
+    """What the command line chose: in which repository, and the settings it gave."""
+
+    repo: Path
+    options: Options = Options()
+
+
+@asynccontextmanager
+async def open_apply(choice: ApplyChoice) -> AsyncIterator[ApplyDesk]:
+    """All that applying works with, closed at the end. Raises `UsageError` for a folder outside git."""
+    found = settings(choice.options)
+    async with AsyncExitStack() as opened:
+        repository = opened.enter_context(closing(_repository(choice.repo)))
+        asked = models(found)
+        opened.push_async_callback(asked.close)
+        yield ApplyDesk(
+            library=library(found),
+            store=opened.enter_context(closing(store(found))),
+            clock=Calendar(),
+            repository=repository,
+            model=lambda: _model(found, asked),
+            prompts=Prompts(found.root),
+            checkpoints=found.store / CHECKPOINTS,
+            spent=asked.spent,
+            within=_within(choice.repo, repository.root),
+        )
+
+
+def _repository(folder: Path) -> Repository:
+    from evalscribe.forge.repository import open_repository
+
+    return open_repository(folder)
+
+
+def _within(folder: Path, root: Path) -> str:
+    relative = folder.resolve().relative_to(root.resolve()).as_posix()
+    return "" if relative == "." else relative
+
+
+def _model(found: Settings, asked: Models) -> Model:
+    name = judge_name(found)
+    if name == RULES:
+        raise UsageError(
+            "the rules cannot write a patch: name a model with --judge PROVIDER/MODEL, or set ANTHROPIC_API_KEY"
+        )
+    return asked.open(name, STAGE)
