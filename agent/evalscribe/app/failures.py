@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from evalscribe.app.desk import Desk
+from evalscribe.app.labels import Labels, labels_for
 from evalscribe.app.sightings import Elsewhere, elsewhere
 from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
@@ -35,6 +36,7 @@ class Docket:
     sightings: tuple[Sighting, ...]
     """In the order of the run's failures."""
     elsewhere: Elsewhere
+    labels: Labels
 
     def case(self, group: Group) -> Case | Unreadable:
         """The case of the member that stands for a group, read from the store."""
@@ -44,12 +46,13 @@ class Docket:
             return Unreadable(eval=eval, reason="its evidence is no longer in the store")
         if isinstance(found, Unreadable):
             return found
-        return Case(
+        case = Case(
             evidence=found,
             packed=pack(found),
             precedents=self.history.precedents.get(eval.path, ()),
             across=self.across(group.eval_ids),
         )
+        return self.labels.recalled(case, self._sighted[eval.id])
 
     def across(self, eval_ids: Iterable[str]) -> Across | None:
         """What other models' runs say of failures with one verdict; None where it is not the same for all of them."""
@@ -86,6 +89,7 @@ async def docket(desk: Desk, run: Run, watcher: Watcher) -> Docket:
         digests=tuple(one.digest for one in gathered),
         sightings=seen,
         elsewhere=await asyncio.to_thread(elsewhere, desk.store, run, seen),
+        labels=await asyncio.to_thread(labels_for, desk.store, run),
     )
 
 

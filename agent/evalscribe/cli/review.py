@@ -1,11 +1,17 @@
-"""`evalscribe review label`: what people say about the findings."""
+"""`evalscribe review label|sync|stats|export`: what people say about the findings."""
 
-from typing import Annotated, cast
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from evalscribe.cli import options
 from evalscribe.cli.reports import Name
+
+if TYPE_CHECKING:
+    from evalscribe.ports import Library, Store
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 Number = Annotated[int, typer.Argument(metavar="N", help="The finding's number in the report.")]
@@ -22,12 +28,18 @@ Note = Annotated[
     str | None, typer.Option(metavar="TEXT", help="Why, as a `Reviewer:` line of the finding.", show_default=False)
 ]
 
+Ref = Annotated[
+    str | None,
+    typer.Option(metavar="REF", help="What reports are merged into. Default: the remote's main branch, else HEAD."),
+]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The JSONL file to write.", show_default=False)]
+
 
 @app.command(short_help="Correct or confirm the label of one finding in the report.")
 def label(
     report: Name, n: Number, label: Label, kind: Kind = None, note: Note = None, reports: options.Reports = None
 ) -> int:
-    """Correct or confirm the label of one finding: its heading, its row and one `Reviewer:` line change, nothing else."""
+    """Correct or confirm a label: the finding's heading, its row and one `Reviewer:` line change, nothing else."""
     from evalscribe import wiring
     from evalscribe.app.correct import correct
     from evalscribe.cli import finish
@@ -44,6 +56,49 @@ def label(
         finish.say(f"Reviewer: {done.said}")
     finish.say(f"Next: commit {done.report}; once it is merged, `evalscribe review sync` makes it a label.")
     return 0
+
+
+@app.command(short_help="Read corrections in merged reports into labels.")
+def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json = False) -> int:
+    """Read who corrected or confirmed what in merged reports; later analyses use it. Done twice, nothing changes."""
+    from evalscribe.app.review import sync as use_case
+    from evalscribe.cli import labels
+
+    with _opened(reports) as (library, store):
+        labels.synced(use_case(library, store, ref), as_json=as_json)
+    return 0
+
+
+@app.command(short_help="Show how well judges agree with reviewers.")
+def stats(reports: options.Reports = None, as_json: options.Json = False) -> int:
+    """Show how well judges agree with reviewers, and reviewers with each other, by the labels of the last sync."""
+    from evalscribe.app.review import statistics
+    from evalscribe.cli import labels
+
+    with _opened(reports) as (library, store):
+        labels.statistics(statistics(library, store), as_json=as_json)
+    return 0
+
+
+@app.command(short_help="Write the labels as a dataset for `judge-eval`.")
+def export(file: File, reports: options.Reports = None) -> int:
+    """Write every label in force as a dataset, on which a change of prompt, model or rule has to prove itself."""
+    from evalscribe.app.review import export as use_case
+    from evalscribe.cli import labels
+
+    with _opened(reports) as (_, store):
+        labels.exported(use_case(store, file))
+    return 0
+
+
+@contextmanager
+def _opened(reports: Path | None) -> "Iterator[tuple[Library, Store]]":
+    from evalscribe import wiring
+    from evalscribe.settings import Options
+
+    found = wiring.settings(Options(reports=reports))
+    with closing(wiring.store(found)) as store:
+        yield wiring.library(found), store
 
 
 def _one_of(word: str, known: tuple[str, ...], what: str) -> str:

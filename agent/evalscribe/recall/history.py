@@ -62,17 +62,12 @@ def _precedent(report: PastReport, finding: FindingSummary, path: str) -> Preced
         eval=path,
         step=finding.step,
         classification=finding.classification,
-        by_person=by_person(finding),
+        by_person=finding.by_person,
         cause=finding.cause,
         error=finding.error,
         reasoning=finding.reasoning,
         action=report.action(finding),
     )
-
-
-def by_person(finding: FindingSummary) -> bool:
-    """Whether a person gave the label: always where no judge is named, else where it was reviewed."""
-    return finding.classification is not None and (finding.judge is None or finding.reviewer is not None)
 
 
 class EvalPaths:

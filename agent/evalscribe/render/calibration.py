@@ -43,9 +43,10 @@ def beyond_luck(found: Calibration) -> str:
     return NONE if found.kappa is None else f"{found.kappa.value:.2f} [{span(found.kappa.interval)}]"
 
 
-def side_by_side(judges: Mapping[str, Calibration], costs: Mapping[str, Usage]) -> list[str]:
-    """A column for each judge: how often it agrees, label by label, and what it took."""
-    rows = [["", *judges], *_figures(judges.values()), *_per_label(judges), *_costs([costs[name] for name in judges])]
+def side_by_side(judges: Mapping[str, Calibration], costs: Mapping[str, Usage] | None = None) -> list[str]:
+    """A column for each judge: how often it agrees, label by label, and what it took where that is known."""
+    rows = [["", *judges], *_figures(judges.values()), *_per_label(judges)]
+    rows += _costs([costs[name] for name in judges]) if costs else []
     widths = [max(len(row[column]) for row in rows) for column in range(len(judges) + 1)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 

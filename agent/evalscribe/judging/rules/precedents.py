@@ -1,9 +1,11 @@
 """What people concluded earlier about the same eval, where the failure is the same again."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 from evalscribe import signature
-from evalscribe.finding import CauseKind, Classification, Precedent
+from evalscribe.finding import UNCERTAIN_CONFIDENCE, CauseKind, Classification, Precedent
 from evalscribe.judging.rules import code, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
@@ -18,11 +20,37 @@ KINDS: dict[Classification, CauseKind] = {
 
 
 def people_said_before(facts: Facts) -> Decision | None:
-    """A person labelled the same eval, at the same step, with the same error: the label stands."""
-    for precedent in facts.case.precedents:
-        if precedent.by_person and precedent.classification and _same_failure(facts, precedent):
-            return _as_before(facts, precedent, precedent.classification)
-    return None
+    """A person labelled the same eval, at the same step, with the same error: it stands where people agree."""
+    same = _of_the_same(facts)
+    if not same or _opinions(same):
+        return None
+    return _as_before(facts, *same[0])
+
+
+def beside_disagreement(facts: Facts, decision: Decision) -> Decision:
+    """Where people labelled the same failure differently nothing is certain, and both labels are told."""
+    opinions = _opinions(_of_the_same(facts)) if facts.case.precedents else {}
+    if not opinions:
+        return decision
+    said = ", ".join(f"{who} says {label} in `{report}`" for who, (label, report) in sorted(opinions.items()))
+    return replace(
+        decision,
+        uncertain=True,
+        confidence=min(decision.confidence, UNCERTAIN_CONFIDENCE),
+        reasoning=f"{decision.reasoning} People disagree about the same failure: {said}.",
+    )
+
+
+def _of_the_same(facts: Facts) -> list[tuple[Precedent, Classification]]:
+    """What people said of the same failure, newest first."""
+    told = ((one, one.classification) for one in facts.case.precedents if one.by_person)
+    return [(one, label) for one, label in told if label and (one.alike or _same_failure(facts, one))]
+
+
+def _opinions(same: Sequence[tuple[Precedent, Classification]]) -> dict[str, tuple[Classification, str]]:
+    """The newest label of each known reviewer with its report, where they are not all one; nothing where they are."""
+    newest = {one.reviewer: (label, one.report) for one, label in reversed(same) if one.reviewer}
+    return newest if len({label for label, _ in newest.values()}) > 1 else {}
 
 
 def _as_before(facts: Facts, precedent: Precedent, label: Classification) -> Decision:
@@ -35,9 +63,18 @@ def _as_before(facts: Facts, precedent: Precedent, label: Classification) -> Dec
         cause=code.kebab(precedent.cause or (facts.first.code if facts.first and facts.first.code else what)),
         confidence=0.8,
         why=what,
-        reasoning=f"`{precedent.report}` has the same failure, which people labelled {label}: {what}.",
+        reasoning=f"`{precedent.report}` has the same failure{_elsewhere(precedent)}, which {_who(precedent)} labelled "
+        f"{label}: {what}.",
         citations=(*(quote.blamed(facts) or quote.suspects(facts, 2)), *quote.log(facts)),
     )
+
+
+def _who(precedent: Precedent) -> str:
+    return precedent.reviewer or "people"
+
+
+def _elsewhere(precedent: Precedent) -> str:
+    return f" with {precedent.model}" if precedent.model else ""
 
 
 def _same_failure(facts: Facts, precedent: Precedent) -> bool:

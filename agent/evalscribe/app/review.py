@@ -1,0 +1,256 @@
+"""Corrections in merged reports become labels; what the labels say of the judges; labels as a dataset."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from evalscribe.analysis import Analysis
+from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.finding import Classification
+from evalscribe.given_label import GivenLabel
+from evalscribe.ids import Frozen
+from evalscribe.ports import FileVersion, Library, Store, Unmerged
+from evalscribe.recall import read
+from evalscribe.recall.history import EvalPaths
+from evalscribe.review.given import About, given, run_of, words
+from evalscribe.review.recalled import disagreements
+from evalscribe.review.stats import Stats, stats, truths
+
+SHORTEST_PREFIX = 6
+"""People shorten run ids; a shorter word may begin any id."""
+
+
+class Opinion(Frozen):
+    reviewer: str
+    label: Classification
+    in_force: bool
+    date: str
+
+
+class Disagreement(Frozen):
+    """A failure that people labelled differently."""
+
+    run: str
+    eval: str
+    report: str
+    opinions: tuple[Opinion, ...]
+
+
+class Pending(Frozen):
+    """Corrections that are no labels yet."""
+
+    report: str
+    branch: str | None
+    """None for the working tree."""
+    corrections: int
+
+
+class Unread(Frozen):
+    report: str
+    problem: str
+
+
+class Synced(Frozen):
+    """What `review sync` found and changed."""
+
+    ref: str
+    commit: str
+    labels: int
+    """Those in force and those overruled."""
+    reviewers: tuple[str, ...]
+    reports: int
+    """How many reports have labels."""
+    new: int
+    changed: int
+    withdrawn: int
+    disagreements: tuple[Disagreement, ...] = ()
+    pending: tuple[Pending, ...] = ()
+    unread: tuple[Unread, ...] = ()
+    shallow: bool = False
+
+    @property
+    def unchanged(self) -> bool:
+        return not (self.new or self.changed or self.withdrawn)
+
+
+class Exported(Frozen):
+    path: str
+    subjects: int
+    contradicted: int
+    """Failures left out because two reports of their run give them different labels."""
+
+
+def sync(library: Library, store: Store, ref: str | None = None) -> Synced:
+    """Put what people said in merged reports into the store, in place of what was there.
+
+    Raises `UsageError` outside git, `DataError` where git cannot read its history.
+    """
+    merged = library.merged(ref)
+    before = store.labels()
+    reader = _Reader(store)
+    held = {name: reader.labels(name, tuple(library.versions(name, merged.commit))) for name in merged.reports}
+    labels = _named_apart([label for told in held.values() for label in told])
+    _put(store, labels, before)
+    new, changed, withdrawn = _difference(before, labels)
+    return Synced(
+        ref=merged.ref,
+        commit=merged.commit,
+        labels=len(labels),
+        reviewers=tuple(sorted({label.reviewer for label in labels})),
+        reports=sum(map(bool, held.values())),
+        new=new,
+        changed=changed,
+        withdrawn=withdrawn,
+        disagreements=tuple(map(_disagreement, disagreements(labels))),
+        pending=tuple(_pending(library.unmerged(ref), reader)),
+        unread=tuple(reader.unread),
+        shallow=merged.shallow,
+    )
+
+
+def statistics(library: Library, store: Store) -> Stats:
+    """How judges fare by the labels in the store. Raises `UsageError` without scipy, `NotFoundError` without labels."""
+    labels = _labels(store)
+    return stats(labels, _findings(library))
+
+
+def export(store: Store, path: Path) -> Exported:
+    """Labels in force as a dataset for `judge-eval`. Raises `NotFoundError` without labels."""
+    labels = _labels(store)
+    chosen = truths(labels)
+    lines = (json.dumps({"subject": {"run": one.run, "eval": one.eval}, "label": one.label}) for one in chosen)
+    try:
+        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    subjects = {(label.run, label.eval) for label in labels if label.in_force}
+    return Exported(path=str(path), subjects=len(chosen), contradicted=len(subjects) - len(chosen))
+
+
+def _labels(store: Store) -> tuple[GivenLabel, ...]:
+    labels = store.labels()
+    if not labels:
+        raise NotFoundError("no label of a person is known; merge corrected reports, then: evalscribe review sync")
+    return labels
+
+
+class _Reader:
+    """Reads versions of reports, each text once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.unread: list[Unread] = []
+        self.newest: dict[str, Analysis] = {}
+        """By name what the merged report says, where it can be read."""
+
+    def labels(self, name: str, versions: Sequence[FileVersion]) -> tuple[GivenLabel, ...]:
+        reading = cache(lambda text: self.read(text, name))
+        texts = [version.text for version in versions if version.text is not None]
+        problems = [reading(text) for text in texts[-1:]]
+        self.unread.extend(Unread(report=name, problem=one) for one in problems if isinstance(one, str))
+        said = next((found for text in reversed(texts) if (found := _readable(reading(text)))), None)
+        if said is None:
+            return ()
+        self.newest[name] = said
+        if not any(finding.by_person for finding in said.findings):
+            return ()
+        about = self._about(said, name)
+        return self._placed(given(versions, lambda text: _readable(reading(text)), about))
+
+    @staticmethod
+    def read(text: str, name: str) -> Analysis | str:
+        """What a text says, or why it cannot be read."""
+        try:
+            return read(text, PurePosixPath(name).name)
+        except DataError as error:
+            return str(error)
+
+    def _about(self, said: Analysis, name: str) -> About:
+        folders = PurePosixPath(name).parts[:-1]
+        return About(
+            report=name,
+            run=self._run(run_of(said, name)),
+            provider=said.run.provider or next(iter(folders), ""),
+            model=said.run.model or "/".join(folders[1:]),
+            experiment=said.run.experiment or "default",
+        )
+
+    def _run(self, said: str) -> str:
+        """The stored run that is meant, where there is one; people shorten ids."""
+        if self._store.get_run(said) or len(said) < SHORTEST_PREFIX:
+            return said
+        known = self._store.run_ids(said)
+        return known[0] if len(known) == 1 else said
+
+    def _placed(self, labels: tuple[GivenLabel, ...]) -> tuple[GivenLabel, ...]:
+        """With the paths that their run has, where it is stored: people write bare names."""
+        run = self._store.get_run(labels[0].run) if labels else None
+        if run is None:
+            return labels
+        paths = EvalPaths(run, ())
+        return tuple(label.model_copy(update={"eval": path}) for label in labels for path in paths.of(label.eval))
+
+
+def _readable(said: Analysis | str) -> Analysis | None:
+    return said if isinstance(said, Analysis) else None
+
+
+def _named_apart(labels: Sequence[GivenLabel]) -> tuple[GivenLabel, ...]:
+    """Two people of one name with their addresses."""
+    emails: dict[str, set[str]] = {}
+    for label in labels:
+        emails.setdefault(label.reviewer, set()).add(label.email)
+    return tuple(
+        label
+        if len(emails[label.reviewer]) == 1
+        else label.model_copy(update={"reviewer": f"{label.reviewer} <{label.email}>"})
+        for label in labels
+    )
+
+
+def _put(store: Store, labels: Iterable[GivenLabel], before: Iterable[GivenLabel]) -> None:
+    by_run: dict[str, list[GivenLabel]] = {label.run: [] for label in before}
+    for label in labels:
+        by_run.setdefault(label.run, []).append(label)
+    store.put_labels(by_run)
+
+
+def _difference(before: Iterable[GivenLabel], after: Iterable[GivenLabel]) -> tuple[int, int, int]:
+    """How many labels are new, changed and withdrawn."""
+    old, new = _by_giver(before), _by_giver(after)
+    changed = sum(key in old and old[key] != said for key, said in new.items())
+    return len(new.keys() - old.keys()), changed, len(old.keys() - new.keys())
+
+
+def _by_giver(labels: Iterable[GivenLabel]) -> Mapping[tuple[str, ...], tuple[object, ...]]:
+    return {
+        (one.run, one.eval, one.email, one.report): (one.label, one.cause_kind, one.note, one.in_force)
+        for one in labels
+    }
+
+
+def _disagreement(told: tuple[GivenLabel, ...]) -> Disagreement:
+    opinions = (Opinion(reviewer=one.reviewer, label=one.label, in_force=one.in_force, date=one.date) for one in told)
+    return Disagreement(run=told[0].run, eval=told[0].eval, report=told[0].report, opinions=tuple(opinions))
+
+
+def _pending(unmerged: Iterable[Unmerged], reader: _Reader) -> Iterator[Pending]:
+    """Each correction once, however many branches have it."""
+    told: set[object] = set()
+    for one in unmerged:
+        said, base = (reader.read(text, one.name) if text else "" for text in (one.text, one.base))
+        known = [words(state) for state in (base, reader.newest.get(one.name)) if isinstance(state, Analysis)]
+        fresh = words(said) if isinstance(said, Analysis) else {}
+        own = {(one.name, eval, word) for eval, word in fresh.items() if all(k.get(eval) != word for k in known)}
+        if own - told:
+            yield Pending(report=one.name, branch=one.branch, corrections=len(own - told))
+        told |= own
+
+
+def _findings(library: Library) -> Iterator[tuple[str, str]]:
+    """Run and path of every failed eval in reports that a judge made."""
+    for file in library.all():
+        said = _Reader.read(file.text, file.name)
+        if isinstance(said, Analysis) and said.revision is not None:
+            yield from ((said.run.id or "", finding.eval) for finding in said.findings)

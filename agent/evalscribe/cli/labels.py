@@ -1,0 +1,93 @@
+"""What people said about findings, at the command line."""
+
+from collections.abc import Iterator
+
+from evalscribe.app.review import Disagreement, Exported, Opinion, Pending, Synced
+from evalscribe.cli.finish import print_json, say
+from evalscribe.prose import counted
+from evalscribe.render.calibration import NONE, confusion, share, side_by_side, span
+from evalscribe.review.stats import ReviewerRow, Stats, calibration
+
+MOST = 20
+"""How many of one kind are told."""
+HEADS = ("refs/remotes/", "refs/heads/")
+
+
+def synced(found: Synced, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    where = f"from {counted(found.reports, 'report')} merged into {_short(found.ref)}"
+    people = f" by {counted(len(found.reviewers), 'reviewer')}" if found.reviewers else ""
+    say(f"{counted(found.labels, 'label')}{people} {where}: {_change(found)}")
+    if found.shallow:
+        say("The clone is shallow: what older commits said seems to come from its oldest. Run: git fetch --unshallow")
+    _some("People disagree", map(_disagreement, found.disagreements))
+    _some("Not merged yet, so no labels", map(_pending, found.pending))
+    _some("Not read", (f"{one.report}: {one.problem}" for one in found.unread))
+
+
+def _change(found: Synced) -> str:
+    if found.unchanged:
+        return "unchanged"
+    return f"{found.new} new, {found.changed} changed, {found.withdrawn} withdrawn"
+
+
+def _disagreement(one: Disagreement) -> str:
+    return f"{one.eval} ({one.report}): {', '.join(map(_opinion, one.opinions))}"
+
+
+def _opinion(one: Opinion) -> str:
+    return f"{one.reviewer} says {one.label}{'' if one.in_force else ' (overruled)'}"
+
+
+def _pending(one: Pending) -> str:
+    where = _short(one.branch) if one.branch else "the working tree"
+    return f"{counted(one.corrections, 'correction')} in {one.report} ({where})"
+
+
+def _some(title: str, told: Iterator[str]) -> None:
+    lines = list(told)
+    if lines:
+        say(f"{title}:")
+    for line in lines[:MOST]:
+        say(f"  {line}")
+    if len(lines) > MOST:
+        say(f"  and {len(lines) - MOST} more; see --json")
+
+
+def _short(ref: str) -> str:
+    return next((ref.removeprefix(head) for head in HEADS if ref.startswith(head)), ref)
+
+
+def statistics(found: Stats, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    covered = found.coverage
+    say(f"{counted(found.labels, 'label')} in force by {', '.join(found.reviewers)}")
+    say(f"Reviewed: {covered.reviewed} of {counted(covered.findings, 'failed eval')} in reports of judges")
+    columns = {row.judge: calibration(row) for row in found.judges}
+    if columns:
+        say()
+    for line in side_by_side(columns) if columns else ():
+        say(line)
+    for name, figures in columns.items():
+        say(f"\n{name} in columns, people in rows:")
+        for line in confusion(figures, ""):
+            say(line)
+    for pair in found.between:
+        say(f"\n{_between(pair)}")
+
+
+def _between(pair: ReviewerRow) -> str:
+    one, other = pair.reviewers
+    kappa = f"{share(pair.kappa.value)} [{span(pair.kappa.interval)}]" if pair.kappa else NONE
+    return f"{one} and {other} agree on {pair.agreed} of {pair.shared}, Cohen's kappa {kappa}"
+
+
+def exported(found: Exported) -> None:
+    say(f"{counted(found.subjects, 'labelled failure')} in {found.path}")
+    if found.contradicted:
+        say(f"Left out: {found.contradicted} that two reports of their run label differently")
+    say(f"Next: evalscribe judge-eval failure {found.path} --judge rules")

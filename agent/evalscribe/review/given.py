@@ -1,0 +1,151 @@
+"""Labels that people gave, out of the versions of a report: who changed or confirmed what."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from evalscribe.analysis import Analysis, FindingSummary
+from evalscribe.finding import Classification
+from evalscribe.given_label import GivenLabel
+from evalscribe.ids import Frozen
+from evalscribe.ports import FileVersion
+
+Read = Callable[[str], Analysis | None]
+"""What a version says; None for one that cannot be read."""
+
+
+class About(Frozen):
+    """What all labels of a report have in common."""
+
+    report: str
+    """Name below the reports folder."""
+    run: str
+    provider: str
+    model: str
+    experiment: str
+
+
+@dataclass(frozen=True)
+class State:
+    """What one version says of each eval, and the labels that it holds."""
+
+    revision: int | None
+    findings: Mapping[str, FindingSummary]
+    labels: Mapping[str, tuple[GivenLabel, ...]]
+
+
+def given(versions: Sequence[FileVersion], read: Read, about: About) -> tuple[GivenLabel, ...]:
+    """The labels of a report, by eval in its order; of each person the latest.
+
+    `versions`: oldest first. One that cannot be read is passed over: what it changed counts as changed by the commit
+    that made the report readable again. A label lives on while the report says the same; it is withdrawn where the
+    report says no more than the judge did, and out of force where somebody else put another one in its place.
+    """
+    known: dict[str, tuple[State, ...]] = {}
+    latest: tuple[State, ...] = ()
+    for version in versions:
+        before = tuple(state for commit in version.before for state in known.get(commit, ()))
+        said = read(version.text) if version.text is not None else None
+        latest = known[version.commit] = before if said is None else (_state(version, said, before, about),)
+    held = [labels for state in latest[:1] for labels in state.labels.values()]
+    return tuple(label for labels in held for label in labels)
+
+
+def _state(version: FileVersion, said: Analysis, before: Sequence[State], about: About) -> State:
+    findings = {finding.eval: finding for finding in said.findings}
+    state = State(revision=said.revision, findings=findings, labels={})
+    labels = {eval: _labels(version, state, finding, before, about) for eval, finding in findings.items()}
+    return State(
+        revision=said.revision, findings=findings, labels={eval: held for eval, held in labels.items() if held}
+    )
+
+
+def _labels(
+    version: FileVersion, state: State, now: FindingSummary, before: Sequence[State], about: About
+) -> tuple[GivenLabel, ...]:
+    """The labels of one eval after a version."""
+    earlier = [label for old in before for label in old.labels.get(now.eval, ())]
+    carried = any(_carried(old, state, now.eval) for old in before)
+    if not (now.by_person or carried):
+        return ()
+    if not carried:
+        earlier.append(_new(version, now, _said_before(before, now.eval), about))
+    latest = {label.email: label for label in sorted(earlier, key=lambda label: label.date)}
+    if not carried:
+        latest[version.email] = earlier[-1]
+    return tuple(_now(label, now) for label in latest.values())
+
+
+def _carried(old: State, new: State, eval: str) -> bool:
+    """Whether a version only repeats what people had said: a newer analysis, or a change elsewhere."""
+    was, now = old.findings.get(eval), new.findings[eval]
+    if was is None or not was.by_person or was.classification != now.classification:
+        return False
+    rewritten = old.revision is not None and new.revision is not None and new.revision > old.revision
+    if rewritten and _judge_came_over(was, now) and not _lines(was):
+        return True  # the line that says so is ours
+    return (was.cause_kind == now.cause_kind or rewritten) and set(_lines(now)) <= set(_lines(was))
+
+
+def _judge_came_over(was: FindingSummary, now: FindingSummary) -> bool:
+    """Whether the judge says now what the person said before."""
+    return bool(was.judge and now.judge) and was.judge != now.judge and _judged(now) == now.classification
+
+
+def _new(version: FileVersion, now: FindingSummary, known: frozenset[str], about: About) -> GivenLabel:
+    assert now.classification is not None
+    note = "\n".join(line for line in _lines(now) if line not in known)
+    return GivenLabel(
+        run=about.run,
+        provider=about.provider,
+        model=about.model,
+        experiment=about.experiment,
+        eval=now.eval,
+        label=now.classification,
+        cause_kind=now.cause_kind,
+        cause=now.cause,
+        error=now.error,
+        step=now.step,
+        note=note or None,
+        reviewer=version.author,
+        email=version.email,
+        commit=version.commit,
+        date=version.date,
+        report=about.report,
+        judge=now.judge.id if now.judge else None,
+        judged=_judged(now),
+    )
+
+
+def _now(label: GivenLabel, now: FindingSummary) -> GivenLabel:
+    """A label beside what the report has now: in force or not, without words that were taken back."""
+    in_force = label.label == now.classification
+    kept = [line for line in (label.note or "").split("\n") if line in _lines(now)]
+    note = "\n".join(kept) or None if in_force else label.note
+    return label.model_copy(update={"in_force": in_force, "note": note})
+
+
+def _said_before(before: Iterable[State], eval: str) -> frozenset[str]:
+    return frozenset(line for old in before if eval in old.findings for line in _lines(old.findings[eval]))
+
+
+def _lines(finding: FindingSummary) -> tuple[str, ...]:
+    return tuple(finding.reviewer.note.split("\n")) if finding.reviewer and finding.reviewer.note else ()
+
+
+def _judged(finding: FindingSummary) -> Classification | None:
+    return finding.judge.classification if finding.judge else None
+
+
+def run_of(said: Analysis, name: str) -> str:
+    """The run that a report is about: by its own word, else by its file name, which may only begin the run's id."""
+    return said.run.id or PurePosixPath(name).stem.partition("_")[0]
+
+
+def words(said: Analysis) -> dict[str, tuple[object, ...]]:
+    """What people say of each eval: label, kind, lines."""
+    return {
+        finding.eval: (finding.classification, finding.cause_kind, _lines(finding))
+        for finding in said.findings
+        if finding.by_person
+    }

@@ -1,0 +1,185 @@
+"""What labels that people gave mean for another failure: evidence about the same one, examples for similar ones."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from evalscribe.across import alike, look, same_version
+from evalscribe.finding import Classification, Example, Precedent
+from evalscribe.given_label import GivenLabel
+from evalscribe.ids import model_folder, model_key
+from evalscribe.sighting import Sighting
+from evalscribe.signature import is_stock, normalised
+
+MOST = 4
+"""Examples for one failure."""
+MOST_OF_A_LABEL = 2
+SAME_ERROR = "the same error in another eval"
+SAME_CODE = "the same rule or code of error at the same step"
+SAME_CAUSE = "the same cause"
+
+Sighted = Mapping[tuple[str, str], Sighting]
+"""Failures by run and path, as far as their runs are in the store."""
+Subject = tuple[str, str]
+
+
+class Look(NamedTuple):
+    """What is known of the failure at hand before anybody judges it."""
+
+    sighting: Sighting
+    path: str
+    """Of the eval, with its trial."""
+    error: str | None = None
+    """As located in the log."""
+    code: str | None = None
+    """Lint rule or code of the located error."""
+    cause: str | None = None
+    """As rules name it."""
+
+
+def precedents_from(labels: Iterable[GivenLabel], now: Look, sighted: Sighted) -> tuple[Precedent, ...]:
+    """Labels of the same failure: same eval in the same version, looking the same, in another run of any model."""
+    same = (label for label in labels if (seen := _seen(label, now, sighted)) and _same_failure(now.sighting, seen))
+    return tuple(_precedent(label, now) for label in _newest_first(same))
+
+
+def told(
+    history: Sequence[Precedent], labels: Iterable[GivenLabel], now: Look, sighted: Sighted, names: Mapping[str, str]
+) -> tuple[Precedent, ...]:
+    """What earlier reports say together with what git knows of the labels in them, newest first.
+
+    `names`: what the history calls a report, by its name below the reports folder. A label that a report of the same
+    model gives already is not told twice, but with its reviewer; one about another version of the eval is no evidence.
+    """
+    labels = tuple(labels)
+    given: dict[tuple[str | None, Classification | None], GivenLabel] = {
+        (names.get(label.report), label.label): label for label in labels if _of_eval(label, now)
+    }
+    known = tuple(_enriched(one, given.get((one.report, one.classification)), now, sighted) for one in history)
+    there = {(one.report, one.classification) for one in known if one.by_person}
+    found = precedents_from(labels, now, sighted)
+    more = (one.model_copy(update={"report": names.get(one.report, one.report)}) for one in found)
+    added = tuple(one for one in more if (one.report, one.classification) not in there)
+    return tuple(sorted((*known, *added), key=lambda one: one.date or "", reverse=True)) if added else known
+
+
+def examples_from(labels: Iterable[GivenLabel], now: Look, sighted: Sighted) -> tuple[Example, ...]:
+    """Similar failures of other evals in other runs, on whose label people agree: most alike first, then newest."""
+    labels = tuple(labels)
+    disputed = {subject_of(label) for pair in disagreements(labels) for label in pair}
+    found = [
+        (rank, label, why)
+        for label in _newest_first(labels)
+        if label.in_force and label.run != now.sighting.run and subject_of(label) not in disputed
+        if untried(label.eval) != now.sighting.eval
+        for rank, why in [_similar(label, now, sighted)]
+        if why
+    ]
+    return tuple(_chosen((label, why) for _, label, why in sorted(found, key=lambda one: one[0])))
+
+
+def disagreements(labels: Iterable[GivenLabel]) -> tuple[tuple[GivenLabel, ...], ...]:
+    """All labels of each failure that people labelled differently."""
+    by_subject: dict[Subject, list[GivenLabel]] = {}
+    for label in labels:
+        by_subject.setdefault(subject_of(label), []).append(label)
+    return tuple(tuple(told) for told in by_subject.values() if len({label.label for label in told}) > 1)
+
+
+def subject_of(label: GivenLabel) -> Subject:
+    return label.run, label.eval
+
+
+def untried(path: str) -> str:
+    """A path without its trial."""
+    name, numbered, number = path.rpartition("#")
+    return name if numbered and number.isdecimal() else path
+
+
+def _chosen(similar: Iterable[tuple[GivenLabel, str]]) -> Iterator[Example]:
+    """Few, of no label too many, and of no eval the same label twice."""
+    counts: Counter[Classification] = Counter()
+    seen: set[tuple[str, Classification]] = set()
+    for label, why in similar:
+        key = (untried(label.eval), label.label)
+        if key not in seen and counts[label.label] < MOST_OF_A_LABEL and counts.total() < MOST:
+            seen.add(key)
+            counts[label.label] += 1
+            yield Example(**{name: getattr(label, name) for name in _SHARED}, why=why)
+
+
+_SHARED = ("eval", "step", "error", "label", "cause_kind", "note", "reviewer", "date")
+
+
+def _similar(label: GivenLabel, now: Look, sighted: Sighted) -> tuple[int, str]:
+    """How alike, 0 the most, and in what; nothing where they are not."""
+    seen = sighted.get(subject_of(label))
+    mine = look(now.sighting)
+    if (mine is not None and seen and look(seen) == mine) or (not seen and _same_words(label, now)):
+        return 0, SAME_ERROR
+    if now.code and label.step == now.sighting.step and _names(f"{label.error} {label.cause}", now.code):
+        return 1, SAME_CODE
+    return (2, SAME_CAUSE) if now.cause and label.cause == now.cause else (3, "")
+
+
+def _same_words(label: GivenLabel, now: Look) -> bool:
+    """For failures of runs that are not here; a stock message equals nothing."""
+    if not now.error or not label.error or is_stock(label.error) or label.step != now.sighting.step:
+        return False
+    return look(now.sighting) is not None and normalised(label.error) == normalised(now.error)
+
+
+def _names(text: str, code: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(code)}(?![\w-])", text, re.IGNORECASE) is not None
+
+
+def _seen(label: GivenLabel, now: Look, sighted: Sighted) -> Sighting | None:
+    """The labelled failure, where it is of this eval in another run and its run is here."""
+    return sighted.get(subject_of(label)) if _of_eval(label, now) else None
+
+
+def _of_eval(label: GivenLabel, now: Look) -> bool:
+    return label.run != now.sighting.run and untried(label.eval) == now.sighting.eval
+
+
+def _same_failure(now: Sighting, seen: Sighting) -> bool:
+    return same_version(now, seen) and alike(now, seen)
+
+
+def _precedent(label: GivenLabel, now: Look) -> Precedent:
+    own = model_key(now.sighting.provider, now.sighting.model) == model_key(label.provider, label.model)
+    return Precedent(
+        report=label.report,
+        date=label.date,
+        eval=now.path,
+        step=label.step,
+        classification=label.label,
+        by_person=True,
+        alike=True,
+        cause=label.cause,
+        error=label.error,
+        reasoning=label.note,
+        reviewer=label.reviewer,
+        model=None if own else "/".join(model_folder(label.provider, label.model)),
+    )
+
+
+def _enriched(told: Precedent, label: GivenLabel | None, now: Look, sighted: Sighted) -> Precedent:
+    """A precedent with what git and the store know about its label."""
+    if label is None or not told.by_person:
+        return told
+    seen = sighted.get(subject_of(label))
+    if seen and _another_version(now.sighting, seen):
+        return told.model_copy(update={"by_person": False})
+    same = seen is not None and _same_failure(now.sighting, seen)
+    return told.model_copy(update={"reviewer": label.reviewer, "alike": same})
+
+
+def _another_version(now: Sighting, seen: Sighting) -> bool:
+    known = now.task and now.grader and seen.task and seen.grader
+    return bool(known) and (now.task, now.grader) != (seen.task, seen.grader)
+
+
+def _newest_first(labels: Iterable[GivenLabel]) -> list[GivenLabel]:
+    return sorted(labels, key=lambda label: label.date, reverse=True)
