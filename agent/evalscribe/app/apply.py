@@ -64,8 +64,10 @@ class Applied(Frozen):
     """Whether this command committed it or told it in the report."""
 
 
-async def propose(desk: ApplyDesk, report: str, id: str, say: Callable[[str], None]) -> Offer | Applied:
-    """A patch for the recommendation, or what was committed for it before.
+async def propose(
+    desk: ApplyDesk, report: str, id: str, say: Callable[[str], None], *, fresh: bool = False
+) -> Offer | Applied:
+    """A patch for the recommendation, or what was committed for it before; `fresh`: not the one proposed before.
 
     Raises `EvalscribeError` where there is no such recommendation, nothing that it concerns, no patch that applies, or
     files in its way that are changed and not committed. Only the store is written to.
@@ -78,7 +80,7 @@ async def propose(desk: ApplyDesk, report: str, id: str, say: Callable[[str], No
     notes = tuple(_notes(desk, subject, evidence))
     for note in notes:
         say(note)
-    patch = await _patch(desk, subject, evidence)
+    patch = await _patch(desk, subject, evidence, fresh=fresh)
     _refuse_changed(desk, patch)
     branch = _free_branch(desk, subject.id, subject.report.run.id)
     return Offer(file=subject.file, recommendation=subject.recommendation, patch=patch, branch=branch, notes=notes)
@@ -96,23 +98,36 @@ async def settle(desk: ApplyDesk, offer: Offer, *, yes: bool) -> Applied | None:
     command again tells it in the report.
     """
     consent = approve.Consent(patch=offer.patch.digest, yes=yes)
-    if not await approve.answered(offer.patch, consent, desk.checkpoints):
-        return None
+    agreed = await approve.answered(offer.patch, consent, desk.checkpoints)
+    applied = _apply(desk, offer, agreed=agreed) if yes else None
+    await approve.forget(offer.patch, desk.checkpoints)
+    return applied
+
+
+def _apply(desk: ApplyDesk, offer: Offer, *, agreed: bool) -> Applied:
+    """One at a time: of two who agree at once the second hears that it is done."""
     with desk.store.lock(offer.patch.run):
         subject = recommended(desk.library, offer.file, offer.patch.recommendation)
         before = _done_before(desk, subject)
         if before is not None:
             return before
+        if not agreed:
+            raise UsageError("the question was answered by somebody else meanwhile. Nothing was changed; run it again")
         _refuse_changed(desk, offer.patch)
-        branch = _free_branch(desk, subject.id, offer.patch.run)
-        commit = desk.repository.commit(
-            {change.path: change.after for change in offer.patch.changes},
-            parent=offer.patch.base,
-            branch=branch,
-            message=message(offer.patch, subject.recommendation.evals, offer.file),
-        )
-        applied = _tell(desk, subject, [change.path for change in offer.patch.changes], commit, branch)
-        return applied.model_copy(update={"base": offer.patch.base})
+        return _commit(desk, offer, subject)
+
+
+def _commit(desk: ApplyDesk, offer: Offer, subject: Recommended) -> Applied:
+    patch = offer.patch
+    branch = _free_branch(desk, subject.id, patch.run)
+    commit = desk.repository.commit(
+        {change.path: change.after for change in patch.changes},
+        parent=patch.base,
+        branch=branch,
+        message=message(patch, subject.recommendation.evals, offer.file),
+    )
+    applied = _tell(desk, subject, [change.path for change in patch.changes], commit, branch)
+    return applied.model_copy(update={"base": patch.base})
 
 
 def _done_before(desk: ApplyDesk, subject: Recommended) -> Applied | None:
@@ -144,7 +159,7 @@ def _tell(
     return Applied(recommendation=subject.id, line=line, report=subject.file, branch=branch, commit=commit)
 
 
-async def _patch(desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evidence]) -> Patch:
+async def _patch(desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evidence], *, fresh: bool) -> Patch:
     head = desk.repository.head()
     known: dict[str, str | None] = {}
 
@@ -162,7 +177,7 @@ async def _patch(desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evid
         model=desk.model(),
         prompts=desk.prompts,
     )
-    proposal = await proposer.propose(desk.store)
+    proposal = await proposer.propose(desk.store, fresh=fresh)
     return proposer.patch(proposal, run=subject.report.run.id, recommendation=subject.id, base=head)
 
 

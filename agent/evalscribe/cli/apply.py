@@ -19,6 +19,7 @@ def apply(
         bool,
         typer.Option("--yes", help="A person agreed to the patch that was shown; refused on a terminal, which asks."),
     ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Have it proposed anew, not as the last time.")] = False,
     judge: Annotated[
         str | None,
         typer.Option(
@@ -37,4 +38,5 @@ def apply(
     from evalscribe.wiring.applying import ApplyChoice
 
     given = Options(judge=judge, budget=budget, max_tokens=max_tokens, reports=reports, env_file=env_file)
-    return implement(ApplyChoice(repo=repo, options=given), report, recommendation, yes=yes, run=run_until_signal)
+    choice = ApplyChoice(repo=repo, fresh=fresh, options=given)
+    return implement(choice, report, recommendation, yes=yes, run=run_until_signal)

@@ -66,7 +66,7 @@ async def _offered(choice: ApplyChoice, report: str, id: str) -> tuple[Offer | A
     """What is proposed, after it was shown; whether it was shown at an earlier time too."""
     async with open_apply(choice) as desk:
         try:
-            offered = await propose(desk, report, id, lambda line: say(line, file=sys.stderr))
+            offered = await propose(desk, report, id, lambda line: say(line, file=sys.stderr), fresh=choice.fresh)
         finally:
             if stages := spent_summary(desk.spent()).stages:
                 say(f"Spent: {spent(stages)}", file=sys.stderr)

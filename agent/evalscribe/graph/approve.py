@@ -48,26 +48,29 @@ def builder() -> StateGraph[Asked, None, Asked, Asked]:
 
 
 async def put(patch: Patch, checkpoints: Path) -> bool:
-    """Put the question; whether it stood already, which is to say that the patch was shown before."""
+    """Put the question; whether it was put before, which is to say that the patch was shown before."""
     async with _graph(checkpoints) as graph:
-        config = _thread(patch)
-        if (await graph.aget_state(config)).next:
-            return True
-        question = Asked(patch=patch.digest, run=patch.run, recommendation=patch.recommendation)
-        await graph.ainvoke(question, config)
-        return False
+        state = await graph.aget_state(_thread(patch))
+        if not state.next:
+            question = Asked(patch=patch.digest, run=patch.run, recommendation=patch.recommendation)
+            await graph.ainvoke(question, _thread(patch))
+        return bool(state.values)
 
 
 async def answered(patch: Patch, consent: Consent, checkpoints: Path) -> bool:
-    """Whether the patch may be committed. The question is gone then: who wants to be asked again puts it again."""
+    """Whether the patch may be committed: the question stands, and this is a yes to this patch."""
     async with _graph(checkpoints) as graph:
-        config = _thread(patch)
-        if not (await graph.aget_state(config)).next:
-            return False  # nobody was asked
-        state = await graph.ainvoke(Command(resume=consent.model_dump()), config)
-        assert isinstance(graph.checkpointer, AsyncSqliteSaver)
-        await graph.checkpointer.adelete_thread(config["configurable"]["thread_id"])
+        if not (await graph.aget_state(_thread(patch))).next:
+            return False
+        state = await graph.ainvoke(Command(resume=consent.model_dump()), _thread(patch))
         return bool(state["approved"])
+
+
+async def forget(patch: Patch, checkpoints: Path) -> None:
+    """The question is settled: whoever wants the same patch again is asked anew."""
+    async with _graph(checkpoints) as graph:
+        assert isinstance(graph.checkpointer, AsyncSqliteSaver)
+        await graph.checkpointer.adelete_thread(_thread(patch)["configurable"]["thread_id"])
 
 
 def _thread(patch: Patch) -> RunnableConfig:

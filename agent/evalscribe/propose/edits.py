@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from evalscribe.ids import Frozen
 from evalscribe.patch import Edit, FileChange
 from evalscribe.propose.scope import Scope
+from evalscribe.redaction import redact
 
 MOST_EDITS = 60
 LONGEST_NEW = 100_000
@@ -47,6 +48,8 @@ def _unfit(edits: Sequence[Edit]) -> Iterable[str]:
     for n, edit in enumerate(edits, 1):
         if REDACTED in edit.old or REDACTED in edit.new:
             yield f"edit {n}: what is redacted is not what the file says; leave such lines alone"
+        elif redact(edit.new) != edit.new:
+            yield f"edit {n}: `new` looks like a key or a password; a patch has none"
         if unseen := set(_UNSEEN.findall(edit.new)) - {"\r"}:
             yield f"edit {n}: `new` has characters that cannot be seen: {', '.join(map(ascii, sorted(unseen)))}"
 

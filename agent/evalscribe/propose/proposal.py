@@ -55,9 +55,11 @@ class Proposer:
         texts = {path: self._files.text(path) for path in self._scope.files}
         return content_id([self._model.id, self._opening, texts])
 
-    async def propose(self, store: Store) -> Proposal:
-        """Raises `DataError` where the model comes to no patch that applies, `UnavailableError` where none answers."""
-        known = store.proposal(self.key)
+    async def propose(self, store: Store, *, fresh: bool = False) -> Proposal:
+        """What was proposed before, unless `fresh`, or what the model proposes now.
+
+        Raises `DataError` where the model comes to no patch that applies, `UnavailableError` where none answers."""
+        known = None if fresh else store.proposal(self.key)
         if known is not None and not isinstance(self._changes(known), Refusal):
             return known
         talk = Conversation(self._model, self._opening, self._files, self._scope, self._toolbox, self._bounds)

@@ -67,10 +67,8 @@ def action(recommendation: Recommendation, files: Sequence[str], commit: str, br
     evals = [inline.path(path) for path in recommendation.evals[:MOST_EVALS]]
     more = len(recommendation.evals) - MOST_EVALS
     named = ", ".join([*evals, *([f"and {more} more"] if more > 0 else [])])
-    where = ", ".join(map(inline.code, files))
-    return (
-        f"- {date}: {recommendation.id}, {said}: {where} ({named}), commit `{commit[:SHORT]}` on {inline.code(branch)}."
-    )
+    where = ", ".join(map(inline.code, files)) + (f" ({named})" if named else "")
+    return f"- {date}: {recommendation.id}, {said}: {where}, commit `{commit[:SHORT]}` on {inline.code(branch)}."
 
 
 def told(text: str, recommendation: str) -> str | None:

@@ -17,9 +17,11 @@ STAGE = "propose"
 
 
 class ApplyChoice(Frozen):
-    """What the command line chose: in which repository, and the settings it gave."""
+    """What the command line chose: in which repository, whether anew, and the settings it gave."""
 
     repo: Path
+    fresh: bool = False
+    """Whether what was proposed before is proposed anew."""
     options: Options = Options()
 
 
