@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from evalscribe.errors import EvalscribeError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.settings import access, providers
+from evalscribe.settings import access, github, providers
 from evalscribe.settings.access import Access
 from evalscribe.settings.cascade import CascadeTable
 from evalscribe.settings.config_file import NAME, ConfigFile, load_config
@@ -40,7 +40,7 @@ __all__ = ["Access", "Options", "Origin", "Row", "Settings", "Value", "load", "w
 
 T = TypeVar("T")
 _OWN_NAMES = tuple(ConfigFile().named())
-_NAMES = (*_OWN_NAMES, *access.CONVEX_NAMES, *providers.NAMES)
+_NAMES = (*_OWN_NAMES, *access.CONVEX_NAMES, *providers.NAMES, *github.NAMES)
 DEFAULT_BUDGET = 5.0
 DEFAULT_CONCURRENCY = 4
 MOST_LANES = 64
@@ -57,6 +57,8 @@ class Options(Frozen):
     deployment: str | None = None
     key_file: Path | None = None
     env_file: Path | None = None
+    api_url: str | None = None
+    """Of GitHub."""
 
 
 class Row(Frozen):
@@ -101,6 +103,10 @@ class Settings(Frozen):
         """
         return access.model(self.places, providers.PROVIDERS[name])
 
+    def github(self) -> Access:
+        """GitHub's API, with a token where one is set. Raises `UsageError` where a stranger could have named it."""
+        return github.access(self.places)
+
     def describe(self) -> tuple[Row, ...]:
         """What is configured and where, for `doctor`."""
         named: dict[str, Value[str]] = {
@@ -121,7 +127,8 @@ class Settings(Frozen):
             _access_rows(one.title, partial(self.provider, one.name), one.key_name)
             for one in providers.PROVIDERS.values()
         )
-        return (*rows, *_access_rows("Convex", self.convex), *chain.from_iterable(models))
+        forges = _access_rows("GitHub", self.github)
+        return (*rows, *_access_rows("Convex", self.convex), *chain.from_iterable(models), *forges)
 
 
 def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
@@ -153,7 +160,7 @@ def _places(options: Options, cwd: Path, root: Path, environ: Mapping[str, str],
     """Most trusted first. A file named with --env-file stands for all that would otherwise name a deployment."""
     given = _given(options, cwd)
     if options.env_file:
-        names = (*_OWN_NAMES, *providers.NAMES)
+        names = (*_OWN_NAMES, *providers.NAMES, *github.NAMES)
         files = (env_file(cwd / options.env_file, str(options.env_file), COMMAND_LINE, _NAMES),)
         rest: Places = (*files, place("environment", ENVIRONMENT, environ, names))
     else:
@@ -169,6 +176,7 @@ def _given(options: Options, cwd: Path) -> Place:
         "EVALSCRIBE_MAX_TOKENS": options.max_tokens,
         "EVALSCRIBE_REPORTS": options.reports,
         "EVALSCRIBE_DEPLOYMENT": options.deployment,
+        github.API_URL: options.api_url,
     }
     settings = {name: None if value is None else str(value) for name, value in plain.items()}
     if options.key_file:

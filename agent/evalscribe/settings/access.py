@@ -68,7 +68,7 @@ def model(places: Places, provider: Provider) -> Access | None:
     if key is None:
         return Access(url=url, url_origin=origin) if provider.compatible and url != provider.url else None
     if url != provider.url:
-        _check_host(provider.url_name, origin, provider.key_name, key.origin)
+        check_host(provider.url_name, origin, provider.key_name, key.origin)
     return Access(url=url, url_origin=origin, key=SecretStr(key.value), key_origin=key.origin)
 
 
@@ -81,7 +81,7 @@ def convex(places: Places) -> Access:
         return Access(url=host_url(host, "deployment"), url_origin=host.origin)
     url, origin = _convex_host(places, key, host)
     if url != key.deployment:
-        _check_host("the deployment's address", origin, key.name, key.origin)
+        check_host("the deployment's address", origin, key.name, key.origin)
     return Access(url=url, url_origin=origin, key=key.secret, key_origin=key.origin)
 
 
@@ -97,7 +97,8 @@ def host_url(value: Value[str], name: str) -> str:
     return value.value.rstrip("/")
 
 
-def _check_host(host: str, host_origin: Origin, key: str, key_origin: Origin) -> None:
+def check_host(host: str, host_origin: Origin, key: str, key_origin: Origin) -> None:
+    """Raises `UsageError` where a less trusted place than the key's names the host."""
     if host_origin.trust < key_origin.trust:
         raise UsageError(
             f"{host} comes from {host_origin.where} but {key} from {key_origin.where}: the key is not sent there\n"
@@ -138,7 +139,7 @@ def _convex_host(places: Places, key: _Key, host: Value[str] | None) -> tuple[st
     if key.name == SELF_HOSTED_KEY:
         return _self_hosted(key, beside)
     if beside and beside.origin.trust < key.origin.trust and not _is_pair(places, beside.origin):
-        _check_host(SELF_HOSTED_URL, beside.origin, key.name, key.origin)
+        check_host(SELF_HOSTED_URL, beside.origin, key.name, key.origin)
     if not key.deployment:
         raise UsageError(f"{key.name} ({key.origin.where}) names no deployment: give its address with --deployment URL")
     return key.deployment, key.origin

@@ -23,6 +23,11 @@ class Convex(Frozen):
     """Address of the page that shows runs, for links."""
 
 
+class GitHub(Frozen):
+    api_url: Text | None = None
+    """Address of an Enterprise server's API."""
+
+
 class Sources(Frozen):
     convex: Convex = Convex()
 
@@ -37,6 +42,7 @@ class ConfigFile(Frozen):
     context_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     reports: Text | None = None
     sources: Sources = Sources()
+    github: GitHub = GitHub()
     cascade: CascadeTable = CascadeTable()
 
     def named(self) -> dict[str, str | None]:
@@ -50,6 +56,7 @@ class ConfigFile(Frozen):
             "EVALSCRIBE_REPORTS": self.reports,
             "EVALSCRIBE_DEPLOYMENT": self.sources.convex.deployment,
             "EVALSCRIBE_VISUALIZER": self.sources.convex.visualizer,
+            "GITHUB_API_URL": self.github.api_url,
         }
         return {name: None if value is None else str(value) for name, value in settings.items()}
 

@@ -1,0 +1,140 @@
+"""Pull requests and comments on GitHub or a GitHub Enterprise server."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+import requests
+from github import Auth, BadAttributeException, Github, GithubException, IncompletableObject
+from github.GithubObject import NotSet
+from urllib3.util import Retry
+
+from evalscribe.errors import EvalscribeError, UnavailableError
+from evalscribe.forge.address import page_to_open
+from evalscribe.forge.github_errors import AlreadyThere, refusal
+from evalscribe.forge.marked import has, marked, replaced
+from evalscribe.ports import PullRequest, Pushed
+
+if TYPE_CHECKING:
+    from github.IssueComment import IssueComment
+    from github.PullRequest import PullRequest as Pull
+
+PART = "report"
+"""The mark of our part of a pull request's text."""
+OUR_TITLE = "Analyze "
+"""How our titles begin; any other title is a person's."""
+TIMEOUT_S = 20
+_NO_API = (BadAttributeException, RuntimeError, TypeError, AttributeError, KeyError)
+"""What the client raises for an answer of another shape, and for one that leads to another host."""
+AGAIN = Retry(
+    total=2,
+    backoff_factor=0.5,
+    status_forcelist=(500, 502, 503, 504),
+    allowed_methods=("GET", "PATCH"),
+    respect_retry_after_header=False,
+    raise_on_status=False,
+)
+"""The client's own way of trying again sleeps until a rate limit is over, which may be an hour."""
+
+
+class GitHub:
+    """`ports.Forge` for one repository. `remote_url` is for the address that is told where something fails."""
+
+    def __init__(self, api_url: str, token: str, path: str, remote_url: str | None = None) -> None:
+        self.owner = path.partition("/")[0]
+        self.path = path
+        self.remote_url = remote_url
+        self.client = Github(
+            auth=Auth.Token(token),
+            base_url=api_url,
+            timeout=TIMEOUT_S,
+            retry=AGAIN,
+            seconds_between_requests=None,
+            seconds_between_writes=None,
+            lazy=True,
+        )
+        self.repository = self.client.get_repo(path)
+
+    def propose(self, pushed: Pushed, base: str, title: str, body: str, *, draft: bool) -> PullRequest:
+        try:
+            with _errors(f"open a pull request in {self.path}"):
+                return self._proposed(pushed.branch, base, title, body, draft)
+        except EvalscribeError as error:
+            page = page_to_open(pushed, base, self.remote_url)
+            by_hand = f"; open the pull request by hand: {page}" if page else ""
+            raise type(error)(f"{error}\nthe branch {pushed.branch} is pushed{by_hand}") from error
+
+    def comment(self, number: int, mark: str, body: str) -> str | None:
+        with _errors(f"comment on #{number} in {self.path}"):
+            issue = self.repository.get_issue(number)
+            ours = next((comment for comment in issue.get_comments() if has(mark, comment.body or "")), None)
+            if ours is None:
+                return issue.create_comment(marked(mark, body)).html_url
+            _rewrite(ours, marked(mark, body))
+            return ours.html_url
+
+    def check(self) -> str:
+        """Who the token belongs to, by a request that changes nothing."""
+        with _errors("ask who the token belongs to"):
+            return self.client.get_user().login
+
+    def close(self) -> None:
+        self.client.close()
+
+    def _proposed(self, branch: str, base: str, title: str, body: str, draft: bool) -> PullRequest:
+        pull = self._open(branch)
+        if pull is None:
+            try:
+                text = marked(PART, body)
+                made = self.repository.create_pull(
+                    base=base, head=branch, title=title, body=text, draft=draft or NotSet
+                )
+                return _told(made, "new")
+            except GithubException as error:
+                pull = self._open(branch) if isinstance(refusal("", error), AlreadyThere) else None
+                if pull is None:
+                    raise
+        return _told(pull, "updated" if _updated(pull, title, body) else "unchanged")
+
+    def _open(self, branch: str) -> "Pull | None":
+        """The branch's open pull request: one at most."""
+        pulls = self.repository.get_pulls(state="open", head=f"{self.owner}:{branch}")
+        return next((pull for pull in pulls if pull.head.ref == branch), None)
+
+
+def _updated(pull: "Pull", title: str, body: str) -> bool:
+    """Whether there was anything to change. A title that a person gave stays, as does text of theirs."""
+    title = title if pull.title.startswith(OUR_TITLE) else pull.title
+    text = replaced(PART, pull.body, body)
+    if (title, _lines(text)) == (pull.title, _lines(pull.body or "")):
+        return False
+    pull.edit(title=title, body=text)
+    return True
+
+
+def _rewrite(comment: "IssueComment", body: str) -> None:
+    if _lines(comment.body or "") != _lines(body):
+        comment.edit(body)
+
+
+def _lines(text: str) -> list[str]:
+    """The page sends text back with line ends of its own."""
+    return text.replace("\r\n", "\n").strip().split("\n")
+
+
+def _told(pull: "Pull", state: Literal["new", "updated", "unchanged"]) -> PullRequest:
+    return PullRequest(url=pull.html_url, number=pull.number, state=state, draft=bool(pull.draft))
+
+
+@contextmanager
+def _errors(what: str) -> Iterator[None]:
+    """Whatever the client raises becomes an `EvalscribeError`; its messages may quote a whole page."""
+    try:
+        yield
+    except (IncompletableObject, *_NO_API) as error:
+        said = f"cannot {what}: what answers there is not GitHub's API ({type(error).__name__})"
+        raise UnavailableError(said) from error
+    except GithubException as error:
+        raise refusal(what, error) from error
+    except (requests.exceptions.RequestException, OSError, ValueError) as error:
+        raise UnavailableError(f"cannot {what}: GitHub's API does not answer ({type(error).__name__})") from error

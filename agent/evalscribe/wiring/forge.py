@@ -1,0 +1,50 @@
+"""The repository that a folder belongs to, and the forge that its remote is on."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from evalscribe.errors import UsageError
+from evalscribe.ports import Forge, Repository
+from evalscribe.settings import Settings
+from evalscribe.settings.access import Access
+
+
+def repository(folder: Path) -> Repository:
+    """Raises `UsageError` where there is none."""
+    from evalscribe.forge.repository import open_repository
+
+    return open_repository(folder)
+
+
+def forge(found: Settings, remote_url: str | None) -> Forge:
+    """GitHub where there is a token and the remote is on the server of its API; else one that only tells the address.
+
+    Raises `UsageError` where the token would go to a host that a stranger could have named, or a package is missing.
+    """
+    from evalscribe.forge.address import hosted
+    from evalscribe.forge.by_hand import ByHand
+
+    there, access = hosted(remote_url), found.github()
+    if there is None or access.key is None or not _belongs(there.host, access):
+        return ByHand(remote_url)
+    try:
+        from evalscribe.forge.github import GitHub
+    except ImportError as error:
+        raise UsageError("pull requests on GitHub need PyGithub: pip install 'evalscribe[github]'") from error
+    return GitHub(access.url, access.key.get_secret_value(), there.path, remote_url)
+
+
+def advice(found: Settings, remote_url: str | None) -> str | None:
+    """What to set so that evalscribe opens the pull request itself; None where it cannot be helped or need not."""
+    from evalscribe.forge.address import hosted
+
+    there, access = hosted(remote_url), found.github()
+    if there and access.key is None and _belongs(there.host, access):
+        return "set GITHUB_TOKEN or GH_TOKEN to have evalscribe open the pull request"
+    return None
+
+
+def _belongs(host: str, access: Access) -> bool:
+    """Whether the API is that of the remote's server: `github.com` and `api.github.com`, or one host with both."""
+    api = (urlsplit(access.url).hostname or "").lower()
+    return host in (api, api.removeprefix("api.")) or (host == "ssh.github.com" and api == "api.github.com")

@@ -1,0 +1,64 @@
+"""Addresses of remotes as people write them."""
+
+import pytest
+
+from evalscribe.forge.address import hosted, page_to_open, without_login
+from evalscribe.ports import Pushed
+
+BRANCH = "evalscribe/p/m/abc"
+SHAPES = {
+    "https://github.com/ada/evals.git": ("github.com", "ada/evals"),
+    "https://ada:secret@GitHub.com/ada/evals": ("github.com", "ada/evals"),
+    "git@github.com:ada/evals.git": ("github.com", "ada/evals"),
+    "ssh://git@ssh.github.com:443/ada/evals.git": ("ssh.github.com", "ada/evals"),
+    "git://example.org/a/b/c.git/": ("example.org", "a/b/c"),
+    "host:evals": ("host", "evals"),
+    "http://[::1]:3000/a/b": ("::1", "a/b"),
+}
+
+
+@pytest.mark.parametrize("url", SHAPES)
+def test_host_and_path(url: str) -> None:
+    there = hosted(url)
+    assert there is not None
+    assert (there.host, there.path) == SHAPES[url]
+
+
+@pytest.mark.parametrize(
+    "url", ["/srv/git/x.git", "../x", "file:///x", "C:\\x\\y", "C:/x", "", None, "https:///x", "http://[x", "https://h"]
+)
+def test_folders_and_nonsense_are_on_no_server(url: str | None) -> None:
+    assert hosted(url) is None
+    assert page_to_open(Pushed(branch=BRANCH, commit="0"), "main", url) == ""
+
+
+def test_logins_are_not_shown() -> None:
+    assert without_login("https://ada:secret@h.example:8443/a/b?x=1") == "https://h.example:8443/a/b?x=1"
+    assert without_login("ssh://ada@h.example/a/b") == "ssh://h.example/a/b"
+    assert without_login("git@h.example:a/b") == "git@h.example:a/b"
+    assert without_login("token@h.example:a/b") == "h.example:a/b"
+    assert without_login("/srv/a@b:c") == "/srv/a@b:c"
+    assert "secret" not in without_login("https://a:secret@[x/a")
+
+
+PAGES = {
+    "git@github.com:ada/evals.git": f"https://github.com/ada/evals/compare/main...{BRANCH}?expand=1",
+    "https://u:p@gitlab.example:8443/g/s/evals.git": (
+        "https://gitlab.example:8443/g/s/evals/-/merge_requests/new?merge_request%5Bsource_branch%5D="
+        "evalscribe%2Fp%2Fm%2Fabc&merge_request%5Btarget_branch%5D=main"
+    ),
+    "git@bitbucket.org:t/evals.git": "https://bitbucket.org/t/evals/pull-requests/new?source=evalscribe%2Fp%2Fm%2Fabc&dest=main",
+    "ssh://git@codeberg.org/ada/evals.git": f"https://codeberg.org/ada/evals/compare/main...{BRANCH}",
+}
+
+
+@pytest.mark.parametrize("url", PAGES)
+def test_the_page_that_opens_a_request(url: str) -> None:
+    assert page_to_open(Pushed(branch=BRANCH, commit="0"), "main", url) == PAGES[url]
+
+
+def test_the_servers_own_word_is_taken_if_it_is_about_itself() -> None:
+    said = "Create a merge request:\n  https://evil.example/x\n  https://git.example/o/r/-/mr/new?x=1"
+    pushed = Pushed(branch=BRANCH, commit="0", said=said)
+    assert page_to_open(pushed, "main", "git@git.example:o/r.git") == "https://git.example/o/r/-/mr/new?x=1"
+    assert "evil" not in page_to_open(pushed, "main", "git@other.example:o/r.git")
