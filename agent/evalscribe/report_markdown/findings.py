@@ -91,7 +91,7 @@ def _parse(blocks: Sequence[Block], rows: Mapping[int, Row], written: Mapping[st
             "cause_kind": kind,
             "reasoning": body.reasoning,
             "snippets": body.snippets,
-            "reviewer": (*body.reviewer, *confirmed),
+            "reviewer": tuple(body.reviewer) or tuple(confirmed),
             "notes": body.notes,
         }
     )

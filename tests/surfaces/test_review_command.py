@@ -1,0 +1,73 @@
+"""`evalscribe review label`, as a reviewer uses it."""
+
+from pathlib import Path
+
+import pytest
+
+from surfaces.command import Workspace
+
+
+@pytest.fixture
+def analyzed(workspace: Workspace, made: Path) -> Workspace:
+    workspace.run("analyze", made, "--judge", "rules", "--date", "2026-11-02")
+    return workspace
+
+
+def test_a_label_is_written_told_and_kept(analyzed: Workspace, made: Path) -> None:
+    report = analyzed.report
+    said = analyzed.run("review", "label", report.stem, "1", "known-gap", "--kind", "harness", "--note", "we know").out
+    head, line, following = said.splitlines()
+    assert head.startswith("Finding 1, ")
+    assert head.endswith(" → KNOWN_GAP (harness)")
+    assert line == "Reviewer: we know"
+    assert following.startswith("Next: commit ")
+    assert "evalscribe review sync" in following
+    text = report.read_text()
+    assert ": KNOWN_GAP (harness)\n" in text
+    assert analyzed.run(
+        "review", "label", report, "1", "KNOWN_GAP", "--kind", "harness", "--note", "we know"
+    ).out.count("(unchanged)")
+    assert report.read_text() == text
+    analyzed.run("analyze", made, "--judge", "rules")
+    again = report.read_text()
+    assert "- Reviewer: we know\n" in again
+    assert ": KNOWN_GAP (harness)\n" in again
+
+
+def test_the_file_keeps_its_bytes(analyzed: Workspace) -> None:
+    report = analyzed.report
+    bytes_before = b"\xef\xbb\xbf" + report.read_bytes().replace(b"\n", b"\r\n")
+    report.write_bytes(bytes_before)
+    analyzed.run("review", "label", report, "1", "AMBIGUOUS_TASK")
+    after = report.read_bytes().split(b"\r\n")
+    before = bytes_before.split(b"\r\n")
+    assert len(after) == len(before) + 1
+    assert len([line for line in after if line not in before]) == 3
+    report.write_bytes(bytes_before + b"\xff")
+    analyzed.run("review", "label", report, "1", "MODEL_FAULT", code=65)
+    assert report.read_bytes() == bytes_before + b"\xff"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("99", "MODEL_FAULT"), 65, "no finding 99"),
+        (("1", "MODEL_FALUT"), 64, "is no label"),
+        (("1", "KNOWN_GAP", "--kind", "hamster"), 64, "is no kind of cause"),
+        (("one", "KNOWN_GAP"), 64, "valid integer"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_written(
+    words: tuple[str, ...], code: int, told: str, analyzed: Workspace
+) -> None:
+    text = analyzed.report.read_text()
+    assert told in analyzed.run("review", "label", analyzed.report, *words, code=code).err
+    assert analyzed.report.read_text() == text
+
+
+def test_a_report_elsewhere_is_not_written(analyzed: Workspace) -> None:
+    copy = analyzed.folder / "copy.md"
+    copy.write_text(analyzed.report.read_text())
+    assert "--reports" in analyzed.run("review", "label", copy, "1", "KNOWN_GAP", code=64).err
+    assert copy.read_text() == analyzed.report.read_text()
+    analyzed.run("review", "label", "nothing", "1", "KNOWN_GAP", code=66)
