@@ -92,6 +92,19 @@ def compare(sighting: Sighting, others: Sequence[Sighting], passed: Mapping[str,
     )
 
 
+def told(across: Across | None) -> str:
+    """What a judge is told, without names: `It fails the same way for 5 of 7 models …`; empty where nothing is."""
+    if across is None:
+        return ""
+    others = len(across.earlier) + across.more_earlier
+    models = "one other model" if others == 1 else f"{others} other models"
+    earlier = f"It failed the same way for {models} in an earlier version of this eval." if others else ""
+    if across.failing == 1:
+        return earlier
+    many = f"It fails the same way for {across.failing} of {across.models} models in the same experiment"
+    return f"{many}, with the same task and grader. {earlier}".rstrip()
+
+
 def shows_all(run: Run) -> bool:
     """Whether an eval that the run had, and that is not among its failures, has surely passed."""
     return run.status == "completed" and run.incomplete == 0 and len(run.failures) >= run.failed

@@ -23,6 +23,7 @@ def patterns(findings: Sequence[Finding]) -> tuple[Pattern, ...]:
         *_same_error(findings),
         *_categories(findings),
         _known_gaps(findings),
+        _across_models(findings),
         _recurring(findings),
     )
     return tuple(pattern for pattern in found if pattern is not None)
@@ -69,6 +70,11 @@ def _categories(findings: Sequence[Finding]) -> Iterable[Pattern]:
 def _known_gaps(findings: Sequence[Finding]) -> Pattern | None:
     hit = _judged(findings, lambda v: v.classification == "KNOWN_GAP" and v.cause_kind not in NOT_THE_MODEL)
     return _pattern("Known gaps", "known-gaps", hit, "the eval's own notes already speak of it.")
+
+
+def _across_models(findings: Sequence[Finding]) -> Pattern | None:
+    hit = [finding for finding in findings if finding.across and finding.across.failing > 1]
+    return _pattern("Fails alike for several models", "across-models", hit, "evidence about the eval.")
 
 
 def _recurring(findings: Sequence[Finding]) -> Pattern | None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
+from evalscribe.across import told
 from evalscribe.cascade import Tag
 from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
 from evalscribe.finding import UNCERTAIN_CONFIDENCE, Case, Unclassified, Verdict
@@ -58,9 +59,11 @@ class FirstPass:
         self._seconds = seconds
 
     def key(self, case: Case) -> str:
-        """Content id of instructions, tool, model, evidence, what is shown of it and of precedents."""
+        """Content id of instructions, tool, model, evidence and what is shown of it and beside it."""
         asked = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tool, self._model.id]
-        return content_id(["first pass", VERSION, asked, case.evidence.digest, case.packed, shown(case.precedents)])
+        models = told(case.across)
+        read = [case.evidence.digest, case.packed, shown(case.precedents), *([models] if models else [])]
+        return content_id(["first pass", VERSION, asked, *read, *([case.examples] if case.examples else [])])
 
     def estimate(self, case: Case) -> Estimate:
         """One call; its instructions are read from the cache after the first."""

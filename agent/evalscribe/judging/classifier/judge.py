@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from functools import cached_property
 
+from evalscribe.across import told
 from evalscribe.chat import Effort, Message, Request, Usage
 from evalscribe.finding import Case, Unclassified, Verdict
 from evalscribe.ids import canonical_json, content_id
@@ -55,7 +56,7 @@ class ModelJudge:
         self._cost = cost
 
     def key(self, case: Case) -> str:
-        """Content id of templates, rubric, tools, model, effort, evidence, what is shown of it and of precedents."""
+        """Content id of templates, rubric, tools, model, effort, evidence and what is shown of it and beside it."""
         return content_id(
             [
                 VERSION,
@@ -67,6 +68,8 @@ class ModelJudge:
                 case.evidence.digest,
                 case.packed,
                 shown(case.precedents),
+                *([models] if (models := told(case.across)) else []),
+                *([case.examples] if case.examples else []),
             ]
         )
 

@@ -1,6 +1,7 @@
 """What the model is asked: the same instructions for every case, and the case as delimited data."""
 
-from evalscribe.finding import Case, Precedent
+from evalscribe.across import told
+from evalscribe.finding import Case, Example, Precedent
 from evalscribe.judging.fence import Fence, marked, numbered, one_line, quoted
 from evalscribe.judging.precedents import shown
 from evalscribe.prompts import Prompts
@@ -26,6 +27,10 @@ def question(prompts: Prompts, case: Case, fence: Fence) -> str:
         missing=fence.block("not here", absent) if absent else "",
         concluded=_precedents(case, fence, by_person=True),
         history=_precedents(case, fence, by_person=False),
+        examples=fence.block("similar failures", _listed([_similar(one) for one in case.examples]))
+        if case.examples
+        else "",
+        models=told(case.across),
     )
 
 
@@ -67,6 +72,24 @@ def _told(precedent: Precedent) -> str:
         "cause": precedent.cause,
         "error": precedent.error,
         "done about it": precedent.action,
+        "said by": precedent.reviewer,
+        "in their words": precedent.reasoning if precedent.alike else None,
+        "of another model": precedent.model,
+    }
+    return "; ".join(f"{name}: {text}".removeprefix(": ") for name, text in facts.items() if text)
+
+
+def _similar(example: Example) -> str:
+    facts = {
+        "": example.eval,
+        "similar in": example.why,
+        "step": example.step,
+        "error": example.error,
+        "label": example.label,
+        "kind of cause": example.cause_kind,
+        "said by": example.reviewer,
+        "in their words": example.note,
+        "date": example.date,
     }
     return "; ".join(f"{name}: {text}".removeprefix(": ") for name, text in facts.items() if text)
 

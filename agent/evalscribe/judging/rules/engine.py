@@ -1,9 +1,21 @@
 """The rules judge: the first rule that decides a failure gives its verdict."""
 
+from evalscribe.across import told
 from evalscribe.evidence import Citation
 from evalscribe.finding import Case, Verdict
 from evalscribe.ids import content_id
-from evalscribe.judging.rules import checks, faults, gaps, imports, lint, precedents, tasks, unreachable, wording
+from evalscribe.judging.rules import (
+    checks,
+    faults,
+    gaps,
+    imports,
+    lint,
+    other_models,
+    precedents,
+    tasks,
+    unreachable,
+    wording,
+)
 from evalscribe.judging.rules.decision import Decision, Rule
 from evalscribe.judging.rules.facts import Facts
 from evalscribe.ports import Estimate
@@ -42,9 +54,10 @@ class RulesJudge:
         self._rules = rules
 
     def key(self, case: Case) -> str:
-        """Content id of version, evidence and what people said of this eval before."""
+        """Content id of version, evidence, what people said of this eval before, and of how many models fail alike."""
         people = [p for p in case.precedents if p.by_person and p.classification]
-        return content_id([self.id, case.evidence.digest, people])
+        models = told(case.across)
+        return content_id([self.id, case.evidence.digest, people, *([models] if models else [])])
 
     def estimate(self, case: Case) -> Estimate:  # noqa: ARG002 - the port gives the case; rules cost nothing
         return Estimate()
@@ -54,6 +67,9 @@ class RulesJudge:
 
     def decide(self, case: Case) -> Verdict:
         """The verdict of the first rule that covers the case, else the best guess, marked uncertain."""
+        return other_models.beside_others(self._alone(case), case.across)
+
+    def _alone(self, case: Case) -> Verdict:
         facts = Facts(case)
         for rule in self._rules:
             if decision := rule(facts):
@@ -62,6 +78,7 @@ class RulesJudge:
 
 
 def _verdict(facts: Facts, decision: Decision, rule: str | None) -> Verdict:
+    decision = precedents.beside_disagreement(facts, decision)
     return Verdict(
         classification=decision.label,
         cause=decision.cause,

@@ -1,0 +1,29 @@
+"""What other models' runs make of a verdict: a failure that most models share is hardly each one's own fault."""
+
+from evalscribe.across import told
+from evalscribe.finding import UNCERTAIN_CONFIDENCE, Across, Verdict
+from evalscribe.judging.rules import precedents
+
+ENOUGH = 3
+"""So many models fail alike before it casts doubt on a verdict."""
+SAID = precedents.people_said_before.__name__.replace("_", "-")
+
+
+def beside_others(verdict: Verdict, across: Across | None) -> Verdict:
+    """The verdict with what is known of other models; in doubt where it blames this one for what at least half do.
+
+    A label that people gave to this very failure stands: they could weigh more than a count.
+    """
+    if across is None:
+        return verdict
+    reasoning = f"{verdict.reasoning} {told(across)}"
+    doubtful = across.failing >= ENOUGH and 2 * across.failing >= across.models
+    if not doubtful or verdict.classification != "MODEL_FAULT" or verdict.rule == SAID:
+        return verdict.model_copy(update={"reasoning": reasoning})
+    return verdict.model_copy(
+        update={
+            "reasoning": f"{reasoning} So the eval itself may be at fault.",
+            "uncertain": True,
+            "confidence": min(verdict.confidence, UNCERTAIN_CONFIDENCE),
+        }
+    )
