@@ -6,7 +6,7 @@ What is shown for it has the place where the words really stand, and the documen
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from evalscribe.discuss.answer import Cited
 from evalscribe.discuss.dossier import REPORT, Dossier
@@ -29,17 +29,21 @@ LONGEST = 6_000
 SHOWN = 160
 """Characters of a quotation that are shown."""
 _PLACES = "|".join(ROLES)
-_NAMED = rf"(?:(?:{_PLACES}) \S|(?:failure|{REPORT})(?![A-Za-z0-9_-]))"
-_START = re.compile(rf"\[ ?(?:#?([0-9]{{1,6}}),? )?(?={_NAMED})")
-_UNDECIDED = re.compile(r"[^\]\n]{0,24}\Z")
+_NAMED = rf"(?:(?:{_PLACES})[ \t]{{1,3}}\S|(?:failure|{REPORT})(?![A-Za-z0-9_-]))"
+_NUMBERED = r"(?:(?:finding[ \t])?#?([0-9]{1,6})[,:]?[ \t]{1,3})"
+_START = re.compile(rf"\[[ \t]{{0,3}}{_NUMBERED}?(?={_NAMED})", re.IGNORECASE)
+"""Whatever a reader would take for a citation begins like this; whether it is one is decided when it is whole."""
+_UNDECIDED = re.compile(r"[^\]\n]{0,40}\Z")
 """After a bracket: too little to tell whether it begins a citation."""
 _STOP = re.compile(r"<RANGE>|\"|\]|\n")
 _QUOTE_ENDS = re.compile(r"\"(?=\s{0,9}[\],;])")
 _QUOTATION = re.compile(r"<RANGE>.*?</RANGE>|\".*\"", re.DOTALL)
 _PLAIN_QUOTE = re.compile(r":? ?\"(.*)\"\s*\Z", re.DOTALL)
-_NEXT = re.compile(rf"[,;]\s*(?=#?[0-9]{{1,6}} {_NAMED})")
-_NUMBER = re.compile(rf"\s*(?:#?([0-9]{{1,6}}),? )?(?={_NAMED})")
+_NEXT = re.compile(rf"[,;]\s*(?={_NUMBERED}{_NAMED})", re.IGNORECASE)
+_NUMBER = re.compile(rf"\s*{_NUMBERED}?(?={_NAMED})", re.IGNORECASE)
 _TAGS = re.compile(r":? ?<RANGE>|</RANGE>")
+_BREAKS = re.compile(r"[\]\n]")
+_NOTHING = Subject.of("nothing", [])
 
 
 class Resolver:
@@ -78,17 +82,21 @@ class Resolver:
             if not last and _UNDECIDED.match(self._held, 1):
                 return shown
             start = _START.match(self._held)
-            end = self._end(start) if start else 1
+            end = self._end(start, last=last) if start else 1
             if end is None and not last and len(self._held) <= LONGEST:
                 return shown
-            whole, self._held = self._held[: end or LONGEST], self._held[end or LONGEST :]
-            shown += self._resolved(whole, len(self.text) + len(shown), closed=bool(end)) if start else whole
+            end = end if end and end <= LONGEST else self._cut_off()
+            whole, self._held = self._held[:end], self._held[end:]
+            shown += self._resolved(whole, len(self.text) + len(shown)) if start else whole
         shown, self._held = shown + self._held, ""
         return shown
 
-    def _end(self, start: re.Match[str]) -> int | None:
+    def _end(self, start: re.Match[str], *, last: bool) -> int | None:
         """Where the citation ends; None where its end is not there yet, or never will be."""
-        at = start.end() + self._path_length(start)
+        names, rest = self._names(start), self._held[start.end() :]
+        if not last and any(name.startswith(rest) for name in names):
+            return None
+        at = start.end() + max((len(name) for name in names if rest.startswith(name)), default=0)
         while stop := _STOP.search(self._held, at):
             if stop[0] in "]\n":
                 return stop.end() if stop[0] == "]" else stop.start()
@@ -100,11 +108,15 @@ class Resolver:
                 at = quote.end() if quote else len(self._held)
         return None
 
-    def _path_length(self, start: re.Match[str]) -> int:
-        """Length of the longest known name that stands there: a path may hold brackets itself."""
+    def _cut_off(self) -> int:
+        """Where a citation without end is taken to end, so that no more of the answer is lost in it."""
+        end = _BREAKS.search(self._held)
+        return end.start() if end else len(self._held)
+
+    def _names(self, start: re.Match[str]) -> list[str]:
+        """What may stand there: the path of a document may hold brackets itself."""
         subject = self._subject(start[1], self._held[start.end() :])
-        marks = (item.mark for item in subject.items) if subject else ()
-        return max((len(mark) for mark in marks if self._held.startswith(mark, start.end())), default=0)
+        return [item.mark for item in subject.items] if subject else []
 
     def _subject(self, number: str | None, rest: str) -> Subject | None:
         n = self._number(number, rest)
@@ -117,36 +129,38 @@ class Resolver:
             return None
         return int(number) if number else self._at_hand()
 
-    def _resolved(self, whole: str, at: int, *, closed: bool) -> str:
+    def _resolved(self, whole: str, at: int) -> str:
         """A bracket as it is shown, from offset `at` of the answer; a separate one for each citation in it."""
-        inner = whole.removeprefix("[").removesuffix("]")
-        parts = _parts(inner) if closed and whole.endswith("]") else [inner]
+        inner = whole.removeprefix("[")
+        if not whole.endswith("]"):
+            return self._one(inner, at, closed=False)
         shown = ""
-        for part in parts:
-            blank = " " if shown else ""
-            written = self._one(part, at + len(shown) + len(blank), closed=whole.endswith("]"))
-            shown += blank + written
+        for part in _parts(inner.removesuffix("]")):
+            shown += " " if shown else ""
+            shown += self._one(part, at + len(shown), closed=True)
         return shown
 
     def _one(self, part: str, at: int, *, closed: bool) -> str:
         begins = _NUMBER.match(part)
         number, rest = (begins[1], part[begins.end() :]) if begins else (None, part)
-        n = self._number(number, rest)
-        subject = self._subject(number, rest) if closed else None
-        found = _found(_with_range(rest), subject) if subject else []
-        if subject is None or not found:
-            return self._unverified(n, rest, at)
+        n, subject = self._number(number, rest), self._subject(number, rest) or _NOTHING
+        bracket = _with_range(rest)
+        citations = resolve(bracket, subject).citations
+        if not citations and number is None and "<RANGE>" not in bracket:
+            return f"[{part}{']' if closed else ''}"
+        if not closed or not citations or _left(bracket, citations):
+            return self._unverified(n, rest, at, closed=closed)
         shown = ""
-        for citation in found:
-            blank = " " if shown else ""
+        for citation in citations:
+            shown += " " if shown else ""
             words = _shown(n, citation, subject, rest)
-            here = at + len(shown) + len(blank)
+            here = at + len(shown)
             self._add(n, citation.model_copy(update={"start_idx": here, "end_idx": here + len(words)}))
-            shown += blank + words
+            shown += words
         return shown
 
-    def _unverified(self, n: int | None, rest: str, at: int) -> str:
-        words = _written(n, rest)
+    def _unverified(self, n: int | None, rest: str, at: int, *, closed: bool) -> str:
+        words = _written(n, rest) if closed else f"[{_numbered(n)}{_TAGS.sub(' ', rest)} (unverified)"
         self._add(n, ResolvedCitation(start_idx=at, end_idx=at + len(words), quote=_quote(rest), status="unverified"))
         return words
 
@@ -170,13 +184,11 @@ def _with_range(rest: str) -> str:
     return f"[{rest[: plain.start()]}:<RANGE>{plain[1]}</RANGE>]" if plain else f"[{rest}]"
 
 
-def _found(bracket: str, subject: Subject) -> list[ResolvedCitation]:
-    """The citations of a bracket; none where not all of it is one, so that nothing passes beside a citation."""
-    citations = list(resolve(bracket, subject).citations)
-    left = bracket
+def _left(bracket: str, citations: Sequence[ResolvedCitation]) -> bool:
+    """Whether there is more in a bracket than its citations: nothing passes beside one."""
     for citation in reversed(citations):
-        left = left[: citation.start_idx] + left[citation.end_idx :]
-    return [] if left.strip(" ,;[]\n") else citations
+        bracket = bracket[: citation.start_idx] + bracket[citation.end_idx :]
+    return bool(bracket.strip(" ,;[]\n"))
 
 
 def _shown(n: int | None, citation: ResolvedCitation, subject: Subject, rest: str) -> str:
@@ -188,10 +200,14 @@ def _shown(n: int | None, citation: ResolvedCitation, subject: Subject, rest: st
     return f"[{_place(n, target)}{quote}]{moved}"
 
 
+def _numbered(n: int | None) -> str:
+    return "" if n is None else f"{n} "
+
+
 def _place(n: int | None, target: Target) -> str:
     lines = "" if target.first is None else f":{target.first}"
     lines += f"-{target.last}" if target.last is not None and target.last != target.first else ""
-    return f"{'' if n is None else f'{n} '}{one_line(target.item)}{lines}"
+    return f"{_numbered(n)}{one_line(target.item)}{lines}"
 
 
 def _really(target: Target, subject: Subject) -> str:
@@ -202,7 +218,7 @@ def _really(target: Target, subject: Subject) -> str:
 def _written(n: int | None, rest: str) -> str:
     """A citation that does not hold, in the answer's own words."""
     words = cut(one_line(_TAGS.sub(" ", rest)), SHOWN)
-    return f"[{'' if n is None else f'{n} '}{words}] (unverified)"
+    return f"[{_numbered(n)}{words}] (unverified)"
 
 
 def _quote(rest: str) -> str | None:

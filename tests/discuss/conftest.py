@@ -1,0 +1,61 @@
+"""The sample's report with its store, and dossiers of hand-made failures."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from evalscribe.analysis import Analysis, FindingSummary, RecommendationSummary, RunSummary
+from evalscribe.cli import run
+from evalscribe.discuss import Dossier
+from evalscribe.evidence import Document, Evidence
+from evalscribe.ports import Store
+from evalscribe.recall import read
+from evalscribe.run import Eval, Run
+from evalscribe.store.sql import open_store
+
+Made = Callable[..., Dossier]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(open_store(tmp_path / "store")) as kept:
+        yield kept
+
+
+@pytest.fixture(scope="session")
+def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sample")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        assert run(["analyze", "sample", "--judge", "rules", "--date", "2026-11-02", "--quiet"]) == 0
+    return folder
+
+
+@pytest.fixture
+def sample(sample_folder: Path) -> Iterator[Dossier]:
+    (path,) = sample_folder.rglob("smp7q2ka*.md")
+    text = path.read_text("utf-8")
+    with closing(open_store(sample_folder / ".evalscribe")) as kept:
+        yield Dossier(path.name, text, read(text, path.name), kept)
+
+
+@pytest.fixture
+def dossier_of(store: Store) -> Made:
+    """A dossier of one failure for each tuple of documents."""
+
+    def made(*failures: tuple[Document, ...], text: str = "# A report\n1. wrong", stored: bool = True) -> Dossier:
+        evals = [Eval(id=f"e{n}", category="cat", name=f"task-{n}") for n in range(1, len(failures) + 1)]
+        if stored:
+            store.put_run(Run(id="run1", provider="p", model="m", failures=tuple(evals)))
+            for eval, documents in zip(evals, failures, strict=True):
+                store.put_evidence("run1", Evidence(eval=eval, documents=documents))
+        findings = tuple(
+            FindingSummary(n=n, eval=eval.path, classification="MODEL_FAULT") for n, eval in enumerate(evals, 1)
+        )
+        advice = RecommendationSummary(id="R1", group="eval", text="say which end", evals=(evals[0].path,))
+        said = Analysis(run=RunSummary(id="run1"), findings=findings, recommendations=(advice,))
+        return Dossier("report.md", text, said, store)
+
+    return made

@@ -1,0 +1,126 @@
+"""A discussion without a model: what is named is shown, what is not is searched for."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from evalscribe.cli import run
+from evalscribe.discuss import Dossier, Lookup, ends, wanted
+from evalscribe.discuss.search import search
+from evalscribe.evidence import Document
+from evalscribe.recall import read
+from evalscribe.store.sql import open_store
+
+CODE = Document(role="output", path="a.py", text="\n".join(f"line {n}" for n in range(1, 30)) + "\nreturn Total\n")
+LOG = Document(role="log", path="run.log", text="start\nTOTAL was wrong\nreturn of nothing\nend\n")
+
+
+async def said(dossier: Dossier, question: str) -> str:
+    heard: list[str] = []
+    answer = await Lookup(dossier).ask(question, heard.append)
+    assert "".join(heard) == answer.text
+    assert answer.broken_off is None
+    return answer.text
+
+
+@pytest.mark.parametrize(
+    "question", ["4", "#4", "show me 4", "Show 4.", "explain finding 4", "http/001-retry", "001-retry"]
+)
+async def test_a_finding_is_shown_with_what_it_quotes(sample: Dossier, question: str) -> None:
+    text = await said(sample, question)
+    assert text.startswith("4. http/001-retry: OVERLY_STRICT (harness)\nStep    tests\n")
+    assert "grader test_grader.py:36\n    34      server = serve(port)\n" in text
+    assert '>   36      yield f"http://127.0.0.1:{port + 1}"\n    37  ' in text
+    assert "  log         run.log (" in text
+
+
+async def test_a_recommendation_is_shown_with_its_findings(sample: Dossier) -> None:
+    text = await said(sample, "r3")
+    assert text.startswith("R3 (Lint and configuration, would pass): ")
+    assert "\n\n7. style/002-loop: OVERLY_STRICT (lint)\n" in text
+    assert text.count("\nCause ") == 1
+
+
+async def test_other_words_are_searched_for(sample: Dossier) -> None:
+    text = await said(sample, "LISTENING port")
+    assert text.startswith("4 task TASK.txt:7\n")
+    assert '>   36      print(f"listening on {port}")' in text
+
+
+async def test_a_question_without_a_hit_shows_what_it_names(sample: Dossier) -> None:
+    assert (await said(sample, "why is 3 not the model's fault, please?")).startswith("3. deps/001-lock: KNOWN_GAP")
+    both = await said(sample, "what makes 7 and R1 differ so much?")
+    assert both.startswith("7. style/002-loop")
+    assert "\n\nR1 (Eval improvements" in both
+
+
+async def test_nothing_found_says_so(sample: Dossier) -> None:
+    assert "Try fewer, or `help`" in await said(sample, "zebra quagga")
+    assert "R2 " in await said(sample, "help")
+
+
+async def test_without_evidence_the_report_is_searched_and_the_way_to_it_told(
+    dossier_of: Callable[..., Dossier],
+) -> None:
+    absent = dossier_of((CODE,), stored=False, text="# Report\nthe total is wrong")
+    assert "evalscribe analyze run1" in await said(absent, "1")
+    assert (await said(absent, "total wrong")).startswith("report.md:2\n")
+    assert "of 1 of 1 findings is not here" in await said(absent, "return total")
+
+
+def test_lines_that_hold_all_words_come_first(dossier_of: Callable[..., Dossier]) -> None:
+    dossier = dossier_of((LOG, CODE))
+    found = search(dossier, ["return", "total"], 10)
+    assert [(hit.place, hit.line, hit.together) for hit in found] == [
+        ("output a.py", 30, True),
+        ("log run.log", 2, False),
+    ]
+    assert search(dossier, [], 10) == ()
+    assert len(search(dossier, ["line"], 3)) == 3
+
+
+async def test_nothing_that_a_terminal_obeys_is_in_an_answer(dossier_of: Callable[..., Dossier]) -> None:
+    hostile = Document(role="output", path="a\x1b[2J.py", text="x = '\x1b]0;pwned\x07\u202e'\r\n")
+    text = await said(dossier_of((hostile,)), "x")
+    assert all(character.isprintable() or character == "\n" for character in text)
+
+
+@pytest.mark.parametrize(
+    ("line", "ids"),
+    [
+        ("implement R3", ("R3",)),
+        ("apply r3", ("R3",)),
+        ("Please implement R2 and R3.", ("R2", "R3")),
+        ("apply R1, R2, and R1 please!", ("R1", "R2")),
+        ("would you implement R3?", ()),
+        ("what happens if I implement R3", ()),
+        ("implement everything", ()),
+        ("R3", ()),
+    ],
+)
+def test_only_a_plain_wish_is_one(line: str, ids: tuple[str, ...]) -> None:
+    assert wanted(line) == ids
+
+
+def test_how_a_discussion_ends() -> None:
+    assert all(map(ends, ("q", " Quit ", "exit")))
+    assert not ends("question")
+
+
+def test_every_failure_of_a_real_run_can_be_shown(
+    real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a report by other people, its evidence from the run's snapshot."""
+    folder = real_data / "convex-runs" / "jn7922j1"
+    monkeypatch.chdir(tmp_path)
+    assert run(["analyze", str(folder), "--judge", "rules", "--quiet"]) == 0
+    text = (folder / "report.md").read_text("utf-8")
+    with closing(open_store(tmp_path / ".evalscribe")) as kept:
+        dossier = Dossier("report.md", text, read(text, "report.md"), kept)
+        assert dossier.topics
+        assert dossier.missing() == ()
+        for n in dossier.topics:
+            assert "\nEvidence\n  task " in asyncio.run(said(dossier, str(n)))
