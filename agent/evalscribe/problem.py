@@ -13,34 +13,38 @@ LEVELS: tuple[Level, ...] = ("error", "warning", "notice")
 WHAT_LIMIT = 600
 
 
-def _tame(text: str) -> str:
+def tame(text: str) -> str:
     """One line in which no runner of a CI finds a command of its older kind, which may stand anywhere (`##[error]`)."""
-    return prose.cut(re.sub(r"##(?=\[|vso)", "# #", prose.one_line(text)), WHAT_LIMIT)
+    return re.sub(r"##(?=\[|vso)", "# #", prose.one_line(text))
+
+
+Words = Annotated[str, AfterValidator(tame)]
+What = Annotated[str, AfterValidator(lambda text: prose.cut(tame(text), WHAT_LIMIT))]
 
 
 class Problem(Frozen):
     """One thing that is wrong with a report, or worth knowing."""
 
-    file: str
+    file: Words
     """Path of the report, relative to where the reader looks from."""
     line: Annotated[int, Field(ge=1)]
     level: Level
-    what: Annotated[str, AfterValidator(_tame)]
+    what: What
     """One line; quotes other people's text."""
 
 
 class CheckedReport(Frozen):
-    file: str
-    name: str
+    file: Words
+    name: Words
     """Below the reports folder; of a file elsewhere only its own name."""
     ours: bool
     """Whether it is a report of evalscribe; every other is a person's, in a form of their own."""
-    summary: tuple[str, ...] = ()
+    summary: tuple[Words, ...] = ()
     """Title and first lines as the report's content makes them, in markdown; none where it cannot be read."""
     quotations: int = 0
     """How many quotations it prints."""
-    compared: bool = False
-    """Whether they were compared with the evidence."""
+    not_compared: Words | None = None
+    """Why they were not compared with the evidence; None where they were, or there are none."""
 
 
 class Checked(Frozen):
@@ -50,6 +54,8 @@ class Checked(Frozen):
     """By name."""
     problems: tuple[Problem, ...] = ()
     """By file and line."""
+    notes: tuple[Words, ...] = ()
+    """What concerns no single line: quotations that could not be compared, and why."""
 
     def of(self, level: Level) -> tuple[Problem, ...]:
         return tuple(problem for problem in self.problems if problem.level == level)

@@ -1,4 +1,4 @@
-"""Look at the reports: list, read and check them, and what recurs in them."""
+"""Look at the reports: list and read them, and what recurs in them."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -56,12 +56,6 @@ def _means(name: str, file: ReportFile) -> bool:
 def parsed(file: ReportFile) -> Analysis:
     """What a report says. Raises `DataError` for what is no readable report."""
     return read(file.text, file.name.rpartition("/")[2]).model_copy(update={"report_path": file.name})
-
-
-def check(library: Library, name: str | None = None) -> tuple[Listed, ...]:
-    """Every report, or the named one, with its problem where it cannot be read."""
-    files = [found(library, name)] if name else _files(library, None)
-    return tuple(_listed(file) for file in files)
 
 
 def recurring_evals(library: Library, model: str | None = None) -> Recurring:

@@ -15,7 +15,6 @@ from evalscribe.app.estimates import likely, stage_lines
 from evalscribe.app.explain import Explained
 from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan
 from evalscribe.app.reports import Listed
-from evalscribe.errors import DataError
 from evalscribe.prose import dollars, visible
 from evalscribe.recall import Recurring, RecurringRow
 from evalscribe.render.explanation import explanation as explained_text
@@ -129,15 +128,6 @@ def _in_short(one: Listed) -> str:
     labels = [finding.classification or "no label" for finding in findings]
     counts = ", ".join(f"{labels.count(label)} {label}" for label in dict.fromkeys(labels)) or "no findings"
     return f"{run.model or 'unknown model'}, run {(run.id or 'unknown')[:8]}: {counts}"
-
-
-def checked(listed: Sequence[Listed]) -> int:
-    """A line per problem; the exit code says whether there are any."""
-    problems = [one for one in listed if one.problem is not None]
-    for one in problems:
-        say(f"{one.name}: {one.problem}")
-    say(f"{len(listed)} reports checked, {len(problems)} with problems")
-    return DataError.exit_code if problems else 0
 
 
 def document(said: Analysis, *, as_json: bool) -> None:

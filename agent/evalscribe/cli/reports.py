@@ -37,16 +37,44 @@ def show(report: Name, reports: options.Reports = None) -> int:
     return 0
 
 
-@app.command(short_help="Check that reports can be read; exit code 65 if not.")
+@app.command(short_help="Check reports: readable, in agreement, quotations real; exit code 65 if not.")
 def check(
-    report: Annotated[str | None, typer.Argument(metavar="[REPORT]", help="Only this report. Default: all.")] = None,
+    report: Annotated[
+        list[str] | None, typer.Argument(metavar="[REPORT]...", help="Only these reports. Default: all.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="text|github|json",
+            help="How to print problems. Default: text, in GitHub Actions github.",
+            show_default=False,
+        ),
+    ] = None,
+    evidence: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="Compare quotations with this snapshot of a run too.")
+    ] = None,
+    fetch: Annotated[
+        bool, typer.Option("--fetch", help="Fetch evidence that is not in the store; needs the deploy key.")
+    ] = False,
+    comment: Annotated[
+        bool, typer.Option("--comment", help="In GitHub Actions: tell the pull request in one comment.")
+    ] = False,
     reports: options.Reports = None,
+    deployment: options.Deployment = None,
+    key_file: options.KeyFile = None,
+    env_file: options.EnvFile = None,
 ) -> int:
-    """Check that reports can be read, and that their corrections do not contradict each other. Exit code 65 if not."""
-    from evalscribe.app.reports import check as use_case
-    from evalscribe.cli import finish
+    """Check that reports can be read, agree with themselves, link to what is there, and quote what the evidence says.
 
-    return finish.checked(use_case(_library(reports), report))
+    Exit code 65 for errors; warnings and notices are only told.
+    """
+    from evalscribe.cli.check import Wanted
+    from evalscribe.cli.check import check as checked
+    from evalscribe.settings import Options
+
+    found = Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file)
+    return checked(tuple(report or ()), Wanted(output, tuple(evidence or ()), fetch, comment, found))
 
 
 @app.command(short_help="Read any report, ours or free-form, as one document.")

@@ -21,19 +21,20 @@ LONGEST = 20_000
 def links(text: str, report: Report | None, name: str, exists: Callable[[str], bool]) -> Iterator[Said]:
     """`exists`: whether there is a file of this name below the reports folder, where `name` is the report.
 
-    What evalscribe wrote has to lead to a report; a person may point to any file, and is only told.
+    What evalscribe wrote has to lead to a report; a person may point to any file, and is only told, more quietly
+    where the whole report is theirs (`report` is None).
     """
     own = _reports_of(report) if report else frozenset()
     for number, target in _targets(text):
         if SCHEME.match(target) or target.startswith("//"):
             if what := _odd_address(target):
-                yield Said(number, "error" if report else "warning", what)
+                yield Said(number, "error" if report else "notice", what)
         elif (path := unquote(target.partition("#")[0].partition("?")[0])) and "\0" not in path:
-            yield from _of_file(number, path, own, name, exists)
+            level: Level = "error" if path in own else "warning" if report else "notice"
+            yield from _of_file(number, path, level, name, exists)
 
 
-def _of_file(number: int, path: str, own: frozenset[str], name: str, exists: Callable[[str], bool]) -> Iterator[Said]:
-    level: Level = "error" if path in own else "warning"
+def _of_file(number: int, path: str, level: Level, name: str, exists: Callable[[str], bool]) -> Iterator[Said]:
     folder = name.rpartition("/")[0]
     found = normpath(f"{folder}/{path}" if folder else path)
     if path.startswith("/") or found == ".." or found.startswith("../"):

@@ -1,7 +1,7 @@
 """One report, read and compared with itself."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from evalscribe.report import Report
@@ -9,7 +9,7 @@ from evalscribe.report_markdown import ConflictingEdits, UnreadableReport, parse
 from evalscribe.review.checking.generated import generated
 from evalscribe.review.checking.links import links
 from evalscribe.review.checking.naming import front_matter, naming
-from evalscribe.review.checking.parts import Part, lines_of, outside_fences, parts
+from evalscribe.review.checking.parts import FINDINGS, Part, lines_of, outside_fences, parts
 from evalscribe.review.checking.said import Said
 
 KIND = re.compile(r"""kind:\s*["']?evalscribe-report/""")
@@ -21,7 +21,8 @@ MARKER = re.compile(r"<{7}(?: .*)?|\|{7}(?: .*)?|={7}|>{7}(?: .*)?")
 class Page(NamedTuple):
     report: Report | None
     """None where it cannot be read."""
-    parts: Mapping[str, Part]
+    findings: tuple[Part, ...]
+    """The lines of each finding."""
     problems: tuple[Said, ...]
 
 
@@ -36,11 +37,11 @@ def inspect(text: str, name: str, exists: Callable[[str], bool], written: Report
     """
     found = tuple(markers(text))
     if found:
-        return Page(None, {}, found)
+        return Page(None, (), found)
     try:
         report = parse(text, written)
     except UnreadableReport as error:
-        return Page(None, {}, tuple(markers(text, code=True)) or (_unreadable(error),))
+        return Page(None, (), tuple(markers(text, code=True)) or (_unreadable(error),))
     page = parts(text)
     problems = (
         *naming(report, name),
@@ -48,7 +49,7 @@ def inspect(text: str, name: str, exists: Callable[[str], bool], written: Report
         *generated(report, page),
         *links(text, report, name, exists),
     )
-    return Page(report, page, problems)
+    return Page(report, tuple(part for key, part in page.items() if key.startswith(f"{FINDINGS}/")), problems)
 
 
 def markers(text: str, *, code: bool = False) -> Iterator[Said]:

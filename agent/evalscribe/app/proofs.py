@@ -1,0 +1,140 @@
+"""The evidence of a report's run, wherever it is at hand: a given snapshot, the store, or its source."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import cached_property
+
+from evalscribe.errors import EvalscribeError
+from evalscribe.evidence import Evidence, Unreadable
+from evalscribe.gather.collect import gathered
+from evalscribe.ids import content_id
+from evalscribe.ports import Source, Store
+from evalscribe.prose import name as printed
+from evalscribe.prose import path as printed_path
+from evalscribe.review.checking import Said
+from evalscribe.run import Eval, Run
+
+MANY = 1000
+"""Failures whose evidence is read whole only to compare its content id."""
+NOWHERE = "it is neither in the store nor given (`--evidence DIR` reads a snapshot, `--fetch` asks the deployment)"
+Open = Callable[[str], AbstractAsyncContextManager[Source]]
+
+
+class Proof:
+    """The evidence of one run."""
+
+    def __init__(self, run: Run, source: Source | None, store: Store | None) -> None:
+        """What the store lacks is asked of the source and, where there is a store, kept in it."""
+        self.run = run
+        self._source = source
+        self._store = store
+
+    def has(self, paths: Sequence[str]) -> bool:
+        """Whether one of them is a failed eval of the run."""
+        return any(path in self._evals for path in paths)
+
+    async def evidence(self, path: str) -> Evidence | str:
+        """Of a failed eval by its printed path, or why there is none."""
+        eval = self._evals.get(path)
+        try:
+            found = await self._found(eval) if eval else None
+        except EvalscribeError as error:
+            return str(error)
+        if isinstance(found, Evidence):
+            return found
+        return f"{path}: {found.reason}" if found else NOWHERE
+
+    async def other_than(self, digest: str) -> Sequence[Said]:
+        """A warning where the evidence is not the one that the report was made from."""
+        if not digest or self._from_afar or len(self.run.failures) > MANY:
+            return ()
+        found = [await self._found(eval) for eval in self.run.failures]
+        digests = sorted(gathered(one).digest for one in found if one)
+        here = content_id(digests)[: len("sha256:") + 8]
+        if None in found or here == digest:
+            return ()
+        what = f"made from evidence {digest}, compared with {here}: it has changed since, or the line was"
+        return (Said(1, "warning", what),)
+
+    async def _found(self, eval: Eval) -> Evidence | Unreadable | None:
+        stored = self._store.get_evidence(self.run.id, eval.id) if self._store else None
+        if self._source is None or isinstance(stored, Evidence):
+            return stored
+        fetched = await self._source.evidence(eval)
+        if self._store:
+            self._store.put_evidence(self.run.id, fetched)
+        return fetched
+
+    @property
+    def _from_afar(self) -> bool:
+        return self._source is not None and self._store is not None
+
+    @cached_property
+    def _evals(self) -> Mapping[str, Eval]:
+        return {printed_path(eval.path): eval for eval in self.run.failures}
+
+
+class Proofs:
+    """Finds the evidence of runs: in snapshots that were given, the store, those that ship, the deployment."""
+
+    def __init__(
+        self,
+        given: Sequence[Source] = (),
+        store: Store | None = None,
+        shipped: Sequence[Source] = (),
+        fetch: Open | None = None,
+        lacking: str = NOWHERE,
+    ) -> None:
+        """`lacking`: what is said of a run that is nowhere."""
+        self._given = given
+        self._store = store
+        self._shipped = shipped
+        self._fetch = fetch
+        self._lacking = lacking
+        self._runs: dict[int, Run] = {}
+
+    @asynccontextmanager
+    async def of(self, run_id: str) -> AsyncIterator[Proof | str]:
+        """The run's evidence, or why there is none; `run_id` as a report prints it."""
+        at_hand = await self._among(self._given, run_id) or self._stored(run_id)
+        at_hand = at_hand or await self._among(self._shipped, run_id)
+        if at_hand or self._fetch is None:
+            yield at_hand or self._lacking
+            return
+        try:
+            opened = self._fetch(run_id)
+            source = await opened.__aenter__()
+        except EvalscribeError as error:
+            yield str(error)
+            return
+        try:
+            yield await _fetched(source, self._store)
+        finally:
+            await opened.__aexit__(None, None, None)
+
+    async def _among(self, sources: Sequence[Source], run_id: str) -> Proof | None:
+        for source in sources:
+            if id(source) not in self._runs:
+                self._runs[id(source)] = await source.run()
+            run = self._runs[id(source)]
+            if printed(run.id) == run_id:
+                return Proof(run, source, None)
+        return None
+
+    def _stored(self, run_id: str) -> Proof | None:
+        run = self._store.get_run(run_id) if self._store else None
+        return Proof(run, None, self._store) if run and (self._fetch is None or self._whole(run)) else None
+
+    def _whole(self, run: Run) -> bool:
+        """Whether nothing is lacking that could be fetched."""
+        return all(self._store and self._store.get_evidence(run.id, eval.id) for eval in run.failures)
+
+
+async def _fetched(source: Source, store: Store | None) -> Proof | str:
+    try:
+        run = await source.run()
+    except EvalscribeError as error:
+        return str(error)
+    if store:
+        store.put_run(run)
+    return Proof(run, source, store)
