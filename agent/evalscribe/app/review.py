@@ -79,6 +79,8 @@ class Exported(Frozen):
     subjects: int
     contradicted: int
     """Failures left out because two reports of their run give them different labels."""
+    elsewhere: int
+    """Failures left out because their run is not in the store."""
 
 
 def sync(library: Library, store: Store, ref: str | None = None) -> Synced:
@@ -116,16 +118,25 @@ def statistics(library: Library, store: Store) -> Stats:
 
 
 def export(store: Store, path: Path) -> Exported:
-    """Labels in force as a dataset for `judge-eval`. Raises `NotFoundError` without labels."""
+    """Labels in force as a dataset for `judge-eval`, of stored runs. Raises `NotFoundError` without such labels."""
     labels = _labels(store)
-    chosen = truths(labels)
+    agreed = truths(labels)
+    here = {run: store.get_run(run) for run in {label.run for label in agreed}}
+    chosen = [one for one in agreed if (run := here[one.run]) and any(eval.path == one.eval for eval in run.failures)]
+    if not chosen:
+        raise NotFoundError("no labelled failure is in the store; analyze the runs first: evalscribe analyze RUN")
     lines = (json.dumps({"subject": {"run": one.run, "eval": one.eval}, "label": one.label}) for one in chosen)
     try:
         path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     subjects = {(label.run, label.eval) for label in labels if label.in_force}
-    return Exported(path=str(path), subjects=len(chosen), contradicted=len(subjects) - len(chosen))
+    return Exported(
+        path=str(path),
+        subjects=len(chosen),
+        contradicted=len(subjects) - len(agreed),
+        elsewhere=len(agreed) - len(chosen),
+    )
 
 
 def _labels(store: Store) -> tuple[GivenLabel, ...]:

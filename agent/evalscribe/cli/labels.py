@@ -90,4 +90,6 @@ def exported(found: Exported) -> None:
     say(f"{counted(found.subjects, 'labelled failure')} in {found.path}")
     if found.contradicted:
         say(f"Left out: {found.contradicted} that two reports of their run label differently")
+    if found.elsewhere:
+        say(f"Left out: {found.elsewhere} whose run is not in the store; analyze it to have them")
     say(f"Next: evalscribe judge-eval failure {found.path} --judge rules")
