@@ -151,7 +151,9 @@ def on_a_terminal(workspace: Workspace, run: Path, **environment: str) -> str:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "evalscribe", "analyze", str(run), "--judge", "rules"]
     environ = {**os.environ, "TERM": "xterm", **environment}
-    process = subprocess.Popen(command, cwd=workspace.folder, env=environ, stdin=theirs, stdout=theirs, stderr=theirs)
+    process = subprocess.Popen(
+        command, cwd=workspace.folder, env=environ, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
+    )
     os.close(theirs)
     got = b""
     try:

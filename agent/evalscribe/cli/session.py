@@ -1,7 +1,6 @@
 """A discussion in a terminal or over a pipe: one line, one answer, as it is written."""
 
 import asyncio
-import shlex
 import signal
 import sys
 from collections.abc import Iterable, Iterator
@@ -9,12 +8,14 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from evalscribe.app.discuss import Discussion, stages
+from evalscribe.app.discuss import stages
 from evalscribe.cli import finish
 from evalscribe.discuss import Answer, ends, wanted
-from evalscribe.errors import TerminatedError, UnavailableError
+from evalscribe.errors import EvalscribeError, TerminatedError, UnavailableError
 from evalscribe.prose import counted, visible
-from evalscribe.wiring.discussion import DiscussChoice, open_discussion
+from evalscribe.redaction import redact
+from evalscribe.wiring.applying import ApplyChoice
+from evalscribe.wiring.discussion import DiscussChoice, Table, open_discussion
 
 PROMPT = "> "
 
@@ -30,7 +31,7 @@ def session(choice: DiscussChoice, *, ask: list[str] | None, repo: Path | None, 
             table = runner.run(opened.enter_async_context(open_discussion(choice)))
             for line in table.discussion.introduction():
                 finish.say(line, file=sys.stderr)
-            talk = _Talk(runner, table.discussion, repo, choice, as_json=as_json)
+            talk = _Talk(runner, table, repo, as_json=as_json)
             try:
                 answered = talk.run(_lines() if ask is None else ask)
             finally:
@@ -47,13 +48,10 @@ def in_terminal() -> bool:
 
 
 class _Talk:
-    def __init__(
-        self, runner: asyncio.Runner, discussion: Discussion, repo: Path | None, choice: DiscussChoice, *, as_json: bool
-    ) -> None:
+    def __init__(self, runner: asyncio.Runner, table: Table, repo: Path | None, *, as_json: bool) -> None:
         self._runner = runner
-        self._discussion = discussion
+        self._table = table
         self._repo = repo
-        self._choice = choice
         self._as_json = as_json
         self._gone = False
         self._answered = True
@@ -71,12 +69,9 @@ class _Talk:
 
     def _ask(self, question: str) -> None:
         try:
-            answer = self._runner.run(self._discussion.ask(question, self._hear))
+            answer = self._runner.run(self._table.discussion.ask(question, self._hear))
         except KeyboardInterrupt:
-            # Ctrl-C stops the answer; at the prompt it ends the discussion.
-            finish.say("\n[stopped]")
-            if not in_terminal():
-                raise
+            self._stopped()
             return
         if self._gone:
             raise BrokenPipeError
@@ -85,6 +80,12 @@ class _Talk:
             finish.print_json(answer, indent=None)
         else:
             _close(answer)
+
+    def _stopped(self) -> None:
+        """Ctrl-C stops the answer; at the prompt, or where there is none, it ends the discussion."""
+        finish.say("\n[stopped]")
+        if not in_terminal():
+            raise KeyboardInterrupt
 
     def _hear(self, piece: str) -> None:
         """Never raises: what a reader that went away means is not the model's business."""
@@ -103,9 +104,21 @@ class _Talk:
             finish.say("Which repository? Begin with `--repo DIR`. Nothing was changed.")
             return
         self._repo = repo
+        from evalscribe.cli.consent import implement
+
+        report = str(self._table.discussion.report.path)
         for id in ids:
-            command = ("evalscribe", "apply", str(self._discussion.report.path), id, "--repo", str(repo))
-            finish.say(f"Run `{shlex.join(command)}`.")
+            choice = ApplyChoice(repo=repo, options=self._table.left())
+            try:
+                implement(choice, report, id, yes=False, run=self._runner.run)
+            except TerminatedError:
+                raise
+            except EvalscribeError as error:
+                if not in_terminal():
+                    raise
+                finish.say(f"evalscribe: {redact(str(error))}")
+            except KeyboardInterrupt:
+                self._stopped()
 
 
 def _close(answer: Answer) -> None:

@@ -34,6 +34,8 @@ class Table:
 
     discussion: Discussion
     spent: Callable[[], Mapping[str, Usage]]
+    left: Callable[[], Options]
+    """What the command line gave, with what is left of the budget."""
 
 
 @asynccontextmanager
@@ -49,7 +51,7 @@ async def open_discussion(choice: DiscussChoice) -> AsyncIterator[Table]:
         cost = cost_of(model) if model else None
         budget = _budget(found)
         discussion = Discussion(file, kept, Prompts(found.root), model, cost=cost, budget=budget)
-        yield Table(discussion, asked.spent)
+        yield Table(discussion, asked.spent, lambda: _left(choice.options, found, asked))
 
 
 def _model(found: Settings, asked: Models) -> Model | None:
@@ -72,6 +74,13 @@ def _what_is_left(found: Settings, choice: DiscussChoice) -> Settings:
             "max_tokens": found.max_tokens.model_copy(update={"value": tokens}),
         }
     )
+
+
+def _left(given: Options, found: Settings, asked: Models) -> Options:
+    spent = sum(asked.spent().values(), Usage())
+    bound = found.max_tokens.value
+    tokens = None if bound is None else max(1, bound - spent.input_tokens - spent.output_tokens)
+    return given.model_copy(update={"budget": max(0.0, found.budget.value - spent.cost_usd), "max_tokens": tokens})
 
 
 def _budget(found: Settings) -> str:
