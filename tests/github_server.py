@@ -109,8 +109,8 @@ class GitHubServer:
     def _answer(self, request: Request) -> Answer:
         if request.headers.get("authorization") not in (f"token {self.token}", f"Bearer {self.token}"):
             return problem(401, "Bad credentials")
-        if request.path == "/user" and request.method == "GET":
-            return Answer(200, {"login": "ada", "id": 1})
+        if request.path == "/meta" and request.method == "GET":
+            return Answer(200, {"verifiable_password_authentication": False})
         base = f"/repos/{self.repository}"
         if not request.path.startswith(base):
             return problem(404, "Not Found")

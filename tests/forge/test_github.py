@@ -144,5 +144,13 @@ def test_enterprise_servers_have_a_prefix() -> None:
         forge = GitHub(server.api, server.token, "o/r", server.url)
         assert propose(forge).state == "new"
         assert propose(forge, body="x").state == "updated"
-        assert forge.check() == "ada"
+        forge.check()
         forge.close()
+
+
+def test_a_token_is_checked_without_changing_anything(server: GitHubServer, forge: GitHub) -> None:
+    forge.check()
+    assert [(request.method, request.path) for request in server.requests] == [("GET", "/meta")]
+    server.token = "another"
+    with pytest.raises(AccessError, match="does not take the token"):
+        forge.check()

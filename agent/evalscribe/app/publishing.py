@@ -67,8 +67,11 @@ def _document(merged: Merged, collation: Collation, path: Path, spent: Spent) ->
 
 def committed(library: Library, done: Analyzed) -> str:
     """Commit the report alone; the commit's id. Raises `EvalscribeError` with the reason where git refuses."""
-    run, revision = done.report.run, done.report.revision
-    again = f", revision {revision}" if revision > 1 else ""
+    return library.commit(done.path, commit_message(done.report))
+
+
+def commit_message(report: Report) -> str:
+    again = f", revision {report.revision}" if report.revision > 1 else ""
     # A hosting site acts on what a message mentions: a model called `fixes #1` would close an issue.
-    model = "/".join(model_folder(run.provider, run.model)[1:])
-    return library.commit(done.path, f"Analyze {model}, run {run_id_prefix(run.id)}{again}")
+    model = "/".join(model_folder(report.run.provider, report.run.model)[1:])
+    return f"Analyze {model}, run {run_id_prefix(report.run.id)}{again}"

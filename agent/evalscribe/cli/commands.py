@@ -14,6 +14,7 @@ from evalscribe.cli.explain import explain
 from evalscribe.cli.fetch import fetch
 from evalscribe.cli.judge import judge
 from evalscribe.cli.judge_eval import judge_eval
+from evalscribe.cli.publish import publish
 from evalscribe.cli.recurring import recurring
 from evalscribe.cli.schema import schema
 
@@ -45,6 +46,7 @@ app.command(short_help="Judge agent runs or failed evals by a rubric.")(judge)
 app.command("judge-eval", short_help="Compare judges with the labels that people gave.")(judge_eval)
 app.add_typer(review.app, name="review", help="Correct labels in reports.")
 app.add_typer(rubric.app, name="rubric", help="Make, list, show, check and compare rubrics.")
+app.command(short_help="Push a report on a branch of its own and open its pull request.")(publish)
 app.command(short_help="Show each failing eval over all reports.")(recurring)
 app.command(short_help="Show what is configured, reachable and missing.")(doctor)
 app.command(short_help="Print the JSON Schema of a document.")(schema)

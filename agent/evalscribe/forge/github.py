@@ -73,10 +73,10 @@ class GitHub:
             _rewrite(ours, marked(mark, body))
             return ours.html_url
 
-    def check(self) -> str:
-        """Who the token belongs to, by a request that changes nothing."""
-        with _errors("ask who the token belongs to"):
-            return self.client.get_user().login
+    def check(self) -> None:
+        """Raises `EvalscribeError` where the API does not take the token; changes nothing."""
+        with _errors("look whether the token is taken"):
+            self.client.requester.requestJsonAndCheck("GET", "/meta")
 
     def close(self) -> None:
         self.client.close()

@@ -3,7 +3,7 @@
 import re
 
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, UsageError
-from evalscribe.forge.address import without_login
+from evalscribe.forge.address import hosted, without_login
 from evalscribe.forge.git import Ended, GitFolder
 from evalscribe.ports import Pushed
 
@@ -47,8 +47,10 @@ class Remotes:
         return str(wanted[0])
 
     def url(self, remote: str) -> str | None:
-        """Where pushes go."""
+        """Where pushes go; where that is a folder by a rewriting rule of the user's, what the rule is about."""
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
+        if url and not hosted(url):
+            url = self.git.ask("config", "--get", f"remote.{remote}.url") or url
         return without_login(url) if url else None
 
     def fetch(self, remote: str, branch: str | None) -> tuple[str, str] | None:

@@ -3,7 +3,7 @@
 from functools import partial
 
 from evalscribe.app.doctor import Attempt
-from evalscribe.errors import AccessError, EvalscribeError, NotFoundError
+from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.rubric import DEFAULT_MODEL
 from evalscribe.settings import Settings
 from evalscribe.settings.providers import ANTHROPIC, PROVIDERS, Provider
@@ -14,12 +14,20 @@ TIMEOUT_S = 20.0
 def attempts(found: Settings) -> dict[str, Attempt]:
     """By what each is about. Of the providers: those that can be asked, and the one whose model judges by default."""
     asked = {p.title: partial(_provider_answers, found, p) for p in PROVIDERS.values() if _is_tried(found, p)}
-    return {"store": partial(_store_opens, found), "Convex": partial(_convex_answers, found), **asked}
+    tried = {"store": partial(_store_opens, found), "Convex": partial(_convex_answers, found), **asked}
+    return tried | ({"GitHub": partial(_github_answers, found)} if _has_token(found) else {})
 
 
 def _is_tried(found: Settings, provider: Provider) -> bool:
     try:
         return provider == ANTHROPIC or found.provider(provider.name) is not None
+    except EvalscribeError:
+        return True
+
+
+def _has_token(found: Settings) -> bool:
+    try:
+        return found.github().key is not None
     except EvalscribeError:
         return True
 
@@ -59,3 +67,19 @@ async def _provider_answers(found: Settings, provider: Provider) -> str:
     finally:
         await model.close()
     return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}"
+
+
+async def _github_answers(found: Settings) -> str:
+    access = found.github()
+    if access.key is None:
+        raise AccessError("no GITHUB_TOKEN: pull requests are opened by hand")
+    try:
+        from evalscribe.forge.github import GitHub
+    except ImportError as error:
+        raise UsageError("PyGithub is missing: pip install 'evalscribe[github]'") from error
+    forge = GitHub(access.url, access.key.get_secret_value(), "-/-")
+    try:
+        forge.check()
+    finally:
+        forge.close()
+    return f"{access.url} answers and takes the token"

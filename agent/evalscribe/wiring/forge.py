@@ -1,8 +1,12 @@
 """The repository that a folder belongs to, and the forge that its remote is on."""
 
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from evalscribe import wiring
+from evalscribe.app.pull_request import PublishDesk
 from evalscribe.errors import UsageError
 from evalscribe.ports import Forge, Repository
 from evalscribe.settings import Settings
@@ -42,6 +46,25 @@ def advice(found: Settings, remote_url: str | None) -> str | None:
     if there and access.key is None and _belongs(there.host, access):
         return "set GITHUB_TOKEN or GH_TOKEN to have evalscribe open the pull request"
     return None
+
+
+def publish_desk(found: Settings) -> PublishDesk:
+    """All that publishing works with."""
+    return PublishDesk(
+        library=wiring.library(found),
+        repository=repository,
+        forge=partial(forge, found),
+        last_written=partial(_last_written, found),
+    )
+
+
+def _last_written(found: Settings, run_id: str) -> str | None:
+    """From the store where there is one; publishing makes none."""
+    if not found.store.exists():
+        return None
+    with closing(wiring.store(found)) as store:
+        stored = store.get_report(run_id)
+    return stored.text if stored else None
 
 
 def _belongs(host: str, access: Access) -> bool:

@@ -1,0 +1,88 @@
+"""`evalscribe publish REPORT`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evalscribe.cli import options
+from evalscribe.cli.reports import Name
+
+if TYPE_CHECKING:
+    from evalscribe.app.pull_request import Publication
+
+Remote = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="The remote. Default: the branch's, else origin, else the only one.", show_default=False
+    ),
+]
+ApiUrl = Annotated[
+    str | None, typer.Option(metavar="URL", help="The API of a GitHub Enterprise server.", show_default=False)
+]
+
+
+def publish(
+    report: Name,
+    draft: Annotated[bool, typer.Option("--draft", help="Open the pull request as a draft.")] = False,
+    remote: Remote = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be published; nothing is pushed.")] = False,
+    api_url: ApiUrl = None,
+    reports: options.Reports = None,
+    env_file: options.EnvFile = None,
+    as_json: options.Json = False,
+) -> int:
+    """Push a report on a branch of its own and open its pull request, or update it.
+
+    The working tree, the index and all branches stay as they are; git's own credentials are used for the push, and
+    GITHUB_TOKEN or GH_TOKEN for the pull request.
+    """
+    from evalscribe import wiring
+    from evalscribe.app.pull_request import PublishWish
+    from evalscribe.app.pull_request import publish as use_case
+    from evalscribe.cli import finish
+    from evalscribe.settings import Options
+    from evalscribe.wiring.forge import advice, publish_desk
+
+    settings = wiring.settings(Options(reports=reports, env_file=env_file, api_url=api_url))
+    desk = publish_desk(settings)
+    done = use_case(desk, PublishWish(report=report, remote=remote, draft=draft, dry_run=dry_run))
+    if as_json:
+        finish.print_json(done)
+        return 0
+    for line in _planned(done) if dry_run else _told(done):
+        finish.say(line)
+    by_hand = done.pull_request is not None and done.pull_request.state == "by hand"
+    hint = advice(settings, done.pull_request.url if by_hand and done.pull_request else None)
+    if hint:
+        finish.say(f"Next time: {hint}.")
+    return 0
+
+
+def _told(done: "Publication") -> list[str]:
+    if done.merged:
+        return [f"Unchanged: {done.base} of {done.remote} has this report already."]
+    pushed = f"Pushed {done.branch} to {done.remote} ({done.commit[:12]})" if done.commit else ""
+    lines = [pushed or f"Unchanged: {done.branch} of {done.remote} has this report already."]
+    request = done.pull_request
+    if request and request.state == "by hand":
+        lines.append(
+            f"Open its pull request: {request.url}" if request.url else "The remote is no site with pull requests."
+        )
+    elif request:
+        lines.append(f"Pull request{' (draft)' if request.draft else ''}: {request.url} ({request.state})")
+    if done.richer:
+        lines.append(
+            f"Note: people edited the report on {done.remote}; what is published holds their edits and yours, "
+            f"your file does not have theirs: `git pull {done.remote} {done.branch}`"
+        )
+    return lines
+
+
+def _planned(done: "Publication") -> list[str]:
+    return [
+        f"Branch: {done.branch} of {done.remote}, to be merged into {done.base}",
+        f"Files: {', '.join(done.files) or 'none, the remote has this report already'}",
+        f"Title: {done.title}",
+        "",
+        done.body,
+    ]
