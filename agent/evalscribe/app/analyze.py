@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from evalscribe.app.desk import Desk
 from evalscribe.app.estimates import advice, announce, plan, saving
 from evalscribe.app.failures import Docket, Spent, docket, judge
+from evalscribe.app.followed import followed
 from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan, Wish
 from evalscribe.app.publishing import publish
 from evalscribe.app.watcher import Watcher
@@ -23,6 +24,7 @@ async def analyze(desk: Desk, wish: Wish, watcher: Watcher) -> Analyzed | Plan |
     """
     run = _renamed(await desk.source.run(), wish)
     if not run.failures:
+        desk.store.put_run(run)
         return NothingFailed(run=run, message=nothing_failed(run))
     watcher.started(run)
     with desk.store.lock(run.id):
@@ -59,9 +61,11 @@ def _analyzed(found: Docket, findings: tuple[Finding, ...], spent: Spent, wish: 
     date = wish.date or desk.clock.today().isoformat()
     earlier = [report.name for report in past.reports]
     saved = saving(found, findings)
+    done_before = followed(desk.store, desk.library, found.run, date, past, findings, found.sightings)
 
     def draft(corrections: Mapping[str, Correction]) -> tuple[Report, Collation]:
         collation = collate(found.run, findings, past.precedents, next(iter(earlier), None), corrections)
+        collation = collation.model_copy(update={"follow_ups": done_before})
         report = compose(
             found.run,
             collation,

@@ -18,6 +18,8 @@ class History(Frozen):
     """Newest first."""
     precedents: Mapping[str, tuple[Precedent, ...]] = {}
     """By the path of an eval of the run, newest first; what failed earlier and not in this run is here too."""
+    date: str | None = None
+    """ISO date of the run's own report, where it has one already."""
     notes: tuple[str, ...] = ()
     """Files that could not be read, and why."""
 
@@ -29,16 +31,16 @@ def history(files: Sequence[ReportFile], run: Run) -> History:
     earlier = tuple(
         report
         for report in reports
-        if not report.is_of(run.id) and not _later(report, run.id, own_date) and _comparable(report, run.experiment)
+        if not report.is_of(run.id) and not _later(report, run.id, own_date) and comparable(report, run.experiment)
     )
-    return History(reports=earlier, precedents=_precedents(earlier, run), notes=notes)
+    return History(reports=earlier, precedents=_precedents(earlier, run), date=own_date, notes=notes)
 
 
 def _later(report: PastReport, run_id: str, own_date: str | None) -> bool:
     return report.follows(run_id) or bool(own_date and report.date and report.date > own_date)
 
 
-def _comparable(report: PastReport, experiment: str) -> bool:
+def comparable(report: PastReport, experiment: str) -> bool:
     """A report on several experiments lists the failures of its first one."""
     other = any(same_experiment(name, experiment) for name in report.other_experiments)
     said = report.analysis.run.experiment
@@ -67,6 +69,7 @@ def _precedent(report: PastReport, finding: FindingSummary, path: str) -> Preced
         error=finding.error,
         reasoning=finding.reasoning,
         action=report.action(finding),
+        note=finding.reviewer.note if finding.reviewer else None,
     )
 
 

@@ -1,0 +1,88 @@
+"""Whether something that was done about an eval has held: what one later run says of it."""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from evalscribe.across import Told, alike, same_failure, same_version
+from evalscribe.analysis import FindingSummary, RunSummary
+from evalscribe.pattern import Outcome
+from evalscribe.sighting import Sighting
+
+DATED = re.compile(r"\W*(\d{4}-\d{2}-\d{2})\b[:,]?\s*")
+OF_THE_EVAL = re.compile(r"(?<![a-z])(?:tasks?|graders?)(?![a-z])|[\w./-]*test[\w./-]*\.\w+", re.IGNORECASE)
+"""An action that says it changed task or grader, or a file of tests."""
+OPEN_SHARE = 0.1
+"""Of a run with more evals that never completed, and are not named, nothing can be said to have passed."""
+
+
+class Now(NamedTuple):
+    """What a later run says of an eval."""
+
+    date: str | None
+    """ISO date of its report."""
+    failed: Told | None
+    """None where the eval is not among the failures."""
+    judged: bool = True
+    """Whether it is known why it failed, and that was no provider or network."""
+    ran: bool = True
+    """Whether an eval that is not among the failures surely ran, but for the few that never completed."""
+    sighting: Sighting | None = None
+
+
+def outcome(text: str, then: Told, acted_on: Sighting | None, now: Now) -> Outcome:
+    """What a run says of an action: `text` is the action, `then` and `acted_on` the failure that it was for.
+
+    Did not hold: the eval fails for the same cause. Held: it ran and does not fail, or fails at the same step for
+    another cause, so that this one is gone. Else the run does not say: it is older than the action, never came to the
+    model's work or to that step, or has the task and grader of before where the action says that it changed them.
+    """
+    if _made_after(text, now.date):
+        return "not yet seen"
+    if now.failed is None:
+        return "held" if now.ran else "not yet seen"
+    if _without_the_change(text, acted_on, now.sighting):
+        return "not yet seen"
+    if (acted_on and now.sighting and alike(acted_on, now.sighting)) or (now.judged and same_failure(now.failed, then)):
+        return "did not hold"
+    known = now.judged and then.cause is not None and then.step == now.failed.step
+    return "held" if known else "not yet seen"
+
+
+def together(outcomes: Iterable[Outcome]) -> Outcome:
+    """What several later runs say: one in which it did not hold is enough."""
+    said = set(outcomes)
+    return "did not hold" if "did not hold" in said else "held" if "held" in said else "not yet seen"
+
+
+def undated(text: str) -> str:
+    """An action without the date that it begins with."""
+    return text[match.end() :] if (match := DATED.match(text)) else text
+
+
+def told(finding: FindingSummary) -> Told:
+    return Told(finding.step, finding.classification, finding.cause, finding.error)
+
+
+def tells_why(finding: FindingSummary) -> bool:
+    return finding.classification is not None and not finding.uncertain and finding.cause_kind != "infrastructure"
+
+
+def few_open(total: int | None, incomplete: int | None) -> bool:
+    """Whether so few evals never completed that one which is not among the failures has most likely passed."""
+    return not incomplete or (total is not None and incomplete <= OPEN_SHARE * total)
+
+
+def ran_whole(run: RunSummary, listed: int) -> bool:
+    """As a report tells it."""
+    return (run.failed is None or listed >= run.failed) and few_open(run.total, run.incomplete)
+
+
+def _made_after(text: str, date: str | None) -> bool:
+    made = DATED.match(text)
+    return bool(made and date and made[1] > date)
+
+
+def _without_the_change(text: str, acted_on: Sighting | None, now: Sighting | None) -> bool:
+    known = acted_on is not None and now is not None and same_version(acted_on, now)
+    return known and OF_THE_EVAL.search(text) is not None
