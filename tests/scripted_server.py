@@ -59,6 +59,8 @@ class ScriptedServer:
         self.peak = 0
         self.sent: list[int] = []
         """How many pieces of each stream were sent, once it ended or its client had gone."""
+        self.ended = threading.Event()
+        """Set once a stream ended or its client had gone."""
         self._open = 0
         self._lock = threading.Lock()
         self._script = script
@@ -160,6 +162,7 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
             try:
                 for piece in pieces:
                     self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+                    self.wfile.flush()
                     sent += 1
                     server.wait(answer.every_s)
                 if answer.cut:
@@ -170,6 +173,7 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
             finally:
                 server.sent.append(sent)
+                server.ended.set()
 
         def _cut(self, answer: Answer) -> None:
             if answer.cut == "half":

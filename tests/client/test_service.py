@@ -11,6 +11,7 @@ import pytest
 
 from client.providers import Providers
 from evalscribe import AgentRun, BaseLLMService, ModelOption, ResultType, Rubric, build_judge
+from evalscribe.chat import Message, Request
 from evalscribe.errors import AccessError, UsageError
 
 RUBRIC = Rubric(rubric_text="Is it right?")
@@ -46,6 +47,15 @@ def test_one_service_serves_many_event_loops(providers: Providers, workspace: Pa
     assert len(providers.calls) == 3
     assert service.spent()["judge"].calls == 3
     service.stop()
+
+
+async def test_an_answer_can_be_heard(providers: Providers, workspace: Path) -> None:
+    heard: list[str] = []
+    async with BaseLLMService() as service:
+        model = service.open("anthropic/claude-opus-5-5", "judge")
+        asked = Request(system="Judge.", messages=(Message(role="user", text="Why?"),))
+        reply = await model.complete(asked, heard.append)
+    assert "".join(heard) == reply.text != ""
 
 
 def test_a_model_without_a_price_is_bounded_by_tokens(

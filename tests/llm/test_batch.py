@@ -64,6 +64,16 @@ async def test_asked_again_later_nothing_is_sent_and_nothing_is_looked_up(desk: 
     assert desk.server.calls == before
 
 
+async def test_an_answer_of_a_batch_is_heard_at_once_whoever_asks_again(desk: Desk) -> None:
+    heard: list[str] = []
+    for _ in range(2):
+        model = desk.within(Budget(usd=1.0))
+        await model.complete(ask("q"), heard.append)
+        await model.close()
+    assert heard == ["to q", "to q"]
+    assert len(desk.server.submitted) == 1
+
+
 async def test_what_is_spent_counts_an_answer_once_however_often_it_is_asked_for(desk: Desk) -> None:
     budgets = [Budget(usd=1.0), Budget(usd=1.0)]
     costs = []

@@ -40,6 +40,10 @@ def vendor(request: pytest.FixtureRequest) -> Vendor:
     return replace(chosen, streams=streams)
 
 
+WHOLE = pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.name)
+"""For what a stream has no part in."""
+
+
 async def ask(vendor: Vendor, script: Script, request: Request = ASKED, timeout_s: float = 30.0) -> Reply:
     """One answer of one attempt."""
     with vendor.server(script) as server:
@@ -83,6 +87,7 @@ async def test_an_answer_with_its_usage(vendor: Vendor) -> None:
     assert (reply.usage.calls, reply.usage.input_tokens, reply.usage.output_tokens) == (1, 1000, 100)
 
 
+@WHOLE
 async def test_structured_output(vendor: Vendor) -> None:
     with vendor.server(vendor.says('{"label": "x"}')) as server:
         model = vendor.model(server.url)
@@ -131,6 +136,7 @@ async def test_429_asks_to_wait_and_cost_nothing(vendor: Vendor) -> None:
     assert "limits the rate (429: slow down)" in failure.reason
 
 
+@WHOLE
 async def test_what_may_pass_cost_nothing(vendor: Vendor) -> None:
     statuses = (408, 409, 500, 502, 503, 504, 529)
     answers = [vendor.failure(status, retry_after="7") for status in statuses]
@@ -140,6 +146,7 @@ async def test_what_may_pass_cost_nothing(vendor: Vendor) -> None:
         assert str(status) in failure.reason
 
 
+@WHOLE
 async def test_what_concerns_all_calls_ends_the_command(vendor: Vendor) -> None:
     key = f"Check {vendor.provider.key_name}"
     ends = {
@@ -155,6 +162,7 @@ async def test_what_concerns_all_calls_ends_the_command(vendor: Vendor) -> None:
         assert says in str(failure)
 
 
+@WHOLE
 async def test_any_other_status_concerns_this_call_only(vendor: Vendor) -> None:
     """A redirect is one of them: it is not followed."""
     statuses = (301, 307, 400, 412, 418, 422, 431)
@@ -167,6 +175,7 @@ async def test_any_other_status_concerns_this_call_only(vendor: Vendor) -> None:
         assert str(status) in failure.reason
 
 
+@WHOLE
 async def test_a_page_in_place_of_an_error_is_not_repeated_to_the_user(vendor: Vendor) -> None:
     failure = await failed(vendor, page(502))
     assert isinstance(failure, Transient)
@@ -235,6 +244,7 @@ async def test_nobody_there_ends_the_command_once_the_retries_are_spent(vendor: 
     assert vendor.provider.url_name in str(raised.value.ends_all)
 
 
+@WHOLE
 async def test_text_that_is_no_unicode_is_sent_all_the_same(vendor: Vendor) -> None:
     turns = (Message(role="user", text="a\ud800b"),)
     assert (await ask(vendor, vendor.says("x"), ASKED.model_copy(update={"messages": turns}))).text == "x"
@@ -251,6 +261,7 @@ async def test_an_answer_that_is_no_unicode_can_be_kept_and_sent_back(vendor: Ve
     assert len(server.calls) == 2
 
 
+@WHOLE
 async def test_no_log_and_no_repr_holds_the_key(vendor: Vendor, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     model = vendor.model("http://127.0.0.1:9")
@@ -261,6 +272,7 @@ async def test_no_log_and_no_repr_holds_the_key(vendor: Vendor, caplog: pytest.L
     assert KEY not in caplog.text
 
 
+@WHOLE
 async def test_calls_at_the_same_time_share_one_client(vendor: Vendor) -> None:
     with vendor.server(vendor.says("x")) as server:
         server._latency_s = 0.1
@@ -270,6 +282,7 @@ async def test_calls_at_the_same_time_share_one_client(vendor: Vendor) -> None:
     assert server.peak == 4
 
 
+@WHOLE
 async def test_a_refused_key_fails_the_check(vendor: Vendor) -> None:
     with vendor.server(vendor.failure(401, None, f"not with {vendor.key}")) as server:
         model = vendor.model(server.url)
@@ -279,6 +292,7 @@ async def test_a_refused_key_fails_the_check(vendor: Vendor) -> None:
     assert KEY not in str(raised.value)
 
 
+@WHOLE
 async def test_a_service_that_is_down_fails_the_check(vendor: Vendor) -> None:
     with vendor.server([vendor.failure(503), vendor.failure(429), page(200)]) as server:
         model = vendor.model(server.url)

@@ -20,3 +20,9 @@ async def test_a_script_is_played_step_by_step() -> None:
     with pytest.raises(AssertionError, match="ends before call 5"):
         await model.complete(ASKED)
     assert len(model.requests) == 5
+
+
+async def test_a_prepared_text_is_heard_word_by_word() -> None:
+    heard: list[str] = []
+    await ScriptedModel([says(" Two words.\n")]).complete(ASKED, heard.append)
+    assert heard == [" Two", " words.", "\n"]

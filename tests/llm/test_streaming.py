@@ -1,0 +1,536 @@
+"""Answers that are heard while they are written, over real connections that break in every way."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import chat_server
+import messages_server
+from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
+from evalscribe.llm.budget import Budget, Budgeted, worst_case
+from evalscribe.llm.completion import reply_of
+from evalscribe.llm.completion_stream import WrittenCompletion
+from evalscribe.llm.message_stream import WrittenMessage
+from evalscribe.llm.retry import Patience, Persistent
+from evalscribe.llm.streaming import Hearing
+from evalscribe.llm.transient import Transient
+from messages_server import event
+from scripted_server import Answer, Script, ScriptedServer
+from vendors import VENDORS, Vendor
+
+ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),), max_tokens=50)
+ANTHROPIC = next(vendor for vendor in VENDORS if vendor.name == "anthropic")
+OPENAI = next(vendor for vendor in VENDORS if vendor.name == "openai")
+LONG = "Because the grader asks another port, and nobody listens there: \U0001f50c né."
+SOON = Patience(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, total_s=5.0)
+OVERLOADED = {"type": "overloaded_error", "message": "Overloaded"}
+
+
+@pytest.fixture(params=[ANTHROPIC, OPENAI], ids=lambda vendor: vendor.name)
+def vendor(request: pytest.FixtureRequest) -> Vendor:
+    chosen: Vendor = request.param
+    return chosen
+
+
+def stream(vendor: Vendor, text: str = LONG) -> tuple[bytes, ...]:
+    """The pieces of an answer, as the vendor sends them."""
+    body = json.loads(vendor.says(text).body)
+    return tuple(messages_server.events(body) if vendor is ANTHROPIC else chat_server.chunks(body))
+
+
+def texts_in(vendor: Vendor, text: str = LONG) -> int:
+    """How many of the pieces come before the first text was all sent."""
+    return next(n for n, piece in enumerate(stream(vendor, text)) if b"Because" in piece) + 1
+
+
+def keep_alive(vendor: Vendor) -> bytes:
+    return event("ping") if vendor is ANTHROPIC else b": keep-alive\n\n"
+
+
+def error_event(vendor: Vendor) -> bytes:
+    if vendor is ANTHROPIC:
+        return event("error", error=OVERLOADED)
+    return b'data: {"error": {"message": "overloaded", "type": "server_error", "code": null}}\n\n'
+
+
+async def hear(vendor: Vendor, script: Script, timeout_s: float = 30.0) -> tuple[Reply | Exception, list[str], int]:
+    """What came of one attempt, what was heard of it, and how many calls it took."""
+    heard: list[str] = []
+    with vendor.server(script) as server:
+        model = vendor.model(server.url, timeout_s)
+        try:
+            outcome: Reply | Exception = await model.complete(ASKED, heard.append)
+        except CallFailed as failure:
+            outcome = failure
+        await model.close()
+    return outcome, heard, len(server.calls)
+
+
+async def failed(vendor: Vendor, *pieces: bytes, **how: Any) -> tuple[CallFailed, str]:
+    """The failure that these pieces come to, and what was heard before."""
+    timeout_s = how.pop("timeout_s", 30.0)
+    outcome, heard, _ = await hear(vendor, Answer(pieces=pieces, **how), timeout_s)
+    assert isinstance(outcome, CallFailed)
+    assert (outcome.free, outcome.usage) == (False, Usage()), "what it cost is not known"
+    return outcome, "".join(heard)
+
+
+async def test_an_answer_is_heard_before_it_is_finished(vendor: Vendor) -> None:
+    sent: list[int] = []
+    heard: list[str] = []
+    with vendor.server(replace(vendor.says(LONG), every_s=0.02)) as server:
+        model = vendor.model(server.url)
+
+        def hear_one(piece: str) -> None:
+            heard.append(piece)
+            sent.append(len(server.sent))
+
+        reply = await model.complete(ASKED, hear_one)
+        await model.close()
+    assert len(heard) > 5
+    assert "".join(heard) == reply.text == LONG
+    assert sum(sent[:-1]) == 0, "the server was still sending"
+
+
+async def both(vendor: Vendor, answer: Answer) -> tuple[Reply, Reply, str]:
+    heard: list[str] = []
+    with vendor.server(answer) as server:
+        model = vendor.model(server.url)
+        replies = await model.complete(ASKED), await model.complete(ASKED, heard.append)
+        await model.close()
+    assert [call.body.get("stream") for call in server.calls] == [None, True]
+    return *replies, "".join(heard)
+
+
+def thinking() -> dict[str, Any]:
+    return {"type": "thinking", "thinking": "The port is off by one.", "signature": "c2ln"}
+
+
+MESSAGES = {
+    "thinking, texts, tools": messages_server.message(
+        thinking(),
+        {"type": "text", "text": "First \U0001f50c."},
+        {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a", "n": [1, None]}},
+        {"type": "text", "text": "Then."},
+        {"type": "tool_use", "id": "t2", "name": "s", "input": {}},
+        stop="tool_use",
+        usage={"input_tokens": 9, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 2, "output_tokens": 7},
+    ),
+    "nothing": messages_server.message(),
+    "two empty texts": messages_server.message({"type": "text", "text": ""}, {"type": "text", "text": ""}),
+    "refused in the middle": messages_server.says("I can", "refusal"),
+    "no more context": messages_server.says("I can", "model_context_window_exceeded"),
+}
+COMPLETIONS = {
+    "tools": chat_server.use(("read", {"path": "a"}), ("s", {})),
+    "text and tools": chat_server.completion(
+        {
+            "content": "Reading \U0001f50c.",
+            "tool_calls": [
+                {"id": "c", "type": "function", "function": {"name": "read", "arguments": '{"path": "a b c d e f"}'}}
+            ],
+        },
+        "tool_calls",
+    ),
+    "half a call": chat_server.completion(
+        {
+            "content": None,
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "s", "arguments": '{"'}}],
+        },
+        "length",
+    ),
+    "thought": chat_server.completion(
+        {"content": "x", "reasoning_details": [{"type": "reasoning.text", "text": "hm", "signature": "s", "index": 0}]}
+    ),
+    "refused": chat_server.completion({"content": None, "refusal": "I cannot help with that."}),
+    "filtered": chat_server.completion({"content": "I can"}, "content_filter"),
+    "no usage": chat_server.says("x", usage=None),
+    "signature": chat_server.completion(
+        {
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "c",
+                    "type": "function",
+                    "function": {"name": "s", "arguments": "{}"},
+                    "extra_content": {"google": {"thought_signature": "s=="}},
+                }
+            ],
+        },
+        "tool_calls",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+async def test_a_message_is_the_same_heard_or_whole(name: str) -> None:
+    whole, streamed, heard = await both(ANTHROPIC, MESSAGES[name])
+    assert whole == streamed
+    assert heard == whole.text
+
+
+@pytest.mark.parametrize("name", COMPLETIONS)
+async def test_a_completion_is_the_same_heard_or_whole(name: str) -> None:
+    whole, streamed, heard = await both(OPENAI, COMPLETIONS[name])
+    assert whole == streamed
+    assert heard == whole.text
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+BLOCKS = st.one_of(
+    st.builds(lambda text: {"type": "text", "text": text}, TEXT),
+    st.builds(lambda text: {"type": "thinking", "thinking": text, "signature": "s"}, TEXT),
+    st.builds(
+        lambda fields: {"type": "tool_use", "id": "t", "name": "n", "input": fields},
+        st.dictionaries(TEXT, st.one_of(TEXT, st.integers(), st.none()), max_size=3),
+    ),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(BLOCKS, max_size=4), st.integers(1, 9))
+def test_any_message_in_any_pieces_is_built_again(blocks: list[dict[str, Any]], every: int) -> None:
+    body = json.loads(messages_server.message(*blocks).body)
+    written, heard = WrittenMessage(), list[str]()
+    hearing = Hearing(heard.append)
+    for piece in messages_server.events(body, every):
+        hearing.say(written.take(json.loads(piece.split(b"data: ", 1)[1])))
+    assert written.whole
+    assert written.body() == body
+    text = "\n".join(block["text"] for block in blocks if block["type"] == "text")
+    hearing.end(text)
+    assert "".join(heard) == text
+
+
+@settings(max_examples=60, deadline=None)
+@given(TEXT, st.lists(st.dictionaries(TEXT, TEXT, max_size=2), max_size=3), st.integers(1, 9))
+def test_any_completion_in_any_pieces_is_built_again(text: str, inputs: list[dict[str, Any]], every: int) -> None:
+    calls = json.loads(chat_server.use(*(("n", fields) for fields in inputs)).body)["choices"][0]["message"]
+    answer = chat_server.completion({**calls, "content": text}, "stop")
+    written = WrittenCompletion()
+    told = [
+        json.loads(piece[6:])
+        for piece in chat_server.chunks(json.loads(answer.body), every)
+        if piece[:6] == b"data: " and piece != chat_server.DONE
+    ]
+    assert "".join(written.take(chunk) for chunk in told) == text
+    assert reply_of(written.body(), None) == reply_of(json.loads(answer.body), None)
+
+
+async def test_the_wire_may_cut_anywhere(vendor: Vendor) -> None:
+    """Every byte by itself: characters, lines and events are cut in two. Line ends of both kinds."""
+    data = b"".join(stream(vendor))
+    for whole in (data, data.replace(b"\n", b"\r\n")):
+        single = tuple(whole[at : at + 1] for at in range(len(whole)))
+        outcome, heard, _ = await hear(vendor, Answer(pieces=single))
+        assert isinstance(outcome, Reply)
+        assert "".join(heard) == outcome.text == LONG
+
+
+async def test_a_character_cut_in_two_halves_is_heard_whole() -> None:
+    halves = [
+        event("content_block_delta", index=0, delta={"type": "text_delta", "text": half})
+        for half in ("a\ud83d", "\udd0cb\ud83d")
+    ]
+    pieces = stream(ANTHROPIC, "")
+    outcome, heard, _ = await hear(ANTHROPIC, Answer(pieces=(*pieces[:3], *halves, *pieces[3:])))
+    assert isinstance(outcome, Reply)
+    assert outcome.text == "a\U0001f50cb?"
+    assert heard == ["a", "\U0001f50cb", "?"]
+
+
+async def test_thinking_is_not_heard_and_keeps_nobody_waiting() -> None:
+    _, _, heard = await both(ANTHROPIC, messages_server.message(thinking(), {"type": "text", "text": "So."}))
+    assert heard == "So."
+
+
+async def test_an_error_before_the_first_text_may_pass(vendor: Vendor) -> None:
+    begun = stream(vendor)[: texts_in(vendor) - 1]
+    failure, heard = await failed(vendor, *begun, error_event(vendor))
+    assert isinstance(failure, Transient)
+    assert "verloaded" in failure.reason
+    assert heard == ""
+
+
+async def test_an_error_after_the_first_text_is_final(vendor: Vendor) -> None:
+    failure, heard = await failed(vendor, *stream(vendor)[: texts_in(vendor)], error_event(vendor))
+    assert not isinstance(failure, Transient)
+    assert "the answer broke off" in failure.reason
+    assert "verloaded" in failure.reason
+    assert LONG.startswith(heard)
+    assert heard
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        ({"type": "rate_limit_error", "message": "slow down"}, "limits the rate (429: slow down)"),
+        ({"type": "api_error", "message": "Internal"}, "failed (500: Internal)"),
+        ({"type": "of_tomorrow", "message": "x"}, "broke off its answer"),
+        ("no object", "broke off its answer"),
+    ],
+)
+async def test_every_error_in_a_stream_says_what_it_is(error: object, says: str) -> None:
+    failure, _ = await failed(ANTHROPIC, stream(ANTHROPIC)[0], event("error", error=error))
+    assert says in failure.reason
+
+
+def broken(vendor: Vendor, at: int) -> Iterator[tuple[str, tuple[bytes, ...]]]:
+    begun = stream(vendor)[:at]
+    yield "ends", begun
+    yield "ends within an event", (*begun, stream(vendor)[at][:20])
+    yield "half an object", (*begun, b'event: content_block_delta\ndata: {"type": "content_bl\n\n')
+    yield "no object", (*begun, b"event: content_block_delta\ndata: 7\n\n")
+    yield "no text", (*begun, b"event: content_block_delta\ndata: \xff\n\n")
+    yield (
+        "other object",
+        (*begun, b'event: content_block_delta\ndata: {"type": "content_block_delta", "choices": 7}\n\n'),
+    )
+
+
+async def test_half_an_answer_is_never_taken_for_a_whole_one(vendor: Vendor) -> None:
+    for at in (texts_in(vendor) - 1, texts_in(vendor) + 1):
+        for name, pieces in broken(vendor, at):
+            failure, heard = await failed(vendor, *pieces)
+            assert LONG.startswith(heard), name
+            assert not (heard and isinstance(failure, Transient)), name
+            assert ("the answer broke off" in failure.reason) == bool(heard), name
+
+
+async def test_no_event_at_all_is_no_answer(vendor: Vendor) -> None:
+    for pieces in ((b"\n",), (b": keep-alive\n\n",), (b"hello\n\n",)):
+        failure, _ = await failed(vendor, *pieces)
+        assert not isinstance(failure, Transient)
+
+
+async def test_lines_that_are_no_events_are_left_out(vendor: Vendor) -> None:
+    garbage = (b": ping\n\n", b"hello: world\n", b"\n\n", keep_alive(vendor))
+    pieces = tuple(part for piece in stream(vendor) for part in (*garbage, piece))
+    outcome, heard, _ = await hear(vendor, Answer(pieces=pieces))
+    assert isinstance(outcome, Reply)
+    assert "".join(heard) == outcome.text == LONG
+
+
+async def test_a_stream_that_stalls_is_left(vendor: Vendor) -> None:
+    async with asyncio.timeout(10):
+        for at, final in ((1, False), (texts_in(vendor), True)):
+            pieces = (b"".join(stream(vendor)[:at]), b"".join(stream(vendor)[at:]))
+            failure, _ = await failed(vendor, *pieces, every_s=5.0, timeout_s=0.3)
+            assert "did not answer in time" in failure.reason
+            assert isinstance(failure, Transient) != final
+
+
+async def test_keep_alives_do_not_keep_a_stalled_stream_alive(vendor: Vendor) -> None:
+    async with asyncio.timeout(10):
+        failure, _ = await failed(vendor, stream(vendor)[0], *[keep_alive(vendor)] * 200, every_s=0.05, timeout_s=0.4)
+    assert "in time" in failure.reason
+
+
+async def test_a_stream_that_drips_for_ever_is_left(vendor: Vendor) -> None:
+    begun = stream(vendor)
+    drip = [begun[texts_in(vendor) - 1]] * 1000
+    async with asyncio.timeout(10):
+        failure, _ = await failed(vendor, *begun[: texts_in(vendor) - 1], *drip, every_s=0.02, timeout_s=0.1)
+    assert "in time" in failure.reason
+
+
+class Deaf(Exception):
+    pass
+
+
+async def leave(vendor: Vendor, leaving: Callable[[asyncio.Task[Reply]], None], error: type[BaseException]) -> Usage:
+    """What is counted of an answer that nobody wants to hear any more; the server knows at once."""
+    budget = Budget(tokens=100_000)
+    with vendor.server(replace(vendor.says("word " * 2000), every_s=0.01)) as server:
+        model = vendor.model(server.url)
+        asked = Persistent(Budgeted(model, budget, None), SOON)
+        task = asyncio.create_task(asked.complete(ASKED, lambda _: leaving(task)))
+        with pytest.raises(error):
+            await task
+        assert await asyncio.to_thread(server.ended.wait, 5)
+        await model.close()
+    assert server.sent[0] < 100
+    assert len(server.calls) == 1
+    return budget.spent
+
+
+async def test_an_ear_that_fails_ends_the_call_at_once(vendor: Vendor) -> None:
+    def fails(_: object) -> None:
+        raise Deaf
+
+    assert await leave(vendor, fails, Deaf) == worst_case(ASKED, None)
+
+
+async def test_a_call_that_is_cancelled_ends_at_once(vendor: Vendor) -> None:
+    assert await leave(vendor, lambda task: task.cancel() and None, asyncio.CancelledError) == worst_case(ASKED, None)
+
+
+async def persist(vendor: Vendor, *answers: Answer) -> tuple[Reply | CallFailed, str, Usage, int]:
+    heard: list[str] = []
+    budget = Budget(tokens=100_000)
+    with vendor.server(answers) as server:
+        model = vendor.model(server.url)
+        try:
+            outcome: Reply | CallFailed = await Persistent(Budgeted(model, budget, None), SOON).complete(
+                ASKED, heard.append
+            )
+        except CallFailed as failure:
+            outcome = failure
+        await model.close()
+    return outcome, "".join(heard), budget.spent, len(server.calls)
+
+
+async def test_what_passes_is_repeated_until_something_was_heard(vendor: Vendor) -> None:
+    unheard = Answer(pieces=(stream(vendor)[0], error_event(vendor)))
+    outcome, heard, spent, calls = await persist(vendor, vendor.failure(529), unheard, vendor.says(LONG))
+    assert isinstance(outcome, Reply)
+    assert (heard, calls) == (LONG, 3)
+    known = Usage(calls=1, input_tokens=1000, output_tokens=100)
+    assert spent == outcome.usage == worst_case(ASKED, None) + known, "529 was free, the broken stream was not"
+
+
+async def test_what_was_heard_is_not_said_again(vendor: Vendor) -> None:
+    half = Answer(pieces=(*stream(vendor)[: texts_in(vendor)], error_event(vendor)))
+    outcome, heard, spent, calls = await persist(vendor, half, vendor.says(LONG))
+    assert isinstance(outcome, CallFailed)
+    assert (LONG.startswith(heard), calls) == (True, 1)
+    assert spent == outcome.usage == worst_case(ASKED, None)
+
+
+async def test_a_stream_without_usage_counts_at_its_worst() -> None:
+    outcome, _, spent, _ = await persist(OPENAI, chat_server.says(LONG, usage=None))
+    assert isinstance(outcome, Reply)
+    assert spent == outcome.usage == worst_case(ASKED, None)
+
+
+async def test_a_server_that_does_not_stream_is_heard_at_once(vendor: Vendor) -> None:
+    outcome, heard, calls = await hear(replace(vendor, server=ScriptedServer), vendor.says(LONG))
+    assert isinstance(outcome, Reply)
+    assert (heard, calls) == ([LONG], 1)
+
+
+def refuses(word: str, text: str) -> Script:
+    def answer(call: chat_server.Call) -> Answer:
+        return chat_server.failure(400, "unsupported_value", text) if word in call.body else chat_server.says(LONG)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "sent"),
+    [
+        ("stream_options", "Unrecognized request argument supplied: stream_options", [True, True, True]),
+        ("stream", "Your organization must be verified to stream this model.", [True, None, None]),
+        ("stream", "Unsupported value: 'stream' does not support true with this model.", [True, None, None]),
+    ],
+)
+async def test_a_word_of_the_stream_that_a_service_refuses_is_left_out(word: str, text: str, sent: list[Any]) -> None:
+    heard: list[str] = []
+    with OPENAI.server(refuses(word, text)) as server:
+        model = OPENAI.model(server.url)
+        for _ in range(2):
+            await model.complete(ASKED, heard.append)
+        await model.close()
+    assert "".join(heard) == LONG * 2
+    assert [call.body.get("stream") for call in server.calls] == sent
+    assert ["stream_options" in call.body for call in server.calls] == [True, False, False]
+
+
+def built(*chunks: dict[str, Any], stop: str = "tool_calls") -> Reply:
+    written = WrittenCompletion()
+    for delta in chunks:
+        written.take({"choices": [{"index": 0, "delta": delta}]})
+    assert not written.whole
+    written.take({"choices": [{"index": 0, "delta": None, "finish_reason": stop}]})
+    assert written.whole
+    return reply_of(written.body(), None)
+
+
+def called(index: int | None, call_id: str | None, name: str | None, arguments: str) -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return {"tool_calls": [{"index": index, "id": call_id, "type": "function", "function": function}]}
+
+
+TWO = [("read", {"path": "a"}), ("s", {"n": 1})]
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [called(0, "a", "read", '{"path": "a"}'), called(1, "b", "s", '{"n": 1}')],
+        [called(0, "a", "read", '{"path": "a"}'), called(0, "b", "s", '{"n": 1}')],
+        [called(None, None, "read", '{"path": "a"}'), called(None, None, "s", '{"n": 1}')],
+        [
+            called(0, "a", "read", '{"pa'),
+            called(1, "b", "s", '{"n'),
+            called(0, None, None, 'th": "a"}'),
+            called(1, "b", "s", '": 1}'),
+        ],
+        [
+            called(0, "a", "read", ""),
+            called(0, "", "", '{"path": '),
+            called(0, "a", "read", '"a"}'),
+            called(1, "b", "s", '{"n": 1}'),
+        ],
+    ],
+    ids=["whole", "one index", "no index", "in turns", "names repeated"],
+)
+def test_calls_of_tools_in_every_services_pieces(chunks: list[dict[str, Any]]) -> None:
+    reply = built(*chunks)
+    assert [(call.name, call.input) for call in reply.tool_calls] == TWO
+    assert len({call.id for call in reply.tool_calls}) == 2
+
+
+def test_the_pieces_of_a_thought_are_one_again() -> None:
+    pieces = [
+        {"type": "reasoning.text", "text": "The ", "index": 0, "format": "f"},
+        {"type": "reasoning.text", "text": "port.", "index": 0, "signature": None},
+        {"type": "reasoning.text", "index": 0, "signature": "sig"},
+        {"type": "reasoning.encrypted", "data": "x", "id": "one", "index": 1},
+        {"type": "reasoning.encrypted", "data": "y", "id": "two", "index": 1},
+        {"type": "reasoning.text", "text": "No index."},
+        {"type": "reasoning.text", "text": "Nor here."},
+    ]
+    reply = built(*({"reasoning_details": [piece]} for piece in pieces), {"content": "So."}, stop="stop")
+    first, *others = reply.raw["reasoning_details"]
+    assert first == {"type": "reasoning.text", "text": "The port.", "index": 0, "format": "f", "signature": "sig"}
+    assert others == pieces[3:]
+
+
+async def test_an_error_that_a_service_puts_into_a_choice_is_one() -> None:
+    wrong = {
+        "choices": [
+            {
+                "index": 0,
+                "delta": {"content": ""},
+                "finish_reason": "error",
+                "error": {"code": 502, "message": "Upstream"},
+            }
+        ]
+    }
+    failure, _ = await failed(OPENAI, *stream(OPENAI)[:2], f"data: {json.dumps(wrong)}\n\n".encode())
+    assert isinstance(failure, Transient)
+    assert "Upstream" in failure.reason
+
+
+async def test_usage_that_comes_with_every_chunk_is_a_total_so_far() -> None:
+    pieces = [
+        chat_server.chunk({"content": word}, stop, usage={"prompt_tokens": 5, "completion_tokens": n})
+        for n, (word, stop) in enumerate([("a", None), ("b", "stop")], 1)
+    ]
+    outcome, _, _ = await hear(OPENAI, Answer(pieces=tuple(pieces)))
+    assert isinstance(outcome, Reply), "without the last line too: the reason to stop came"
+    assert (outcome.text, outcome.usage.input_tokens, outcome.usage.output_tokens) == ("ab", 5, 2)
+
+
+def test_a_text_that_was_not_heard_so_is_no_answer() -> None:
+    hearing = Hearing(lambda _: None)
+    hearing.say("other")
+    with pytest.raises(CallFailed, match="in no order"):
+        hearing.end("text")
