@@ -44,6 +44,8 @@ class Precedent(Frozen):
     model: str | None = None
     """`provider/model` of the report where that is another model's; only people's labels of equal failures in the
     same version of the eval cross over."""
+    note: str | None = None
+    """What the person said to the label."""
     alike: bool = False
     """Whether the store knows that it was the same failure: same task, grader and error."""
 

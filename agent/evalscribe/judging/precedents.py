@@ -14,4 +14,5 @@ def shown(precedents: Sequence[Precedent]) -> tuple[Precedent, ...]:
 
 
 def _unconcluded(precedent: Precedent) -> Precedent:
-    return precedent.model_copy(update={"classification": None, "cause": None, "reasoning": None})
+    said = ("classification", "cause", "reasoning", "reviewer", "note")
+    return precedent.model_copy(update=dict.fromkeys(said))

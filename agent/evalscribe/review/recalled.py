@@ -159,7 +159,7 @@ def _precedent(label: GivenLabel, now: Look) -> Precedent:
         alike=True,
         cause=label.cause,
         error=label.error,
-        reasoning=label.note,
+        note=label.note,
         reviewer=label.reviewer,
         model=None if own else "/".join(model_folder(label.provider, label.model)),
     )
@@ -173,7 +173,7 @@ def _enriched(told: Precedent, label: GivenLabel | None, now: Look, sighted: Sig
     if seen and _another_version(now.sighting, seen):
         return told.model_copy(update={"by_person": False})
     same = seen is not None and _same_failure(now.sighting, seen)
-    return told.model_copy(update={"reviewer": label.reviewer, "alike": same})
+    return told.model_copy(update={"reviewer": label.reviewer, "note": label.note, "alike": same})
 
 
 def _another_version(now: Sighting, seen: Sighting) -> bool:

@@ -73,7 +73,7 @@ def _told(precedent: Precedent) -> str:
         "error": precedent.error,
         "done about it": precedent.action,
         "said by": precedent.reviewer,
-        "in their words": precedent.reasoning if precedent.alike else None,
+        "in their words": precedent.note,
         "of another model": precedent.model,
     }
     return "; ".join(f"{name}: {text}".removeprefix(": ") for name, text in facts.items() if text)

@@ -76,5 +76,8 @@ def _told(precedent: Precedent) -> Iterator[tuple[str, str]]:
         "error": precedent.error,
         "reasoning": precedent.reasoning,
         "done about it": precedent.action,
+        "said by": precedent.reviewer,
+        "in their words": precedent.note,
+        "of another model": precedent.model,
     }
     return ((label, fact) for label, fact in facts.items() if fact)
