@@ -194,7 +194,8 @@ class _Task:
         for where, other in theirs.items():
             if other is not None and other != text:
                 try:
-                    text = reconciled(text, other, self.desk.last_written(self.report.run.id))
+                    united = reconciled(text, other, self.desk.last_written(self.report.run.id))
+                    text = other if parse(united) == parse(other) else united  # no commit for another order of lines
                 except UnreadableReport as error:
                     raise DataError(
                         f"not published: {self.path} differs on {where} of {self.remote}; {error}"

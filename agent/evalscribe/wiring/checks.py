@@ -14,8 +14,8 @@ TIMEOUT_S = 20.0
 def attempts(found: Settings) -> dict[str, Attempt]:
     """By what each is about. Of the providers: those that can be asked, and the one whose model judges by default."""
     asked = {p.title: partial(_provider_answers, found, p) for p in PROVIDERS.values() if _is_tried(found, p)}
-    tried = {"store": partial(_store_opens, found), "Convex": partial(_convex_answers, found), **asked}
-    return tried | ({"GitHub": partial(_github_answers, found)} if _has_token(found) else {})
+    forges = {"GitHub": partial(_github_answers, found)} if _has_token(found) else {}
+    return {"store": partial(_store_opens, found), "Convex": partial(_convex_answers, found), **asked, **forges}
 
 
 def _is_tried(found: Settings, provider: Provider) -> bool:

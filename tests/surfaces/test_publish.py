@@ -1,0 +1,312 @@
+"""`evalscribe publish` against a bare repository and a GitHub on loopback."""
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from forge_work import Work, cloned, disarray, git, state
+from github_server import Answer, GitHubServer, Request, problem
+from surfaces.command import Ended, Inside, Workspace, wait_until
+
+SAMPLES = Path(__file__).parents[2] / "reports/example/sample-model-1"
+RUN = "smp7q2ka"
+BRANCH = f"evalscribe/example/sample-model-1/{RUN}"
+REF = f"refs/heads/{BRANCH}"
+
+
+@dataclass(frozen=True)
+class Desk:
+    workspace: Workspace
+    work: Work
+    server: GitHubServer
+
+    @property
+    def report(self) -> Path:
+        return next((self.work.folder / "reports/example/sample-model-1").glob(f"{RUN}_*.md"))
+
+    @property
+    def path(self) -> str:
+        return self.report.relative_to(self.work.folder).as_posix()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"GITHUB_TOKEN": self.server.token, "GITHUB_API_URL": self.server.api}
+
+    def publish(self, *options: str, code: int = 0) -> Ended:
+        return self.workspace.run("publish", RUN, *options, code=code, **self.environment)
+
+    def correct(self, n: int, label: str, note: str = "") -> None:
+        self.workspace.run("review", "label", RUN, str(n), label, *(["--note", note] if note else []))
+
+    @property
+    def published(self) -> str:
+        return self.work.shown(REF, self.path)
+
+    def edited(self, folder: Path, branch: str, old: str, new: str) -> None:
+        """What a person does in a clone of their own."""
+        there = folder if folder.exists() else self.work.other(folder)
+        git(there, "fetch", "-q")
+        git(there, "switch", "-q", "-C", branch, f"origin/{branch}")
+        text = (there / self.path).read_text()
+        assert old in text
+        (there / self.path).write_text(text.replace(old, new, 1))
+        git(there, "commit", "-q", "-a", "-m", "Grace looked")
+        git(there, "push", "-q", "origin", branch)
+
+    def merged(self, folder: Path, *how: str) -> None:
+        there = folder if folder.exists() else self.work.other(folder)
+        git(there, "fetch", "-q")
+        git(there, "switch", "-q", "-C", "main", "origin/main")
+        git(there, "merge", "-q", *how, f"origin/{BRANCH}")
+        if "--squash" in how:
+            git(there, "commit", "-q", "-m", "squashed")
+        git(there, "push", "-q", "origin", "main")
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
+    work = cloned(tmp_path)
+    shutil.copytree(SAMPLES, work.folder / "reports/example/sample-model-1")
+    with GitHubServer() as server:
+        git(work.folder, "remote", "set-url", "origin", server.url)
+        git(work.folder, "config", f"url.{work.remote}.insteadOf", server.url)
+        yield Desk(Workspace(work.folder, Inside(work.folder, monkeypatch, capsys)), work, server)
+
+
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_whatever_is_going_on_in_the_repository_stays(desk: Desk, seed: int) -> None:
+    before_text, path = desk.report.read_text(), desk.path
+    done = disarray(desk.work.folder, seed)
+    if not (desk.work.folder / path).exists():  # stashed with the other new files
+        (desk.work.folder / path).parent.mkdir(parents=True)
+        (desk.work.folder / path).write_text(before_text)
+    before = state(desk.work.folder)
+    desk.publish()
+    assert state(desk.work.folder) == before, done
+    assert desk.published == before_text
+    assert sorted(desk.work.refs) == [REF, "refs/heads/main"]
+    assert git(desk.work.remote, "diff", "--name-only", "main", BRANCH).split() == [path]
+    assert len(desk.server.open) == 1
+
+
+def test_published_then_unchanged_then_updated(desk: Desk) -> None:
+    said = desk.publish("--draft").out
+    assert f"Pushed {BRANCH} to origin" in said
+    assert f"Pull request (draft): {desk.server.root}/ada/evals/pull/1 (new)" in said
+    first = desk.work.refs[REF]
+    assert "(unchanged)" in desk.publish().out
+    assert desk.work.refs[REF] == first
+    desk.correct(1, "AMBIGUOUS_TASK", "the task says nothing about args")
+    assert "(updated)" in desk.publish().out
+    assert "the task says nothing about args" in desk.published
+    assert git(desk.work.remote, "rev-parse", f"{BRANCH}^").strip() == first
+    (pull,) = desk.server.open
+    assert pull["draft"]
+    assert pull["base"]["ref"] == "main"
+    assert pull["title"] == f"Analyze sample-model-1, run {RUN}: 10 of 24 evals failed"
+    assert "a fix may not have held" in pull["body"]
+
+
+def test_an_edit_of_a_person_on_the_branch_is_kept(desk: Desk, tmp_path: Path) -> None:
+    desk.publish()
+    reason = "- Reviewer: the port is computed"
+    desk.edited(tmp_path / "grace", BRANCH, "\n- Judge: ", f"\n{reason}\n- Judge: ")
+    theirs = desk.work.refs[REF]
+    local = desk.report.read_text()
+    assert "git pull" in desk.publish().out
+    assert desk.work.refs[REF] == theirs
+    desk.correct(5, "OVERLY_STRICT", "agreed in the meeting")
+    mine = desk.report.read_text()
+    said = desk.publish().out
+    assert "people edited the report on origin" in said
+    assert "agreed in the meeting" in desk.published
+    assert reason in desk.published
+    assert git(desk.work.remote, "rev-parse", f"{BRANCH}^").strip() == theirs
+    assert desk.report.read_text() == mine != local
+    assert git(desk.work.remote, "log", "-2", "--format=%an", BRANCH).split() == ["Ada", "Grace"]
+
+
+def test_labels_that_contradict_each_other_are_not_published(desk: Desk, tmp_path: Path) -> None:
+    desk.publish()
+    heading = next(line for line in desk.report.read_text().splitlines() if line.startswith("### 1. "))
+    desk.edited(tmp_path / "grace", BRANCH, heading, heading.replace("MODEL_FAULT", "KNOWN_GAP"))
+    theirs = desk.work.refs[REF]
+    desk.correct(1, "AMBIGUOUS_TASK")
+    mine = desk.report.read_text()
+    said = desk.publish(code=65).err
+    assert BRANCH in said
+    assert "line" in said
+    assert (desk.work.refs[REF], desk.report.read_text()) == (theirs, mine)
+
+
+def test_after_a_merge(desk: Desk, tmp_path: Path) -> None:
+    desk.publish()
+    desk.merged(tmp_path / "grace", "--no-ff")
+    desk.server.close(1, merged=True)
+    assert "main of origin has this report already" in desk.publish().out
+    assert not desk.server.open
+    desk.correct(2, "KNOWN_GAP")
+    assert "(new)" in desk.publish().out
+    assert [pull["number"] for pull in desk.server.open] == [2]
+    main = desk.work.refs["refs/heads/main"]
+    assert git(desk.work.remote, "rev-parse", f"{BRANCH}^").strip() == main
+    git(desk.work.remote, "update-ref", "-d", REF)
+    desk.publish()
+    assert git(desk.work.remote, "rev-parse", f"{BRANCH}^").strip() == main
+
+
+def test_after_a_squashed_merge_and_an_edit_on_main(desk: Desk, tmp_path: Path) -> None:
+    """The branch is still there, with commits that main has not: what is published must merge without a conflict."""
+    desk.publish()
+    desk.merged(tmp_path / "grace", "--squash")
+    desk.server.close(1, merged=True)
+    assert "main of origin has this report already" in desk.publish().out
+    desk.edited(tmp_path / "grace", "main", "\n- Judge: ", "\n- Reviewer: seen on main\n- Judge: ")
+    desk.correct(5, "OVERLY_STRICT", "mine")
+    desk.publish()
+    assert "Reviewer: seen on main" in desk.published
+    assert "Reviewer: mine" in desk.published
+    assert git(desk.work.remote, "diff", "--name-only", "main", BRANCH).split() == [desk.path]
+    desk.merged(tmp_path / "grace", "--no-ff")
+    assert "main of origin has this report already" in desk.publish().out
+
+
+def test_several_at_once_make_one_pull_request(desk: Desk) -> None:
+    running = [desk.workspace.start("publish", RUN, **desk.environment) for _ in range(2)]
+    ended = [(process.communicate(timeout=60), process.returncode) for process in running]
+    assert [code for _, code in ended] == [0, 0], ended
+    assert len(desk.server.open) == 1
+    assert git(desk.work.remote, "rev-list", "--count", f"main..{BRANCH}").strip() == "1"
+
+
+def test_killed_anywhere_and_run_again(desk: Desk, tmp_path: Path) -> None:
+    hook, reached = desk.work.remote / "hooks/pre-receive", tmp_path / "reached"
+    before = state(desk.work.folder)
+
+    def at_the_push() -> None:
+        hook.write_text(f"#!/bin/sh\ntouch '{reached}'\nsleep 0.3\n")
+        hook.chmod(0o755)
+
+    def after_the_push() -> None:
+        hook.unlink()
+        desk.server.refuse = lambda request: reached.touch() or Answer(0, None, drop=True)
+
+    def after_the_pull_request() -> None:
+        def made_but_not_told(request: Request) -> Answer | None:
+            if request.method != "POST":
+                return None
+            desk.server._create_pull(request)
+            reached.touch()
+            return Answer(0, None, drop=True)
+
+        desk.server.refuse = made_but_not_told
+
+    for moment in (at_the_push, after_the_push, after_the_pull_request):
+        reached.unlink(missing_ok=True)
+        moment()
+        process = desk.workspace.start("publish", RUN, **desk.environment)
+        wait_until(reached.exists, moment.__name__)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        wait_until(lambda: not (desk.work.remote / f"{REF}.lock").exists(), "git's own end")
+        assert state(desk.work.folder) == before, moment.__name__
+    desk.server.refuse = lambda request: None
+    desk.publish()
+    assert desk.published == desk.report.read_text()
+    assert len(desk.server.open) == 1
+    assert state(desk.work.folder) == before
+    git(desk.work.folder, "fsck", "--strict")
+
+
+def test_without_a_token_the_address_is_told(desk: Desk) -> None:
+    said = desk.workspace.run("publish", RUN, GITHUB_API_URL=desk.server.api).out
+    assert f"Open its pull request: {desk.server.root}/ada/evals/compare/main...{BRANCH}" in said
+    assert "GITHUB_TOKEN" in said
+    assert not desk.server.requests
+    said = desk.workspace.run("publish", RUN, GITHUB_TOKEN="for-github.com-only").out
+    assert "Open its pull request" in said
+    assert not desk.server.requests
+
+
+def test_files_of_the_folder_do_not_say_where_a_token_goes(desk: Desk) -> None:
+    (desk.work.folder / "evalscribe.toml").write_text(f'[github]\napi_url = "{desk.server.api}"\n')
+    said = desk.workspace.run("publish", RUN, GITHUB_TOKEN=desk.server.token, code=64).err
+    assert "the key is not sent there" in said
+    assert not desk.server.requests
+    assert REF not in desk.work.refs
+    desk.workspace.run("publish", RUN, "--api-url", desk.server.api, GITHUB_TOKEN=desk.server.token)
+    assert len(desk.server.open) == 1
+    (desk.work.folder / ".env").write_text(f"GH_TOKEN={desk.server.token}\n")
+    assert "(unchanged)" in desk.workspace.run("publish", RUN).out
+
+
+def test_what_the_forge_refuses_leaves_a_pushed_branch(desk: Desk) -> None:
+    desk.server.refuse = lambda request: problem(403, "Resource not accessible by integration")
+    said = desk.publish(code=77).err
+    assert f"the branch {BRANCH} is pushed; open the pull request by hand: http" in said
+    assert desk.published == desk.report.read_text()
+    assert desk.server.token not in said
+
+
+def test_a_remote_that_refuses_is_told(desk: Desk) -> None:
+    hook = desk.work.remote / "hooks/update"
+    hook.write_text("#!/bin/sh\necho only robots push here >&2\nexit 1\n")
+    hook.chmod(0o755)
+    assert "only robots push here" in desk.publish(code=65).err
+    git(desk.work.folder, "config", f"url.{desk.work.remote}-gone.insteadOf", desk.server.url)
+    git(desk.work.folder, "config", "--unset", f"url.{desk.work.remote}.insteadOf")
+    assert "cannot reach origin" in desk.publish(code=69).err
+    assert not desk.server.requests
+
+
+def test_a_dry_run_says_all_and_does_nothing(desk: Desk) -> None:
+    before = state(desk.work.folder)
+    said = desk.publish("--dry-run").out
+    assert f"Branch: {BRANCH} of origin, to be merged into main" in said
+    assert f"Files: {desk.path}" in said
+    assert "Look first at" in said
+    assert state(desk.work.folder) == before
+    assert (list(desk.work.refs), desk.server.requests) == (["refs/heads/main"], [])
+
+
+def test_one_json_document(desk: Desk) -> None:
+    told = json.loads(desk.publish("--json").out)
+    assert told["pull_request"]["state"] == "new"
+    assert told["files"] == [desk.path]
+    assert told["commit"] == desk.work.refs[REF]
+
+
+def test_only_our_reports_in_a_repository_with_a_remote(desk: Desk, tmp_path: Path) -> None:
+    free = desk.work.folder / "reports/free.md"
+    free.write_text("# Why did it fail\n\nNobody knows.\n")
+    assert "is no report of evalscribe's" in desk.workspace.run("publish", str(free), code=65).err
+    outside = tmp_path / "outside.md"
+    outside.write_text(desk.report.read_text())
+    assert "in no git repository" in desk.workspace.run("publish", str(outside), code=64).err
+    desk.workspace.run("publish", "nothing-like-it", code=66)
+    assert "no remote 'up'" in desk.publish("--remote", "up", code=64).err
+    git(desk.work.folder, "remote", "remove", "origin")
+    assert "has no remote" in desk.publish(code=64).err
+
+
+def test_a_new_analysis_is_published_on_top(desk: Desk, tmp_path: Path) -> None:
+    """With edits that people made on the branch before, and that the local file never saw."""
+    desk.publish()
+    desk.edited(tmp_path / "grace", BRANCH, "\n- Judge: ", "\n- Reviewer: I looked\n- Judge: ")
+    desk.workspace.run("analyze", "sample", "--judge", "rules", "--quiet")
+    desk.publish()
+    assert "Reviewer: I looked" in desk.published
+
+
+def test_crlf_is_an_editors_not_a_persons(desk: Desk) -> None:
+    text = desk.report.read_bytes()
+    desk.report.write_bytes(text.replace(b"\n", b"\r\n"))
+    desk.publish()
+    shown = ["git", "cat-file", "-p", f"{BRANCH}:{desk.path}"]
+    assert subprocess.run(shown, cwd=desk.work.remote, capture_output=True).stdout == text
