@@ -1,6 +1,7 @@
 """When two failures of an eval are one and the same, and what the runs of several models say of an eval together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from evalscribe.finding import Across, Classification
@@ -68,7 +69,7 @@ def compare(sighting: Sighting, others: Sequence[Sighting], passed: Mapping[str,
     """What other models' runs say of a failure; None where none of them fails in the same way.
 
     `others`: failures of the same eval in other runs. `passed`: models (`provider/model`) by the runs that show every
-    failure they had, where a missing one has passed (`shows_all`).
+    failure they had, where a missing one has passed.
 
     A model is counted once, however many runs it has: as failing alike where one of its runs does, in the same
     version of the eval. Else it counts among all models where it failed otherwise in this version, its work being
@@ -105,9 +106,36 @@ def told(across: Across | None) -> str:
     return f"{many}, with the same task and grader. {earlier}".rstrip()
 
 
-def shows_all(run: Run) -> bool:
-    """Whether an eval that the run had, and that is not among its failures, has surely passed."""
-    return run.status == "completed" and run.incomplete == 0 and len(run.failures) >= run.failed
+class Passing(NamedTuple):
+    """A run that shows every failure it had."""
+
+    run: str
+    model: str
+    evals: frozenset[str] | None
+    """Those that it had, where the source names them."""
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The other stored runs of an experiment, as far as they say something of some evals."""
+
+    failures: Mapping[str, Sequence[Sighting]]
+    """By the eval's path."""
+    passing: Sequence[Passing]
+
+    def across(self, sighting: Sighting) -> Across | None:
+        """What other models' runs say of a failure; None where none of them fails in the same way."""
+        others = self.failures.get(sighting.eval, ())
+        return compare(sighting, others, self._passed(sighting.eval)) if others else None
+
+    def _passed(self, eval: str) -> dict[str, str]:
+        return {run: model for run, model, evals in self.passing if evals is None or eval in evals}
+
+
+def passing(run: Run) -> Iterator[Passing]:
+    """The run, where an eval that it had and that is not among its failures has surely passed."""
+    if run.status == "completed" and run.incomplete == 0 and len(run.failures) >= run.failed:
+        yield Passing(run.id, model_name(run), None if run.evals is None else frozenset(run.evals))
 
 
 def model_name(holder: Sighting | Run) -> str:

@@ -23,11 +23,11 @@ def test_first_and_last_seen_labels_and_whether_a_fix_held(file: MakeFile, free:
     )
     assert first.labels == ("KNOWN_GAP", "OVERLY_STRICT")
     assert [(action.seen.date, action.held) for action in first.actions] == [
-        ("2026-01-02", "held so far"),
+        ("2026-01-02", "held"),
         ("2026-01-01", "did not hold"),
     ]
     assert (second.eval, second.times, second.actions) == ("c/002-b", 2, ())
-    assert (other.model, [action.held for action in other.actions]) == ("p/other", ["unknown"])
+    assert (other.model, [action.held for action in other.actions]) == ("p/other", ["not yet seen"])
 
 
 def test_a_later_run_of_another_experiment_says_nothing_about_a_fix(file: MakeFile, free: MakeText) -> None:
@@ -36,7 +36,7 @@ def test_a_later_run_of_another_experiment_says_nothing_about_a_fix(file: MakeFi
         file("p/m/b_2026-01-02.md", free({"c/001-a": "MODEL_FAULT"}, experiment="no_guidelines")),
     ]
     (row,) = recall.recurring(files).rows
-    assert (row.times, [action.held for action in row.actions]) == (2, ["unknown"])
+    assert (row.times, [action.held for action in row.actions]) == (2, ["not yet seen"])
 
 
 def test_two_reports_of_one_run_are_one_failure(file: MakeFile, free: MakeText, ours: MakeText) -> None:
@@ -45,7 +45,7 @@ def test_two_reports_of_one_run_are_one_failure(file: MakeFile, free: MakeText, 
         file("p/m/run1aaaa_2026-01-02.evalscribe.md", ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT")),
     ]
     (row,) = recall.recurring(files).rows
-    assert (row.times, row.causes, [action.held for action in row.actions]) == (1, ("missing-args",), ["unknown"])
+    assert (row.times, row.causes, [action.held for action in row.actions]) == (1, ("missing-args",), ["not yet seen"])
 
 
 def test_unreadable_files_are_notes(file: MakeFile) -> None:

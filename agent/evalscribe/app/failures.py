@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from evalscribe.across import Elsewhere
 from evalscribe.app.desk import Desk
 from evalscribe.app.labels import Labels, labels_for
-from evalscribe.app.sightings import Elsewhere, elsewhere
+from evalscribe.app.sightings import elsewhere
 from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
 from evalscribe.evidence import Unreadable

@@ -1,4 +1,4 @@
-"""Look at the reports: list and read them, and what recurs in them."""
+"""Look at the reports: list and read them."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from evalscribe.analysis import Analysis
 from evalscribe.errors import DataError, NotFoundError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Library, ReportFile
-from evalscribe.recall import Recurring, read, recurring
+from evalscribe.recall import read
 
 
 class Listed(Frozen):
@@ -56,14 +56,6 @@ def _means(name: str, file: ReportFile) -> bool:
 def parsed(file: ReportFile) -> Analysis:
     """What a report says. Raises `DataError` for what is no readable report."""
     return read(file.text, file.name.rpartition("/")[2]).model_copy(update={"report_path": file.name})
-
-
-def recurring_evals(library: Library, model: str | None = None) -> Recurring:
-    """Each failing eval over all reports. Raises `NotFoundError` where the model has none."""
-    files = _files(library, model)
-    if model is not None and not files:
-        raise NotFoundError(f"there is no report of {model}; see `evalscribe reports list`")
-    return recurring(files)
 
 
 def _files(library: Library, model: str | None) -> Sequence[ReportFile]:

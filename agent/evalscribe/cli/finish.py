@@ -16,7 +16,6 @@ from evalscribe.app.explain import Explained
 from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan
 from evalscribe.app.reports import Listed
 from evalscribe.prose import dollars, visible
-from evalscribe.recall import Recurring, RecurringRow
 from evalscribe.render.explanation import explanation as explained_text
 from evalscribe.settings import Row
 
@@ -38,7 +37,7 @@ def analysis(outcome: Analyzed | Plan | NothingFailed, run: str, *, as_json: boo
         if as_json:
             print_json(outcome.analysis)
     elif as_json or quiet:
-        _notes(outcome.notes)
+        notes(outcome.notes)
         print_json(outcome.analysis) if as_json else say(outcome.path)
     else:
         _analyzed(outcome, run)
@@ -138,27 +137,6 @@ def document(said: Analysis, *, as_json: bool) -> None:
         say(f"{finding.eval}  {finding.step or '-'}  {finding.classification or 'no label'}")
 
 
-def recurring(found: Recurring, *, as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
-    for row in found.rows:
-        say(f"{row.model}  {row.eval}: {_when(row)}")
-        say(f"    {', '.join(row.labels) or 'no label'}{'; ' + ', '.join(row.causes) if row.causes else ''}")
-        for action in row.actions:
-            held = "unknown whether it held" if action.held == "unknown" else action.held
-            say(f"    {action.seen.date or action.seen.report}: {action.text} ({held})")
-    _notes(found.notes)
-    if not found.rows:
-        say("No earlier report names a failing eval.")
-
-
-def _when(row: RecurringRow) -> str:
-    """`once, 2026-10-12`, or how often and from when to when."""
-    first, last = row.first.date or "undated", row.last.date or "undated"
-    return f"once, {first}" if row.times == 1 else f"{row.times} times, {first} to {last}"
-
-
 def diagnosis(rows: Iterable[Row], checks: Iterable[Check]) -> None:
     """Settings with their origin, then what was tried; what a check tells is not said twice."""
     checks = tuple(checks)
@@ -172,7 +150,7 @@ def diagnosis(rows: Iterable[Row], checks: Iterable[Check]) -> None:
         say(f"{'ok' if check.ok else 'NOT OK':<{width}}  {check.name}: {check.detail}")
 
 
-def _notes(notes: Iterable[str]) -> None:
+def notes(notes: Iterable[str]) -> None:
     for note in notes:
         say(f"Note: {note}", file=sys.stderr)
 

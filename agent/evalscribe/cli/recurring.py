@@ -1,16 +1,47 @@
-"""`evalscribe recurring [PROVIDER/MODEL]`."""
+"""`evalscribe recurring [PROVIDER/MODEL…]`."""
+
+from typing import Annotated
+
+import typer
 
 from evalscribe.cli import options
-from evalscribe.cli.reports import Model
 
 
-def recurring(model: Model = None, reports: options.Reports = None, as_json: options.Json = False) -> int:
-    """Each failing eval over all reports: first and last seen, labels, causes, actions, and whether a fix held."""
+def recurring(
+    models: Annotated[
+        list[str] | None, typer.Argument(metavar="[PROVIDER/MODEL]...", help="Only these models. Default: all.")
+    ] = None,
+    across_models: Annotated[
+        bool,
+        typer.Option("--across-models", help="Evals that several models fail in the same way, over the stored runs."),
+    ] = False,
+    least: Annotated[
+        int, typer.Option("--min", min=2, metavar="N", help="With --across-models: at least so many models.")
+    ] = 2,
+    reports: options.Reports = None,
+    as_json: options.Json = False,
+) -> int:
+    """Each failing eval over all reports: first and last seen, labels, causes, actions, and whether a fix held.
+
+    With --across-models each eval that several models fail in the same way: evidence about the eval. Only runs of one
+    experiment, and of equal task and grader, are counted together; only runs that were analysed here are known.
+    """
+    from contextlib import ExitStack, closing
+
     from evalscribe import wiring
-    from evalscribe.app.reports import recurring_evals
-    from evalscribe.cli import finish
+    from evalscribe.app.recurring import alike_evals, recurring_evals
+    from evalscribe.cli import recurrences
+    from evalscribe.errors import NotFoundError
     from evalscribe.settings import Options
 
-    library = wiring.library(wiring.settings(Options(reports=reports)))
-    finish.recurring(recurring_evals(library, model), as_json=as_json)
+    found = wiring.settings(Options(reports=reports))
+    library = wiring.library(found)
+    with ExitStack() as opened:
+        store = opened.enter_context(closing(wiring.store(found))) if found.store.is_dir() else None
+        if not across_models:
+            recurrences.recurring(recurring_evals(library, models or (), store), as_json=as_json)
+        elif store is None:
+            raise NotFoundError("no run is stored here, and only stored runs are compared: `evalscribe analyze RUN`")
+        else:
+            recurrences.across_models(alike_evals(library, store, models or (), least), as_json=as_json)
     return 0

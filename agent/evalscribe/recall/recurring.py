@@ -1,17 +1,18 @@
-"""Each failing eval over all reports of a model: since when, why, and whether what was done has helped."""
+"""Each failing eval over all reports of a model: since when, why, and whether what was done has helped any model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Literal
 
 from evalscribe.analysis import FindingSummary
 from evalscribe.finding import Classification
 from evalscribe.ids import Frozen, same_experiment
+from evalscribe.pattern import Outcome
 from evalscribe.ports import ReportFile
+from evalscribe.recall.follow_ups import SeenIn, done
+from evalscribe.recall.outcome import Now, outcome, ran_whole, tells_why, together, told
 from evalscribe.recall.past import PastReport, past_reports
 from evalscribe.recall.words import bare
-
-Held = Literal["did not hold", "held so far", "unknown"]
 
 
 class Seen(Frozen):
@@ -23,12 +24,14 @@ class Seen(Frozen):
 
 
 class ActionSeen(Frozen):
-    """Something done about an eval, and whether it has failed since."""
+    """Something done about an eval, and whether it has helped."""
 
+    model: str
+    """The model whose report names it: its folder below the reports folder."""
     seen: Seen
     text: str
-    held: Held
-    """By the later reports of the same experiment; unknown where there is none."""
+    held: Outcome
+    """By the later runs of every model that have the same experiment."""
 
 
 class RecurringRow(Frozen):
@@ -54,29 +57,82 @@ class Recurring(Frozen):
     """Files that could not be read, and why."""
 
 
-def recurring(files: Sequence[ReportFile]) -> Recurring:
-    """Over the reports of any number of models; never raises for a file that cannot be read."""
+@dataclass(frozen=True)
+class Kept:
+    """A report among those of all models."""
+
+    model: str
+    place: int
+    """0 for the newest of its model."""
+    report: PastReport
+    failures: Mapping[str, FindingSummary]
+    """By the eval's path, as whole as any report of the model tells it."""
+
+    @property
+    def seen(self) -> Seen:
+        return Seen(report=self.report.name, date=self.report.date)
+
+    def follows(self, other: "Kept") -> bool:
+        """Whether it is of a later run than another report; of two models nobody knows the order within a day."""
+        same = same_experiment(self.report.analysis.run.experiment, other.report.analysis.run.experiment)
+        if self.report.run == other.report.run or not same:
+            return False
+        if self.model == other.model:
+            return self.place < other.place
+        return bool(self.report.date and other.report.date) and (self.report.date or "") > (other.report.date or "")
+
+    def now(self, eval: str, seen_in: SeenIn) -> Now:
+        """What its run says of an eval."""
+        finding = self.failures.get(eval)
+        run, failures = self.report.analysis.run, self.report.analysis.findings
+        if finding is None:
+            return Now(self.report.date, None, ran=ran_whole(run, len(failures)))
+        sighting = seen_in(self.report, finding.eval)
+        return Now(self.report.date, told(finding), judged=tells_why(finding), sighting=sighting)
+
+
+def kept_reports(files: Sequence[ReportFile]) -> tuple[tuple[Kept, ...], tuple[str, ...]]:
+    """The reports of any number of models, by model and newest first; notes on files that could not be read."""
     folders: dict[str, list[ReportFile]] = {}
     for file in files:
         folders.setdefault(str(PurePosixPath(file.name).parent), []).append(file)
-    rows: list[RecurringRow] = []
+    kept: list[Kept] = []
     notes: list[str] = []
     for model in sorted(folders):
         reports, unread = past_reports(folders[model])
-        rows.extend(_rows(model, reports))
+        kept.extend(_kept(model, reports))
         notes.extend(unread)
-    return Recurring(rows=tuple(rows), notes=tuple(notes))
+    return tuple(kept), tuple(notes)
 
 
-def _rows(model: str, reports: Sequence[PastReport]) -> list[RecurringRow]:
+def recurring(files: Sequence[ReportFile], models: Sequence[str] = (), seen_in: SeenIn = lambda *_: None) -> Recurring:
+    """Rows of the named models (folders), or of all; never raises for a file that cannot be read.
+
+    `files`: reports of all models, since what was done is looked for in every later one.
+    """
+    kept, notes = kept_reports(files)
+    wanted = sorted({one.model for one in kept if not models or one.model in models})
+    rows = [row for model in wanted for row in _rows(model, kept, seen_in)]
+    return Recurring(rows=tuple(rows), notes=notes)
+
+
+def actions(eval: str, mine: Iterable[Kept], everywhere: Sequence[Kept], seen_in: SeenIn) -> Iterator[ActionSeen]:
+    """What was done about an eval after some reports, and what all later ones say of it."""
+    for one in mine:
+        for text, finding in done(one.report):
+            if finding is one.failures.get(eval):
+                later = [other.now(eval, seen_in) for other in everywhere if other.follows(one)]
+                acted_on = seen_in(one.report, finding.eval) if later else None
+                held = together(outcome(text, told(finding), acted_on, now) for now in later)
+                yield ActionSeen(model=one.model, seen=one.seen, text=text, held=held)
+
+
+def _kept(model: str, reports: Sequence[PastReport]) -> Iterator[Kept]:
     """`reports`: newest first."""
     whole = _whole_names(finding.eval for report in reports for finding in report.analysis.findings)
-    failures: dict[str, dict[int, FindingSummary]] = {}
-    for number, report in enumerate(reports):
-        for finding in report.analysis.findings:
-            failures.setdefault(whole.get(finding.eval, finding.eval), {})[number] = finding
-    rows = [_row(model, path, told, reports) for path, told in failures.items()]
-    return sorted(rows, key=lambda row: (-row.times, row.eval))
+    for place, report in enumerate(reports):
+        failures = {whole.get(finding.eval, finding.eval): finding for finding in report.analysis.findings}
+        yield Kept(model, place, report, failures)
 
 
 def _whole_names(evals: Iterable[str]) -> dict[str, str]:
@@ -88,34 +144,22 @@ def _whole_names(evals: Iterable[str]) -> dict[str, str]:
     return {name: next(iter(known)) for name, known in paths.items() if len(known) == 1}
 
 
-def _row(model: str, path: str, told: dict[int, FindingSummary], reports: Sequence[PastReport]) -> RecurringRow:
-    numbers = sorted(told)
-    seen = {number: Seen(report=reports[number].name, date=reports[number].date) for number in numbers}
-    findings = [told[number] for number in numbers]
-    actions = ((number, reports[number].action(told[number])) for number in numbers)
+def _rows(model: str, kept: Sequence[Kept], seen_in: SeenIn) -> list[RecurringRow]:
+    mine = [one for one in kept if one.model == model]
+    evals = dict.fromkeys(eval for one in mine for eval in one.failures)
+    rows = [_row(eval, [one for one in mine if eval in one.failures], kept, seen_in) for eval in evals]
+    return sorted(rows, key=lambda row: (-row.times, row.eval))
+
+
+def _row(eval: str, failed_in: Sequence[Kept], kept: Sequence[Kept], seen_in: SeenIn) -> RecurringRow:
+    findings = [one.failures[eval] for one in failed_in]
     return RecurringRow(
-        model=model,
-        eval=path,
-        first=seen[numbers[-1]],
-        last=seen[numbers[0]],
-        times=len({reports[number].run for number in numbers}),
+        model=failed_in[0].model,
+        eval=eval,
+        first=failed_in[-1].seen,
+        last=failed_in[0].seen,
+        times=len({one.report.run for one in failed_in}),
         labels=tuple(dict.fromkeys(one.classification for one in findings if one.classification)),
         causes=tuple(dict.fromkeys(one.cause for one in findings if one.cause)),
-        actions=tuple(
-            ActionSeen(seen=seen[number], text=text, held=_held(number, numbers, reports))
-            for number, text in actions
-            if text
-        ),
+        actions=tuple(actions(eval, failed_in, kept, seen_in)),
     )
-
-
-def _held(number: int, failed_in: Sequence[int], reports: Sequence[PastReport]) -> Held:
-    mine = reports[number]
-    later = [n for n in range(number) if reports[n].run != mine.run and _same_experiment(reports[n], mine)]
-    if not later:
-        return "unknown"
-    return "did not hold" if set(later) & set(failed_in) else "held so far"
-
-
-def _same_experiment(a: PastReport, b: PastReport) -> bool:
-    return same_experiment(a.analysis.run.experiment, b.analysis.run.experiment)

@@ -1,0 +1,126 @@
+"""Evals that fail in the same way for several models: evidence about the evals."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from evalscribe.across import Elsewhere, Passing, look, model_name
+from evalscribe.finding import Across, Classification
+from evalscribe.given_label import GivenLabel
+from evalscribe.ids import Frozen, model_key
+from evalscribe.ports import ReportFile
+from evalscribe.recall.follow_ups import SeenIn
+from evalscribe.recall.recurring import ActionSeen, Kept, actions, kept_reports
+from evalscribe.sighting import Sighting
+
+
+class ModelSeen(Frozen):
+    """A model that fails in the same way."""
+
+    model: str
+    """`provider/model`."""
+    runs: tuple[str, ...]
+    label: Classification | None = None
+    """In force in its newest report of such a run."""
+    by_person: bool = False
+    """Whether a person gave or confirmed the label."""
+
+
+class AlikeRow(Frozen):
+    """One eval, in one experiment and one version, that fails in the same way for several models."""
+
+    eval: str
+    experiment: str
+    step: str | None
+    signature: str
+    """Step and error without its accidents."""
+    failing: int
+    models: int
+    """Of how many that can be compared."""
+    seen: tuple[ModelSeen, ...]
+    """By name."""
+    earlier: tuple[str, ...] = ()
+    """Models that failed in the same way in an earlier version of this eval: not counted."""
+    actions: tuple[ActionSeen, ...] = ()
+
+
+class AcrossModels(Frozen):
+    rows: tuple[AlikeRow, ...] = ()
+    """What most models fail first, then by path."""
+    notes: tuple[str, ...] = ()
+
+
+def across_models(
+    experiments: Iterable[tuple[Sequence[Sighting], Sequence[Passing]]],
+    files: Sequence[ReportFile],
+    labels: Sequence[GivenLabel] = (),
+    *,
+    least: int = 2,
+    seen_in: SeenIn = lambda *_: None,
+) -> AcrossModels:
+    """`experiments`: per experiment every failure of its stored runs, and the runs that show all they had.
+
+    `files`: reports of all models; `labels`: what people said in them, where git was read.
+    """
+    kept, notes = kept_reports(files)
+    given = {(label.run, label.eval): label for label in labels if label.in_force}
+    rows = [
+        _row(alike, found, kept, given, seen_in)
+        for failures, passing in experiments
+        for alike, found in _alike(failures, passing)
+        if found.failing >= least
+    ]
+    return AcrossModels(rows=tuple(sorted(rows, key=lambda row: (-row.failing, row.eval, row.experiment))), notes=notes)
+
+
+def _alike(failures: Sequence[Sighting], passing: Sequence[Passing]) -> Iterator[tuple[list[Sighting], Across]]:
+    """Failures of one version of an eval that look the same, with what is known of all models."""
+    by_eval: dict[str, list[Sighting]] = defaultdict(list)
+    alike: dict[tuple[object, ...], list[Sighting]] = defaultdict(list)
+    for one in failures:
+        by_eval[one.eval].append(one)
+        if one.task and one.grader and (looks := look(one)):
+            alike[one.eval, looks, one.task, one.grader].append(one)
+    elsewhere = Elsewhere(by_eval, passing)
+    for same in alike.values():
+        if found := elsewhere.across(same[0]):
+            yield same, found
+
+
+def _row(
+    alike: Sequence[Sighting],
+    found: Across,
+    kept: Sequence[Kept],
+    given: Mapping[tuple[str, str], GivenLabel],
+    seen_in: SeenIn,
+) -> AlikeRow:
+    first = alike[0]
+    models: dict[tuple[str, ...], list[Sighting]] = defaultdict(list)
+    for one in alike:
+        models[model_key(one.provider, one.model)].append(one)
+    reports = [report for report in kept if any(report.report.is_of(one.run) for one in alike)]
+    seen = (_model(mine, reports, given) for mine in models.values())
+    return AlikeRow(
+        eval=first.eval,
+        experiment=first.experiment,
+        step=first.step,
+        signature=first.signature or "",
+        failing=found.failing,
+        models=found.models,
+        seen=tuple(sorted(seen, key=lambda one: one.model)),
+        earlier=found.earlier,
+        actions=tuple(actions(first.eval, reports, kept, seen_in)),
+    )
+
+
+def _model(mine: Sequence[Sighting], reports: Sequence[Kept], given: Mapping[tuple[str, str], GivenLabel]) -> ModelSeen:
+    runs = tuple(dict.fromkeys(one.run for one in mine))
+    named = ModelSeen(model=model_name(mine[0]), runs=runs)
+    person = next((label for run in runs if (label := given.get((run, mine[0].eval)))), None)
+    if person:
+        return named.model_copy(update={"label": person.label, "by_person": True})
+    told = (one.failures.get(mine[0].eval) for one in reports if any(one.report.is_of(run) for run in runs))
+    finding = next((one for one in told if one), None)
+    if finding is None:
+        return named
+    by_person = finding.judge is None or finding.reviewer is not None
+    return named.model_copy(update={"label": finding.classification, "by_person": by_person})
