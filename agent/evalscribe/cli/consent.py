@@ -48,13 +48,13 @@ def implement(choice: ApplyChoice, report: str, id: str, *, yes: bool, run: Run)
             "nobody has seen this patch yet: show it to a person, and run this again with --yes once they agreed. "
             "Nothing was changed."
         )
-    agreed = yes or (_in_terminal() and _agreed(offered, choice))
-    if not agreed and not _in_terminal():
+    if not yes and not _in_terminal():
         say()
         say(f"Nothing was changed. Once a person agreed to this patch, commit it to {offered.branch}:")
         say(f"  {_command(choice, offered)} --yes")
         return 0
-    settled = run(_settled(choice, offered, yes=agreed))
+    consent = yes or agreed(_question(offered, choice))
+    settled = run(_settled(choice, offered, yes=consent))
     if settled is None:
         say("Nothing was changed.")
     else:
@@ -92,10 +92,12 @@ def _show(offer: Offer) -> None:
         console.print(Text(printable(line.expandtabs(4)), style=STYLES.get(line[:1], "")))
 
 
-def _agreed(offer: Offer, choice: ApplyChoice) -> bool:
+def _question(offer: Offer, choice: ApplyChoice) -> str:
+    return "\n" + printable(f"Apply this to a new branch {offer.branch} of {choice.repo.resolve()}? [y/N] ")
+
+
+def agreed(question: str) -> bool:
     """Whether a person said yes: the whole word or its letter, and nothing else."""
-    say()
-    question = printable(f"Apply this to a new branch {offer.branch} of {choice.repo.resolve()}? [y/N] ")
     with _interruptible():
         try:
             answer = input(question)
@@ -104,7 +106,7 @@ def _agreed(offer: Offer, choice: ApplyChoice) -> bool:
             return False
         except KeyboardInterrupt:
             raise InterruptedError_("interrupted at the question: nothing was changed.") from None
-    return answer.strip().casefold() in ("y", "yes")
+    return answer.strip().lower() in ("y", "yes")
 
 
 def _done(applied: Applied, choice: ApplyChoice) -> None:
