@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date, datetime
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
+from evalscribe.branch import PullRequest, Pushed, Tip
 from evalscribe.chat import Reply, Request, Usage
 from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.finding import Case, Unclassified, Verdict
@@ -307,24 +308,6 @@ class Library(Protocol):
         """Reports that are changed on branches or in the working tree and not merged into `ref`, the latter first."""
 
 
-class Pushed(Frozen):
-    """A branch as it is on the remote now."""
-
-    branch: str
-    commit: str
-    said: str = ""
-    """What the remote's server printed: some print the address that opens a merge request."""
-
-
-class Tip(Frozen):
-    """The newest commit of a branch."""
-
-    commit: str
-    message: str
-    files: tuple[str, ...] = ()
-    """Paths that it changed against its first parent."""
-
-
 class Repository(Protocol):
     """A git repository. Its working tree, index, HEAD and every branch but the named one stay as they are."""
 
@@ -386,16 +369,6 @@ class Repository(Protocol):
         """
 
     def close(self) -> None: ...
-
-
-class PullRequest(Frozen):
-    """A request to merge a branch."""
-
-    url: str
-    number: int | None = None
-    state: Literal["new", "updated", "unchanged", "by hand"]
-    """`by hand`: nothing was asked of the forge, `url` is where a person opens it."""
-    draft: bool = False
 
 
 class Forge(Protocol):

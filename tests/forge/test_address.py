@@ -2,8 +2,8 @@
 
 import pytest
 
+from evalscribe.branch import Pushed
 from evalscribe.forge.address import hosted, page_to_open, without_login
-from evalscribe.ports import Pushed
 
 BRANCH = "evalscribe/p/m/abc"
 SHAPES = {

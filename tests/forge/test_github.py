@@ -4,9 +4,9 @@ import time
 
 import pytest
 
+from evalscribe.branch import Pushed
 from evalscribe.errors import AccessError, DataError, UnavailableError
 from evalscribe.forge.github import GitHub
-from evalscribe.ports import Pushed
 from github_server import GONE, RATE_LIMITED, Answer, GitHubServer, Request, problem
 
 PUSHED = Pushed(branch="evalscribe/p/m/abc", commit="0" * 40)

@@ -13,9 +13,10 @@ from pathlib import Path, PurePosixPath
 from evalscribe.analysis import Analysis
 from evalscribe.app.publishing import commit_message
 from evalscribe.app.reports import found
+from evalscribe.branch import PullRequest, Pushed
 from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import Frozen, model_folder, path_part, run_id_prefix
-from evalscribe.ports import Forge, Library, PullRequest, Pushed, ReportFile, Repository
+from evalscribe.ports import Forge, Library, ReportFile, Repository
 from evalscribe.publish import reconciled
 from evalscribe.recall import read
 from evalscribe.render import pull_request

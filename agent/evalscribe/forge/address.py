@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from evalscribe.ports import Pushed
+from evalscribe.branch import Pushed
 
 _SCP = re.compile(r"(?:(?P<login>[^@/\s]+)@)?(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<path>(?!//)\S+)")
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:[\\/]")

@@ -1,7 +1,7 @@
 """A forge that nothing is asked of: it only tells where a person opens the request to merge."""
 
+from evalscribe.branch import PullRequest, Pushed
 from evalscribe.forge.address import page_to_open
-from evalscribe.ports import PullRequest, Pushed
 
 
 class ByHand:

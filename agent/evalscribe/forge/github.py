@@ -9,11 +9,11 @@ from github import Auth, BadAttributeException, Github, GithubException, Incompl
 from github.GithubObject import NotSet
 from urllib3.util import Retry
 
+from evalscribe.branch import PullRequest, Pushed
 from evalscribe.errors import EvalscribeError, UnavailableError
 from evalscribe.forge.address import page_to_open
 from evalscribe.forge.github_errors import AlreadyThere, refusal
 from evalscribe.forge.marked import has, marked, replaced
-from evalscribe.ports import PullRequest, Pushed
 
 if TYPE_CHECKING:
     from github.IssueComment import IssueComment

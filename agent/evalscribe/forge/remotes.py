@@ -2,10 +2,10 @@
 
 import re
 
+from evalscribe.branch import Pushed
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, UsageError
 from evalscribe.forge.address import hosted, without_login
 from evalscribe.forge.git import Ended, GitFolder
-from evalscribe.ports import Pushed
 
 MAIN_NAMES = ("main", "master", "trunk")
 TRIES = 3

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from evalscribe.branch import Pushed, Tip
 from evalscribe.errors import DataError, UsageError
 from evalscribe.forge.git import GitFolder
 from evalscribe.forge.remotes import Remotes
-from evalscribe.ports import Pushed, Tip
 
 REGULAR = ("100644", "100755")
 FOLDER = "040000"

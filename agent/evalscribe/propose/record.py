@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from evalscribe import prose
+from evalscribe.branch import Tip
 from evalscribe.errors import DataError
 from evalscribe.ids import run_id_prefix
 from evalscribe.patch import Patch
 from evalscribe.pattern import Recommendation
-from evalscribe.ports import Tip
 from evalscribe.report import replaced
 from evalscribe.report_markdown import blocks, inline, parse
 
