@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from evalscribe.finding import Across, Classification
+from evalscribe.finding import Across, CauseKind, Classification
 from evalscribe.ids import model_folder, model_key, same_experiment
 from evalscribe.run import Run
 from evalscribe.sighting import Sighting
@@ -22,17 +22,20 @@ class Told(NamedTuple):
     classification: Classification | None
     cause: str | None
     error: str | None
+    kind: CauseKind | None = None
 
 
 def same_failure(now: Told, earlier: Told) -> bool:
     """Whether an eval failed for the same cause: by name, else by error, else by step and label.
 
-    People's reports name no cause in our words and paraphrase the error, so for them the step and the label decide.
+    People's reports name no cause in our words and paraphrase the error, so for them the step decides, with the label
+    or, where both say it, the kind of the cause: the same failure was labelled differently more than once.
     """
     if earlier.cause is not None:
         return earlier.cause == now.cause or _same_error(now.error or "", earlier.error or "")
     same_step = earlier.step is None or now.step is None or earlier.step == now.step
-    return same_step and (earlier.classification is None or earlier.classification == now.classification)
+    same_kind = earlier.kind is not None and earlier.kind == now.kind
+    return same_step and (same_kind or earlier.classification in (None, now.classification))
 
 
 def _same_error(mine: str, theirs: str) -> bool:

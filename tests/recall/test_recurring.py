@@ -24,10 +24,29 @@ def test_first_and_last_seen_labels_and_whether_a_fix_held(file: MakeFile, free:
     assert first.labels == ("KNOWN_GAP", "OVERLY_STRICT")
     assert [(action.seen.date, action.held) for action in first.actions] == [
         ("2026-01-02", "held"),
-        ("2026-01-01", "did not hold"),
+        ("2026-01-01", "held"),
     ]
     assert (second.eval, second.times, second.actions) == ("c/002-b", 2, ())
     assert (other.model, [action.held for action in other.actions]) == ("p/other", ["not yet seen"])
+
+
+def test_a_fix_did_not_hold_where_the_eval_fails_for_the_same_cause_again_with_any_model(
+    file: MakeFile, ours: MakeText
+) -> None:
+    acted = ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT", actions="- 2026-01-02: fixed the server of `c/001-a`.")
+    again = ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT", run_id="run2bbbbbbbbbbbb", date="2026-01-05")
+    clean = ours("c/009-z", "MODEL_FAULT", "MODEL_FAULT", run_id="run3cccccccccccc", date="2026-01-06")
+
+    def held(*others: ReportFile) -> str:
+        (row,) = [one for one in recall.recurring([file("p/m/a.md", acted), *others]).rows if one.actions]
+        (action,) = row.actions
+        assert (action.model, action.text) == ("p/m", "2026-01-02: fixed the server of `c/001-a`")
+        return action.held
+
+    assert held() == "not yet seen"
+    assert held(file("p/m/b.md", clean)) == held(file("p/other/b.md", clean)) == "held"
+    assert held(file("p/m/b.md", again)) == held(file("p/other/b.md", again)) == "did not hold"
+    assert held(file("p/m/b.md", again), file("p/other/c.md", clean)) == "did not hold"
 
 
 def test_a_later_run_of_another_experiment_says_nothing_about_a_fix(file: MakeFile, free: MakeText) -> None:

@@ -75,7 +75,7 @@ class _Here:
         if verdict is None:
             return Now(self.date, Told(finding.step, None, None, None), judged=False, sighting=sighting)
         judged = not verdict.uncertain and verdict.cause_kind != "infrastructure"
-        failed = Told(finding.step, verdict.classification, verdict.cause, verdict.error)
+        failed = Told(finding.step, verdict.classification, verdict.cause, verdict.error, verdict.cause_kind)
         return Now(self.date, failed, judged=judged, sighting=sighting)
 
 

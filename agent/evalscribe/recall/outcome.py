@@ -24,7 +24,7 @@ class Now(NamedTuple):
     failed: Told | None
     """None where the eval is not among the failures."""
     judged: bool = True
-    """Whether it is known why it failed, and that was no provider or network."""
+    """Whether a judge or person is sure why it failed, and that was no provider or network."""
     ran: bool = True
     """Whether an eval that is not among the failures surely ran, but for the few that never completed."""
     sighting: Sighting | None = None
@@ -43,7 +43,8 @@ def outcome(text: str, then: Told, acted_on: Sighting | None, now: Now) -> Outco
         return "held" if now.ran else "not yet seen"
     if _without_the_change(text, acted_on, now.sighting):
         return "not yet seen"
-    if (acted_on and now.sighting and alike(acted_on, now.sighting)) or (now.judged and same_failure(now.failed, then)):
+    looks_the_same = acted_on is not None and now.sighting is not None and alike(acted_on, now.sighting)
+    if looks_the_same or (now.failed.classification is not None and same_failure(now.failed, then)):
         return "did not hold"
     known = now.judged and then.cause is not None and then.step == now.failed.step
     return "held" if known else "not yet seen"
@@ -61,7 +62,7 @@ def undated(text: str) -> str:
 
 
 def told(finding: FindingSummary) -> Told:
-    return Told(finding.step, finding.classification, finding.cause, finding.error)
+    return Told(finding.step, finding.classification, finding.cause, finding.error, finding.cause_kind)
 
 
 def tells_why(finding: FindingSummary) -> bool:
