@@ -1,0 +1,80 @@
+"""What a failure is compared by."""
+
+from typing import Any
+
+import pytest
+
+from evalscribe.evidence import Document, Evidence, Unreadable
+from evalscribe.gather import METHOD, sighting
+from evalscribe.run import Eval, Run, Step
+
+RUN = Run(id="r1", provider="p", model="m", experiment="x")
+VITEST = "RUN  v1.0\n   × {name}\n     → {message}\n\n Tests  1 failed | 6 passed (7)\n"
+
+
+def evidence(log: str = "", *extra: Document, **fields: Any) -> Evidence:
+    given: dict[str, Any] = {"id": "e1", "category": "a", "name": "1", "failed_step": "tests"}
+    documents = [
+        Document(role="task", path="TASK.txt", text="do it\n"),
+        Document(role="output", path="x.py", text="x = 1\n"),
+        *([Document(role="log", path="run.log", text=log)] if log else []),
+        *extra,
+    ]
+    return Evidence(eval=Eval(**given | fields), steps=(Step(name="tests", status="failed"),), documents=documents)
+
+
+def vitest(message: str, name: str = "adds up") -> str:
+    return VITEST.format(name=name, message=message)
+
+
+def test_all_trials_of_an_eval_are_the_same_eval() -> None:
+    seen = sighting(RUN, evidence(vitest("expected 1 to be 2"), trial=2, trials=3))
+    assert (seen.eval, seen.eval_id, seen.step, seen.method) == ("a/1", "e1", "tests", METHOD)
+    assert (seen.run, seen.provider, seen.model, seen.experiment) == ("r1", "p", "m", "x")
+    assert seen.signature == "tests: adds up: expected <n> to be <n>"
+    assert seen.judged
+
+
+@pytest.mark.parametrize(
+    ("message", "hidden"),
+    [
+        ("expected [ { …(5) } ] to deeply equal [ { …(5) } ]", True),
+        ("expected { Object (tables, schemaValidation) } to deeply equal { Object (tables, schemaValidation) }", True),
+        ("expected [ [Object] ] to equal [ [Object] ]", True),
+        ("expected 'a very long te...' to contain 'b'", True),
+        ("expected 'left' to be 'right'", False),
+    ],
+)
+def test_whether_the_log_hides_what_was_compared(message: str, hidden: bool) -> None:
+    seen = sighting(RUN, evidence(vitest(message)))
+    assert seen.hidden is hidden
+    assert seen.checks != sighting(RUN, evidence(vitest(message, name="another test"))).checks
+
+
+def test_task_and_grader_are_known_by_their_content_in_any_order_and_line_ends() -> None:
+    first, second = (Document(role="grader", path=path, text=text) for path, text in (("a.ts", "1\n"), ("b.ts", "2\n")))
+    seen = sighting(RUN, evidence("", first, second))
+    assert seen.task is not None
+    assert seen.grader is not None
+    windows = Document(role="grader", path="a.ts", text="1\r\n")
+    assert sighting(RUN, evidence("", second, windows)) == seen
+    assert sighting(RUN, evidence("", first)).grader != seen.grader
+    assert sighting(RUN, evidence("")).grader is None
+
+
+def test_what_never_came_to_the_models_work_is_no_evidence_about_the_eval() -> None:
+    nothing = Evidence(eval=Eval(id="e", category="a", name="1", reason="APIError: no endpoints found for x/y"))
+    assert not sighting(RUN, nothing).judged
+    index = "ReadTimeoutError: HTTPSConnectionPool(host='index', port=443): Read timed out."
+    assert not sighting(RUN, evidence(index, failed_step="install")).judged
+    assert sighting(RUN, evidence("error TS2554: Expected 1 arguments, but got 2.", failed_step="deploy")).judged
+
+
+def test_a_log_that_ends_before_the_reason_has_no_signature() -> None:
+    assert sighting(RUN, evidence("[cmd] deploy\n[error] deploy failed\n", failed_step="deploy")).signature is None
+
+
+def test_of_unreadable_evidence_only_the_failure_is_known() -> None:
+    eval = Eval(id="e9", category="a", name="9", failed_step="tests")
+    seen = sighting(RUN, Unreadable(eval=eval, reason="gone"))
+    assert (seen.eval, seen.step, seen.signature, seen.task, seen.judged) == ("a/9", "tests", None, None, False)
