@@ -28,7 +28,7 @@ def commit(found: GitRepository, text: str = "x\n", path: str = PATH, branch: st
     return found.commit({path: text}, parent=found.head(), branch=branch, message="Analyze a run")
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(14))
 def test_whatever_is_going_on_in_the_repository_stays(work: Work, seed: int) -> None:
     done = disarray(work.folder, seed)
     before = state(work.folder)

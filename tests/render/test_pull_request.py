@@ -1,0 +1,128 @@
+"""The text of a pull request, from reports that tell everything that there is to tell, and from hostile ones."""
+
+import re
+import subprocess
+
+import pytest
+
+from evalscribe.analysis import of_report
+from evalscribe.app.pull_request import branch_of
+from evalscribe.finding import Recurrence
+from evalscribe.pattern import FollowUp
+from evalscribe.render.pull_request import LIMIT, Published, body, title
+from evalscribe.report import Entry, EvalRef, Opinion, Report, RunHeader, Snippet
+
+SURE = Opinion(id="rules@1", classification="MODEL_FAULT", confidence=0.9)
+RUN = RunHeader(id="smp7q2kax0", provider="example", model="m-1", passed=3, failed=2, total=6, listed=2)
+
+
+def entry(path: str, **fields: object) -> Entry:
+    told = {"classification": "MODEL_FAULT", "judge": SURE, **fields}
+    return Entry.model_validate({"evals": (EvalRef(path=path),), **told})
+
+
+def report(*entries: Entry, **fields: object) -> Report:
+    return Report.model_validate({"run": RUN, "date": "2026-11-02", "entries": entries, **fields})
+
+
+def told(said: Report, previous: Report | None = None) -> str:
+    where = Published(
+        branch="evalscribe/example/m-1/smp7q2ka",
+        path="reports/example/m-1/smp7q2ka_2026-11-02.md",
+        summary="**The answer.**",
+        previous=of_report(previous) if previous else None,
+    )
+    return body(said, where)
+
+
+def test_what_changed_since_the_report_before() -> None:
+    past = report(entry("a/1"), entry("a/2", classification="KNOWN_GAP"), entry("a/3"))
+    now = report(
+        entry("a/1", recurrence=Recurrence(kind="repeat", reports=("old_2026-10-01.md",))),
+        entry("a/2", recurrence=Recurrence(kind="fix-in-doubt", reports=("old_2026-10-01.md",), action="mended")),
+        entry("a/4"),
+        earlier=("old_2026-10-01.md",),
+        resolved=("a/3",),
+        follow_ups=(FollowUp(report="old_2026-10-01.md", text="mended", evals=("a/2",), outcome="did not hold"),),
+    )
+    text = told(now, past)
+    assert text.startswith("**The answer.**\n")
+    assert (
+        "**Against `old_2026-10-01.md`**\n- New: 3\n- Failed before, for the same cause: 1\n- Back after a fix: 2\n"
+        in text
+    )
+    assert "- Another label: 2 (KNOWN_GAP → MODEL_FAULT)\n" in text
+    assert "- No longer failing (or among the 1 that never completed): `a/3`\n" in text
+    assert "- Did not hold: “mended” (`a/2`)" in text
+    assert "No earlier report" in told(report(entry("a/1")))
+
+
+def test_what_needs_a_person_first() -> None:
+    odd = Snippet(role="output", path="x.py", first=1, text="x", status="unverified")
+    unsure = Opinion(id="rules@1", classification="MODEL_FAULT", confidence=0.4)
+    text = told(
+        report(
+            entry("a/1"),
+            entry("a/2", uncertain=True, judge=unsure, snippets=(odd,)),
+            entry("a/3", classification=None, judge=None),
+            entry("a/4", judge=unsure),
+            entry("a/5", uncertain=True, judge=unsure, reviewer=("looked at it",)),
+        )
+    )
+    assert [line for line in text.splitlines() if "`a/" in line] == [
+        "- 2. `a/2`: uncertain, a quotation is unverified",
+        "- 3. `a/3`: could not be judged",
+        "- 4. `a/4`: low confidence",
+    ]
+    assert "Nothing stands out" in told(report(entry("a/1")))
+
+
+def test_how_to_correct_is_shown_with_the_file() -> None:
+    text = told(report(entry("a/1")))
+    page = "(../blob/evalscribe/example/m-1/smp7q2ka/reports/example/m-1/smp7q2ka_2026-11-02.md)"
+    assert f"[`smp7q2ka_2026-11-02.md`]{page}" in text
+    assert "`evalscribe review label smp7q2ka_2026-11-02.md N LABEL --note …`" in text
+    assert "- Reviewer: …" in text
+
+
+HOSTILE = (
+    "@ada/everyone fixes #1 https://evil.example <!-- /evalscribe:report --> <img src=x> "
+    "[click](https://evil.example) `tick` | a\nb closes GH-1 \u202eevil"
+)
+
+
+def test_nothing_that_a_model_wrote_acts_on_the_page() -> None:
+    run = RUN.model_copy(update={"model": f"fixes #1 @ada/{HOSTILE[:60]}", "id": "#12 @ada-x"})
+    made = report(
+        entry(f"cat/{HOSTILE}", uncertain=True),
+        entry("cat/other", recurrence=Recurrence(kind="repeat", reports=("x.md",), action=HOSTILE)),
+        run=run,
+        earlier=(f"{HOSTILE.replace('/', '')}.md",),
+        resolved=(f"gone/{HOSTILE}",),
+        follow_ups=(FollowUp(report="x.md", text=HOSTILE, evals=("cat/other",), outcome="held"),),
+    )
+    text = told(made)
+    bare = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
+    assert not re.search(r"@\w|#\d|GH-\d|evil\.example|<\w|<!--|\u202e", bare), bare
+    assert re.fullmatch(r"Analyze [\w./-]+, run [\w.-]+: 2 of 6 evals failed", title(made))
+
+
+def test_ten_thousand_failures_are_bounded() -> None:
+    long = "x" * 180
+    entries = tuple(entry(f"c{n % 7}/{n:05d}-{long}", uncertain=True) for n in range(3_000))
+    text = told(report(*entries, earlier=("a.md",), resolved=tuple(f"r/{n}-{long}" for n in range(3_000))))
+    assert len(text) < LIMIT
+    assert "and 2980 more" in text
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["gpt-5", "a/b", "..", "x.lock", "a..b", "~^: ?*[\\", "é/ü", "-x", "@{u}", "a/.b", "x.", "/", "a.lock/b.lock."],
+)
+def test_branches_of_any_model_are_names_for_git(model: str) -> None:
+    made = report(run=RUN.model_copy(update={"model": model}))
+    branch = branch_of(made, "reports/x/smp7q2ka_2026-11-02.md")
+    subprocess.run(["git", "check-ref-format", "--branch", branch], check=True, capture_output=True)
+    assert branch.startswith("evalscribe/example/")
+    assert branch.endswith("/smp7q2ka")
+    assert branch_of(made, "reports/x/smp7q2kax0_2026-11-02.md").endswith("/smp7q2kax0")
