@@ -43,7 +43,7 @@ class Hearing:
 
     def __init__(self, on_text: OnText) -> None:
         self._on_text = on_text
-        self._heard = ""
+        self._heard: list[str] = []
         self._half = ""
         """A character's first half, which the end of a piece cut off from its second."""
 
@@ -54,13 +54,14 @@ class Hearing:
 
     def end(self, text: str) -> None:
         """Tell what is left of the whole text. Raises `CallFailed` where something else was heard."""
-        if not text.startswith(self._heard):
+        heard = "".join(self._heard)
+        if not text.startswith(heard):
             raise CallFailed("the pieces of an answer came in no order")
-        self._tell(text[len(self._heard) :])
+        self._tell(text[len(heard) :])
 
     def _tell(self, text: str) -> None:
         if text:
-            self._heard += text
+            self._heard.append(text)
             self._on_text(text)
 
 
