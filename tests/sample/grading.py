@@ -32,40 +32,44 @@ class Graded:
         return next(((name, reason) for name, reason in self.steps if reason is not None), None)
 
 
-def expected_files(eval_path: str) -> list[str]:
+def expected_files(eval_path: str, suite: Path) -> list[str]:
     """Names of the files that an output needs, as the reference answer has them."""
-    answer = suite_folder() / eval_path / "answer"
+    answer = suite / eval_path / "answer"
     return sorted(path.relative_to(answer).as_posix() for path in answer.rglob("*.*") if path.suffix != ".pyc")
 
 
-def given_files(eval_path: str) -> list[Path]:
+def given_files(eval_path: str, suite: Path | None = None) -> list[Path]:
     """What the suite lays beside the output: the grader, and here and there a module."""
-    return sorted((suite_folder() / eval_path).glob("*.py"))
+    return sorted(((suite or suite_folder()) / eval_path).glob("*.py"))
 
 
-def grade(eval_path: str, files: Path, work: Path, index_url: str) -> Graded:
-    """Copy `files` into the empty folder `work` and take them through all steps; pip asks `index_url`."""
+def grade(eval_path: str, files: Path, work: Path, index_url: str, suite: Path | None = None) -> Graded:
+    """Copy `files` into the empty folder `work` and take them through all steps; pip asks `index_url`.
+
+    `suite` is where the eval is, by default the sample's.
+    """
+    suite = suite or suite_folder()
     shutil.copytree(files, work, dirs_exist_ok=True)
     steps: list[tuple[str, str | None]] = []
     log = [f"=== Eval: {eval_path} ==="]
-    for name, commands in plan(eval_path, work).items():
-        reason, lines = run_step(name, commands, work, index_url)
+    for name, commands in plan(eval_path, work, suite).items():
+        reason, lines = run_step(name, commands, work, index_url, suite)
         steps.append((name, reason))
         log += lines
         if reason and name in ("files", "install"):
             break
         if name == "install":
-            for given in given_files(eval_path):
+            for given in given_files(eval_path, suite):
                 shutil.copy(given, work)
     return Graded(tuple(steps), "\n".join(log) + "\n")
 
 
-def plan(eval_path: str, work: Path) -> dict[str, list[list[str]]]:
+def plan(eval_path: str, work: Path, suite: Path) -> dict[str, list[list[str]]]:
     """The commands of each step; lint and types see only what the model wrote."""
-    sources = [name for name in expected_files(eval_path) if name.endswith(".py")]
+    sources = [name for name in expected_files(eval_path, suite) if name.endswith(".py")]
     pinned = (work / "requirements.txt").exists()
     return {
-        "files": [["test", "-f", name] for name in expected_files(eval_path)],
+        "files": [["test", "-f", name] for name in expected_files(eval_path, suite)],
         "install": [["pip", "install", "-r", "requirements.txt"]] if pinned else [],
         "lint": [["ruff", "check", *sources]],
         "types": [["mypy", *sources]],
@@ -73,12 +77,14 @@ def plan(eval_path: str, work: Path) -> dict[str, list[list[str]]]:
     }
 
 
-def run_step(name: str, commands: list[list[str]], work: Path, index_url: str) -> tuple[str | None, list[str]]:
+def run_step(
+    name: str, commands: list[list[str]], work: Path, index_url: str, suite: Path
+) -> tuple[str | None, list[str]]:
     """The reason why the step failed, if it did, and its part of the log."""
     lines: list[str] = []
     for command in commands:
         done = subprocess.run(
-            real(command),
+            real(command, suite),
             cwd=work,
             env=environment(work, index_url),
             stdout=PIPE,
@@ -94,9 +100,8 @@ def run_step(name: str, commands: list[list[str]], work: Path, index_url: str) -
     return None, [*lines, f"[ok] {name}"]
 
 
-def real(command: list[str]) -> list[str]:
+def real(command: list[str], suite: Path) -> list[str]:
     """The command with the flags that the log leaves out, run by this Python."""
-    suite = suite_folder()
     flags = {
         "pip": ["--disable-pip-version-check", "--no-cache-dir", "--target=site", "--timeout=1", "--retries=1"],
         "ruff": ["--no-cache", "--output-format=concise", f"--config={suite / 'ruff.toml'}"],
