@@ -221,7 +221,7 @@ class _Task:
             title=pull_request.title(report),
             body=pull_request.body(report, where),
             merged=plan.merged,
-            richer=plan.text != self.text,
+            richer=report != self.report,
         )
 
 

@@ -1,0 +1,67 @@
+"""Which forge a remote is on, and where a token may go."""
+
+from pathlib import Path
+
+import pytest
+
+from evalscribe.errors import UsageError
+from evalscribe.forge.by_hand import ByHand
+from evalscribe.forge.github import GitHub
+from evalscribe.settings import Options, load
+from evalscribe.wiring.forge import advice, forge
+
+ENTERPRISE = "https://ghe.example/api/v3"
+REMOTES = {
+    ("git@github.com:ada/evals.git", None): True,
+    ("ssh://git@ssh.github.com:443/ada/evals.git", None): True,
+    ("https://github.com/ada/evals", "https://api.github.com"): True,
+    ("https://ghe.example/ada/evals.git", ENTERPRISE): True,
+    ("https://acme.ghe.com/ada/evals.git", "https://api.acme.ghe.com"): True,
+    ("https://github.com.evil.example/ada/evals", None): False,
+    ("https://api.github.com.evil.example/ada/evals", None): False,
+    ("https://evil.example/ada/evals", ENTERPRISE): False,
+    ("git@github.com:ada/evals.git", ENTERPRISE): False,
+    ("https://gitlab.com/ada/evals.git", None): False,
+    ("/srv/git/github.com/ada/evals", None): False,
+    (None, None): False,
+}
+
+
+@pytest.mark.parametrize(("remote", "api"), REMOTES)
+def test_a_token_goes_to_the_api_of_its_server_only(tmp_path: Path, remote: str | None, api: str | None) -> None:
+    environment = {"GH_TOKEN": "t", **({"GITHUB_API_URL": api} if api else {})}
+    found = forge(load(Options(), tmp_path, environment), remote)
+    assert isinstance(found, GitHub if REMOTES[remote, api] else ByHand)
+    if isinstance(found, GitHub):
+        assert found.path == "ada/evals"
+    found.close()
+
+
+def test_without_a_token_it_is_said_where_one_would_help(tmp_path: Path) -> None:
+    settings = load(Options(), tmp_path, {})
+    assert isinstance(forge(settings, "git@github.com:ada/evals.git"), ByHand)
+    assert "GITHUB_TOKEN" in (advice(settings, "https://github.com/ada/evals/compare/x") or "")
+    assert advice(settings, "https://gitlab.com/ada/evals") is None
+
+
+@pytest.mark.parametrize("token", ["ghp_\u00e9", "a\nb"])
+def test_a_damaged_token_is_named(tmp_path: Path, token: str) -> None:
+    with pytest.raises(UsageError, match="GITHUB_TOKEN"):
+        load(Options(), tmp_path, {"GITHUB_TOKEN": token}).github()
+
+
+@pytest.mark.parametrize("place", [".env", "evalscribe.toml"])
+def test_files_of_the_folder_cannot_redirect_a_token_of_the_environment(tmp_path: Path, place: str) -> None:
+    line = f'[github]\napi_url = "{ENTERPRISE}"\n' if place == "evalscribe.toml" else f"GITHUB_API_URL={ENTERPRISE}\n"
+    (tmp_path / place).write_text(line)
+    with pytest.raises(UsageError, match="the key is not sent there"):
+        load(Options(), tmp_path, {"GITHUB_TOKEN": "t"}).github()
+    assert load(Options(api_url=ENTERPRISE), tmp_path, {"GITHUB_TOKEN": "t"}).github().url == ENTERPRISE
+    (tmp_path / ".env.local").write_text("GITHUB_TOKEN=t\n")
+    assert load(Options(), tmp_path, {}).github().url == ENTERPRISE
+
+
+def test_doctor_tells_of_the_token_and_not_the_token(tmp_path: Path) -> None:
+    rows = {row.name: row for row in load(Options(), tmp_path, {"GITHUB_TOKEN": "ghp-secret"}).describe()}
+    assert (rows["GitHub key"].value, rows["GitHub key"].origin) == ("set", "environment")
+    assert rows["GitHub host"].value == "https://api.github.com"
