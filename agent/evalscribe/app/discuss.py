@@ -19,7 +19,7 @@ NO_MODEL = (
 
 def stages(spent: Mapping[str, Usage]) -> tuple[StageUsage, ...]:
     """What each stage consumed, to be shown."""
-    return spent_summary(spent).stages
+    return tuple(stage for stage in spent_summary(spent).stages if stage.calls)
 
 
 class Discussion:

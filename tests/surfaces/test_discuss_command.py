@@ -1,0 +1,338 @@
+"""`evalscribe discuss`: questions from a pipe, from options and in a terminal; answers as they are written."""
+
+import io
+import json
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+import chat_server
+from at_terminal import AtTerminal
+from messages_server import Answer, Call, MessagesServer, events, failure, says, use
+from suite_repository import RELAXED, SELECT, SuiteRepository, patch
+from surfaces.command import CLOSING, Ended, Workspace, end
+
+RUN = "smp7q2ka"
+QUESTION = "why is 4 not the model's fault?"
+READ = ("read_lines", {"finding": 4, "role": "grader", "path": "test_grader.py", "first": 30, "last": 38})
+PROMPT = "\n> "
+"""Where a line is typed."""
+QUOTED = 'yield f"http://127.0.0.1:{port + 1}"'
+SAYS = f"The grader asks another port [4 grader test_grader.py:36:<RANGE>{QUOTED}</RANGE>]. The server is up."
+SHOWN = f'The grader asks another port [4 grader test_grader.py:36 "{QUOTED}"]. The server is up.'
+ASKED = ("discuss", RUN, "--judge", "anthropic/claude-opus-5-5")
+
+
+@pytest.fixture(scope="module")
+def sample_analysis(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("analysis")
+    Workspace(folder).run("analyze", "sample", "--judge", "rules", "--date", "2026-11-02", "--quiet")
+    return folder
+
+
+@pytest.fixture
+def analyzed(workspace: Workspace, sample_analysis: Path) -> Workspace:
+    shutil.copytree(sample_analysis, workspace.folder, dirs_exist_ok=True)
+    return workspace
+
+
+class Person(AtTerminal):
+    """Somebody who reads what is new before they type."""
+
+    read = 0
+
+    def expect(self, words: str) -> None:
+        before = self.shown[: self.read]
+        self.shown = self.shown[self.read :]
+        self.wait_for(words)
+        self.read = len(before) + self.shown.index(words) + len(words)
+        self.shown = before + self.shown
+
+    def says(self, words: str) -> None:
+        """At the prompt."""
+        self.expect(PROMPT)
+        self.type(words)
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+
+def access(server: MessagesServer) -> dict[str, str]:
+    return {"ANTHROPIC_API_KEY": "sk-ant-of-nobody", "ANTHROPIC_BASE_URL": server.url}
+
+
+def discuss(analyzed: Workspace, server: MessagesServer, *more: str, code: int = 0) -> Ended:
+    return analyzed.run(*ASKED, "--ask", QUESTION, *more, code=code, **access(server))
+
+
+def slowly(answer: Answer, every_s: float = 0.1) -> Answer:
+    """The same answer, a piece at a time."""
+    return Answer(pieces=tuple(events(json.loads(answer.body))), every_s=every_s)
+
+
+def kept(folder: Path) -> dict[str, bytes]:
+    """Every file but the store's."""
+    files = (path for path in folder.rglob("*") if path.is_file() and ".evalscribe" not in path.parts)
+    return {str(path): path.read_bytes() for path in files}
+
+
+def test_a_question_is_answered_with_citations_that_hold(analyzed: Workspace) -> None:
+    before = kept(analyzed.folder)
+    with MessagesServer([use(READ), says(SAYS)]) as server:
+        ended = discuss(analyzed, server)
+    assert ended.out == f"{SHOWN}\n\n"
+    assert ended.err.startswith("anthropic/claude-opus-5-5 answers, about ")
+    assert "a question; at most $5 in all." in ended.err
+    assert "Spent: discuss 2 calls $0.0" in ended.err
+    assert all(call.body["stream"] for call in server.calls)
+    assert kept(analyzed.folder) == before
+
+
+def test_any_provider_can_answer(analyzed: Workspace) -> None:
+    with chat_server.ChatServer(chat_server.says(SAYS)) as server:
+        where = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": server.url}
+        asked = ("discuss", RUN, "--judge", "openai/gpt-x", "--max-tokens", "900000", "--ask", QUESTION)
+        ended = analyzed.run(*asked, **where)
+    assert ended.out == f"{SHOWN}\n\n"
+
+
+def test_an_answer_is_a_document_of_one_line(analyzed: Workspace) -> None:
+    invented = "It says so [4 log run.log:1:<RANGE>the port is closed\x1b[2J</RANGE>]."
+    with MessagesServer([says(SAYS), says(invented)]) as server:
+        ended = discuss(analyzed, server, "--ask", "and then?", "--json")
+    first, second = map(json.loads, ended.out.splitlines())
+    assert first["text"] == SHOWN
+    assert first["citations"][0]["finding"] == 4
+    assert first["citations"][0]["citation"]["status"] == "verified"
+    assert first["citations"][0]["citation"]["target"]["first"] == 36
+    assert first["usage"]["calls"] == 1
+    assert second["question"] == "and then?"
+    assert second["citations"][0]["citation"]["status"] == "unverified"
+    assert "\x1b" not in ended.out
+
+
+def test_questions_come_line_by_line_from_a_pipe(analyzed: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("first?\n\nsecond?\nq\nnever asked\n"))
+    with MessagesServer([says("One."), says("Two.")]) as server:
+        ended = analyzed.run(*ASKED, **access(server))
+        assert len(server.calls) == 2
+    assert ended.out == "One.\n\nTwo.\n\n"
+    roles = [turn["role"] for turn in server.calls[1].body["messages"]]
+    assert roles == ["user", "assistant", "user"]
+
+
+def test_without_a_model_the_evidence_is_shown_and_that_is_said_once(
+    analyzed: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("4\nlistening port\n"))
+    ended = analyzed.run("discuss", RUN)
+    assert ended.out.startswith("4. http/001-retry: OVERLY_STRICT (harness)")
+    assert "\n4 task TASK.txt:7\n" in ended.out
+    assert ended.err.count("No model is asked") == 1
+    assert "--judge PROVIDER/MODEL" in ended.err
+
+
+def test_a_colleagues_report_has_no_evidence_here(analyzed: Workspace) -> None:
+    shutil.rmtree(analyzed.folder / ".evalscribe")
+    ended = analyzed.run("discuss", RUN, "--ask", "4")
+    assert "The evidence of findings 1, 2, 3" in ended.err
+    assert "`evalscribe analyze smp7q2kax0d4m81v`" in ended.err
+    assert ended.out.startswith("4. http/001-retry")
+    assert "Its evidence is not here" in ended.out
+
+
+def test_what_was_found_wrong_before_a_question(analyzed: Workspace) -> None:
+    assert "no single report is called 'none'" in analyzed.run("discuss", "none", "--ask", "4", code=66).err
+    missing = analyzed.run(*ASKED, "--ask", QUESTION, code=77).err
+    assert "ANTHROPIC_API_KEY" in missing
+    assert "without a model: --judge rules" in missing
+    with MessagesServer(failure(401, "authentication_error")) as server:
+        assert "refused the key" in discuss(analyzed, server, code=77).err
+        assert len(server.calls) == 1
+
+
+def test_a_limit_is_waited_for(analyzed: Workspace) -> None:
+    with MessagesServer([failure(429, "rate_limit_error", retry_after="0"), says(SAYS)]) as server:
+        assert discuss(analyzed, server).out == f"{SHOWN}\n\n"
+        assert len(server.calls) == 2
+
+
+def test_a_stream_that_breaks_off_is_marked(analyzed: Workspace) -> None:
+    pieces = slowly(says("The grader asks another port, as one sees at once. " * 6)).pieces
+    with MessagesServer(Answer(pieces=pieces, cut="half")) as server:
+        ended = discuss(analyzed, server, code=69)
+        assert len(server.calls) == 1, "what was heard cannot be asked again"
+    assert ended.out.startswith("The grader asks another port")
+    assert "\n[broken off: " in ended.out
+
+
+def test_a_refusal_is_told(analyzed: Workspace) -> None:
+    with MessagesServer(says("", stop="refusal")) as server:
+        assert "[no answer: the model refused to answer]" in discuss(analyzed, server, code=69).out
+
+
+def test_an_invented_quotation_is_never_shown_as_fact(analyzed: Workspace) -> None:
+    with MessagesServer(
+        says('See [4 grader test_grader.py:36 "assert port == 1"] and [4 grader test_grader.py:1].')
+    ) as server:
+        ended = discuss(analyzed, server)
+    assert '[4 grader test_grader.py:36 "assert port == 1"] (unverified)' in ended.out
+    assert "[1 of 2 citations is unverified]" in ended.out
+
+
+def test_reading_without_end_is_ended(analyzed: Workspace) -> None:
+    with MessagesServer(use(READ)) as server:
+        ended = discuss(analyzed, server, code=69)
+        assert len(server.calls) == 12
+    assert "[no answer: no answer within 12 turns and " in ended.out
+
+
+def test_the_budget_ends_a_question_in_the_middle(analyzed: Workspace) -> None:
+    read = json.loads(use(READ).body)
+    read["usage"]["input_tokens"] = 20_000
+    with MessagesServer(Answer(body=json.dumps(read).encode())) as server:
+        ended = discuss(analyzed, server, "--budget", "0.5", code=69)
+        assert 0 < len(server.calls) < 12
+    assert "[no answer: the budget of $0.5 has no room for another call" in ended.out
+
+
+def test_answers_are_heard_while_they_are_written_and_ctrl_c_stops_a_program(analyzed: Workspace) -> None:
+    with MessagesServer(slowly(says("word " * 400))) as server:
+        process = analyzed.start(*ASKED, "--ask", QUESTION, **access(server))
+        assert process.stdout is not None
+        assert process.stdout.read(8) == "word wor"
+        assert server.sent == [], "the answer is not whole yet"
+        ended, _ = end(process, signal.SIGINT)
+    assert ended.code == 130
+    assert "[stopped]" in ended.out
+    assert "Spent: discuss 1 call" in ended.err
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_ended_in_an_answer_nothing_is_lost(analyzed: Workspace, number: signal.Signals, code: int) -> None:
+    before = kept(analyzed.folder)
+    with MessagesServer([slowly(says("word " * 400)), says(SAYS)]) as server:
+        process = analyzed.start(*ASKED, "--ask", QUESTION, **access(server))
+        assert process.stdout is not None
+        process.stdout.read(8)
+        ended, seconds = end(process, number)
+        assert ended.code == code
+        assert seconds < 3
+        assert "Traceback" not in ended.err
+        assert kept(analyzed.folder) == before
+        assert discuss(analyzed, server).out == f"{SHOWN}\n\n"
+
+
+def test_a_reader_that_goes_away_is_no_error(analyzed: Workspace) -> None:
+    with MessagesServer(slowly(says("word " * 400), 0.01)) as server:
+        process = analyzed.start(*ASKED, "--ask", QUESTION, **access(server))
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(4)
+        process.stdout.close()
+        err = process.stderr.read()
+        process.stderr.close()
+        assert process.wait(timeout=30) == 0
+    assert "Traceback" not in err
+
+
+def test_a_discussion_in_a_terminal(analyzed: Workspace) -> None:
+    """Ctrl-C stops an answer, not the discussion; hostile words do nothing to the terminal; an empty line ends it."""
+    script = [slowly(says("word " * 400)), says(f"{SAYS} \x1b]0;pwned\x07\x1b[2J"), says("Two.")]
+    with MessagesServer(script) as server:
+        person = Person(analyzed.folder, *ASKED, **access(server))
+        person.says("first?\n")
+        person.expect("word word")
+        person.interrupt()
+        person.expect("[stopped]")
+        person.says("second?\n")
+        person.expect("The server is up.")
+        person.says("\n")
+        assert person.ended() == 0
+        assert len(server.calls) == 2
+    assert "\x1b]0" not in person.shown
+    assert "\x1b[2J" not in person.shown
+    assert "word" in json.dumps(server.calls[1].body["messages"]), "what was heard is part of the discussion"
+
+
+def test_an_analysis_in_a_terminal_ends_with_a_discussion(workspace: Workspace) -> None:
+    person = Person(workspace.folder, "analyze", "sample", "--judge", "rules")
+    person.expect(CLOSING[-20:])
+    person.expect("No model is asked")
+    person.says("4\n")
+    person.expect("http/001-retry: OVERLY_STRICT (harness)")
+    person.says("q\n")
+    assert person.ended() == 0
+
+
+@pytest.mark.parametrize("how", ["\x04", "Ctrl-C"])
+def test_a_discussion_ends_at_the_prompt(analyzed: Workspace, how: str) -> None:
+    person = Person(analyzed.folder, "discuss", RUN)
+    person.expect(PROMPT)
+    time.sleep(0.3)  # the prompt is printed before the line is read
+    person.interrupt() if how == "Ctrl-C" else person.type(how)
+    assert person.ended() == 0
+    assert "Traceback" not in person.shown
+
+
+@pytest.mark.parametrize(("more", "ci"), [("--no-discuss", ""), ("--quiet", ""), ("--max-tokens=1", "true")])
+def test_nobody_is_asked_where_nobody_waits(workspace: Workspace, more: str, ci: str) -> None:
+    person = Person(workspace.folder, "analyze", "sample", "--judge", "rules", more, CI=ci)
+    assert person.ended() == 0
+    assert "No model is asked" not in person.shown
+
+
+def test_what_the_analysis_spent_is_out_of_the_same_budget(workspace: Workspace, made: Path) -> None:
+    with MessagesServer() as server:
+        asked = ("analyze", str(made), "--judge", "anthropic/claude-opus-5-5", "--budget", "3")
+        person = Person(workspace.folder, *asked, **access(server))
+        person.expect("a question; at most $2.9")
+        person.says("q\n")
+        assert person.ended() == 0
+
+
+def test_a_discussion_cannot_be_had_as_json_of_an_analysis(workspace: Workspace) -> None:
+    assert "--discuss talks" in workspace.run("analyze", "sample", "--discuss", "--json", code=64).err
+
+
+def test_implementing_needs_a_repository_and_a_person(
+    analyzed: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite, before = SuiteRepository(tmp_path / "suite"), kept(analyzed.folder)
+    with MessagesServer(patch()) as server:
+        nowhere = analyzed.run(*ASKED, "--ask", "implement R3", **access(server))
+        assert "Begin with `--repo DIR`" in nowhere.out
+        assert server.calls == []
+        shown = analyzed.run(*ASKED, "--ask", "please implement R3", "--repo", suite.suite, **access(server))
+    assert f"-{SELECT}\n+{RELAXED}" in shown.out
+    assert "Nothing was changed. Once a person agreed" in shown.out
+    assert suite.branches == ["main"]
+    assert kept(analyzed.folder) == before
+
+
+def test_a_recommendation_is_implemented_out_of_a_discussion(analyzed: Workspace, tmp_path: Path) -> None:
+    suite = SuiteRepository(tmp_path / "suite")
+
+    def script(call: Call) -> Answer:
+        return patch() if "submit_patch" in json.dumps(call.body["tools"]) else says("Yes, do.")
+
+    with MessagesServer(script) as server:
+        person = Person(analyzed.folder, *ASKED, **access(server))
+        person.says("should we implement R3?\n")
+        person.expect("Yes, do.")
+        assert suite.branches == ["main"], "what a model says is no yes"
+        person.says("implement R3\n")
+        person.expect("Folder of the eval suite's repository: ")
+        person.type(f"{suite.suite}\n")
+        person.expect("Apply this to a new branch evalscribe/R3-smp7q2ka")
+        person.type("yes\n")
+        person.expect("Committed as ")
+        person.says("q\n")
+        assert person.ended() == 0
+    assert suite.branches == ["evalscribe/R3-smp7q2ka", "main"]
+    report = next(path for path in analyzed.reports if path.name.startswith(RUN))
+    assert ": R3, make `PLW2901` a warning: `ruff.toml`" in report.read_text()
