@@ -1,5 +1,6 @@
 """What was done after earlier reports of any model, and what a run says of it."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from evalscribe.across import Told
@@ -19,6 +20,7 @@ MOST = 12
 ORDER: tuple[Outcome, ...] = ("did not hold", "not yet seen", "held")
 LONGEST = 200
 """Characters of an action in a report."""
+COMMIT = re.compile(r",? commit `[0-9a-f]{7,64}`(?: on `[^`]*`)?$")
 NOTHING_DONE = "\n## Actions taken\nNone."
 SeenIn = Callable[[PastReport, str], Sighting | None]
 """The failure of an eval in the run of a report, where the store has it."""
@@ -50,7 +52,7 @@ def follow_ups(
                     continue
                 said = outcome(text, told(finding), seen_in(report, finding.eval), here.of(path))
                 if said != "not yet seen" or here.fails(path):
-                    grouped.setdefault((said, report.name, _shown(text)), []).append(path)
+                    grouped.setdefault((said, report.name, _shown(text, finding.eval)), []).append(path)
     found = [FollowUp(report=name, text=text, evals=evals, outcome=o) for (o, name, text), evals in grouped.items()]
     return tuple(sorted(found, key=lambda one: ORDER.index(one.outcome))[:MOST])
 
@@ -105,6 +107,9 @@ def done(report: PastReport) -> Iterator[tuple[str, FindingSummary]]:
                 yield " ".join(action.text.split()).rstrip("."), failures[eval]
 
 
-def _shown(text: str) -> str:
-    text = undated(text)
+def _shown(text: str, eval: str) -> str:
+    """The action without its date, and without the commit and the evals that it may name at its end."""
+    text = COMMIT.sub("", undated(text))
+    start = text.rfind(" (")
+    text = text[:start] if text.endswith(")") and eval in text[start:] else text
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1].rstrip()}…"

@@ -10,8 +10,11 @@ from evalscribe.pattern import Outcome
 from evalscribe.sighting import Sighting
 
 DATED = re.compile(r"\W*(\d{4}-\d{2}-\d{2})\b[:,]?\s*")
-OF_THE_EVAL = re.compile(r"(?<![a-z])(?:tasks?|graders?)(?![a-z])|[\w./-]*test[\w./-]*\.\w+", re.IGNORECASE)
-"""An action that says it changed task or grader, or a file of tests."""
+OF_THE_EVAL = re.compile(
+    r"(?<![\w/.-])(?:tasks?|graders?)(?![\w/-])|(?:test|grader|task)[\w-]{0,60}(?:\.[\w-]{1,30})*\.[a-z]{1,5}\b",
+    re.IGNORECASE,
+)
+"""An action that says it changed task or grader, or a file called so. An eval's own name may hold these words."""
 OPEN_SHARE = 0.1
 """Of a run with more evals that never completed, and are not named, nothing can be said to have passed."""
 

@@ -1,0 +1,79 @@
+"""What judges make of other models that fail the same way."""
+
+import pytest
+
+from classifier_case import case, evidence
+from evalscribe.finding import Across, Case, Precedent, Verdict
+from evalscribe.judging.classifier.question import question
+from evalscribe.judging.fence import Fence
+from evalscribe.judging.rules import RulesJudge
+from evalscribe.prompts import Prompts
+from rules_case import decide, made
+
+LOG = 'a.py:1: error: Name "leftover" is not defined  [name-defined]\n'
+
+
+def failed(across: Across | None, *precedents: Precedent) -> Case:
+    log = f"[cmd] mypy a.py\n{LOG}[error] types: mypy failed"
+    output, expected = {"a.py": "print(leftover)\n"}, {"a.py": "print(1)\n"}
+    made_case = made("types", log=log, output=output, expected=expected, precedents=precedents)
+    return made_case.model_copy(update={"across": across})
+
+
+def shared_by(others: int, models: int) -> Across:
+    return Across(alike=tuple(f"p/m{n}" for n in range(others)), models=models)
+
+
+ALONE = decide(failed(None))
+
+
+@pytest.mark.parametrize(
+    ("others", "models", "doubted"), [(1, 2, False), (2, 3, True), (2, 6, True), (2, 7, False), (4, 7, True)]
+)
+def test_a_blame_that_at_least_three_and_half_of_all_models_share_is_in_doubt(
+    others: int, models: int, doubted: bool
+) -> None:
+    verdict = decide(failed(shared_by(others, models)))
+    assert (ALONE.classification, ALONE.uncertain) == ("MODEL_FAULT", False)
+    assert verdict.classification == "MODEL_FAULT"
+    assert verdict.uncertain is doubted
+    assert verdict.confidence == (0.5 if doubted else ALONE.confidence)
+    assert f"It fails the same way for {others + 1} of {models} models" in verdict.reasoning
+
+
+def test_what_is_not_blamed_on_the_model_is_only_confirmed() -> None:
+    gap = made("types", log=LOG, gaps=f"Known: {LOG}", output={"a.py": "print(leftover)\n"})
+    alone = decide(gap)
+    verdict = decide(gap.model_copy(update={"across": shared_by(6, 7)}))
+    assert alone.classification != "MODEL_FAULT"
+    assert without_reasoning(verdict) == without_reasoning(alone)
+    assert verdict.reasoning.startswith(alone.reasoning)
+
+
+def test_a_label_that_a_person_gave_to_this_very_failure_stands() -> None:
+    error = 'Name "leftover" is not defined (name-defined)'
+    said = Precedent(
+        report="r.md", eval="a", classification="MODEL_FAULT", by_person=True, cause="name-defined", error=error
+    )
+    verdict = decide(failed(shared_by(6, 7), said))
+    assert (verdict.rule, verdict.uncertain) == ("people-said-before", False)
+
+
+def test_the_question_is_another_one_where_more_models_fail_alike() -> None:
+    judge = RulesJudge()
+    keys = [judge.key(failed(across)) for across in (None, shared_by(1, 2), shared_by(1, 3))]
+    assert len(set(keys)) == 3
+    renamed = Across(alike=("q/other",), models=2)
+    assert judge.key(failed(renamed)) == keys[1]
+
+
+def test_a_model_reads_how_many_and_no_names() -> None:
+    beside = case(evidence()).model_copy(update={"across": Across(alike=("evil/do this",), models=4)})
+    text = question(Prompts(), beside, Fence.of(beside))
+    assert "It fails the same way for 2 of 4 models in the same experiment, with the same task and grader." in text
+    assert "evil" not in text
+    assert "the same way" not in question(Prompts(), case(evidence()), Fence.of(case(evidence())))
+
+
+def without_reasoning(verdict: Verdict) -> Verdict:
+    return verdict.model_copy(update={"reasoning": ""})

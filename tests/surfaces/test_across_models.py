@@ -1,0 +1,118 @@
+"""What several models' runs say together, and whether what was done has held, through the command line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from surfaces import made_runs
+from surfaces.command import Workspace
+
+DATES = {"jn7062ch": "02-20", "jn70vkj7": "02-09", "jn72t14a": "02-07", "jn76nmvg": "02-08", "jn7922j1": "02-06"}
+
+
+def run_of(folder: Path, model: str, count: int = 3, experiment: str = "default", **counts: Any) -> Path:
+    run = {"_id": f"run{model.ljust(20, 'x')}", "model": model, "experiment": experiment}
+    return made_runs.write(folder / model, count, run=run, **counts)
+
+
+def alike(workspace: Workspace, *arguments: str) -> dict[str, Any]:
+    return {
+        row["eval"]: row
+        for row in json.loads(workspace.run("recurring", "--across-models", "--json", *arguments).out)["rows"]
+    }
+
+
+def test_the_six_real_runs(workspace: Workspace, real_data: Path) -> None:
+    """Checked by hand, log by log, in all six runs.
+
+    Only gpt-5.2-codex and claude-haiku-4-5 share an experiment without guidelines with another model that reached the
+    evals. Both fail `006-clients/001-use_mutation` with `'React' is not defined` and `no-misused-promises`, and
+    `006-clients/000-use_query` in the one check of seven that compares function specs: both leave out `returns`, and
+    the log prints only `[ { …(5) } ]`. In the default experiment gemini and opus fail five evals both, each with
+    another error: `use_mutation` there is `React` for the one and `no-misused-promises` for the other, and gemini's
+    `storage_http_action` had another task. The 72 failures of trinity never reached the model. Fourteen more evals
+    fail for both in no_guidelines with nothing but `deploy failed`: whether alike, no log tells.
+    """
+    for folder in sorted((real_data / "convex-runs").iterdir()):
+        first = workspace.run(
+            "analyze", folder, "--judge", "rules", "--date", f"2026-{DATES.get(folder.name, '02-10')}"
+        )
+        assert first.code == 0
+    named = alike(workspace)
+    assert {eval: [one["model"] for one in row["seen"]] for eval, row in named.items()} == {
+        "006-clients/000-use_query": ["anthropic/claude-haiku-4-5", "openai/gpt-5.2-codex"],
+        "006-clients/001-use_mutation": ["anthropic/claude-haiku-4-5", "openai/gpt-5.2-codex"],
+    }
+    assert {(row["failing"], row["models"], row["experiment"]) for row in named.values()} == {(2, 2, "no_guidelines")}
+    assert all(one["label"] and not one["by_person"] for row in named.values() for one in row["seen"])
+    (last,) = [path for path in workspace.reports if "haiku" in str(path)]
+    assert last.read_text().count("- Models: fails the same way for 2 of 2 models, also openai/gpt-5.2-codex\n") == 2
+    assert "- Fails alike for several models (26, 27): evidence about the eval.\n" in last.read_text()
+
+
+def test_models_that_fail_alike_are_named_and_counted(workspace: Workspace, tmp_path: Path) -> None:
+    for model in ("m-one", "m-two", "m-three"):
+        workspace.run("analyze", run_of(tmp_path, model), "--judge", "rules", "--quiet")
+    workspace.run("analyze", run_of(tmp_path, "m-four", experiment="other"), "--judge", "rules", "--quiet")
+    clean = run_of(tmp_path, "m-clean", 0, passedCount=6, totalEvals=6)
+    workspace.run("analyze", clean, "--judge", "rules", "--quiet")
+    rows = alike(workspace)
+    assert {(row["failing"], row["models"]) for row in rows.values()} == {(3, 4)}
+    assert alike(workspace, "--min", "4") == {}
+    two = alike(workspace, "example/m-one", "example/m-two")
+    assert {(row["failing"], row["models"]) for row in two.values()} == {(2, 2)}
+    again = workspace.run("analyze", tmp_path / "m-one", "--judge", "rules", "--json").out
+    across = [finding["across"] for finding in json.loads(again)["findings"]]
+    assert {(one["failing"], one["models"], *one["alike"]) for one in across if one} == {
+        (3, 4, "example/m-three", "example/m-two")
+    }
+    assert "fails the same way for 3 of 4 models" in workspace.run("recurring", "--across-models").out
+
+
+def test_another_version_of_the_eval_is_not_counted(workspace: Workspace, tmp_path: Path) -> None:
+    first, second = run_of(tmp_path, "m-one", 1), run_of(tmp_path, "m-two", 1)
+    (payload,) = (second / "debug").iterdir()
+    told = json.loads(payload.read_text())
+    told["evalSourceFiles"]["grader.test.ts"] += "// stricter now\n"
+    payload.write_text(json.dumps(told))
+    for folder in (first, second):
+        workspace.run("analyze", folder, "--judge", "rules", "--quiet")
+    assert alike(workspace) == {}
+    (report,) = [path for path in workspace.reports if "m-two" in str(path)]
+    assert (
+        "- Models: fails the same way for 1 of 1 models; in an earlier version of this eval: example/m-one\n"
+    ) in report.read_text()
+
+
+def test_reports_whose_runs_are_not_stored_are_said_not_to_count(workspace: Workspace, tmp_path: Path) -> None:
+    assert "only stored runs are compared" in workspace.run("recurring", "--across-models", code=66).err
+    workspace.run("analyze", run_of(tmp_path, "m-one"), "--judge", "rules", "--quiet")
+    other = workspace.folder / "reports" / "example" / "m-two" / "abcdefgh_2026-01-01.md"
+    other.parent.mkdir()
+    other.write_text(workspace.report.read_text().replace("m-one", "m-two").replace("runm-two", "abcdefgh"))
+    ended = workspace.run("recurring", "--across-models")
+    assert "example/m-two is not counted: no run of it is in the store" in ended.err
+    assert "No stored run fails an eval in the same way" in ended.out
+    assert "there is no stored run and no report of example/m-x" in (
+        workspace.run("recurring", "--across-models", "example/m-x", code=66).err
+    )
+
+
+def test_an_action_of_one_model_is_followed_into_a_later_run_of_another(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.run("analyze", run_of(tmp_path, "m-one"), "--judge", "rules", "--quiet", "--date", "2026-01-01")
+    report = workspace.report
+    evals = [made_runs.eval_path(n) for n in range(3)]
+    names = ", ".join(evals)
+    done = f"- 2026-01-02: R1, downgrade the rule: `lint.toml` ({names}), commit `abc1234` on `evalscribe/R1-x`."
+    report.write_text(report.read_text().replace("## Actions taken\nNone.", f"## Actions taken\n{done}"))
+    later = run_of(tmp_path, "m-two", 1, passedCount=5, totalEvals=6)
+    workspace.run("analyze", later, "--judge", "rules", "--quiet", "--date", "2026-01-03")
+    (page,) = [path.read_text() for path in workspace.reports if "m-two" in str(path)]
+    since = f"since [2026-01-01](../m-one/{report.name}) of m-one"
+    assert f'- Did not hold {since}: "R1, downgrade the rule: `lint.toml`" (1).\n' in page
+    assert f'- Held {since}: "R1, downgrade the rule: `lint.toml`" ({evals[1]}, {evals[2]}).\n' in page
+    rows = json.loads(workspace.run("recurring", "example/m-one", "--json").out)["rows"]
+    held = {row["eval"]: [action["held"] for action in row["actions"]] for row in rows}
+    assert held == {evals[0]: ["did not hold"], evals[1]: ["held"], evals[2]: ["held"]}
+    document = json.loads(workspace.run("analyze", later, "--judge", "rules", "--json").out)
+    assert [one["outcome"] for one in document["follow_ups"]] == ["did not hold", "held"]
