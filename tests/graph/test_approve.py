@@ -1,0 +1,82 @@
+"""The question to a person: it outlives the process, and a yes is about one patch."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from evalscribe.errors import DataError
+from evalscribe.graph import approve
+from evalscribe.graph.approve import Consent, answered, forget, put
+from evalscribe.patch import FileChange, Patch
+
+
+def patch(after: str = "b\n") -> Patch:
+    change = FileChange(path="ruff.toml", before="a\n", after=after)
+    return Patch(run="r", recommendation="R3", base="0" * 40, changes=(change,), summary="s", judge="p/m")
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> Path:
+    return tmp_path / "checkpoints.db"
+
+
+def yes(to: Patch) -> Consent:
+    return Consent(patch=to.digest, yes=True)
+
+
+async def test_it_stands_until_it_is_answered(checkpoints: Path) -> None:
+    assert [await put(patch(), checkpoints) for _ in range(2)] == [False, True]
+    assert await answered(patch(), yes(patch()), checkpoints)
+    assert not await answered(patch(), yes(patch()), checkpoints), "one yes is one answer"
+
+
+async def test_nobody_asked_nobody_agreed(checkpoints: Path) -> None:
+    assert not await answered(patch(), yes(patch()), checkpoints)
+
+
+async def test_a_no_is_a_no(checkpoints: Path) -> None:
+    await put(patch(), checkpoints)
+    assert not await answered(patch(), Consent(patch=patch().digest, yes=False), checkpoints)
+    await put(patch(), checkpoints)
+    assert await answered(patch(), yes(patch()), checkpoints), "asked again, somebody may think otherwise"
+
+
+async def test_a_yes_is_about_one_patch(checkpoints: Path) -> None:
+    other = patch("c\n")
+    await put(patch(), checkpoints)
+    assert not await answered(other, yes(patch()), checkpoints)
+    assert not await answered(patch(), yes(other), checkpoints)
+
+
+async def test_forgotten_it_is_new(checkpoints: Path) -> None:
+    await put(patch(), checkpoints)
+    await forget(patch(), checkpoints)
+    assert not await put(patch(), checkpoints)
+
+
+async def test_an_answer_of_another_shape_leaves_the_question_open(checkpoints: Path) -> None:
+    from langgraph.types import Command
+
+    await put(patch(), checkpoints)
+    async with approve._graph(checkpoints) as graph:
+        with pytest.raises(ValidationError):
+            await graph.ainvoke(Command(resume={"yes": "sure"}), approve._thread(patch()))
+    assert await answered(patch(), yes(patch()), checkpoints)
+
+
+async def test_nothing_of_the_files_is_in_the_checkpoint(checkpoints: Path) -> None:
+    secret = patch("a-text-of-the-repository\n")
+    await put(secret, checkpoints)
+    assert not any(b"a-text-of-the-repository" in path.read_bytes() for path in checkpoints.parent.iterdir())
+
+
+@pytest.fixture
+def broken(checkpoints: Path) -> Path:
+    checkpoints.write_bytes(b"no database" * 1000)
+    return checkpoints
+
+
+async def test_a_broken_file_is_told(broken: Path) -> None:
+    with pytest.raises(DataError, match="checkpoints"):
+        await put(patch(), broken)

@@ -1,0 +1,94 @@
+"""Edits become a whole patch or are refused with every reason."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalscribe.patch import Edit
+from evalscribe.propose.edits import Refusal, changes
+from evalscribe.propose.scope import Scope
+
+TEXTS = {
+    "a.py": "one\ntwo\ntwo\n",
+    "b.py": "one\r\ntwo\r\n",
+    "mixed.py": "one\r\ntwo\nthree\n",
+    "key.py": "KEY = 'sk-1'\n",
+    "empty.py": "",
+}
+SCOPE = Scope(files=tuple(TEXTS), folders=("new",), there=frozenset(TEXTS))
+
+
+def edit(path: str, old: str, new: str) -> Edit:
+    return Edit(path=path, old=old, new=new)
+
+
+def after(*edits: Edit) -> dict[str, str]:
+    made = changes(edits, SCOPE, TEXTS.get)
+    assert not isinstance(made, Refusal), made
+    return {change.path: change.after for change in made}
+
+
+def problems(*edits: Edit) -> str:
+    made = changes(edits, SCOPE, TEXTS.get)
+    assert isinstance(made, Refusal)
+    return "; ".join(made.problems)
+
+
+def test_edits_of_one_file_follow_each_other() -> None:
+    assert after(edit("a.py", "one", "1"), edit("a.py", "1\n", "uno\n")) == {"a.py": "uno\ntwo\ntwo\n"}
+
+
+def test_line_ends_are_the_files() -> None:
+    assert after(edit("b.py", "one\ntwo", "1\n2\n3")) == {"b.py": "1\r\n2\r\n3\r\n"}
+    assert after(edit("mixed.py", "two\nthree", "2")) == {"mixed.py": "one\r\n2\n"}
+
+
+def test_a_new_file_and_its_diff() -> None:
+    (made,) = changes([edit("new/x.txt", "", "hello\n")], SCOPE, TEXTS.get)  # type: ignore[misc]
+    assert made.before is None
+    assert made.diff == "--- /dev/null\n+++ b/new/x.txt\n@@ -0,0 +1 @@\n+hello\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        ((), "no edit"),
+        ((edit("a.py", "three", "3"),), "0 times"),
+        ((edit("a.py", "two", "2"),), "2 times"),
+        ((edit("a.py", "", "x"),), "the file is there"),
+        ((edit("new/y.txt", "y", "x"),), "no such text file"),
+        ((edit("a.py", "one", "one"),), "nothing is changed"),
+        ((edit("a.py", "one\ntwo\ntwo\n", " \n"),), "not deleted"),
+        ((edit("new/x.txt", "", "\n"),), "nothing would be left"),
+        ((edit("key.py", "[redacted:key]", "x"),), "redacted"),
+        ((edit("key.py", "sk-1", "[redacted:key]"),), "redacted"),
+        ((edit("a.py", "one", "API_KEY = 'ghp_" + "a1B2" * 9 + "'"),), "looks like a key"),
+        ((edit("a.py", "one", "o\u200bne"),), "cannot be seen"),
+        ((edit("a.py", "one", "o\x1b[2Jne"),), "cannot be seen"),
+        ((edit("a.py", "one", "x" * 100_001),), "too much"),
+        (tuple(edit("a.py", "one", "x") for _ in range(61)), "too much"),
+        ((edit("a.py", "one", "1"), edit("a.py", "one", "2")), "0 times"),
+    ],
+)
+def test_refused_whole(made: tuple[Edit, ...], reason: str) -> None:
+    assert reason in problems(*made)
+
+
+def test_one_forbidden_path_refuses_all() -> None:
+    made = changes([edit("a.py", "one", "1"), edit("../x", "", "1")], SCOPE, TEXTS.get)
+    assert isinstance(made, Refusal)
+    assert made.forbidden
+    assert made.problems == ("'../x' is no plain path with `/` below the repository's root",)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.builds(edit, st.sampled_from([*TEXTS, "new/x", ".git/x"]), st.text(max_size=4), st.text(max_size=6)))
+)
+def test_whatever_is_submitted_is_a_patch_or_refused(edits: list[Edit]) -> None:
+    made = changes(edits, SCOPE, TEXTS.get)
+    if isinstance(made, Refusal):
+        assert made.problems
+    else:
+        assert all(change.after != change.before and change.after.strip() for change in made)
+        assert {change.path for change in made} == {edit.path for edit in edits}

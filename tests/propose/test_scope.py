@@ -1,0 +1,160 @@
+"""What a recommendation concerns, and what nothing may touch."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalscribe.evidence import Document
+from evalscribe.propose.protected import holds_secrets, refused
+from evalscribe.propose.scope import Scope, scope
+
+FILES = (
+    "README.md",
+    "ruff.toml",
+    "package-lock.json",
+    ".github/workflows/ci.yml",
+    "evals/mypy.ini",
+    "evals/lib/helpers.ts",
+    "evals/style/002-loop/TASK.txt",
+    "evals/style/002-loop/answer/headings.py",
+    "evals/style/002-loop/output/headings.py",
+    "evals/style/002-loop/.env",
+    "evals/style/002-loop/uv.lock",
+    "evals/style/002-loop-more/TASK.txt",
+    "evals/style/003-other/TASK.txt",
+    "evals/style/003-other/ruff.toml",
+    "evals/query/001-yaml.yaml",
+    "evals/query/001-yaml.grader.py",
+    "outputs/style/002-loop/headings.py",
+    "runs/2026/style/002-loop/headings.py",
+    "002-loop/other.txt",
+)
+EVAL = ("style/002-loop",)
+
+
+def test_files_below_a_folder_that_ends_as_the_eval_is_called() -> None:
+    found = scope(FILES, "eval", EVAL)
+    assert found.files == ("evals/style/002-loop/TASK.txt", "evals/style/002-loop/answer/headings.py")
+    assert found.folders == ("evals/style/002-loop",)
+
+
+def test_a_trial_is_of_the_same_eval_and_a_file_may_be_an_eval() -> None:
+    assert scope(FILES, "eval", ["style/002-loop#3"]).files == scope(FILES, "eval", EVAL).files
+    assert scope(FILES, "eval", ["query/001-yaml"]).files == (
+        "evals/query/001-yaml.grader.py",
+        "evals/query/001-yaml.yaml",
+    )
+
+
+def test_lint_adds_the_tools_settings_above_the_evals() -> None:
+    added = set(scope(FILES, "lint", EVAL).files) - set(scope(FILES, "eval", EVAL).files)
+    assert added == {"ruff.toml", "evals/mypy.ini"}
+
+
+def test_below_a_folder_nothing_outside_it() -> None:
+    found = scope(FILES, "lint", EVAL, within="evals")
+    assert "ruff.toml" not in found.files
+    assert "evals/mypy.ini" in found.files
+    assert found.refusal("ruff.toml") == "outside evals"
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "named"),
+    [("grader", "lib/helpers.ts", True), ("output", "lib/helpers.ts", False), ("task", "TASK.txt", False)],
+)
+def test_a_document_names_a_file_that_it_can_only_mean(role: str, path: str, named: bool) -> None:
+    found = scope(FILES, "eval", EVAL, [Document(role=role, path=path, text="")])
+    assert ("evals/lib/helpers.ts" in found.files) == named
+    assert "evals/style/003-other/TASK.txt" not in found.files
+
+
+CONCERNED = scope(FILES, "lint", EVAL, links=["evals/style/002-loop/link", "evals/vendored"])
+
+
+@pytest.mark.parametrize("path", [*CONCERNED.files, "evals/style/002-loop/GAPS.txt", "evals/style/002-loop/a/b/new.py"])
+def test_may_be_touched(path: str) -> None:
+    assert CONCERNED.refusal(path) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("", "no plain path"),
+        ("/etc/passwd", "no plain path"),
+        ("../x", "no plain path"),
+        ("evals/style/002-loop/../003-other/x", "no plain path"),
+        ("evals//style/002-loop/x", "no plain path"),
+        ("evals/style/002-loop/x/", "no plain path"),
+        ("./ruff.toml", "no plain path"),
+        ("evals\\style\\002-loop\\x", "no plain path"),
+        ("C:/x", "no plain path"),
+        ("~/x", "no plain path"),
+        ("evals/style/002-loop/x\ny", "no plain path"),
+        ("evals/style/002-loop/x\0y", "no plain path"),
+        ("evals/style/002-loop/e\u0301.txt", "no plain path"),
+        ("evals/style/002-loop/" + "x" * 400, "no plain path"),
+        ("evals/style/002-loop/ab\u200bc", "cannot be seen"),
+        ("evals/style/002-loop/.g\u200cit/config", "cannot be seen"),
+        (".git/config", "git's own"),
+        ("evals/style/002-loop/.GIT/config", "git's own"),
+        ("evals/style/002-loop/.git./config", "git's own"),
+        ("evals/style/002-loop/git~1/config", "git's own"),
+        ("evals/style/002-loop/.ｇｉｔ/config", "git's own"),
+        ("evals/style/002-loop/.gitattributes", "git's own"),
+        (".gitmodules", "git's own"),
+        (".github/workflows/ci.yml", "automation"),
+        (".GitHub/workflows/new.yml", "automation"),
+        ("evals/style/002-loop/.github/workflows/x.yml", "automation"),
+        (".gitlab-ci.yml", "automation"),
+        ("Jenkinsfile", "automation"),
+        ("evals/style/002-loop/.pre-commit-config.yaml", "automation"),
+        ("package-lock.json", "lock file"),
+        ("evals/style/002-loop/uv.lock", "lock file"),
+        ("evals/style/002-loop/.env", "holds keys"),
+        ("evals/style/002-loop/.env.local", "holds keys"),
+        ("evals/style/002-loop/id_rsa", "holds keys"),
+        ("evals/style/002-loop/link", "a link"),
+        ("evals/style/002-loop/link/x", "a link"),
+        ("evals/vendored/x", "a link"),
+        ("README.md", "not what"),
+        ("evals/style/003-other/TASK.txt", "not what"),
+        ("evals/style/003-other/ruff.toml", "not what"),
+        ("evals/style/002-loop/output/headings.py", "not what"),
+        ("evals/style/002-loop/output/new.py", "not what"),
+        ("evals/style/002-loop/outputs/new.py", "not what"),
+        ("outputs/style/002-loop/headings.py", "not what"),
+        ("outputs/style/002-loop/new.py", "not what"),
+        ("new.toml", "not what"),
+        ("evals/style/002-loop/answer", "not what"),
+        ("evals/style/002-loop/task.TXT", "spelt differently"),
+        ("evals/style/002-loop/Answer/x.py", "spelt differently"),
+        ("EVALS/style/002-loop/x", "spelt differently"),
+        ("Ruff.toml", "spelt differently"),
+    ],
+)
+def test_may_not_be_touched(path: str, reason: str) -> None:
+    assert reason in (CONCERNED.refusal(path) or "nothing against it")
+
+
+@settings(deadline=None)
+@given(st.text(max_size=60), st.sampled_from(["", "evals/style/002-loop/", "../", ".git/", "/"]))
+def test_whatever_is_allowed_stays_where_it_belongs(name: str, folder: str) -> None:
+    path = folder + name
+    if CONCERNED.refusal(path) is None:
+        assert path in CONCERNED.files or path.startswith("evals/style/002-loop/")
+        assert ".git" not in path.casefold().split("/")
+        assert ".." not in path.split("/")
+        assert refused(path) is None
+
+
+def test_nothing_concerned_allows_nothing() -> None:
+    nothing = scope(FILES, "eval", ["no/such"])
+    assert (nothing.files, nothing.folders) == ((), ())
+    assert nothing.refusal("README.md") == "not what the recommendation concerns"
+    assert Scope(files=(), folders=()).refusal("x") == "not what the recommendation concerns"
+
+
+@pytest.mark.parametrize("path", [".env", "a/.env.production", "x/server.pem", ".npmrc", "id_ed25519"])
+def test_files_that_hold_keys_are_known(path: str) -> None:
+    assert holds_secrets(path)
+    assert not holds_secrets("environment.md")
