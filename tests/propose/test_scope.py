@@ -1,5 +1,7 @@
 """What a recommendation concerns, and what nothing may touch."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,6 +51,16 @@ def test_a_trial_is_of_the_same_eval_and_a_file_may_be_an_eval() -> None:
 def test_lint_adds_the_tools_settings_above_the_evals() -> None:
     added = set(scope(FILES, "lint", EVAL).files) - set(scope(FILES, "eval", EVAL).files)
     assert added == {"ruff.toml", "evals/mypy.ini"}
+
+
+def test_settings_of_tools_come_first_and_a_large_repository_is_no_burden() -> None:
+    files = [f"evals/c{n % 50}/{n:05}/f{m}.py" for n in range(5_000) for m in range(10)]
+    evals = [f"c{n % 50}/{n:05}" for n in range(300)]
+    began = time.process_time()
+    found = scope([*files, "ruff.toml"], "lint", evals, [Document(role="grader", path="f1.py", text="")] * 200)
+    assert time.process_time() - began < 5
+    assert found.files[0] == "ruff.toml"
+    assert len(found.files) == 3_001
 
 
 def test_below_a_folder_nothing_outside_it() -> None:

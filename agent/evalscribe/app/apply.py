@@ -187,8 +187,7 @@ def _files(
     """What may be changed, and what may be read, first of all what may be changed."""
     there = tuple(path for path in desk.repository.files(head) if path.isprintable())
     concerned = _scope(desk, subject, evidence, there, head)
-    written = outputs(evidence)
-    by_model = {path for path in concerned.files if written and (Files([path], read).text(path) or "") in written}
+    by_model = _written_by_model(concerned, evidence, Files(concerned.files, read))
     concerned = concerned.model_copy(update={"files": tuple(p for p in concerned.files if p not in by_model)})
     if not concerned.files and not concerned.folders:
         where = desk.repository.root / desk.within
@@ -213,6 +212,14 @@ def _scope(
         links=desk.repository.links(head),
         within=desk.within,
     )
+
+
+def _written_by_model(concerned: Scope, evidence: dict[str, Evidence], files: Files) -> frozenset[str]:
+    """Files that are a stored output, wherever the repository keeps them."""
+    texts = outputs(evidence)
+    names = {one.path.rpartition("/")[2] for known in evidence.values() for one in known.of("output")}
+    alike = (path for path in concerned.files if path.rpartition("/")[2] in names)
+    return frozenset(path for path in alike if files.text(path) in texts)
 
 
 def _refuse_changed(desk: ApplyDesk, patch: Patch) -> None:

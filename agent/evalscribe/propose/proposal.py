@@ -51,9 +51,8 @@ class Proposer:
 
     @property
     def key(self) -> str:
-        """Content id of the question with the files that may be changed. Equal keys, equal question."""
-        texts = {path: self._files.text(path) for path in self._scope.files}
-        return content_id([self._model.id, self._opening, texts])
+        """Content id of the question. What is known of an equal one is taken where it still applies to the files."""
+        return content_id([self._model.id, self._opening, self._scope.files])
 
     async def propose(self, store: Store, *, fresh: bool = False) -> Proposal:
         """What was proposed before, unless `fresh`, or what the model proposes now.

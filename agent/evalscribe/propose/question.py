@@ -15,6 +15,7 @@ from evalscribe.report import Entry
 FOLDER = "propose"
 SHOWN_FILES = 8_000
 """Tokens of the files that are shown at once; the others are read with tools."""
+MOST_SHOWN = 40
 MOST_NAMED = 100
 
 
@@ -27,7 +28,7 @@ class Concern(Frozen):
 
 
 def fence_of(recommendation: Recommendation, concerns: Sequence[Concern], scope: Scope, files: Files) -> Fence:
-    texts = [files.text(path) or "" for path in scope.files]
+    texts = [text for _, text in _shown(scope, files)]
     contents = canonical_json([recommendation, list(concerns), list(scope.files), texts])
     return Fence(content_id(contents), (contents, *texts))
 
@@ -54,7 +55,10 @@ def question(
         excerpts=list(_excerpts(concerns, fence)),
         changeable=fence.block("files that may be changed", _listed(scope.files)) if scope.files else "",
         folders=fence.block("folders for new files", _listed(scope.folders)) if scope.folders else "",
-        files=list(_files(scope, files, fence)),
+        files=[
+            fence.block(f"file {quoted(path)}", numbered(1, text.removesuffix("\n")))
+            for path, text in _shown(scope, files)
+        ],
     )
 
 
@@ -80,14 +84,16 @@ def _excerpts(concerns: Iterable[Concern], fence: Fence) -> Iterable[str]:
             yield fence.block("differences between output and reference", marked(concern.packed.differences))
 
 
-def _files(scope: Scope, files: Files, fence: Fence) -> Iterable[str]:
-    """Those that may be changed, whole, as far as they are short."""
+def _shown(scope: Scope, files: Files) -> list[tuple[str, str]]:
+    """The first of the files that may be changed, with their whole text as far as they are short."""
     room = SHOWN_FILES
-    for path in scope.files:
+    found = []
+    for path in scope.files[:MOST_SHOWN]:
         text = files.text(path)
         if text is not None and (cost := tokens.estimate(text)) <= room:
             room -= cost
-            yield fence.block(f"file {quoted(path)}", numbered(1, text.removesuffix("\n")))
+            found.append((path, text))
+    return found
 
 
 def _listed(paths: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 def branches(recommendation: str, run: str) -> Iterator[str]:
     """Names for the branch, the first free one of which is taken."""
-    name = f"evalscribe/{recommendation}-{run_id_prefix(run)}"
+    name = f"evalscribe/{recommendation}-{re.sub('[^A-Za-z0-9_-]+', '-', run_id_prefix(run))}"
     yield name
     yield from (f"{name}-{n}" for n in range(2, MOST_BRANCHES))
 

@@ -1,6 +1,7 @@
 """What a recommendation concerns: which files of a repository may be changed, and where new ones may be made."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Literal
@@ -31,7 +32,7 @@ class Scope(Frozen):
     """What one proposal may touch."""
 
     files: tuple[str, ...]
-    """Existing files that may be changed, by path."""
+    """Existing files that may be changed, the tools' settings first."""
     folders: tuple[str, ...]
     """Folders of the evals, in which new files may be made."""
     there: frozenset[str] = frozenset()
@@ -56,7 +57,8 @@ class Scope(Frozen):
             return "another file's path, spelt differently"
         if path in self.there:
             return "not what the recommendation concerns"
-        if _folder_of(path, self.folders) is None or _holds_outputs(path, self.folders):
+        inside = _Inside(self.folders)
+        if inside.folder(path) is None or inside.is_output(path):
             return "not what the recommendation concerns"
         return None
 
@@ -81,12 +83,15 @@ def scope(
     """
     known = set(outputs)
     own = [path for path in files if not within or path.startswith(f"{within}/")]
-    folders = _folders(own, evals)
-    concerned = {path for path in own if _belongs(path, evals, folders)} | set(_named(own, documents))
-    if group == "lint":
-        concerned |= {path for path in own if _configures(path, folders, within)}
+    names = {parts_of(eval) for eval in evals}
+    folders = _folders(own, names)
+    inside = _Inside(folders)
+    concerned = {path for path in own if _belongs(path, names, inside)} | set(_named(own, documents))
+    above = frozenset(parent for folder in folders for parent in _parents(folder)) | {within}
+    tools = {path for path in own if group == "lint" and _configures(path, above)}
+    allowed = (*sorted(tools), *sorted(concerned - tools))
     return Scope(
-        files=tuple(sorted(p for p in concerned if refused(p) is None and p not in known)),
+        files=tuple(path for path in allowed if refused(path) is None and path not in known),
         folders=folders,
         there=frozenset(path for file in (*files, *links) for path in (file, *_parents(file))),
         closed=tuple(links),
@@ -99,50 +104,58 @@ def parts_of(eval: str) -> tuple[str, ...]:
     return tuple(re.sub(r"#\d+$", "", eval).split("/"))
 
 
-def _folders(files: Sequence[str], evals: Sequence[str]) -> tuple[str, ...]:
+def _folders(files: Sequence[str], names: set[tuple[str, ...]]) -> tuple[str, ...]:
     """Folders whose path ends as an eval is called, none of them for outputs."""
-    wanted = {parts_of(eval) for eval in evals}
     parents = {parent for file in files for parent in _parents(file)}
-    named = (parent for parent in parents if any(_ends(parent, parts) for parts in wanted))
-    return tuple(sorted(named))
+    return tuple(sorted(parent for parent in parents if _is_called(tuple(parent.split("/")), names)))
 
 
-def _ends(folder: str, parts: tuple[str, ...]) -> bool:
-    names = tuple(folder.split("/"))
-    return names[-len(parts) :] == parts and not OUTPUTS & {name.casefold() for name in names[: -len(parts)]}
+def _is_called(parts: tuple[str, ...], names: set[tuple[str, ...]]) -> bool:
+    """Whether a path ends with one of these names, below no folder for outputs."""
+    return any(
+        parts[-length:] in names and not OUTPUTS & {part.casefold() for part in parts[:-length]}
+        for length in {len(name) for name in names}
+    )
 
 
-def _belongs(path: str, evals: Sequence[str], folders: Sequence[str]) -> bool:
-    if _folder_of(path, folders) is not None:
-        return not _holds_outputs(path, folders)
-    stem = (*path.split("/")[:-1], path.split("/")[-1].partition(".")[0])
-    return any(_ends("/".join(stem), parts_of(eval)) for eval in evals)
+class _Inside:
+    """Which of some folders a path lies in."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._folders = frozenset(folders)
+
+    def folder(self, path: str) -> str | None:
+        return next((parent for parent in _parents(path) if parent in self._folders), None)
+
+    def is_output(self, path: str) -> bool:
+        """Whether it lies in a folder of outputs directly below its eval's."""
+        below = path.removeprefix(f"{self.folder(path)}/").split("/")
+        return len(below) > 1 and below[0].casefold() in OUTPUTS
 
 
-def _holds_outputs(path: str, folders: Sequence[str]) -> bool:
-    """Whether a file lies in a folder of outputs directly below its eval's."""
-    folder = _folder_of(path, folders)
-    below = path.removeprefix(f"{folder}/").split("/")
-    return len(below) > 1 and below[0].casefold() in OUTPUTS
-
-
-def _folder_of(path: str, folders: Sequence[str]) -> str | None:
-    return next((folder for folder in folders if path.startswith(f"{folder}/")), None)
+def _belongs(path: str, names: set[tuple[str, ...]], inside: _Inside) -> bool:
+    if inside.folder(path) is not None:
+        return not inside.is_output(path)
+    *folders, name = path.split("/")
+    return _is_called((*folders, name.partition(".")[0]), names)
 
 
 def _named(files: Sequence[str], documents: Iterable[Document]) -> Iterable[str]:
     """Files that a document's path can only mean."""
+    by_name = defaultdict(list)
+    for file in files:
+        by_name[file.rpartition("/")[2]].append(file)
     for document in documents:
-        meant = [file for file in files if file == document.path or file.endswith(f"/{document.path}")]
+        same = by_name[document.path.rpartition("/")[2]]
+        meant = [file for file in same if file == document.path or file.endswith(f"/{document.path}")]
         if len(meant) == 1 and document.role in ("grader", "task", "expected", "known_gaps"):
             yield meant[0]
 
 
-def _configures(path: str, folders: Sequence[str], within: str) -> bool:
+def _configures(path: str, above: frozenset[str]) -> bool:
     """Whether this is configuration of a tool at the top or in a folder above an eval."""
     folder, _, name = path.rpartition("/")
-    above = folder == within or any(eval == folder or eval.startswith(f"{folder}/") for eval in folders)
-    return above and TOOL_CONFIGURATION.fullmatch(name) is not None
+    return folder in above and TOOL_CONFIGURATION.fullmatch(name) is not None
 
 
 def _parents(file: str) -> tuple[str, ...]:
