@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import chat_server
 import messages_server
 from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
+from evalscribe.llm import streaming
 from evalscribe.llm.budget import Budget, Budgeted, worst_case
 from evalscribe.llm.completion import reply_of
 from evalscribe.llm.completion_stream import WrittenCompletion
@@ -29,6 +30,7 @@ ANTHROPIC = next(vendor for vendor in VENDORS if vendor.name == "anthropic")
 OPENAI = next(vendor for vendor in VENDORS if vendor.name == "openai")
 LONG = "Because the grader asks another port, and nobody listens there: \U0001f50c né."
 SOON = Patience(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, total_s=5.0)
+Outcome = Reply | CallFailed
 OVERLOADED = {"type": "overloaded_error", "message": "Overloaded"}
 
 
@@ -59,26 +61,44 @@ def error_event(vendor: Vendor) -> bytes:
     return b'data: {"error": {"message": "overloaded", "type": "server_error", "code": null}}\n\n'
 
 
-async def hear(vendor: Vendor, script: Script, timeout_s: float = 30.0) -> tuple[Reply | Exception, list[str], int]:
-    """What came of one attempt, what was heard of it, and how many calls it took."""
-    heard: list[str] = []
-    with vendor.server(script) as server:
+async def hear_each(
+    vendor: Vendor, answers: Sequence[Answer], timeout_s: float = 30.0
+) -> list[tuple[Outcome, list[str]]]:
+    """What came of one attempt at each, and what was heard of it."""
+    told: list[tuple[Outcome, list[str]]] = []
+    with vendor.server(answers) as server:
         model = vendor.model(server.url, timeout_s)
-        try:
-            outcome: Reply | Exception = await model.complete(ASKED, heard.append)
-        except CallFailed as failure:
-            outcome = failure
+        for _ in answers:
+            heard: list[str] = []
+            try:
+                told.append((await model.complete(ASKED, heard.append), heard))
+            except CallFailed as failure:
+                told.append((failure, heard))
         await model.close()
-    return outcome, heard, len(server.calls)
+    assert len(server.calls) == len(answers)
+    return told
 
 
-async def failed(vendor: Vendor, *pieces: bytes, **how: Any) -> tuple[CallFailed, str]:
-    """The failure that these pieces come to, and what was heard before."""
-    timeout_s = how.pop("timeout_s", 30.0)
-    outcome, heard, _ = await hear(vendor, Answer(pieces=pieces, **how), timeout_s)
-    assert isinstance(outcome, CallFailed)
-    assert (outcome.free, outcome.usage) == (False, Usage()), "what it cost is not known"
-    return outcome, "".join(heard)
+async def hear(vendor: Vendor, answer: Answer) -> tuple[Outcome, list[str]]:
+    (told,) = await hear_each(vendor, [answer])
+    return told
+
+
+async def failures(vendor: Vendor, answers: Sequence[Answer], timeout_s: float = 30.0) -> list[tuple[CallFailed, str]]:
+    """The failures that these answers come to, and what was heard before."""
+    told: list[tuple[CallFailed, str]] = []
+    for outcome, heard in await hear_each(vendor, answers, timeout_s):
+        assert isinstance(outcome, CallFailed)
+        assert (outcome.free, outcome.usage) == (False, Usage()), "what it cost is not known"
+        told.append((outcome, "".join(heard)))
+    return told
+
+
+async def failed(
+    vendor: Vendor, *pieces: bytes, every_s: float = 0.0, timeout_s: float = 30.0
+) -> tuple[CallFailed, str]:
+    (told,) = await failures(vendor, [Answer(pieces=pieces, every_s=every_s)], timeout_s)
+    return told
 
 
 async def test_an_answer_is_heard_before_it_is_finished(vendor: Vendor) -> None:
@@ -226,9 +246,9 @@ def test_any_completion_in_any_pieces_is_built_again(text: str, inputs: list[dic
 async def test_the_wire_may_cut_anywhere(vendor: Vendor) -> None:
     """Every byte by itself: characters, lines and events are cut in two. Line ends of both kinds."""
     data = b"".join(stream(vendor))
-    for whole in (data, data.replace(b"\n", b"\r\n")):
-        single = tuple(whole[at : at + 1] for at in range(len(whole)))
-        outcome, heard, _ = await hear(vendor, Answer(pieces=single))
+    ends = (data, data.replace(b"\n", b"\r\n"))
+    answers = [Answer(pieces=tuple(whole[at : at + 1] for at in range(len(whole)))) for whole in ends]
+    for outcome, heard in await hear_each(vendor, answers):
         assert isinstance(outcome, Reply)
         assert "".join(heard) == outcome.text == LONG
 
@@ -239,7 +259,7 @@ async def test_a_character_cut_in_two_halves_is_heard_whole() -> None:
         for half in ("a\ud83d", "\udd0cb\ud83d")
     ]
     pieces = stream(ANTHROPIC, "")
-    outcome, heard, _ = await hear(ANTHROPIC, Answer(pieces=(*pieces[:3], *halves, *pieces[3:])))
+    outcome, heard = await hear(ANTHROPIC, Answer(pieces=(*pieces[:3], *halves, *pieces[3:])))
     assert isinstance(outcome, Reply)
     assert outcome.text == "a\U0001f50cb?"
     assert heard == ["a", "\U0001f50cb", "?"]
@@ -295,24 +315,25 @@ def broken(vendor: Vendor, at: int) -> Iterator[tuple[str, tuple[bytes, ...]]]:
 
 
 async def test_half_an_answer_is_never_taken_for_a_whole_one(vendor: Vendor) -> None:
-    for at in (texts_in(vendor) - 1, texts_in(vendor) + 1):
-        for name, pieces in broken(vendor, at):
-            failure, heard = await failed(vendor, *pieces)
-            assert LONG.startswith(heard), name
-            assert not (heard and isinstance(failure, Transient)), name
-            assert ("the answer broke off" in failure.reason) == bool(heard), name
+    cases = [case for at in (texts_in(vendor) - 1, texts_in(vendor) + 1) for case in broken(vendor, at)]
+    told = await failures(vendor, [Answer(pieces=pieces) for _, pieces in cases])
+    for (name, _), (failure, heard) in zip(cases, told, strict=True):
+        assert LONG.startswith(heard), name
+        assert not (heard and isinstance(failure, Transient)), name
+        assert ("the answer broke off" in failure.reason) == bool(heard), name
+    assert {bool(heard) for _, heard in told} == {True, False}
 
 
 async def test_no_event_at_all_is_no_answer(vendor: Vendor) -> None:
-    for pieces in ((b"\n",), (b": keep-alive\n\n",), (b"hello\n\n",)):
-        failure, _ = await failed(vendor, *pieces)
+    answers = [Answer(pieces=(piece,)) for piece in (b"\n", b": keep-alive\n\n", b"hello\n\n")]
+    for failure, _ in await failures(vendor, answers):
         assert not isinstance(failure, Transient)
 
 
 async def test_lines_that_are_no_events_are_left_out(vendor: Vendor) -> None:
     garbage = (b": ping\n\n", b"hello: world\n", b"\n\n", keep_alive(vendor))
     pieces = tuple(part for piece in stream(vendor) for part in (*garbage, piece))
-    outcome, heard, _ = await hear(vendor, Answer(pieces=pieces))
+    outcome, heard = await hear(vendor, Answer(pieces=pieces))
     assert isinstance(outcome, Reply)
     assert "".join(heard) == outcome.text == LONG
 
@@ -321,23 +342,26 @@ async def test_a_stream_that_stalls_is_left(vendor: Vendor) -> None:
     async with asyncio.timeout(10):
         for at, final in ((1, False), (texts_in(vendor), True)):
             pieces = (b"".join(stream(vendor)[:at]), b"".join(stream(vendor)[at:]))
-            failure, _ = await failed(vendor, *pieces, every_s=5.0, timeout_s=0.3)
+            failure, _ = await failed(vendor, *pieces, every_s=5.0, timeout_s=1.0)
             assert "did not answer in time" in failure.reason
             assert isinstance(failure, Transient) != final
 
 
 async def test_keep_alives_do_not_keep_a_stalled_stream_alive(vendor: Vendor) -> None:
     async with asyncio.timeout(10):
-        failure, _ = await failed(vendor, stream(vendor)[0], *[keep_alive(vendor)] * 200, every_s=0.05, timeout_s=0.4)
+        failure, _ = await failed(vendor, stream(vendor)[0], *[keep_alive(vendor)] * 200, every_s=0.05, timeout_s=1.0)
     assert "in time" in failure.reason
 
 
-async def test_a_stream_that_drips_for_ever_is_left(vendor: Vendor) -> None:
+async def test_a_stream_that_drips_for_ever_is_left(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "LONGEST", 1)
     begun = stream(vendor)
     drip = [begun[texts_in(vendor) - 1]] * 1000
     async with asyncio.timeout(10):
-        failure, _ = await failed(vendor, *begun[: texts_in(vendor) - 1], *drip, every_s=0.02, timeout_s=0.1)
+        failure, heard = await failed(vendor, *begun[: texts_in(vendor) - 1], *drip, every_s=0.02, timeout_s=1.0)
+    assert "the answer broke off" in failure.reason
     assert "in time" in failure.reason
+    assert heard.count("Because") > 5
 
 
 class Deaf(Exception):
@@ -410,9 +434,9 @@ async def test_a_stream_without_usage_counts_at_its_worst() -> None:
 
 
 async def test_a_server_that_does_not_stream_is_heard_at_once(vendor: Vendor) -> None:
-    outcome, heard, calls = await hear(replace(vendor, server=ScriptedServer), vendor.says(LONG))
+    outcome, heard = await hear(replace(vendor, server=ScriptedServer), vendor.says(LONG))
     assert isinstance(outcome, Reply)
-    assert (heard, calls) == ([LONG], 1)
+    assert heard == [LONG]
 
 
 def refuses(word: str, text: str) -> Script:
@@ -524,7 +548,7 @@ async def test_usage_that_comes_with_every_chunk_is_a_total_so_far() -> None:
         chat_server.chunk({"content": word}, stop, usage={"prompt_tokens": 5, "completion_tokens": n})
         for n, (word, stop) in enumerate([("a", None), ("b", "stop")], 1)
     ]
-    outcome, _, _ = await hear(OPENAI, Answer(pieces=tuple(pieces)))
+    outcome, _ = await hear(OPENAI, Answer(pieces=tuple(pieces)))
     assert isinstance(outcome, Reply), "without the last line too: the reason to stop came"
     assert (outcome.text, outcome.usage.input_tokens, outcome.usage.output_tokens) == ("ab", 5, 2)
 
