@@ -12,9 +12,12 @@ READ_ALREADY = re.compile(r"### \d+[.)] .*: |revision: ")
 ROW = re.compile(r"\|\s*\d+\s*\|(?:.*(?<!\\)\|){5}")
 CELL_END = re.compile(r"(?<!\\)\|")
 LABEL_CELL = 4
-REVIEWER = re.compile(r"^[\s>*_-]*reviewer[*_]*\s*:[*_]*", re.IGNORECASE)
+REVIEWER = re.compile(r"^[\s>*_#+-]*(?:\[[ x]\]\s+)?[*_]*reviewer[*_]*(?:\s*\([^()]*\))?[*_]*\s*:[*_]*", re.IGNORECASE)
+RULE = re.compile(r"\s*[|:-][\s|:-]*")
+"""Between a table's head and its rows, or a rule: nobody's words."""
+JUDGE = re.compile(r"\W*judge\b", re.IGNORECASE)
 RECOMMENDED = re.compile(r"^- [^:]*: ")
-MARKERS = re.compile(r"^[\s>*+-]+|[`*_\\|]")
+MARKERS = re.compile(r"^[\s>*+-]+|^#+\s|\s#+$|[`*_\\|]")
 
 
 def refuse_changed_judges(reading: Reading) -> None:
@@ -33,7 +36,9 @@ def refuse_losses(current: str, written: str | None, new: str) -> None:
     lines = lines_of(new)
     kept = "\n".join(map(_bare, lines)) + " ".join(map(_bare, lines))
     for number, line in _changed(lines_of(written), lines_of(current)):
-        if not READ_ALREADY.match(line) and not all(_bare(part) in kept for part in _parts(line)):
+        if READ_ALREADY.match(line) or RULE.fullmatch(line):
+            continue
+        if not all(_bare(part) in kept for part in _parts(line)):
             raise UnreadableReport(
                 "this line was changed in a part that is generated, and would be lost; "
                 "say it on a `Reviewer:` line or in a paragraph of its own",
@@ -51,7 +56,9 @@ def _changed(written: list[str], current: list[str]) -> Iterator[tuple[int, str]
 def _line_of_judge(text: str, finding: int) -> int:
     lines = list(enumerate(lines_of(text), 1))
     heading = next((at for at, line in lines if line.startswith(f"### {finding}.")), 1)
-    return next((at for at, line in lines[heading:] if line.startswith("- Judge:")), heading)
+    end = next((at for at, line in lines[heading:] if line.startswith("## ")), len(lines))
+    end = next((at for at, line in lines[heading:end] if line.startswith("### ")), end)
+    return next((at for at, line in lines[heading:end] if JUDGE.match(line)), heading)
 
 
 def _parts(line: str) -> list[str]:

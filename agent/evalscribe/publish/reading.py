@@ -30,6 +30,7 @@ def read(current: str, last_written: str | None) -> Reading:
 
 def lines_of(text: str) -> list[str]:
     """Line ends and white space at line ends are an editor's, not a person's."""
+    text = text.removeprefix("\ufeff")
     return [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
 
 

@@ -24,11 +24,13 @@ class Block(Frozen):
     level: int = 0
     """Of a heading."""
     items: tuple["Block", ...] = ()
-    """Of a list its items (the text of each is its first paragraph), of a table its rows."""
+    """Of a list its items (the text of each is its first paragraph), of an item those below it, of a table its rows."""
     cells: tuple[str, ...] = ()
     """Of a row."""
     simple: bool = True
     """Whether an item holds one paragraph and nothing else."""
+    outline: bool = False
+    """Whether an item holds one paragraph and otherwise lists only, whose items are its `items`."""
 
     @property
     def end(self) -> int:
@@ -40,7 +42,16 @@ def read(text: str) -> list[Block]:
     """The blocks of a page, in order. White space at line ends is an editor's and means nothing."""
     text = text.removeprefix("\ufeff")
     lines = [line.rstrip(" \t") for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
-    return [_block(node, lines) for node in SyntaxTreeNode(_parser().parse("\n".join(lines))).children]
+    page = [_block(node, lines) for node in SyntaxTreeNode(_parser().parse("\n".join(lines))).children]
+    return sorted((*page, *_definitions(page, lines)), key=lambda block: block.line)
+
+
+def _definitions(page: list[Block], lines: list[str]) -> Iterator[Block]:
+    """Lines that are in no block: the addresses of links, which markdown-it takes out of the page."""
+    told = {line for block in page for line in range(block.line, block.end + 1)}
+    for number, line in enumerate(lines, 1):
+        if line.strip() and number not in told:
+            yield Block(kind="definition", line=number, source=line)
 
 
 @cache
@@ -67,7 +78,11 @@ def _items(node: SyntaxTreeNode, lines: list[str]) -> Iterator[Block]:
             block = _block(item, lines)
             paragraphs = [child for child in item.children if child.type == "paragraph"]
             text = _text(paragraphs[0]) if paragraphs else ""
-            yield block.model_copy(update={"text": text, "simple": len(item.children) == 1 == len(paragraphs)})
+            below = [child for child in item.children if child.type == "bullet_list"]
+            nested = tuple(one for child in below for one in _items(child, lines))
+            outline = len(paragraphs) == 1 and len(item.children) == 1 + len(below)
+            simple = outline and not below
+            yield block.model_copy(update={"text": text, "simple": simple, "outline": outline, "items": nested})
     elif node.type == "table":
         for part in node.children:
             for tr in part.children:

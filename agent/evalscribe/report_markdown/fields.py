@@ -21,7 +21,10 @@ EARLIER = "in an earlier version of this eval:"
 MODELS = re.compile(
     rf"{ALIKE} \d+ of (\d+) models(?:, also (.+?)(?: and (\d+) more)?)?(?:; {EARLIER} (.+?)(?: and (\d+) more)?)?"
 )
-REVIEWER = re.compile(r"[*_]*reviewer[*_]*\s*:[*_]*\s*", re.IGNORECASE)
+REVIEWER = re.compile(
+    r"(?:\[[ x]\]\s+)?[*_]*reviewer[*_]*(?:\s*\((?P<name>[^()]*)\))?[*_]*\s*:[*_]*\s*", re.IGNORECASE
+)
+"""As people write it: with a check box, in bold, with their name."""
 
 
 def render(entry: Entry, own_prompts: bool) -> list[str]:
@@ -143,7 +146,8 @@ def split_reviewer(text: str) -> tuple[list[str], list[str]]:
     for line in text.split("\n"):
         match = REVIEWER.match(line.strip())
         if match:
-            said.append([line.strip()[match.end() :]])
+            name = f"{match['name']}: " if match["name"] else ""
+            said.append([name + line.strip()[match.end() :]])
         elif said:
             said[-1].append(line)
         else:

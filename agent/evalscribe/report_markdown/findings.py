@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import dedent
 
 from evalscribe.finding import CauseKind
 from evalscribe.report import Entry, EvalRef, Opinion, Report
@@ -12,7 +13,7 @@ from evalscribe.report_markdown.labels import Label
 from evalscribe.report_markdown.unreadable import UnreadableReport
 
 HEADING = "Findings"
-TITLE = re.compile(r"(\d+)[.)] +(.+): *([^:]+)")
+TITLE = re.compile(r"(\d+)[.)] +(.+): *([^:/]+|[^:/]*\[[^\[\]]*\]\([^\s()]*\))")
 GROUP = re.compile(r"\d+ evals")
 
 
@@ -39,9 +40,35 @@ def _entry(number: int, entry: Entry, own_prompts: bool) -> list[str]:
     ]
 
 
-def parse(blocks: Sequence[Block], rows: Mapping[int, Row], written: Mapping[str, Label]) -> tuple[Entry, ...]:
-    """Entries from the section's blocks and the classification table. Raises `UnreadableReport`."""
-    return tuple(_parse(part, rows, written) for part in parts(blocks))
+def parse(blocks: Sequence[Block], rows: Mapping[int, Row], written: Mapping[str, Label]) -> dict[int, Entry]:
+    """Entries by number, from the section's blocks and the classification table. Raises `UnreadableReport`."""
+    found: dict[int, tuple[int, Entry]] = {}
+    for part in parts(blocks):
+        number, line = int(titled(part[0], rows)[0][1]), part[0].line
+        if number in found:
+            raise UnreadableReport(f"there are two findings {number}", found[number][0], line)
+        found[number] = (line, _parse(part, rows, written))
+    _refuse_gaps(found, rows)
+    return {number: entry for number, (_, entry) in sorted(found.items())}
+
+
+def _refuse_gaps(found: Mapping[int, tuple[int, Entry]], rows: Mapping[int, Row]) -> None:
+    """What refers to findings does so by their number."""
+    numbers = range(1, max(found, default=0))
+    gone = next((number for number in numbers if number not in found and number not in rows), None)
+    if gone is not None:
+        following = min(line for number, (line, _) in found.items() if number > gone)
+        raise UnreadableReport(
+            f"finding {gone} is missing before this line; its failure is still there: "
+            "take it back out of git, and correct its label instead",
+            following,
+        )
+
+
+def following(blocks: Sequence[Block], number: int) -> int | None:
+    """The line of the first finding after a number."""
+    titles = ((TITLE.fullmatch(part[0].text), part[0].line) for part in parts(blocks))
+    return next((line for match, line in titles if match and int(match[1]) > number), None)
 
 
 def parts(blocks: Sequence[Block]) -> list[Sequence[Block]]:
@@ -58,9 +85,12 @@ def titled(title: Block, rows: Mapping[int, Row]) -> tuple[re.Match[str], Row]:
         raise UnreadableReport(
             "a finding's heading wants number, eval and label: `### 1. category/name: LABEL`", title.line
         )
-    row = rows.get(int(match[1]))
+    number = int(match[1])
+    row = rows.get(number)
     if row is None:
-        raise UnreadableReport(f"finding {match[1]} has no row in the classification table", title.line)
+        before = max((other for other in rows if other < number), default=None)
+        where = [rows[before].line] if before is not None else []
+        raise UnreadableReport(f"finding {number} has no row in the classification table", title.line, *where)
     return match, row
 
 
@@ -143,6 +173,8 @@ class Body:
                 self._item(item)
         elif block.kind == "paragraph":
             self._paragraph(block, rest[0] if rest else None)
+        elif block.kind == "heading" and fields.REVIEWER.match(block.text):
+            self.reviewer += fields.split_reviewer(block.text)[1]
         elif block.kind == "fence" and not self.snippets and snippets.is_ours(block):
             self.snippets += snippets.parse(block)
         elif members.opens(block) and not self.members and rest and members.closes(rest, 1):
@@ -154,13 +186,14 @@ class Body:
     def _item(self, item: Block) -> None:
         own, said = fields.split_reviewer(item.text)
         fact = fields.names(item.text)
-        if fact and fact not in self.facts and len(own) == 1 and item.simple:
+        if fact and fact not in self.facts and len(own) == 1 and item.outline:
             self.facts[fact] = (own[0], item.line)
-            self.reviewer += said
-        elif said and not own and item.simple:
-            self.reviewer += said
-        else:
-            self.notes.append(item.source)
+        elif not (said and not own and item.outline):
+            self.notes.append(dedent(item.source))
+            return
+        self.reviewer += said
+        for below in item.items:
+            self._item(below)
 
     def _paragraph(self, block: Block, following: Block | None) -> None:
         """The reasoning is the first paragraph, unless a later one stands right above our fence, as we print it."""

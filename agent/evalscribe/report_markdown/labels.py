@@ -9,6 +9,13 @@ from evalscribe.report import Entry, Opinion
 from evalscribe.report_markdown.unreadable import ConflictingEdits, UnreadableReport
 
 UNCLASSIFIED = "UNCLASSIFIED"
+ADORNED = (
+    (re.compile(r"\\(?=[^\sA-Za-z0-9])"), ""),
+    (re.compile(r"~~[^~]*~~"), ""),
+    (re.compile(r"\[([^\[\]]*)\]\([^\s()]*\)"), r"\1"),
+    (re.compile(r"[*`]|__+"), ""),
+)
+"""What people and editors put around a label: escapes, what they struck out, links, emphasis."""
 LABEL = re.compile(r"([A-Za-z][A-Za-z_ -]*?)\s*(?:\(\s*([\w-]+)\s*\))?\s*(,\s*uncertain)?", re.IGNORECASE)
 KIND_OF: dict[Classification | None, CauseKind | None] = {"MODEL_FAULT": "model", "AMBIGUOUS_TASK": "task"}
 """Where a person's label leaves no doubt about the kind of cause."""
@@ -33,7 +40,7 @@ def render(label: Label) -> str:
 
 def parse(source: str, line: int) -> Label:
     """Reads what people write too: `overly strict`, `**MODEL_FAULT**`. Raises `UnreadableReport`."""
-    match = LABEL.fullmatch(re.sub(r"[*`]", "", source).strip())
+    match = LABEL.fullmatch(_bare(source))
     word = re.sub(r"[ -]", "_", match[1]).upper() if match else ""
     if not match or word not in (*CLASSIFICATIONS, UNCLASSIFIED):
         raise UnreadableReport(
@@ -44,6 +51,12 @@ def parse(source: str, line: int) -> Label:
         raise UnreadableReport(f"{kind!r} is no kind of cause; kinds are {', '.join(CAUSE_KINDS)}", line)
     classification = None if word == UNCLASSIFIED else cast(Classification, word)
     return Label(classification=classification, kind=cast(CauseKind | None, kind), uncertain=bool(match[3]))
+
+
+def _bare(source: str) -> str:
+    for adorned, bare in ADORNED:
+        source = adorned.sub(bare, source)
+    return source.strip().removesuffix(".").strip()
 
 
 def settle(

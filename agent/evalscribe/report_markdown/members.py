@@ -1,5 +1,6 @@
 """The members of a group, by category, folded away."""
 
+import re
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -10,6 +11,7 @@ from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.unreadable import UnreadableReport
 
 OPEN = "<details><summary>"
+OPENING = re.compile(rf"{OPEN}\d+ evals, \d+ categor(?:y|ies)</summary>")
 CLOSE = "</details>"
 NO_CATEGORY = "(no category)"
 
@@ -30,7 +32,7 @@ def parse(block: Block) -> list[EvalRef]:
 
 
 def opens(block: Block) -> bool:
-    return block.kind == "html_block" and block.text.startswith(OPEN)
+    return block.kind == "html_block" and OPENING.match(block.text) is not None
 
 
 def closes(blocks: Sequence[Block], at: int) -> bool:

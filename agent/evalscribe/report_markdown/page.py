@@ -20,6 +20,7 @@ from evalscribe.report_markdown import (
     run_table,
     steps,
     summary,
+    torn,
 )
 from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.unreadable import UnreadableReport
@@ -65,7 +66,9 @@ class Page:
         self.written = written
         self.sections: dict[Section, list[Block]] = {"summary": []}
         self.notes: list[Note] = []
-        page = blocks.read(text)
+        self.page = page = blocks.read(text)
+        torn.refuse_markers(page)
+        self.headings: dict[Section, int] = {}
         self.front = front_matter.parse(page[0] if page else None)
         self.actions = actions.parse(text, self._split(page[1:]))
 
@@ -86,12 +89,13 @@ class Page:
         if section is None or section in self.sections:
             raise UnreadableReport(f"{heading.text!r} is no section, or a second one of that name", heading.line)
         self.sections[section] = []
+        self.headings[section] = heading.line
         return section
 
     def report(self) -> Report:
         for name, section in SECTIONS.items():
             if section not in self.sections:
-                raise UnreadableReport(f"the section {name!r} is missing", 1)
+                raise torn.missing(f"the section {name!r}", rf"{name}\W*$", self.page, self._after(section))
         run = self._summary()
         rows = classification.parse(self.sections["classification"])
         for section in ("steps", "classification", "net-impact"):
@@ -112,11 +116,19 @@ class Page:
             }
         )
 
+    def _after(self, section: Section) -> int:
+        """Line of the first heading that belongs below a section, or the last line."""
+        order = list(SECTIONS.values())
+        below = (self.headings[name] for name in order[order.index(section) :] if name in self.headings)
+        return next(below, self.page[-1].end)
+
     def _summary(self) -> dict[str, object]:
         page = self.sections["summary"]
         table = classification.table_of(page)
         if table is None:
-            raise UnreadableReport("the table with the run's metadata is missing", 1)
+            raise UnreadableReport(
+                "the table with the run's metadata is missing before this line", self._after("steps")
+            )
         title = next((block for block in page if block.kind == "heading" and block.level == 1), None)
         first = next((block for block in page if summary.is_ours(block)), None)
         self.notes += (Note(section="summary", text=note) for note in notes.rest(page, (table, title, first)))
@@ -129,10 +141,12 @@ class Page:
         found = self.sections["findings"]
         self._keep("findings", findings.before(found))
         entries = findings.parse(found, rows, self.written)
-        if len(rows) != len(entries):
-            lines = [row.line for number, row in rows.items() if number > len(entries)]
-            raise UnreadableReport("a row of the classification table has no finding", *(lines or [1]))
-        return entries
+        missing = next((number for number in rows if number not in entries), None)
+        if missing is not None:
+            following = findings.following(found, missing) or self._after("patterns")
+            error = torn.missing(f"finding {missing}", rf"{missing}[.)] ", self.page, following)
+            raise UnreadableReport(error.reason, rows[missing].line, *error.lines)
+        return tuple(entries.values())
 
     def _patterns(self, entries: tuple[Entry, ...]) -> patterns.Parsed:
         page = self.sections["patterns"]

@@ -1,0 +1,566 @@
+"""Ways in which people, editors and merges change a report, and what has to come of each.
+
+An edit is read right, or refused with a line near it; whatever it adds is in the next report, word for word.
+"""
+
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from evalscribe.finding import CLASSIFICATIONS, Classification
+from evalscribe.publish import Merged, merge
+from evalscribe.report import Report
+from evalscribe.report_markdown import UnreadableReport, parse
+
+NEAR = 3
+"""A refusal names a line at most so far from the edit."""
+Fate = Literal["read", "refused", "either"]
+Outcome = Literal["same", "read", "refused"]
+Operation = Callable[["Page", random.Random], "Edit | None"]
+
+
+@dataclass(frozen=True)
+class Edit:
+    text: str
+    near: tuple[int, ...] = ()
+    """Lines of the edit; none where it is all over the page."""
+    words: tuple[str, ...] = ()
+    """What was added and has to stay."""
+    labels: Mapping[str, Classification] = field(default_factory=dict)
+    """Labels in force afterwards, by the path of the finding's first eval."""
+    fate: Fate = "either"
+
+
+class Page:
+    """The lines of a report, counted from 0, and where things stand."""
+
+    def __init__(self, text: str, report: Report) -> None:
+        self.lines = text.split("\n")
+        self.report = report
+
+    def starting(self, *starts: str) -> list[int]:
+        return [at for at, line in enumerate(self.lines) if line.startswith(starts)]
+
+    @property
+    def findings(self) -> list[int]:
+        return [at for at in self.starting("### ") if re.match(r"### \d+\. ", self.lines[at])]
+
+    @property
+    def sections(self) -> list[int]:
+        return self.starting("## ")
+
+    @property
+    def rows(self) -> list[int]:
+        return [at for at, line in enumerate(self.lines) if re.match(r"\| \d+ \| ", line)]
+
+    @property
+    def paragraphs(self) -> list[int]:
+        """Reasoning: one line between a blank one and whatever."""
+        first, last = self.findings[0], self.starting("## Patterns")[0]
+        return [
+            at
+            for at in range(first, last)
+            if not self.lines[at - 1].strip() and re.match(r"[A-Za-z`]", self.lines[at]) and "```" not in self.lines[at]
+        ]
+
+    def end(self, at: int, starts: tuple[str, ...]) -> int:
+        """Where the part that begins at a line ends."""
+        return next((n for n in range(at + 1, len(self.lines)) if self.lines[n].startswith(starts)), len(self.lines))
+
+    def finding(self, number: int) -> tuple[int, int]:
+        start = self.findings[number]
+        return start, self.end(start, ("### ", "## "))
+
+    def path(self, number: int) -> str:
+        return self.report.entries[number].paths[0]
+
+    def edit(self, at: int, count: int, new: list[str], **more: object) -> Edit:
+        """Lines replaced by others."""
+        lines = [*self.lines[:at], *new, *self.lines[at + count :]]
+        return Edit("\n".join(lines), near=(at + 1, at + max(1, len(new))), **more)  # type: ignore[arg-type]
+
+
+WORDS = ("zebra", "walrus café", "ibis 42", "okapi (see R1)", "tapir: yes", "lemur's", "a | bar", "@ada", "naïve 😀")
+
+
+def word(rng: random.Random) -> str:
+    return f"{rng.choice(WORDS)} {rng.randrange(1000)}"
+
+
+def other_label(page: Page, number: int, rng: random.Random) -> Classification:
+    entry = page.report.entries[number]
+    judged = entry.judge.classification if entry.judge else None
+    return rng.choice([label for label in CLASSIFICATIONS if label not in (judged, entry.classification)])
+
+
+def any_finding(page: Page, rng: random.Random) -> int:
+    return rng.randrange(len(page.report.entries))
+
+
+# Whole page: nothing that a person wrote, so nothing may change or be refused.
+
+
+def whole(change: Callable[[str], str], fate: Fate = "read") -> Operation:
+    return lambda page, _rng: Edit(change("\n".join(page.lines)), fate=fate)
+
+
+def mixed_line_ends(page: Page, rng: random.Random) -> Edit:
+    text = "".join(line + rng.choice(("\n", "\r\n")) for line in page.lines[:-1])
+    return Edit(text, fate="read")
+
+
+def aligned(text: str) -> str:
+    """Tables as a formatter lays them out."""
+    lines = text.split("\n")
+    at = 0
+    while at < len(lines):
+        end = at
+        while end < len(lines) and lines[end].startswith("|"):
+            end += 1
+        if end - at > 1:
+            lines[at:end] = aligned_table(lines[at:end])
+        at = max(end, at + 1)
+    return "\n".join(lines)
+
+
+def aligned_table(table: list[str]) -> list[str]:
+    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table]
+    widths = [max(3, *(len(row[n]) for row in rows)) for n in range(len(rows[0]))]
+    rule = ["-" * (w - 1) + ":" if rows[1][n].endswith(":") else "-" * w for n, w in enumerate(widths)]
+    rows[1] = rule
+    return ["| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |" for row in rows]
+
+
+def spaced(text: str) -> str:
+    """Blank lines around headings, lists, tables and fences, as prettier and markdownlint want them."""
+    out: list[str] = []
+    fence = ""
+    front = 0
+    for line in text.split("\n"):
+        front += line == "---"
+        opens = re.match(r"`{3,}", line)
+        inside = bool(fence)
+        kind = kind_of(line)
+        last = kind_of(out[-1]) if out else ""
+        apart = kind != last and (kind or last in ("heading", "list"))
+        if apart and not inside and front > 1 and out and out[-1]:
+            out.append("")
+        out.append(line)
+        fence = "" if inside and line == fence else fence or (opens[0] if opens else "")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(out))
+
+
+def kind_of(line: str) -> str:
+    kinds = {"#": "heading", "-": "list", "|": "table", "`": "fence", "<": "html"}
+    return kinds.get(line[:1], "") if not line.startswith("`") or line.startswith("```") else ""
+
+
+def loose(text: str) -> str:
+    return re.sub(r"\n(- [^\n]*)(?=\n- )", r"\n\1\n", text)
+
+
+def wrapped(page: Page, rng: random.Random) -> Edit | None:
+    long = [at for at in page.paragraphs if len(page.lines[at]) > 60 and "`" not in page.lines[at]]
+    if not long:
+        return None
+    at = rng.choice(long)
+    lines = re.findall(r".{1,50}(?:\s|$)", page.lines[at])
+    if any(re.match(r"\d+[.)]|[-+*#>=|]", line) for line in lines):
+        return None
+    return page.edit(at, 1, [line.rstrip() for line in lines], fate="read")
+
+
+# One place.
+
+
+def moved_line(page: Page, rng: random.Random) -> Edit:
+    at, by = rng.randrange(7, len(page.lines) - 4), rng.choice((1, 2, 3))
+    part = page.lines[at : at + by + 1]
+    return page.edit(at, by + 1, [*part[1:], part[0]])
+
+
+def moved_finding(page: Page, rng: random.Random) -> Edit | None:
+    return moved(page, rng, [page.finding(number) for number in range(len(page.findings))], "read")
+
+
+def moved_section(page: Page, rng: random.Random) -> Edit | None:
+    return moved(page, rng, [(at, page.end(at, ("## ",))) for at in page.sections[:-1]], "read")
+
+
+def moved(page: Page, rng: random.Random, parts: list[tuple[int, int]], fate: Fate) -> Edit | None:
+    """Two neighbours change places."""
+    if len(parts) < 2:
+        return None
+    at = rng.randrange(len(parts) - 1)
+    (start, middle), (_, end) = parts[at], parts[at + 1]
+    first = [*page.lines[start:middle], ""] if page.lines[middle - 1] == "</details>" else page.lines[start:middle]
+    second = page.lines[middle:end]
+    second = [*second, ""] if second[-1] == "</details>" else second
+    return page.edit(start, end - start, [*second, *first], fate=fate)
+
+
+def renumbered(page: Page, rng: random.Random) -> Edit:
+    number = any_finding(page, rng)
+    at = page.findings[number]
+    return page.edit(at, 1, [re.sub(r"\d+", str(rng.randrange(1, 99)), page.lines[at], count=1)])
+
+
+def bullet(marker: str, fate: Fate) -> Operation:
+    def changed(page: Page, rng: random.Random) -> Edit:
+        at = rng.choice(page.starting("- "))
+        return page.edit(at, 1, [marker + page.lines[at][1:]], fate=fate)
+
+    return changed
+
+
+def deeper(page: Page, rng: random.Random) -> Edit:
+    at = rng.choice(page.starting("## ", "### "))
+    return page.edit(at, 1, [rng.choice(("#", "##", "###", "####")) + " " + page.lines[at].lstrip("# ")])
+
+
+def closed_heading(page: Page, rng: random.Random) -> Edit:
+    at = rng.choice(page.starting("## ", "### "))
+    return page.edit(at, 1, [f"{page.lines[at]} ##"], fate="read")
+
+
+def underlined_section(page: Page, rng: random.Random) -> Edit:
+    at = rng.choice(page.sections)
+    return page.edit(at, 1, ["", page.lines[at][3:], "-------", ""], fate="read")
+
+
+def glued_heading(page: Page, rng: random.Random) -> Edit:
+    at = rng.choice(page.starting("## ", "### "))
+    return page.edit(at, 1, [page.lines[at].replace("# ", "#", 1)])
+
+
+def odd_characters(page: Page, rng: random.Random) -> Edit:
+    """Smart quotes, dashes, hard spaces or full-width digits in one line."""
+    at = rng.choice([at for at in range(7, len(page.lines) - 2) if re.search(r"[ '\"\d-]", page.lines[at])])
+    pairs = rng.choice(
+        ({"'": "\u2019", '"': "\u201d"}, {" ": "\u00a0"}, {"-": "\u2013"}, {str(n): chr(0xFF10 + n) for n in range(10)})
+    )
+    return page.edit(at, 1, [page.lines[at].translate(str.maketrans(pairs))])
+
+
+def typed_into_a_line(page: Page, rng: random.Random) -> Edit:
+    at = rng.choice([at for at in range(7, len(page.lines) - 1) if page.lines[at].strip()])
+    said = word(rng)
+    return page.edit(at, 1, [f"{page.lines[at]} {said}"], words=(said,))
+
+
+def typed_anywhere(page: Page, rng: random.Random) -> Edit:
+    """A line between any two, without blank lines around."""
+    at = rng.randrange(7, len(page.lines))
+    said = word(rng)
+    return page.edit(at, 0, [said], words=(said,))
+
+
+def paragraph(page: Page, rng: random.Random) -> Edit:
+    at = rng.choice([*page.findings, *page.sections, *page.paragraphs])
+    said = word(rng)
+    return page.edit(at, 0, ["", said, ""], words=(said,))
+
+
+def extra(*lines: str, fate: Fate = "either") -> Operation:
+    """Something of an editor's or a site's as a block of its own between two findings or sections."""
+
+    def added(page: Page, rng: random.Random) -> Edit:
+        at = rng.choice([*page.findings[1:], *page.sections])
+        said = word(rng)
+        new = [line.replace("WORD", said) for line in lines]
+        return page.edit(at, 0, ["", *new, ""], words=(said,), fate=fate)
+
+    return added
+
+
+def before_front_matter(page: Page, rng: random.Random) -> Edit:
+    said = word(rng)
+    return page.edit(0, 0, [said, ""], words=(said,), fate="refused")
+
+
+def deleted(what: str, fate: Fate) -> Operation:
+    def gone(page: Page, rng: random.Random) -> Edit | None:
+        parts = list(deletable(page, what))
+        if not parts:
+            return None
+        start, end = rng.choice(parts)
+        return page.edit(start, end - start, [], fate=fate)
+
+    return gone
+
+
+def deletable(page: Page, what: str) -> Iterator[tuple[int, int]]:
+    if what == "section":
+        yield from ((at, page.end(at, ("## ",))) for at in page.sections[:-1])
+    elif what == "actions":
+        yield page.sections[-1], len(page.lines)
+    elif what == "finding":
+        yield from (page.finding(number) for number in range(len(page.findings)))
+    elif what == "row":
+        yield from ((at, at + 1) for at in page.rows)
+    elif what == "front matter":
+        yield 0, page.lines.index("---", 1) + 1
+    elif what == "fence end":
+        fences = [at for at, line in enumerate(page.lines) if re.fullmatch(r"`{3,}\w*", line)]
+        yield from ((at, at + 1) for at in fences[1::2])
+    elif what == "blank line":
+        yield from ((at, at + 1) for at, line in enumerate(page.lines[:-1]) if not line)
+    elif what == "table":
+        for at in (at for at in page.starting("|") if not page.lines[at - 1].startswith("|")):
+            yield at, next(n for n in range(at, len(page.lines)) if not page.lines[n].startswith("|"))
+    elif what == "line":
+        yield from ((at, at + 1) for at in range(7, len(page.lines) - 2) if page.lines[at].strip())
+
+
+def finding_and_row(page: Page, rng: random.Random) -> Edit:
+    """A person who thinks that a failure does not belong here takes out all of it."""
+    number = any_finding(page, rng)
+    start, end = page.finding(number)
+    lines = [line for at, line in enumerate(page.lines) if at != page.rows[number] and not start <= at < end]
+    return Edit("\n".join(lines), near=(page.rows[number] + 1, start))
+
+
+def duplicated(page: Page, rng: random.Random) -> Edit:
+    start, end = page.finding(any_finding(page, rng))
+    return page.edit(end, 0, ["", *page.lines[start:end], ""], fate="refused")
+
+
+def added_row(page: Page, rng: random.Random) -> Edit:
+    said = word(rng).replace("|", "")
+    row = f"| {len(page.rows) + 1} | my/eval | tests | KNOWN_GAP | new | {said} |"
+    return page.edit(page.rows[-1] + 1, 0, [row], words=(said,), fate="refused")
+
+
+def conflict(style: str) -> Operation:
+    """Markers that a merge left, with the line of the first."""
+
+    def torn(page: Page, rng: random.Random) -> Edit:
+        at = rng.randrange(1, len(page.lines) - 2)
+        line = page.lines[at]
+        middle = ["||||||| 1234567", line] if style == "diff3" else []
+        new = ["<<<<<<< HEAD", line, *middle, "=======", f"{line} theirs", ">>>>>>> branch"]
+        edit = page.edit(at, 1, new, fate="refused")
+        return Edit(edit.text, near=(at + 1,), fate="refused")
+
+    return torn
+
+
+def translated_heading(page: Page, rng: random.Random) -> Edit:
+    at = rng.choice(page.sections[:-1])
+    return page.edit(at, 1, [f"## {rng.choice(('Ergebnisse', '概要', 'Résultats', 'Заключение'))}"], fate="refused")
+
+
+def label_as(written: Callable[[str], str], fate: Fate, where: str = "heading") -> Operation:
+    """A correction, spelled as people spell it."""
+
+    def changed(page: Page, rng: random.Random) -> Edit:
+        number = any_finding(page, rng)
+        label = other_label(page, number, rng)
+        lines = list(page.lines)
+        near = []
+        if where in ("heading", "both"):
+            at = page.findings[number]
+            lines[at] = f"{lines[at].rpartition(': ')[0]}: {written(label)}"
+            near.append(at + 1)
+        if where in ("table", "both"):
+            at = page.rows[number]
+            cells = re.split(r"(?<!\\) \| ", lines[at])
+            lines[at] = " | ".join((*cells[:3], written(label), *cells[4:]))
+            near.append(at + 1)
+        labels = {page.path(number): label} if fate == "read" else {}
+        return Edit("\n".join(lines), near=tuple(near), labels=labels, fate=fate)
+
+    return changed
+
+
+def contradicting(page: Page, rng: random.Random) -> Edit | None:
+    number = any_finding(page, rng)
+    entry = page.report.entries[number]
+    judged = entry.judge.classification if entry.judge else None
+    first, second, *_ = rng.sample([x for x in CLASSIFICATIONS if x not in (judged, entry.classification)], 2)
+    lines = list(page.lines)
+    heading, row = page.findings[number], page.rows[number]
+    lines[heading] = f"{lines[heading].rpartition(': ')[0]}: {first}"
+    cells = re.split(r"(?<!\\) \| ", lines[row])
+    lines[row] = " | ".join((*cells[:3], second, *cells[4:]))
+    return Edit("\n".join(lines), near=(heading + 1, row + 1), fate="refused")
+
+
+def reviewer(*template: str) -> Operation:
+    """A reviewer's word in some place and spelling: it is kept, and where it is ours to read, the entry is reviewed."""
+    counts = not template[0].startswith("- Reviewers") and "> Reviewer: WORD" not in template
+
+    def said(page: Page, rng: random.Random) -> Edit:
+        number = any_finding(page, rng)
+        start, end = page.finding(number)
+        facts = [at for at in range(start + 1, end) if page.lines[at].startswith("- ")]
+        closed = [at for at in range(start + 1, end) if page.lines[at] == "<details><summary>"]
+        places = [max(facts[:4]) + 1 if facts and not closed else start + 1]
+        text = word(rng)
+        new = [line.replace("WORD", text) for line in template]
+        return page.edit(
+            rng.choice(places), 0, new, words=(text,), labels=reviewed(page, number) if counts else {}, fate="read"
+        )
+
+    return said
+
+
+def reviewed(page: Page, number: int) -> dict[str, Classification]:
+    label = page.report.entries[number].classification
+    return {page.path(number): label} if label else {}
+
+
+def action(page: Page, rng: random.Random) -> Edit:
+    said = word(rng)
+    at = page.sections[-1] + 1
+    new = rng.choice(([f"- R1: {said}"], ["", f"* [x] {said}", "", "## More"], [f"{said}", "<!-- done -->"]))
+    return page.edit(at, 1, new, words=(said,), fate="read")
+
+
+def typo(label: str) -> str:
+    return label.replace("_", "").replace("T", "TT")
+
+
+LABELS: dict[str, tuple[Callable[[str], str], Fate]] = {
+    "as it is": (str, "read"),
+    "lower case": (lambda label: label.lower().replace("_", " "), "read"),
+    "with a hyphen": (lambda label: label.title().replace("_", "-"), "read"),
+    "bold": (lambda label: f"**{label}**", "read"),
+    "in code": (lambda label: f"`{label}`", "read"),
+    "underscores for emphasis": (lambda label: f"__{label}__", "read"),
+    "escaped": (lambda label: label.replace("_", "\\_"), "read"),
+    "struck out and new": (lambda label: f"~~UNCLASSIFIED~~ {label}", "read"),
+    "with a full stop": (lambda label: f"{label}.", "read"),
+    "as a link": (lambda label: f"[{label}](https://x.example)", "read"),
+    "with a typo": (typo, "refused"),
+    "translated": (lambda _label: "MODELLFEHLER", "refused"),
+    "two of them": (lambda label: f"{label} or UNCLASSIFIED", "refused"),
+    "with a question mark": (lambda label: f"{label}?", "either"),
+}
+REVIEWER: dict[str, tuple[str, ...]] = {
+    "item": ("- Reviewer: WORD",),
+    "other marker": ("* Reviewer: WORD",),
+    "bold": ("- **Reviewer:** WORD",),
+    "bold before the colon": ("- **Reviewer**: WORD",),
+    "lower case": ("- reviewer: WORD",),
+    "paragraph": ("", "Reviewer: WORD", ""),
+    "straight below": ("Reviewer: WORD",),
+    "quoted": ("", "> Reviewer: WORD", ""),
+    "with a name": ("- Reviewer (Ada): WORD",),
+    "check box": ("- [x] Reviewer: WORD",),
+    "two lines": ("- Reviewer: WORD", "  and more"),
+    "nested": ("- Reviewer: WORD", "  - and more"),
+    "nested below a fact": ("  - Reviewer: WORD",),
+    "heading": ("", "#### Reviewer: WORD", ""),
+    "plural": ("- Reviewers: WORD",),
+}
+KINDS: dict[str, Operation] = {
+    "Windows line ends": whole(lambda text: text.replace("\n", "\r\n")),
+    "old Mac line ends": whole(lambda text: text.replace("\n", "\r")),
+    "mixed line ends": mixed_line_ends,
+    "byte order mark": whole(lambda text: "\ufeff" + text),
+    "trailing spaces": whole(lambda text: text.replace("\n", "  \n")),
+    "trailing tabs": whole(lambda text: text.replace("\n", "\t\n")),
+    "no last line end": whole(lambda text: text.rstrip("\n")),
+    "many last line ends": whole(lambda text: text + "\n\n\n"),
+    "all bullets *": whole(lambda text: re.sub(r"^- ", "* ", text, flags=re.MULTILINE)),
+    "all bullets indented": whole(lambda text: re.sub(r"^- ", "  - ", text, flags=re.MULTILINE)),
+    "bullets far from their text": whole(lambda text: re.sub(r"^- ", "-   ", text, flags=re.MULTILINE)),
+    "tables aligned": whole(aligned),
+    "blank lines around blocks": whole(spaced),
+    "aligned and spaced (prettier)": whole(lambda text: spaced(aligned(text))),
+    "loose lists": whole(loose),
+    "front matter with comments": whole(lambda text: text.replace("\nrevision:", "\n# ours\nrevision:", 1), "either"),
+    "paragraph wrapped": wrapped,
+    "line moved": moved_line,
+    "finding moved": moved_finding,
+    "section moved": moved_section,
+    "finding renumbered": renumbered,
+    "bullet *": bullet("*", "read"),
+    "bullet +": bullet("+", "read"),
+    "bullet dash": bullet("–", "either"),
+    "bullet dot": bullet("•", "either"),
+    "bullet gone": bullet("", "either"),
+    "heading level": deeper,
+    "heading closed": closed_heading,
+    "section underlined": underlined_section,
+    "heading without space": glued_heading,
+    "odd characters": odd_characters,
+    "typed into a line": typed_into_a_line,
+    "typed between lines": typed_anywhere,
+    "paragraph added": paragraph,
+    "HTML comment": extra("<!-- WORD -->", fate="read"),
+    "HTML block": extra("<div>", "WORD", "</div>", fate="read"),
+    "check boxes": extra("- [ ] WORD", "- [x] done"),
+    "footnote": extra("Text[^1] WORD.", "", "[^1]: more"),
+    "link definition": extra("[WORD]: https://x.example"),
+    "suggestion left over": extra("```suggestion", "WORD", "```", fate="read"),
+    "fence left open": extra("```", "WORD"),
+    "comment left open": extra("<!-- WORD"),
+    "own table": extra("| a | b |", "|---|---|", "| x | WORD |"),
+    "own heading": extra("#### WORD", "text"),
+    "own section": extra("## WORD", "text"),
+    "details": extra("<details><summary>more</summary>", "", "WORD", "", "</details>", fate="read"),
+    "rule": extra("WORD", "", "---", ""),
+    "quotation": extra("> WORD", "> again", fate="read"),
+    "before the front matter": before_front_matter,
+    "section deleted": deleted("section", "refused"),
+    "actions deleted": deleted("actions", "read"),
+    "finding deleted": deleted("finding", "refused"),
+    "finding and row deleted": finding_and_row,
+    "row deleted": deleted("row", "refused"),
+    "front matter deleted": deleted("front matter", "refused"),
+    "fence end deleted": deleted("fence end", "either"),
+    "blank line deleted": deleted("blank line", "either"),
+    "table deleted": deleted("table", "either"),
+    "line deleted": deleted("line", "either"),
+    "finding twice": duplicated,
+    "row added": added_row,
+    "conflict markers": conflict("merge"),
+    "conflict markers, diff3": conflict("diff3"),
+    "heading translated": translated_heading,
+    "labels contradict": contradicting,
+    "action taken": action,
+    **{f"label {name}": label_as(*how) for name, how in LABELS.items()},
+    **{f"label {name} in table": label_as(*how, where="table") for name, how in LABELS.items()},
+    **{f"label {name} in both": label_as(*how, where="both") for name, how in LABELS.items()},
+    **{f"reviewer: {name}": reviewer(*how) for name, how in REVIEWER.items()},
+}
+
+
+def judge(edit: Edit, report: Report, written: str | None) -> Outcome:
+    """What the next analysis does with it; `AssertionError` where anything is lost, misread or far from its line."""
+    try:
+        merged = merge(report, edit.text, written)
+    except UnreadableReport as error:
+        refused = error
+    else:
+        return after(edit, report, merged)
+    assert edit.fate != "read", f"has to be read: {refused}"
+    assert near(edit, refused.lines), f"refused far from {edit.near}: {refused}"
+    return "refused"
+
+
+def after(edit: Edit, report: Report, merged: Merged) -> Outcome:
+    """Whether everything is there and in force."""
+    assert edit.fate != "refused", "has to be refused"
+    lost = [said for said in edit.words if bare(said) not in bare(merged.text)]
+    assert not lost, f"lost: {lost}"
+    for path, label in edit.labels.items():
+        entry = next(entry for entry in merged.report.entries if path in entry.paths)
+        assert entry.classification == label, f"{path} is {entry.classification}, not {label}"
+        assert entry.reviewed, f"{path} is not reviewed"
+    assert parse(merged.text) == merged.report, "what was written is not what was meant"
+    assert not merge(report, merged.text, merged.text).changed, "it changes again"
+    return "read" if merged.changed else "same"
+
+
+def near(edit: Edit, lines: tuple[int, ...]) -> bool:
+    first, last = (min(edit.near), max(edit.near)) if edit.near else (1, 1)
+    return any(first - NEAR <= line <= last + NEAR for line in lines)
+
+
+def bare(text: str) -> str:
+    return " ".join(re.sub(r"[>*`\\|]", " ", text).split())

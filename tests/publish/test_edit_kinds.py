@@ -1,0 +1,20 @@
+"""Every way of editing a report: read right or refused with the line, and no word of a person's is lost."""
+
+import random
+
+import pytest
+
+import made_edits
+from evalscribe.report import Report
+from evalscribe.report_markdown import render
+
+
+@pytest.mark.parametrize("kind", list(made_edits.KINDS))
+def test_an_edit_is_read_or_refused_and_nothing_is_lost(kind: str, report: Report) -> None:
+    text = render(report)
+    edit = made_edits.KINDS[kind](made_edits.Page(text, report), random.Random(kind))
+    if edit is None:
+        pytest.skip("this report has nothing to edit in this way")
+    made_edits.judge(edit, report, text)
+    if edit.fate == "read":
+        made_edits.judge(edit, report, None)
