@@ -2,14 +2,17 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from evalscribe.chat import Usage
 from evalscribe.evidence import Evidence, Packed, Unreadable
 from evalscribe.finding import Case, Group, Unclassified, Verdict
+from evalscribe.given_label import GivenLabel
+from evalscribe.patch import Proposal
 from evalscribe.ports import Estimate, StoredReport
 from evalscribe.run import Eval, Run
+from evalscribe.sighting import Sighting
 
 Script = Callable[[str], Awaitable[Verdict | Unclassified | None]]
 """Path of an eval to what is said of it; None for a plain verdict."""
@@ -60,6 +63,9 @@ class MemoryStore:
         self.evidences: dict[tuple[str, str], Evidence | Unreadable] = {}
         self.verdicts: dict[str, Verdict | Unclassified] = {}
         self.reports: dict[str, StoredReport] = {}
+        self.seen: dict[str, tuple[Sighting, ...]] = {}
+        self.given: dict[str, tuple[GivenLabel, ...]] = {}
+        self.proposals: dict[str, Proposal] = {}
 
     def put_run(self, run: Run) -> None:
         self.runs[run.id] = run
@@ -88,6 +94,24 @@ class MemoryStore:
 
     def get_report(self, run_id: str) -> StoredReport | None:
         return self.reports.get(run_id)
+
+    def put_sightings(self, run_id: str, sightings: Sequence[Sighting]) -> None:
+        self.seen[run_id] = tuple(sightings)
+
+    def sightings(self, run_id: str) -> tuple[Sighting, ...]:
+        return self.seen.get(run_id, ())
+
+    def put_labels(self, labels: Mapping[str, Sequence[GivenLabel]]) -> None:
+        self.given |= {run_id: tuple(given) for run_id, given in labels.items()}
+
+    def labels(self) -> tuple[GivenLabel, ...]:
+        return tuple(label for _, given in sorted(self.given.items()) for label in given)
+
+    def put_proposal(self, key: str, proposal: Proposal) -> None:
+        self.proposals[key] = proposal
+
+    def proposal(self, key: str) -> Proposal | None:
+        return self.proposals.get(key)
 
     def lock(self, run_id: str) -> AbstractContextManager[None]:
         return nullcontext()

@@ -3,7 +3,10 @@
 from evalscribe.chat import Usage
 from evalscribe.evidence import Citation, Document, Evidence
 from evalscribe.finding import Unclassified, Verdict
+from evalscribe.given_label import GivenLabel
+from evalscribe.patch import Edit, Proposal
 from evalscribe.run import Eval, Run, Step
+from evalscribe.sighting import Sighting
 
 EVAL = Eval(id="e1", category="basics", name="001", failed_step="tests", reason="Tests failed", url="https://x.example")
 EVIDENCE = Evidence(
@@ -29,3 +32,34 @@ VERDICT = Verdict(
 ANOTHER = VERDICT.model_copy(update={"why": "new"})
 BUSY = Unclassified(reason="overloaded", judge="scripted@1")
 REFUSED = Unclassified(reason="refused", judge="scripted@1", final=True)
+SIGHTING = Sighting(
+    run="r1",
+    provider="example",
+    model="m",
+    experiment="default",
+    eval="basics/001",
+    eval_id="e1",
+    step="tests",
+    signature="tests: <n> is not \x00 ünï",
+    task="sha256:1",
+    grader="sha256:2",
+    method=1,
+)
+LABEL = GivenLabel(
+    run="r1",
+    provider="example",
+    model="m",
+    experiment="default",
+    eval="basics/001",
+    label="KNOWN_GAP",
+    cause_kind="lint",
+    note="two\nlines \U0001f600",
+    reviewer="Ada Ö",
+    email="ada@example.org",
+    commit="c1",
+    date="2026-11-02",
+    report="example/m/r1.md",
+    judge="rules@1",
+    judged="MODEL_FAULT",
+)
+PROPOSAL = Proposal(edits=(Edit(path="a.py", old="x\r\n", new=""),), summary="less")

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.errors import AccessError, DataError, UnavailableError
+from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError
 from evalscribe.ports import StoredReport
 from evalscribe.run import Run
 from evalscribe.store import database
 from evalscribe.store.sql import open_store
+from store.store_cases import LABEL, SIGHTING
 
 RUN = Run(id="r", provider="example", model="m")
 
@@ -64,6 +65,32 @@ def test_a_row_that_cannot_be_read(folder: Path, body: bytes) -> None:
         raw.execute("UPDATE runs SET body = ?", [body])
     with pytest.raises(DataError, match="damaged"):
         store.get_run("r")
+    store.close()
+
+
+@pytest.mark.parametrize("table", ["sightings", "labels"])
+@pytest.mark.parametrize("body", [b"no zlib", zlib.compress(b'{"surprise": true}')])
+def test_what_was_seen_or_said_cannot_be_read(folder: Path, table: str, body: bytes) -> None:
+    store = open_store(folder)
+    store.put_sightings("r1", [SIGHTING])
+    store.put_labels({"r1": [LABEL]})
+    with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
+        raw.execute(f"UPDATE {table} SET body = ?", [body])
+    with pytest.raises(DataError, match="damaged"):
+        store.sightings("r1") if table == "sightings" else store.labels()
+    store.close()
+
+
+def test_labels_are_put_whole_or_not_at_all(folder: Path) -> None:
+    store = open_store(folder)
+    store.put_labels({"r1": [LABEL]})
+    with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
+        raw.execute(
+            "CREATE TRIGGER no BEFORE INSERT ON labels WHEN NEW.run_id = 'r2' BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
+    with pytest.raises(EvalscribeError):
+        store.put_labels({"r1": (), "r2": [LABEL]})
+    assert store.labels() == (LABEL,)
     store.close()
 
 

@@ -10,7 +10,7 @@ from evalscribe.finding import Unclassified, Verdict
 from evalscribe.ports import Store, StoredReport
 from evalscribe.store.sql import open_store
 from graph.lane_cases import MemoryStore
-from store.store_cases import ANOTHER, BUSY, EVAL, EVIDENCE, REFUSED, RUN, VERDICT
+from store.store_cases import ANOTHER, BUSY, EVAL, EVIDENCE, LABEL, PROPOSAL, REFUSED, RUN, SIGHTING, VERDICT
 
 
 @pytest.fixture(params=["sql", "memory"])
@@ -25,6 +25,9 @@ def test_what_was_never_put_is_none(any_store: Store) -> None:
     assert any_store.get_evidence("r", "e") is None
     assert any_store.get_verdict("k") is None
     assert any_store.get_report("r") is None
+    assert any_store.proposal("k") is None
+    assert any_store.sightings("r") == ()
+    assert any_store.labels() == ()
 
 
 def test_the_newest_is_kept(any_store: Store) -> None:
@@ -74,3 +77,34 @@ def test_reports_are_as_last_written(any_store: Store) -> None:
     for text in ("one", "two"):
         any_store.put_report("r", StoredReport(path="a.md", text=text))
     assert any_store.get_report("r") == StoredReport(path="a.md", text="two")
+
+
+def test_sightings_of_a_run_are_replaced_as_a_whole_and_keep_their_order(any_store: Store) -> None:
+    several = tuple(SIGHTING.model_copy(update={"eval_id": f"e{n}"}) for n in (2, 10, 1))
+    any_store.put_sightings("r1", several)
+    any_store.put_sightings("r2", [SIGHTING])
+    assert any_store.sightings("r1") == several
+    any_store.put_sightings("r1", several[1:])
+    assert any_store.sightings("r1") == several[1:]
+    any_store.put_sightings("r1", ())
+    assert (any_store.sightings("r1"), any_store.sightings("r2")) == ((), (SIGHTING,))
+
+
+def test_labels_of_a_run_are_replaced_as_a_whole_and_of_others_stay(any_store: Store) -> None:
+    ben = LABEL.model_copy(update={"reviewer": "Ben", "in_force": False})
+    other = LABEL.model_copy(update={"run": "r0"})
+    any_store.put_labels({"r1": [LABEL, ben], "r0": [other]})
+    assert any_store.labels() == (other, LABEL, ben)
+    any_store.put_labels({"r1": [ben, LABEL]})
+    assert any_store.labels() == (other, ben, LABEL)
+    any_store.put_labels({"r1": ()})
+    any_store.put_labels({})
+    assert any_store.labels() == (other,)
+
+
+def test_proposals_are_kept_by_their_question(any_store: Store) -> None:
+    any_store.put_proposal("k", PROPOSAL)
+    assert any_store.proposal("k") == PROPOSAL
+    newer = PROPOSAL.model_copy(update={"summary": "more"})
+    any_store.put_proposal("k", newer)
+    assert any_store.proposal("k") == newer

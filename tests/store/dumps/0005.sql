@@ -1,0 +1,92 @@
+BEGIN TRANSACTION;
+CREATE TABLE alembic_version (
+	version_num VARCHAR(32) NOT NULL, 
+	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+INSERT INTO "alembic_version" VALUES('0005');
+CREATE TABLE batch_intents (
+	id VARCHAR NOT NULL, 
+	created VARCHAR NOT NULL, 
+	batch_id VARCHAR, 
+	PRIMARY KEY (id)
+);
+CREATE TABLE batch_items (
+	"key" VARCHAR NOT NULL, 
+	intent_id VARCHAR NOT NULL, 
+	body BLOB, 
+	taken BOOLEAN DEFAULT 0 NOT NULL, 
+	PRIMARY KEY ("key")
+);
+CREATE TABLE collections (
+	number INTEGER NOT NULL, 
+	id VARCHAR NOT NULL, 
+	name VARCHAR NOT NULL, 
+	PRIMARY KEY (number), 
+	UNIQUE (id)
+);
+CREATE TABLE evidence (
+	run_id VARCHAR NOT NULL, 
+	eval_id VARCHAR NOT NULL, 
+	digest VARCHAR, 
+	body BLOB NOT NULL, 
+	PRIMARY KEY (run_id, eval_id)
+);
+CREATE TABLE judge_results (
+	"key" VARCHAR NOT NULL, 
+	kind VARCHAR NOT NULL, 
+	body BLOB NOT NULL, 
+	PRIMARY KEY ("key")
+);
+CREATE TABLE label_sets (
+	number INTEGER NOT NULL, 
+	collection_id VARCHAR NOT NULL, 
+	id VARCHAR NOT NULL, 
+	body BLOB NOT NULL, 
+	PRIMARY KEY (number), 
+	UNIQUE (collection_id, id)
+);
+CREATE TABLE labels (
+	run_id VARCHAR NOT NULL, 
+	number INTEGER NOT NULL, 
+	body BLOB NOT NULL, 
+	PRIMARY KEY (run_id, number)
+);
+CREATE TABLE proposals (
+	"key" VARCHAR NOT NULL, 
+	body BLOB NOT NULL, 
+	PRIMARY KEY ("key")
+);
+CREATE TABLE reports (
+	run_id VARCHAR NOT NULL, 
+	path VARCHAR NOT NULL, 
+	body BLOB NOT NULL, 
+	PRIMARY KEY (run_id)
+);
+CREATE TABLE rubric_versions (
+	collection_id VARCHAR NOT NULL, 
+	id VARCHAR NOT NULL, 
+	version INTEGER NOT NULL, 
+	digest VARCHAR NOT NULL, 
+	body BLOB NOT NULL, 
+	PRIMARY KEY (collection_id, id, version)
+);
+CREATE TABLE runs (
+	run_id VARCHAR NOT NULL, 
+	body BLOB NOT NULL, 
+	PRIMARY KEY (run_id)
+);
+INSERT INTO "runs" VALUES('r',X'789C3DCD4D0AC3400805E0BBB8CEA2EBB94A28453A06069C1FD40981D0BBF795B6D93D3F797A52C994C868A1617D2F590CA31C5C870AB0F62C0AA9C8720CB152A50520CBC65303ECC1311DF4EC9F5248BEF061C2DE1BA53655F181DDB14DB785362EFA8BD183F5C269825BEB1DEF7656FF57A7E937BEDEA1A93B8A');
+CREATE TABLE sightings (
+	run_id VARCHAR NOT NULL, 
+	number INTEGER NOT NULL, 
+	body BLOB NOT NULL, 
+	PRIMARY KEY (run_id, number)
+);
+CREATE TABLE verdicts (
+	"key" VARCHAR NOT NULL, 
+	kind VARCHAR NOT NULL, 
+	body BLOB NOT NULL, 
+	PRIMARY KEY ("key")
+);
+CREATE INDEX ix_batch_items_intent_id ON batch_items (intent_id);
+COMMIT;
