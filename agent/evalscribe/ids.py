@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from functools import lru_cache
 
 from pydantic import BaseModel, ConfigDict
 
@@ -38,6 +39,7 @@ def path_part(name: str) -> str:
     return part or "unnamed"
 
 
+@lru_cache(1024)
 def model_folder(provider: str, model: str) -> tuple[str, ...]:
     """The folders below `reports/` for a model: `("openai", "gpt-5.3-codex")`, `("openrouter", "arcee-ai", "trinity")`.
 
@@ -54,6 +56,7 @@ def same_model(provider_a: str, model_a: str, provider_b: str, model_b: str) -> 
     return model_key(provider_a, model_a) == model_key(provider_b, model_b)
 
 
+@lru_cache(1024)
 def model_key(provider: str, model: str) -> tuple[str, ...]:
     """What all spellings of a model's name have in common."""
     return tuple(_spelling(part) for part in model_folder(provider, model))
@@ -70,6 +73,7 @@ def run_id_prefix(run_id: str) -> str:
     return path_part(run_id)[:RUN_ID_PREFIX]
 
 
+@lru_cache(1024)
 def _experiment_key(name: str) -> str:
     return _spelling(re.sub(r"\(.*?\)", "", name)) or "default"
 

@@ -1,0 +1,85 @@
+"""Whether what was done has held, by what a later run says."""
+
+from typing import Any
+
+import pytest
+
+from evalscribe.across import Told
+from evalscribe.pattern import Outcome
+from evalscribe.recall.outcome import Now, few_open, outcome, together, undated
+from evalscribe.sighting import Sighting
+
+THEN = Told("tests", "OVERLY_STRICT", "wrong-port", "ConnectionRefusedError: no")
+SAME = Now("2026-01-05", THEN)
+OTHER = Told("tests", "MODEL_FAULT", "off-by-one", "AssertionError: left is not right")
+
+
+def sighting(**fields: Any) -> Sighting:
+    given: dict[str, Any] = {
+        "run": "r",
+        "provider": "p",
+        "model": "m",
+        "experiment": "x",
+        "eval": "a/1",
+        "eval_id": "e",
+    }
+    known = {"signature": "tests: boom", "task": "t", "grader": "g", "method": 1}
+    return Sighting(**given | known | fields)
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        pytest.param(SAME, "did not hold", id="the same cause"),
+        pytest.param(Now("2026-01-05", None), "held", id="not among the failures"),
+        pytest.param(Now("2026-01-05", None, ran=False), "not yet seen", id="it may not have run"),
+        pytest.param(Now("2026-01-05", OTHER), "held", id="another cause at the same step"),
+        pytest.param(Now("2026-01-05", OTHER._replace(step="lint")), "not yet seen", id="another step"),
+        pytest.param(Now("2026-01-05", OTHER, judged=False), "not yet seen", id="nobody is sure why"),
+        pytest.param(Now("2026-01-05", Told("tests", None, None, None), judged=False), "not yet seen", id="not judged"),
+    ],
+)
+def test_what_a_later_run_says(now: Now, said: Outcome) -> None:
+    assert outcome("fixed the port", THEN, None, now) == said
+
+
+def test_a_run_from_before_the_action_says_nothing() -> None:
+    assert outcome("2026-01-06: fixed it", THEN, None, SAME) == "not yet seen"
+    assert outcome("2026-01-05: fixed it", THEN, None, SAME) == "did not hold"
+    assert undated("2026-01-06: fixed it") == "fixed it"
+
+
+@pytest.mark.parametrize(
+    ("action", "changed", "said"),
+    [
+        ("reworded the task", {}, "not yet seen"),
+        ("retry added to `suite/a/test_grader.py`", {}, "not yet seen"),
+        ("say it in TASK.txt", {}, "not yet seen"),
+        ("reworded the task", {"task": "t2"}, "did not hold"),
+        ("make `X1` a warning: `lint.toml`", {}, "did not hold"),
+        ("make `X1` a warning (c/001-task_1)", {}, "did not hold"),
+    ],
+)
+def test_a_run_with_the_old_task_and_grader_has_not_seen_a_change_of_them(
+    action: str, changed: dict[str, str], said: Outcome
+) -> None:
+    now = SAME._replace(sighting=sighting(**changed))
+    assert outcome(action, THEN, sighting(), now) == said
+
+
+def test_equal_signatures_are_the_same_failure_whatever_the_judges_called_it() -> None:
+    now = Now("2026-01-05", OTHER, judged=False, sighting=sighting(run="r2"))
+    assert outcome("fixed it", THEN, sighting(), now) == "did not hold"
+
+
+def test_of_several_later_runs_one_that_fails_again_is_enough() -> None:
+    assert together(()) == "not yet seen"
+    assert together(("not yet seen", "held")) == "held"
+    assert together(("held", "did not hold", "not yet seen")) == "did not hold"
+
+
+@pytest.mark.parametrize(
+    ("total", "incomplete", "few"), [(66, 1, True), (24, 1, True), (10, 5, False), (None, 1, False), (None, None, True)]
+)
+def test_what_never_completed_may_hide_a_failure(total: int | None, incomplete: int | None, few: bool) -> None:
+    assert few_open(total, incomplete) is few
