@@ -1,0 +1,83 @@
+"""What labels say of judges and of reviewers."""
+
+import pytest
+
+from evalscribe.finding import Classification
+from evalscribe.given_label import GivenLabel
+from evalscribe.review.stats import calibration, stats, truths
+
+
+def label(
+    n: int,
+    said: Classification = "MODEL_FAULT",
+    judged: Classification | None = "MODEL_FAULT",
+    *,
+    who: str = "Ada",
+    judge: str = "rules@1",
+    in_force: bool = True,
+    report: str = "p/m/a.md",
+) -> GivenLabel:
+    return GivenLabel(
+        run="r",
+        provider="p",
+        model="m",
+        experiment="default",
+        eval=f"a/{n}",
+        label=said,
+        reviewer=who,
+        email=who,
+        commit="c",
+        date="2026-11-02",
+        report=report,
+        judge=judge if judged else None,
+        judged=judged,
+        in_force=in_force,
+    )
+
+
+ALL = [("r", f"a/{n}") for n in range(10)]
+
+
+def test_a_judge_beside_people() -> None:
+    found = stats([label(1), label(2), label(3, "OVERLY_STRICT")], ALL)
+    (row,) = found.judges
+    assert (row.judge, row.labelled, row.agreed, row.agreement) == ("rules@1", 3, 2, pytest.approx(2 / 3))
+    assert row.interval == pytest.approx((0.2077, 0.9385), abs=1e-3)
+    assert row.confusion["OVERLY_STRICT"]["MODEL_FAULT"] == 1
+    fault = next(one for one in row.labels if one.label == "MODEL_FAULT")
+    assert (fault.precision, fault.recall) == (pytest.approx(2 / 3), 1.0)
+    assert (found.coverage.findings, found.coverage.reviewed) == (10, 3)
+    assert calibration(row).agreement == row.agreement
+
+
+def test_several_judges_together_and_each() -> None:
+    found = stats([label(1), label(2, "KNOWN_GAP", judge="rules@2")], ALL)
+    assert [(row.judge, row.labelled, row.agreed) for row in found.judges] == [
+        ("all", 2, 1),
+        ("rules@1", 1, 1),
+        ("rules@2", 1, 0),
+    ]
+
+
+def test_an_overruled_label_is_no_truth() -> None:
+    found = stats([label(1, "KNOWN_GAP", in_force=False), label(1, who="Ben")], ALL)
+    assert (found.labels, found.judges[0].agreed, found.judges[0].labelled) == (1, 1, 1)
+
+
+def test_two_who_agree_are_one_truth_and_two_reports_that_do_not_are_none() -> None:
+    assert len(truths([label(1), label(1, who="Ben")])) == 1
+    assert truths([label(1), label(1, "KNOWN_GAP", report="p/m/b.md")]) == ()
+
+
+def test_what_people_wrote_themselves_tells_nothing_of_a_judge() -> None:
+    found = stats([label(1, judged=None)], [])
+    assert (found.judges, found.coverage.reviewed) == ((), 0)
+
+
+def test_reviewers_are_compared_where_they_share_enough() -> None:
+    shared = [label(n, "KNOWN_GAP" if n == 3 else "MODEL_FAULT", who="Ben", in_force=n != 3) for n in (1, 2, 3)]
+    found = stats([*(label(n) for n in (1, 2, 3)), *shared, label(1, who="Cy")], ALL)
+    (row,) = found.between
+    assert (row.reviewers, row.shared, row.agreed) == (("Ada", "Ben"), 3, 2)
+    assert row.kappa is not None
+    assert row.kappa.value == pytest.approx(0.0)
