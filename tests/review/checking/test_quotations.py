@@ -1,0 +1,79 @@
+"""Quotations against the evidence: what a report prints of a document's lines."""
+
+import pytest
+
+from evalscribe.evidence import Document, Evidence
+from evalscribe.report import Report, Snippet, replaced
+from evalscribe.report_markdown import render
+from evalscribe.review.checking import compared, quotations
+from evalscribe.review.checking.parts import parts
+from evalscribe.run import Eval
+
+LINES = [
+    "import a",
+    "",
+    "\tif x:  # why",
+    "    return 1",
+    "y" * 300,
+    "\x1b[31mred\x1b[0m",
+    "(unverified) said it",
+    "end",
+]
+EVIDENCE = Evidence(
+    eval=Eval(id="e1", category="c", name="n"),
+    documents=(Document(role="output", path="a.py", text="\n".join(LINES)),),
+)
+
+
+def levels(report: Report, *snippets: Snippet) -> list[tuple[str, str]]:
+    """Level and first words of what is wrong with them, printed and read again."""
+    entry = replaced(report.entries[0], snippets=snippets)
+    page = parts(render(replaced(report, entries=(entry, *report.entries[1:]))))
+    found = compared(quotations(page["findings/1"]), EVIDENCE)
+    return [(one.level, " ".join(one.what.split()[:3])) for one in found]
+
+
+def quote(first: int, *lines: str, status: str = "verified", path: str = "a.py") -> Snippet:
+    return Snippet.model_validate(
+        {"role": "output", "path": path, "first": first, "text": "\n".join(lines), "status": status}
+    )
+
+
+@pytest.mark.parametrize("first", range(1, len(LINES) + 1))
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_stands_there_is_right(report: Report, first: int, count: int) -> None:
+    lines = LINES[first - 1 : first - 1 + count]
+    if any(lines):
+        assert levels(report, quote(first, *lines)) == []
+        assert levels(report, quote(first, *lines, status="relocated")) == []
+
+
+@pytest.mark.parametrize(
+    ("snippet", "wrong"),
+    [
+        (quote(1, "import b"), [("error", "forged or outdated:")]),
+        (quote(1, "import a", "", "if not x:  # why"), [("error", "forged or outdated:")]),
+        (quote(4, "import a"), [("error", "the quotation stands")]),
+        (quote(4, "import a", status="relocated"), [("error", "the quotation stands")]),
+        (quote(1, "import a", path="b.py"), [("error", "forged or outdated:")]),
+        (quote(99, "end"), [("error", "the quotation stands")]),
+        (quote(8, "end", "and more"), [("error", "forged or outdated:")]),
+        (quote(5, "y" * 150), [("error", "forged or outdated:")]),
+        (quote(1, "import b", status="unverified"), []),
+        (quote(1, "import a", path="b.py", status="unverified"), []),
+        (quote(1, "import a", status="unverified"), [("warning", "marked as unverified,")]),
+    ],
+)
+def test_what_does_not_is_told(report: Report, snippet: Snippet, wrong: list[tuple[str, str]]) -> None:
+    assert levels(report, snippet) == wrong
+
+
+def test_each_quotation_of_a_fence_has_its_line(report: Report) -> None:
+    snippets = (quote(1, "import a", "", "\tif x:  # why"), quote(4, "return 2"), quote(8, "end"))
+    entry = replaced(report.entries[0], snippets=snippets)
+    text = render(replaced(report, entries=(entry, *report.entries[1:])))
+    placed = quotations(parts(text)["findings/1"])
+    lines = text.split("\n")
+    assert [one.snippet for one in placed] == list(snippets)
+    assert [lines[one.line - 1].split("  ")[0] for one in placed] == ["import a", "return 2", "end"]
+    assert [one.line for one in compared(placed, EVIDENCE)] == [placed[1].line]
