@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.finding import Precedent
+from evalscribe.finding import Precedent, Verdict
 from rules_case import decide, made
 
 STOCK = '[cmd] mypy a.py\na.py:1: error: Module has no attribute "interval"  [attr-defined]\n[error] types: mypy failed'
@@ -61,3 +61,38 @@ def test_a_reviewed_report_of_ours_counts_for_the_error_that_it_quotes() -> None
 @pytest.mark.parametrize("error", ['Module has no attribute "crons" (attr-defined)', "types failed"])
 def test_another_error_is_not_the_same_failure_though_the_names_are(error: str) -> None:
     assert judged(OURS.model_copy(update={"error": error})) != "people-said-before"
+
+
+def told(*precedents: Precedent) -> Verdict:
+    return decide(made("types", log=STOCK, output={"a.py": "crons.interval(1)\n"}, precedents=precedents))
+
+
+ADA = OURS.model_copy(update={"reviewer": "Ada"})
+BEN = OURS.model_copy(update={"reviewer": "Ben", "classification": "KNOWN_GAP", "report": "r0.md"})
+
+
+def test_what_the_store_knows_to_be_the_same_failure_needs_no_words() -> None:
+    same = ADA.model_copy(update={"error": "told in other words", "alike": True, "model": "p/x"})
+    verdict = told(same)
+    assert verdict.rule == "people-said-before"
+    assert "`r1.md` has the same failure with p/x, which Ada labelled AMBIGUOUS_TASK" in verdict.reasoning
+
+
+def test_reviewers_who_disagree_are_no_evidence_and_make_unsure() -> None:
+    alone, verdict = told(), told(ADA, BEN)
+    assert verdict.rule != "people-said-before"
+    assert verdict.classification == alone.classification
+    assert verdict.uncertain
+    assert verdict.confidence <= 0.5
+    assert "Ada says AMBIGUOUS_TASK in `r1.md`, Ben says KNOWN_GAP in `r0.md`" in verdict.reasoning
+
+
+def test_who_thinks_again_does_not_disagree() -> None:
+    verdict = told(BEN.model_copy(update={"reviewer": "Ada"}), ADA)
+    assert (verdict.rule, verdict.classification) == ("people-said-before", "KNOWN_GAP")
+
+
+def test_a_disagreement_about_another_failure_is_none_about_this() -> None:
+    other = {"error": "`storage.store` in a mutation"}
+    verdict = told(ADA.model_copy(update=other), BEN.model_copy(update=other))
+    assert "disagree" not in verdict.reasoning
