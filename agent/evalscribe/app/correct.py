@@ -1,10 +1,9 @@
 """Write a person's label into a report, where the file stands."""
 
-from evalscribe.app.reports import found
-from evalscribe.errors import DataError, UsageError
+from evalscribe.app.reports import found, name_of, text_of
 from evalscribe.finding import CauseKind, Classification
 from evalscribe.ids import Frozen
-from evalscribe.ports import Library, ReportFile
+from evalscribe.ports import Library
 from evalscribe.report_markdown import label_text, places
 from evalscribe.review.correct import corrected, in_force
 
@@ -35,8 +34,8 @@ def correct(
 ) -> Corrected:
     """Label finding `n` of a report. Raises `NotFoundError`, `DataError`, and `UsageError` outside the folder."""
     file = found(library, name)
-    below = _name(library, file)
-    text = _text(file)
+    below = name_of(library, file)
+    text = text_of(file)
     new = corrected(text, n, label, kind=kind, note=note)
     if new != text:
         library.write(below, new)
@@ -51,19 +50,3 @@ def correct(
         said=added[-1] if added else None,
         changed=new != text,
     )
-
-
-def _name(library: Library, file: ReportFile) -> str:
-    own = (one.name for one in library.all() if one.path.resolve() == file.path.resolve())
-    name = next(own, None)
-    if name is None:
-        raise UsageError(f"{file.path} is not below the reports folder; say which one with --reports DIR")
-    return name
-
-
-def _text(file: ReportFile) -> str:
-    """With its own line ends and byte order mark: a correction changes nothing else."""
-    try:
-        return file.path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file.name} is no UTF-8 text (byte {error.start}); save it as such") from None

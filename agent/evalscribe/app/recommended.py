@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evalscribe.app.reports import found
+from evalscribe.app.reports import found, name_of, text_of
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.evidence import Document, Evidence
 from evalscribe.gather import pack
 from evalscribe.pattern import Recommendation
-from evalscribe.ports import Library, ReportFile, Store
+from evalscribe.ports import Library, Store
 from evalscribe.propose import Concern
 from evalscribe.prose import path as printed_path
 from evalscribe.report import Entry, Report
@@ -43,30 +43,12 @@ class Recommended:
 def recommended(library: Library, name: str, id: str) -> Recommended:
     """Raises `NotFoundError` for an unknown report or id, `DataError` for a report that is not ours, `UsageError`."""
     file = found(library, name)
-    below, text = _name(library, file), whole(file)
+    below, text = name_of(library, file), text_of(file)
     try:
         report = parse(text)
     except DataError as error:
         raise DataError(f"{below} cannot be read as a report of evalscribe: {error}") from None
     return Recommended(file=below, text=text, report=report, recommendation=_called(report, id.strip().upper()))
-
-
-def whole(file: ReportFile) -> str:
-    """The file's text with its own line ends and byte order mark, as it is now."""
-    try:
-        return file.path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file.name} is no UTF-8 text (byte {error.start}); save it as such") from None
-    except OSError as error:
-        raise NotFoundError(f"{file.path} cannot be read: {error.strerror}") from None
-
-
-def _name(library: Library, file: ReportFile) -> str:
-    own = (one.name for one in library.all() if one.path.resolve() == file.path.resolve())
-    name = next(own, None)
-    if name is None:
-        raise UsageError(f"{file.path} is not below the reports folder; say which one with --reports DIR")
-    return name
 
 
 def _called(report: Report, id: str) -> Recommendation:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from evalscribe.analysis import Analysis
-from evalscribe.errors import DataError, NotFoundError
+from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Library, ReportFile
 from evalscribe.recall import read
@@ -51,6 +51,25 @@ def found(library: Library, name: str) -> ReportFile:
 
 def _means(name: str, file: ReportFile) -> bool:
     return file.name in (name, f"{name}.md") or file.name.rpartition("/")[2].startswith(name)
+
+
+def name_of(library: Library, file: ReportFile) -> str:
+    """The report's name below the reports folder. Raises `UsageError` where it lies elsewhere."""
+    own = (one.name for one in library.all() if one.path.resolve() == file.path.resolve())
+    name = next(own, None)
+    if name is None:
+        raise UsageError(f"{file.path} is not below the reports folder; say which one with --reports DIR")
+    return name
+
+
+def text_of(file: ReportFile) -> str:
+    """What the file holds now, with its own line ends and byte order mark, for an edit that changes nothing else."""
+    try:
+        return file.path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file.name} is no UTF-8 text (byte {error.start}); save it as such") from None
+    except OSError as error:
+        raise NotFoundError(f"{file.path} cannot be read: {error.strerror}") from None
 
 
 def parsed(file: ReportFile) -> Analysis:
