@@ -67,6 +67,8 @@ def test_models_that_fail_alike_are_named_and_counted(workspace: Workspace, tmp_
         (3, 4, "example/m-three", "example/m-two")
     }
     assert "fails the same way for 3 of 4 models" in workspace.run("recurring", "--across-models").out
+    explained = workspace.run("explain", tmp_path / "m-one", made_runs.eval_path(0), "--judge", "rules").out
+    assert "Models: fails the same way for 3 of 4 models, also example/m-three, example/m-two\n" in explained
 
 
 def test_another_version_of_the_eval_is_not_counted(workspace: Workspace, tmp_path: Path) -> None:

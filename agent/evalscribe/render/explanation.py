@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from evalscribe.analysis import FindingSummary
 from evalscribe.evidence import Citation, Evidence, Unreadable
-from evalscribe.finding import Case, Finding, Precedent, Unclassified, Verdict
+from evalscribe.finding import Across, Case, Finding, Precedent, Unclassified, Verdict
 from evalscribe.prose import printable
 
 
@@ -22,7 +22,7 @@ def explanation(finding: Finding, case: Case | Unreadable, reviewed: FindingSumm
         lines.append(f"In force: {reviewed.classification}, as a person says in the report{note}")
     if eval.url:
         lines.append(eval.url)
-    lines += ["", *_verdict(finding.verdict, finding.step)]
+    lines += ["", *_verdict(finding.verdict, finding.step), *_across(finding.across)]
     if isinstance(case, Case):
         lines += [*_history(finding, case.precedents), *_evidence(case.evidence), *_left_out(case)]
     return "\n".join(printable(line.expandtabs(4)) for line in lines)
@@ -53,6 +53,17 @@ def _verdict(verdict: Verdict | Unclassified, step: str | None) -> Iterator[str]
     yield verdict.reasoning
     for citation in verdict.citations:
         yield from _citation(citation)
+
+
+def _across(across: Across | None) -> Iterator[str]:
+    if across is None:
+        return
+    yield ""
+    others = ", ".join(across.alike)
+    also = f", also {others}" if others else ""
+    yield f"Models: fails the same way for {across.failing} of {across.models} models{also}"
+    if across.earlier:
+        yield f"  in an earlier version of this eval: {', '.join(across.earlier)}"
 
 
 def _citation(citation: Citation) -> Iterator[str]:
