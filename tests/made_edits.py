@@ -319,7 +319,8 @@ def finding_and_row(page: Page, rng: random.Random) -> Edit:
     number = any_finding(page, rng)
     start, end = page.finding(number)
     lines = [line for at, line in enumerate(page.lines) if at != page.rows[number] and not start <= at < end]
-    return Edit("\n".join(lines), near=(page.rows[number] + 1, start))
+    referring = page.starting("## Net impact")[0]  # of the last finding only what refers to it can tell
+    return Edit("\n".join(lines), near=(page.rows[number] + 1, referring))
 
 
 def duplicated(page: Page, rng: random.Random) -> Edit:

@@ -80,6 +80,15 @@ def test_front_matter_that_is_broken(of_run: Callable[[str], str]) -> None:
     assert found.name == f"{HERE}/runrunru_{DATE}.evalscribe.md"
 
 
+@pytest.mark.parametrize("torn", ["<<<<<<< HEAD\n---\n", "A word first.\n\n---\n"])
+def test_front_matter_that_is_torn_is_told_with_its_line_on_any_day(torn: str, of_run: Callable[[str], str]) -> None:
+    text = of_run("runrunrun1").replace("---\n", torn, 1)
+    found = place(RUN, DATE, [file(f"{HERE}/runrunru_2026-11-02.md", text)])
+    assert found.name == f"{HERE}/runrunru_2026-11-02.evalscribe.md"
+    assert found.message
+    assert "line 1" in found.message
+
+
 def test_hostile_names_stay_inside() -> None:
     run = Run(id="../../etc/passwd", provider="..", model="/../..\\x/\0")
     parts = place(run, DATE, []).name.split("/")

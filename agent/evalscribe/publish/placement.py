@@ -14,6 +14,10 @@ BESIDE = ".evalscribe.md"
 """Ends the name of a report that stands beside a file which cannot be read as one, and is never overwritten."""
 
 
+OURS = "\nkind: evalscribe-report/"
+"""Somewhere in every report of ours, whatever stands before its front matter."""
+
+
 class Place(Frozen):
     """The file for a report."""
 
@@ -30,7 +34,7 @@ def place(run: Run, date: str, files: Sequence[ReportFile], last_written: str | 
 
     A run has one file, whatever its date. What cannot be read is left alone, and the place is beside it.
     """
-    own = sorted((file for file in files if run_of(file.text) == printed(run.id)), key=lambda file: file.name)
+    own = sorted((file for file in files if _is_of(run, file)), key=lambda file: file.name)
     refused = {file.name: reason for file in own if (reason := _unreadable(file, last_written))}
     readable = next((file for file in own if file.name not in refused), None)
     message = "; ".join(f"{name} cannot be read and is left as it is: {reason}" for name, reason in refused.items())
@@ -39,6 +43,13 @@ def place(run: Run, date: str, files: Sequence[ReportFile], last_written: str | 
     if refused:
         return Place(name=_beside(own[0].name, files), message=f"{message}; the new report is beside it")
     return _new(run, date, files)
+
+
+def _is_of(run: Run, file: ReportFile) -> bool:
+    """By its front matter; where that is torn, by the name of the file."""
+    said = run_of(file.text)
+    torn = said is None and OURS in file.text
+    return said == printed(run.id) or (torn and PurePosixPath(file.name).name.startswith(f"{run_id_prefix(run.id)}_"))
 
 
 def _unreadable(file: ReportFile, last_written: str | None) -> str | None:

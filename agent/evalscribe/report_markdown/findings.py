@@ -14,7 +14,7 @@ from evalscribe.report_markdown.unreadable import UnreadableReport
 
 HEADING = "Findings"
 TITLE = re.compile(r"(\d+)[.)] +(.+): *([^:/]+|[^:/]*\[[^\[\]]*\]\([^\s()]*\))")
-GROUP = re.compile(r"\d+ evals")
+GROUP = re.compile(r"(\d+) evals")
 
 
 def render(report: Report) -> list[str]:
@@ -88,8 +88,8 @@ def titled(title: Block, rows: Mapping[int, Row]) -> tuple[re.Match[str], Row]:
     number = int(match[1])
     row = rows.get(number)
     if row is None:
-        before = max((other for other in rows if other < number), default=None)
-        where = [rows[before].line] if before is not None else []
+        beside = sorted(rows, key=lambda other: abs(other - number))[:1]
+        where = [rows[other].line for other in beside]
         raise UnreadableReport(f"finding {number} has no row in the classification table", title.line, *where)
     return match, row
 
@@ -128,7 +128,13 @@ def _parse(blocks: Sequence[Block], rows: Mapping[int, Row], written: Mapping[st
 
 
 def _evals(subject: str, row: Row, body: "Body", line: int) -> Sequence[EvalRef]:
-    if GROUP.fullmatch(subject) and body.members:
+    if (group := GROUP.fullmatch(subject)) and body.members:
+        if len(body.members) != int(group[1]):
+            raise UnreadableReport(
+                f"the heading says {subject}, the list names {len(body.members)}; take it back out of git",
+                line,
+                body.members_line,
+            )
         return body.members
     path = EvalRef(path=inline.uncode(subject), url=row.url)
     if path.path != EvalRef(path=row.path).path:
@@ -160,6 +166,7 @@ class Body:
         self.reasoning = ""
         self.snippets: list[object] = []
         self.members: list[EvalRef] = []
+        self.members_line = 0
         self.reviewer: list[str] = []
         self.notes: list[str] = []
         rest = list(blocks)
@@ -178,6 +185,7 @@ class Body:
         elif block.kind == "fence" and not self.snippets and snippets.is_ours(block):
             self.snippets += snippets.parse(block)
         elif members.opens(block) and not self.members and rest and members.closes(rest, 1):
+            self.members_line = rest[0].line
             self.members = members.parse(rest.pop(0))
             rest.pop(0)
         else:
