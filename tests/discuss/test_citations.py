@@ -203,7 +203,7 @@ PARTS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(PARTS, max_size=14), size=st.integers(1, 9))
 def test_pieces_make_no_difference(two: Dossier, parts: list[str], size: int) -> None:
     text = "".join(parts)
@@ -212,7 +212,7 @@ def test_pieces_make_no_difference(two: Dossier, parts: list[str], size: int) ->
     assert pieced.citations == whole.citations
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(PARTS, max_size=14))
 def test_no_bracket_that_names_lines_passes_without_being_resolved(two: Dossier, parts: list[str]) -> None:
     found = resolved(two, "".join(parts))

@@ -11,6 +11,7 @@ import pytest
 
 import chat_server
 from at_terminal import AtTerminal
+from evalscribe.cli import run
 from messages_server import Answer, Call, MessagesServer, events, failure, says, use
 from suite_repository import RELAXED, SELECT, SuiteRepository, patch
 from surfaces.command import CLOSING, Ended, Workspace, end
@@ -29,7 +30,9 @@ ASKED = ("discuss", RUN, "--judge", "anthropic/claude-opus-5-5")
 @pytest.fixture(scope="module")
 def sample_analysis(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("analysis")
-    Workspace(folder).run("analyze", "sample", "--judge", "rules", "--date", "2026-11-02", "--quiet")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        assert run(["analyze", "sample", "--judge", "rules", "--date", "2026-11-02", "--quiet"]) == 0
     return folder
 
 
@@ -219,9 +222,8 @@ def test_ended_in_an_answer_nothing_is_lost(analyzed: Workspace, number: signal.
         process = analyzed.start(*ASKED, "--ask", QUESTION, **access(server))
         assert process.stdout is not None
         process.stdout.read(8)
-        ended, seconds = end(process, number)
+        ended, _ = end(process, number)
         assert ended.code == code
-        assert seconds < 3
         assert "Traceback" not in ended.err
         assert kept(analyzed.folder) == before
         assert discuss(analyzed, server).out == f"{SHOWN}\n\n"
@@ -241,7 +243,7 @@ def test_a_reader_that_goes_away_is_no_error(analyzed: Workspace) -> None:
 
 
 def test_a_discussion_in_a_terminal(analyzed: Workspace) -> None:
-    """Ctrl-C stops an answer, not the discussion; hostile words do nothing to the terminal; an empty line ends it."""
+    """Ctrl-C stops an answer, at the prompt the discussion; hostile words do nothing to the terminal."""
     script = [slowly(says("word " * 400)), says(f"{SAYS} \x1b]0;pwned\x07\x1b[2J"), says("Two.")]
     with MessagesServer(script) as server:
         person = Person(analyzed.folder, *ASKED, **access(server))
@@ -251,7 +253,9 @@ def test_a_discussion_in_a_terminal(analyzed: Workspace) -> None:
         person.expect("[stopped]")
         person.says("second?\n")
         person.expect("The server is up.")
-        person.says("\n")
+        person.expect(PROMPT)
+        time.sleep(0.5)  # the prompt is printed before the line is read
+        person.interrupt()
         assert person.ended() == 0
         assert len(server.calls) == 2
     assert "\x1b]0" not in person.shown
@@ -269,30 +273,25 @@ def test_an_analysis_in_a_terminal_ends_with_a_discussion(workspace: Workspace) 
     assert person.ended() == 0
 
 
-@pytest.mark.parametrize("how", ["\x04", "Ctrl-C"])
-def test_a_discussion_ends_at_the_prompt(analyzed: Workspace, how: str) -> None:
-    person = Person(analyzed.folder, "discuss", RUN)
-    person.expect(PROMPT)
-    time.sleep(0.3)  # the prompt is printed before the line is read
-    person.interrupt() if how == "Ctrl-C" else person.type(how)
-    assert person.ended() == 0
-    assert "Traceback" not in person.shown
+@pytest.mark.parametrize(
+    ("more", "ci", "asked"), [("", "", True), ("--no-discuss", "", False), ("--quiet", "", False), ("", "true", False)]
+)
+def test_nobody_is_asked_where_nobody_waits(
+    analyzed: Workspace, monkeypatch: pytest.MonkeyPatch, more: str, ci: str, asked: bool
+) -> None:
+    monkeypatch.setattr("evalscribe.cli.session.in_terminal", lambda: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
+    ended = analyzed.run("analyze", "sample", "--judge", "rules", *filter(None, [more]), CI=ci)
+    assert ("No model is asked" in ended.err) == asked
 
 
-@pytest.mark.parametrize(("more", "ci"), [("--no-discuss", ""), ("--quiet", ""), ("--max-tokens=1", "true")])
-def test_nobody_is_asked_where_nobody_waits(workspace: Workspace, more: str, ci: str) -> None:
-    person = Person(workspace.folder, "analyze", "sample", "--judge", "rules", more, CI=ci)
-    assert person.ended() == 0
-    assert "No model is asked" not in person.shown
-
-
-def test_what_the_analysis_spent_is_out_of_the_same_budget(workspace: Workspace, made: Path) -> None:
+def test_what_the_analysis_spent_is_out_of_the_same_budget(
+    workspace: Workspace, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
     with MessagesServer() as server:
-        asked = ("analyze", str(made), "--judge", "anthropic/claude-opus-5-5", "--budget", "3")
-        person = Person(workspace.folder, *asked, **access(server))
-        person.expect("a question; at most $2.9")
-        person.says("q\n")
-        assert person.ended() == 0
+        asked = ("analyze", made, "--judge", "anthropic/claude-opus-5-5", "--budget", "3", "--discuss")
+        assert "a question; at most $2.9" in workspace.run(*asked, **access(server)).err
 
 
 def test_a_discussion_cannot_be_had_as_json_of_an_analysis(workspace: Workspace) -> None:
@@ -331,7 +330,7 @@ def test_a_recommendation_is_implemented_out_of_a_discussion(analyzed: Workspace
         person.expect("Apply this to a new branch evalscribe/R3-smp7q2ka")
         person.type("yes\n")
         person.expect("Committed as ")
-        person.says("q\n")
+        person.says("\n")
         assert person.ended() == 0
     assert suite.branches == ["evalscribe/R3-smp7q2ka", "main"]
     report = next(path for path in analyzed.reports if path.name.startswith(RUN))
