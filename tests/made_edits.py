@@ -6,7 +6,7 @@ An edit is read right, or refused with a line near it; whatever it adds is in th
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from evalscribe.finding import CLASSIFICATIONS, Classification
@@ -286,7 +286,11 @@ def deleted(what: str, fate: Fate) -> Operation:
         if not parts:
             return None
         start, end = rng.choice(parts)
-        return page.edit(start, end - start, [], fate=fate)
+        edit = page.edit(start, end - start, [], fate=fate)
+        if start not in page.findings:
+            return edit
+        row = page.rows[page.findings.index(start)]  # of a finding without a heading the row can tell
+        return replace(edit, near=(row + 1, start + 1))
 
     return gone
 

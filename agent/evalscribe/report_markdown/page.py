@@ -140,6 +140,8 @@ class Page:
     def _findings(self, rows: Mapping[int, classification.Row]) -> tuple[Entry, ...]:
         found = self.sections["findings"]
         self._keep("findings", findings.before(found))
+        if findings.parts(found) and not rows:
+            raise UnreadableReport("the table of this section is missing or torn", self.headings["classification"])
         entries = findings.parse(found, rows, self.written)
         missing = next((number for number in rows if number not in entries), None)
         if missing is not None:
