@@ -14,7 +14,7 @@ from evalscribe.publish import Merged, merge
 from evalscribe.report import Report
 from evalscribe.report_markdown import UnreadableReport, parse
 
-NEAR = 3
+NEAR = 6
 """A refusal names a line at most so far from the edit."""
 Fate = Literal["read", "refused", "either"]
 Outcome = Literal["same", "read", "refused"]
