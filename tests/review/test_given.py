@@ -22,6 +22,7 @@ def finding(
     judge: Classification | None = M,
     kind: CauseKind = "model",
     eval: str = "a/1",
+    uncertain: bool = False,
 ) -> FindingSummary:
     """A finding as a report of ours says it; `judge` None for a report that a person wrote."""
     reviewed = bool(said) or label != judge
@@ -30,6 +31,7 @@ def finding(
         step="tests",
         classification=label,
         cause_kind=kind,
+        uncertain=uncertain,
         error="TypeError: x",
         judge=JudgeOpinion(id="rules@1", classification=judge, confidence=0.8) if judge else None,
         reviewer=ReviewerOpinion(label=label, note="\n".join(said) or None) if reviewed and judge else None,
@@ -135,6 +137,52 @@ def test_the_judge_comes_over_to_the_person(told: Told) -> None:
     told.by("bot", report(finding(S, "OVERLY_STRICT, before the judge said so", judge=S), revision=2))
     assert told.said == [("Ada", S, True)]
     assert told.labels[0].judged == M
+
+
+@pytest.mark.parametrize("line_first", [True, False])
+def test_who_made_a_verdict_certain_is_named_and_not_who_analyses_again(told: Told, line_first: bool) -> None:
+    """A newer analysis takes it for a correction, and adds the line that says so."""
+    told.by("bot", report(finding(uncertain=True)))
+    told.by("Ada", report(finding()))
+    told.by("bot", report(finding(), finding(eval="a/2")))
+    assert told.said == []
+    told.by("Ben" if line_first else "bot", report(finding(M, "not uncertain"), revision=1 if line_first else 2))
+    told.by("bot", report(finding(M, "not uncertain"), revision=3))
+    assert [label.reviewer for label in told.labels] == ["Ben" if line_first else "Ada"]
+
+
+def test_who_only_formats_gives_no_label(told: Told) -> None:
+    told.by("Ada", report(finding(S, "the *grader* wants x_y, * see it")))
+    told.by("Ben", report(finding(S, "the _grader_ wants x\\_y, \\* see  it")))
+    assert [(label.reviewer, label.note) for label in told.labels] == [("Ada", "the *grader* wants x_y, * see it")]
+    told.by("Ben", report(finding(S, "the _grader_ wants x\\_y, \\* see  it", "\N{THUMBS UP SIGN}")))
+    assert [label.reviewer for label in told.labels] == ["Ada", "Ben"]
+
+
+def test_of_one_persons_two_labels_a_merge_keeps_the_later(told: Told) -> None:
+    """Of one day, or of wrong clocks: what came after in history is later."""
+    base = told.by("Ada", report(finding(S), finding(eval="a/2")))
+    pr = told.by("Ada", report(finding(A), finding(eval="a/2")), before=[base])
+    main = told.by("Cy", report(finding(S), finding(S, eval="a/2")), before=[base])
+    told.versions[1] = told.versions[1].model_copy(update={"date": "2026-10-01"})
+    told.by("Cy", report(finding(A), finding(S, eval="a/2")), before=[pr, main])
+    assert told.said == [("Ada", A, True), ("Cy", S, True)]
+
+
+def test_of_one_persons_two_labels_on_two_branches_the_one_in_force_is_kept(told: Told) -> None:
+    base = told.by("bot", report(finding()))
+    ours = told.by("Ada", report(finding(S)), before=[base])
+    theirs = told.by("Ada", report(finding(A)), before=[base])
+    told.by("Cy", report(finding(S)), before=[ours, theirs])
+    assert told.said == [("Ada", S, True)]
+
+
+def test_who_merges_the_words_of_two_people_gives_no_label(told: Told) -> None:
+    base = told.by("bot", report(finding()))
+    ours = told.by("Ada", report(finding(S, "too strict")), before=[base])
+    theirs = told.by("Ben", report(finding(A, "unclear")), before=[base])
+    told.by("Cy", report(finding(A, "unclear", "too strict")), before=[ours, theirs])
+    assert told.said == [("Ada", S, False), ("Ben", A, True)]
 
 
 def test_taking_a_correction_back_withdraws_it(told: Told) -> None:
