@@ -1,7 +1,10 @@
 """The question to a person: it outlives the process, and a yes is about one patch."""
 
+import sqlite3
+from contextlib import closing, suppress
 from pathlib import Path
 
+import ormsgpack
 import pytest
 from pydantic import ValidationError
 
@@ -80,3 +83,16 @@ def broken(checkpoints: Path) -> Path:
 async def test_a_broken_file_is_told(broken: Path) -> None:
     with pytest.raises(DataError, match="checkpoints"):
         await put(patch(), broken)
+
+
+async def test_a_planted_checkpoint_runs_nothing(checkpoints: Path) -> None:
+    """By default LangGraph calls whatever function a checkpoint names."""
+    await put(patch(), checkpoints)
+    made = checkpoints.parent / "made"
+    call = ormsgpack.packb([ormsgpack.Ext(0, ormsgpack.packb(("os", "mkdir", str(made))))])
+    with closing(sqlite3.connect(checkpoints)) as planted, planted:
+        planted.execute("update writes set type = 'msgpack', value = ?", (call,))
+    with suppress(DataError):
+        await put(patch(), checkpoints)
+        await answered(patch(), yes(patch()), checkpoints)
+    assert not made.exists()

@@ -13,9 +13,13 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from evalscribe.errors import DataError
+from evalscribe.graph.checkpoints import checkpoints
 from evalscribe.graph.tracing import untraced
 from evalscribe.ids import Frozen
 from evalscribe.patch import Patch
+
+NO_STATE = (AttributeError, LookupError, TypeError)
+"""What LangGraph raises for a checkpoint that it did not write."""
 
 
 class Consent(Frozen):
@@ -47,9 +51,9 @@ def builder() -> StateGraph[Asked, None, Asked, Asked]:
     return graph
 
 
-async def put(patch: Patch, checkpoints: Path) -> bool:
+async def put(patch: Patch, path: Path) -> bool:
     """Put the question; whether it was put before, which is to say that the patch was shown before."""
-    async with _graph(checkpoints) as graph:
+    async with _graph(path) as graph:
         state = await graph.aget_state(_thread(patch))
         if not state.next:
             question = Asked(patch=patch.digest, run=patch.run, recommendation=patch.recommendation)
@@ -57,18 +61,18 @@ async def put(patch: Patch, checkpoints: Path) -> bool:
         return bool(state.values)
 
 
-async def answered(patch: Patch, consent: Consent, checkpoints: Path) -> bool:
+async def answered(patch: Patch, consent: Consent, path: Path) -> bool:
     """Whether the patch may be committed: the question stands, and this is a yes to this patch."""
-    async with _graph(checkpoints) as graph:
+    async with _graph(path) as graph:
         if not (await graph.aget_state(_thread(patch))).next:
             return False
         state = await graph.ainvoke(Command(resume=consent.model_dump()), _thread(patch))
         return bool(state["approved"])
 
 
-async def forget(patch: Patch, checkpoints: Path) -> None:
+async def forget(patch: Patch, path: Path) -> None:
     """The question is settled: whoever wants the same patch again is asked anew."""
-    async with _graph(checkpoints) as graph:
+    async with _graph(path) as graph:
         assert isinstance(graph.checkpointer, AsyncSqliteSaver)
         await graph.checkpointer.adelete_thread(_thread(patch)["configurable"]["thread_id"])
 
@@ -80,11 +84,10 @@ def _thread(patch: Patch) -> RunnableConfig:
 @asynccontextmanager
 async def _graph(path: Path) -> AsyncIterator[CompiledStateGraph[Asked, None, Asked, Asked]]:
     try:
-        async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
-            await saver.setup()
+        async with checkpoints(path) as saver:
             with untraced():
                 yield builder().compile(checkpointer=saver, name="approve")
-    except sqlite3.Error as error:
+    except (sqlite3.Error, *NO_STATE) as error:
         raise DataError(
             f"the checkpoints {path} cannot be used: {error}.\nMove that file away and run the same command again."
         ) from error

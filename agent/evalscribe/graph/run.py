@@ -9,19 +9,20 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from evalscribe.errors import DataError
 from evalscribe.graph.build import builder
+from evalscribe.graph.checkpoints import checkpoints
 from evalscribe.graph.deps import Counts, Deps, Outcome
 from evalscribe.graph.shift import Shift
 from evalscribe.graph.tracing import untraced
 
 
-async def judge_groups(deps: Deps, checkpoints: Path) -> Outcome:
+async def judge_groups(deps: Deps, path: Path) -> Outcome:
     """Answer every group, at most `deps.concurrency` at once; what the store knows is not asked again.
 
     The store, not the checkpoint, decides what is left to do, so a start after a kill plans anew with whatever
     `concurrency` it has; the checkpoint tells where a run is. Raises `EvalscribeError` for what concerns all.
     """
     shift = Shift(deps)
-    async with _saver(checkpoints, deps.run.id) as saver:
+    async with _saver(path, deps.run.id) as saver:
         graph = builder().compile(checkpointer=saver, name="evalscribe")
         with untraced():
             state = await graph.ainvoke({}, {"configurable": {"thread_id": deps.run.id}}, context=shift)
@@ -32,8 +33,7 @@ async def judge_groups(deps: Deps, checkpoints: Path) -> Outcome:
 async def _saver(path: Path, thread: str) -> AsyncIterator[AsyncSqliteSaver]:
     """Checkpoints of this start only: an earlier one's would add up with them."""
     try:
-        async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
-            await saver.setup()
+        async with checkpoints(path) as saver:
             await saver.adelete_thread(thread)
             yield saver
     except sqlite3.Error as error:
