@@ -1,9 +1,14 @@
 """A proposed change to the files of a repository, complete before anything is touched."""
 
 import difflib
+import re
 from collections.abc import Iterator
 
 from evalscribe.ids import Frozen, content_id
+from evalscribe.redaction import redact
+
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+"""As git sees lines: nothing else ends one, whatever editors and languages think."""
 
 
 class Edit(Frozen):
@@ -34,9 +39,27 @@ class FileChange(Frozen):
     @property
     def diff(self) -> str:
         """As `git diff` prints it, without its index line."""
-        old = [] if self.before is None else self.before.splitlines(keepends=True)
         names = ("/dev/null" if self.before is None else f"a/{self.path}", f"b/{self.path}")
-        return "".join(_ended(difflib.unified_diff(old, self.after.splitlines(keepends=True), *names)))
+        return "".join(
+            _ended(difflib.unified_diff(_LINE.findall(self.before or ""), _LINE.findall(self.after), *names))
+        )
+
+    @property
+    def shown(self) -> str:
+        """The diff as anybody may see it: without the secrets of the lines around what is changed."""
+        before = None if self.before is None else redact(self.before)
+        return self.model_copy(update={"before": before, "after": redact(self.after)}).diff
+
+    @property
+    def hides(self) -> bool:
+        """Whether a line that comes or goes is not shown as it is: it looks like a key, or stands in one."""
+        return _changed(self.shown) != _changed(self.diff)
+
+    @property
+    def counts(self) -> str:
+        """How many lines come and go: `+2 -1`."""
+        signs = [line[0] for line in _changed(self.diff)]
+        return f"+{signs.count('+')} -{signs.count('-')}"
 
 
 class Patch(Frozen):
@@ -59,8 +82,13 @@ class Patch(Frozen):
         return content_id(self)
 
     @property
-    def diff(self) -> str:
-        return "".join(change.diff for change in self.changes)
+    def shown(self) -> str:
+        return "".join(change.shown for change in self.changes)
+
+
+def _changed(diff: str) -> list[str]:
+    """The lines that come or go, without the file's names above them."""
+    return [line for line in diff.split("\n")[2:] if line.startswith(("+", "-"))]
 
 
 def _ended(lines: Iterator[str]) -> Iterator[str]:

@@ -12,10 +12,13 @@ TEXTS = {
     "a.py": "one\ntwo\ntwo\n",
     "b.py": "one\r\ntwo\r\n",
     "mixed.py": "one\r\ntwo\nthree\n",
-    "key.py": "KEY = 'sk-1'\n",
+    "key.py": "KEY = 'ghp_" + "a1B2" * 9 + "'\n",
+    "pem.py": "-----BEGIN PRIVATE KEY-----\ninside\n-----END PRIVATE KEY-----\nafter\n",
+    "unseen.py": "o\u200bne\ntwo\n",
     "empty.py": "",
 }
-SCOPE = Scope(files=tuple(TEXTS), folders=("new",), there=frozenset(TEXTS))
+FILES = (*TEXTS, "data.bin")
+SCOPE = Scope(files=FILES, folders=("new",), there=frozenset(FILES))
 
 
 def edit(path: str, old: str, new: str) -> Edit:
@@ -43,8 +46,21 @@ def test_line_ends_are_the_files() -> None:
     assert after(edit("mixed.py", "two\nthree", "2")) == {"mixed.py": "one\r\n2\n"}
 
 
+def test_what_was_unseen_may_stay_and_an_empty_file_be_filled() -> None:
+    assert after(edit("unseen.py", "o\u200bne", "O\u200bne")) == {"unseen.py": "O\u200bne\ntwo\n"}
+    assert after(edit("empty.py", "", "text\n")) == {"empty.py": "text\n"}
+
+
+def test_secrets_around_a_change_are_not_shown() -> None:
+    made = changes([edit("pem.py", "after", "behind")], SCOPE, TEXTS.get)
+    assert not isinstance(made, Refusal)
+    assert "inside" not in made[0].shown
+    assert "-after\n+behind\n" in made[0].shown
+    assert made[0].counts == "+1 -1"
+
+
 def test_a_new_file_and_its_diff() -> None:
-    (made,) = changes([edit("new/x.txt", "", "hello\n")], SCOPE, TEXTS.get)  # type: ignore[misc]
+    (made,) = changes([edit("new/x.txt", "", "hello\r\n")], SCOPE, TEXTS.get)  # type: ignore[misc]
     assert made.before is None
     assert made.diff == "--- /dev/null\n+++ b/new/x.txt\n@@ -0,0 +1 @@\n+hello\n"
 
@@ -68,6 +84,18 @@ def test_a_new_file_and_its_diff() -> None:
         ((edit("a.py", "one", "x" * 100_001),), "too much"),
         (tuple(edit("a.py", "one", "x") for _ in range(61)), "too much"),
         ((edit("a.py", "one", "1"), edit("a.py", "one", "2")), "0 times"),
+        ((edit("data.bin", "", "text"),), "the file is there"),
+        ((edit("a.py", "one", "# one\u2028evil()"),), "cannot be seen"),
+        ((edit("a.py", "one", "# one\revil()"),), "cannot be seen"),
+        ((edit("a.py", "one", "o\u3164ne"),), "cannot be seen"),
+        ((edit("a.py", "one", "one" + " " * 200 + "evil()"),), "blanks in a row"),
+        ((edit("key.py", "KEY", "KEYS"),), "looks like a key"),
+        ((edit("pem.py", "inside", "evil()\ninside"),), "stands in one"),
+        ((edit("pem.py", "inside\n", ""),), "stands in one"),
+        (
+            (edit("a.py", "one", "-----BEGIN PRIV"), edit("a.py", "PRIV", "PRIVATE KEY-----\nevil()")),
+            "looks like a key",
+        ),
     ],
 )
 def test_refused_whole(made: tuple[Edit, ...], reason: str) -> None:

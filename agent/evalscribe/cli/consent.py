@@ -17,7 +17,6 @@ from evalscribe.cli.finish import say, spent
 from evalscribe.compose.analysis import spent_summary
 from evalscribe.errors import InterruptedError_, TerminatedError, UsageError
 from evalscribe.prose import counted, printable
-from evalscribe.redaction import redact
 from evalscribe.wiring.applying import ApplyChoice, open_apply
 
 T = TypeVar("T")
@@ -85,10 +84,11 @@ def _show(offer: Offer) -> None:
     patch = offer.patch
     say(f"{offer.recommendation.id}: {offer.recommendation.text}")
     say(f"{patch.judge} proposes: {patch.summary}")
-    say(f"{counted(len(patch.changes), 'file')}: {', '.join(change.path for change in patch.changes)}")
+    files = ", ".join(f"{change.path} ({change.counts})" for change in patch.changes)
+    say(f"{counted(len(patch.changes), 'file')}: {files}")
     say()
     console = Console(highlight=False, soft_wrap=True)
-    for line in _LINE.split(redact(patch.diff).rstrip("\n")):
+    for line in _LINE.split(patch.shown.rstrip("\n")):
         console.print(Text(printable(line.expandtabs(4)), style=STYLES.get(line[:1], "")))
 
 

@@ -1,10 +1,12 @@
 """A model's edits, applied to the files they mean: a whole patch, or what is wrong with it."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from evalscribe.ids import Frozen
 from evalscribe.patch import Edit, FileChange
+from evalscribe.propose.protected import is_unseen
 from evalscribe.propose.scope import Scope
 from evalscribe.redaction import redact
 
@@ -12,7 +14,8 @@ MOST_EDITS = 60
 LONGEST_NEW = 100_000
 """Characters that all edits may write together."""
 REDACTED = "[redacted:"
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+FARTHEST = 200
+"""Blanks in a row that a line may have; more move what follows out of sight."""
 
 Read = Callable[[str], str | None]
 """The text of a file by its path; None where there is none or it is no text."""
@@ -34,7 +37,7 @@ def changes(edits: Sequence[Edit], scope: Scope, read: Read) -> tuple[FileChange
     problems = list(_unfit(edits))
     files: dict[str, str] = {}
     if not problems:
-        problems = [said for edit in edits if (said := _apply(edit, files, read))]
+        problems = [said for edit in edits if (said := _apply(edit, files, read, scope.there))]
     made = [FileChange(path=path, before=read(path), after=after) for path, after in sorted(files.items())]
     problems += [] if problems else [said for change in made if (said := _flaw(change))]
     return Refusal(problems=tuple(problems)) if problems else tuple(made)
@@ -50,17 +53,25 @@ def _unfit(edits: Sequence[Edit]) -> Iterable[str]:
             yield f"edit {n}: what is redacted is not what the file says; leave such lines alone"
         elif redact(edit.new) != edit.new:
             yield f"edit {n}: `new` looks like a key or a password; a patch has none"
-        if unseen := set(_UNSEEN.findall(edit.new)) - {"\r"}:
+        if unseen := _unseen(edit.new) - _unseen(edit.old):
             yield f"edit {n}: `new` has characters that cannot be seen: {', '.join(map(ascii, sorted(unseen)))}"
+        if re.search(rf"[^\S\n]{{{FARTHEST}}}", edit.new):
+            yield f"edit {n}: `new` has more than {FARTHEST} blanks in a row"
 
 
-def _apply(edit: Edit, files: dict[str, str], read: Read) -> str | None:
-    """Change the file's text in `files`; what is wrong with the edit otherwise."""
+def _unseen(text: str) -> Counter[str]:
+    """The characters that nobody would see in a diff, or that end a line for some programs only."""
+    return Counter(one for one in text.replace("\r\n", "\n") if one not in "\n\t" and is_unseen(one))
+
+
+def _apply(edit: Edit, files: dict[str, str], read: Read, known: Container[str]) -> str | None:
+    """Change the file's text in `files`; what is wrong with the edit otherwise. A file that is `known` and cannot be
+    read is no text, or too large."""
     there = files[edit.path] if edit.path in files else read(edit.path)
     if not edit.old:
-        if there is not None:
+        if there or (there is None and edit.path in known):
             return f"{edit.path}: the file is there; give the text to replace in `old`"
-        files[edit.path] = edit.new
+        files[edit.path] = edit.new.replace("\r\n", "\n")
         return None
     if there is None:
         return f"{edit.path}: there is no such text file; for a new one leave `old` empty"
@@ -84,4 +95,6 @@ def _flaw(change: FileChange) -> str | None:
         return f"{change.path}: nothing is changed"
     if not change.after.strip():
         return f"{change.path}: nothing would be left of the file; files are not deleted"
+    if change.hides:
+        return f"{change.path}: a changed line looks like a key, or stands in one; leave such lines alone"
     return None

@@ -36,6 +36,11 @@ SECRETS = re.compile(
 )
 """Files that hold keys; neither changed nor shown to a model."""
 _IGNORED_BY_FILE_SYSTEMS = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\u00ad]")
+_UNSEEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+_EMPTY_LETTERS = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""What counts as a letter or a mark, and shows nothing."""
 _DRIVE_OR_STREAM = re.compile(r"[:\\\x00-\x1f\x7f]")
 _SHORT_GIT = re.compile(r"git~\d+")
 LONGEST = 400
@@ -48,9 +53,14 @@ def refused(path: str) -> str | None:
         return "no plain path with `/` below the repository's root"
     if path.startswith(("/", "~")) or any(part in ("", ".", "..") or part != part.strip(" ") for part in parts):
         return "no plain path with `/` below the repository's root"
-    if _IGNORED_BY_FILE_SYSTEMS.search(path):
+    if any(map(is_unseen, path)) or not path.isprintable():
         return "spelt with characters that cannot be seen"
     return _reserved([spelling(part) for part in parts])
+
+
+def is_unseen(character: str) -> bool:
+    """Whether a person sees nothing of it, or takes it for something else."""
+    return unicodedata.category(character) in _UNSEEN_CATEGORIES or bool(_EMPTY_LETTERS.match(character))
 
 
 def holds_secrets(path: str) -> bool:
