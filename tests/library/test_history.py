@@ -48,6 +48,40 @@ def test_mailmap_makes_two_addresses_one_person(work: Clone) -> None:
     assert [(version.author, version.email) for version in versions(work)] == [("Ada", "ada@example.org")] * 2
 
 
+def test_an_address_is_told_by_no_case_and_who_has_none_by_name(work: Clone) -> None:
+    for number, (who, email) in enumerate((("Ada", "Ada@Example.org"), ("Ben", ""), ("Cy", ""))):
+        (work.reports / "p/m").mkdir(parents=True, exist_ok=True)
+        (work.reports / NAME).write_text(f"{number}\n")
+        work.git("add", ".")
+        git(work.folder, "commit", "-qm", "x", env={"GIT_AUTHOR_NAME": who, "GIT_AUTHOR_EMAIL": email})
+    assert [(version.author, version.email) for version in versions(work)] == [
+        ("Ada", "ada@example.org"),
+        ("Ben", "Ben"),
+        ("Cy", "Cy"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("author", "others", "told"),
+    [
+        ("ci[bot]", ["Ben Ö <Ben@example.org>"], ("Ben Ö", "ben@example.org")),
+        ("ci[bot]", ["x[bot] <x@example.org>", "Ben <b@example.org>", "B. <B@example.org>"], ("B.", "b@example.org")),
+        ("ci[bot]", ["Ben <b@example.org>", "Cy <c@example.org>"], ("ci[bot]", "ci[bot]@example.org")),
+        ("ci[bot]", ["nobody", " <>"], ("ci[bot]", "ci[bot]@example.org")),
+        ("Ada", ["Ben <b@example.org>"], ("Ada", "ada@example.org")),
+    ],
+)
+def test_a_bots_commit_is_the_one_persons_who_helped(
+    work: Clone, author: str, others: list[str], told: tuple[str, str]
+) -> None:
+    work.commit("one", author)
+    trailers = "\n".join(f"Co-authored-by: {other}" for other in others)
+    (work.reports / NAME).write_text("two")
+    work.git("add", ".")
+    work.commit_staged(author, message=f"Analyze (#3)\n\n{trailers}")
+    assert (versions(work)[1].author, versions(work)[1].email) == told
+
+
 @pytest.mark.parametrize("new", ["p/m/b.md", "q/n/é b.md"])
 def test_a_renamed_report_keeps_its_history(work: Clone, new: str) -> None:
     first = work.commit(BODY)

@@ -1,6 +1,7 @@
 """How reports came to be what they are: read with four processes of git, however many commits and reports there are."""
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,10 @@ REPORTS = "*.md"
 LARGEST = 16 * 1024 * 1024
 _FILE = b"100"
 """How the mode of a regular file begins; a link's target is no text of a report."""
+_BOT = "[bot]"
+"""How the names of those end that are no people."""
+_COAUTHORS = "%(trailers:key=Co-authored-by,valueonly,unfold,separator=%x01)"
+_COAUTHOR = re.compile(r"([^<>]*\S) *<([^<>]+)>")
 _PLAIN = {"i18n.logOutputEncoding": "UTF-8", "log.follow": "false", "log.showSignature": "false"}
 
 
@@ -180,12 +185,25 @@ def _commits(repo: Repo, tip: str) -> Iterator[Commit]:
     """Every commit that touches markdown, and merges between them, children before parents."""
     plain = [part for name, value in _PLAIN.items() for part in ("-c", f"{name}={value}")]
     command = ["git", *plain, "log", "-z", "--full-history", "--parents", "--topo-order", "--no-color"]
-    shape = "--format=%H%x00%P%x00%aN%x00%aE%x00%as%x00"
+    shape = f"--format=%H%x00%P%x00%aN%x00%aE%x00%as%x00{_COAUTHORS}%x00"
     out = repo.git.execute([*command, shape, tip, "--", REPORTS], stdout_as_string=False)
     fields = bytes(out).decode("utf-8", "replace").split("\0")
-    for at in range(0, len(fields) - 5, 6):
-        id_, parents, author, email, date = (field.strip() for field in fields[at : at + 5])
-        yield Commit(id_, tuple(dict.fromkeys(parents.split())), author or email, email, date)
+    for at in range(0, len(fields) - 6, 7):
+        id_, parents, author, email, date, others = (field.strip() for field in fields[at : at + 6])
+        name, address = _person(author, email, others)
+        yield Commit(id_, tuple(dict.fromkeys(parents.split())), name, address, date)
+
+
+def _person(author: str, email: str, others: str) -> tuple[str, str]:
+    """Name and address of who made a commit: of a bot's the one person who helped, as where a bot's branch is squashed.
+
+    An address is told by no case; who has none is known by name.
+    """
+    people = {found[2].lower(): found for one in others.split("\1") if (found := _COAUTHOR.fullmatch(one.strip()))}
+    helped = [found for found in people.values() if not found[1].endswith(_BOT)]
+    if author.endswith(_BOT) and len(helped) == 1:
+        author, email = helped[0][1], helped[0][2]
+    return author or email, email.lower() or author
 
 
 def _changes(repo: Repo, commits: Sequence[Commit]) -> dict[tuple[str, str | None], Changes]:
