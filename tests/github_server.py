@@ -136,6 +136,8 @@ class GitHubServer:
         if any(pull["head"]["label"] == label for pull in self.open):
             return problem(422, "Validation Failed", f"A pull request already exists for {label}.")
         number = next(self._numbers)
+        here = {"id": 1, "full_name": self.repository}
+        fork = {"id": 2, "full_name": f"{label.partition(':')[0]}/fork"}
         self.pulls[number] = {
             "id": number,
             "number": number,
@@ -147,8 +149,8 @@ class GitHubServer:
             "draft": bool(request.body.get("draft")),
             "title": request.body["title"],
             "body": request.body.get("body"),
-            "head": {"ref": head.rpartition(":")[2], "label": label},
-            "base": {"ref": request.body["base"]},
+            "head": {"ref": head.rpartition(":")[2], "label": label, "repo": fork if ":" in head else here},
+            "base": {"ref": request.body["base"], "repo": here},
         }
         return Answer(201, self.pulls[number])
 

@@ -7,6 +7,7 @@ import pytest
 from evalscribe.branch import Pushed
 from evalscribe.errors import AccessError, DataError, UnavailableError
 from evalscribe.forge.github import GitHub
+from evalscribe.forge.marked import marked
 from github_server import GONE, RATE_LIMITED, Answer, GitHubServer, Request, problem
 
 PUSHED = Pushed(branch="evalscribe/p/m/abc", commit="0" * 40)
@@ -79,6 +80,38 @@ def test_somebody_is_faster(server: GitHubServer, forge: GitHub) -> None:
     assert len(server.pulls) == 1
 
 
+def test_pull_requests_of_forks_are_not_ours(server: GitHubServer, forge: GitHub) -> None:
+    """A repository that was renamed answers from its number, and the client forgets what was asked of it."""
+    text = {"head": f"mallory:{PUSHED.branch}", "base": "main", "title": "Analyze evil", "body": marked("report", "")}
+    server.take(Request("POST", "/repos/ada/evals/pulls", {}, text, {"authorization": f"token {server.token}"}))
+    server.refuse = lambda request: (
+        Answer(301, {}, {"Location": f"{server.api}/repositories/1/pulls?{request.query}"})
+        if request.path == "/repos/ada/evals/pulls" and request.method == "GET"
+        else Answer(200, list(server.pulls.values()))
+        if request.path == "/repositories/1/pulls"
+        else None
+    )
+    assert [propose(forge, body=body).number for body in ("a", "b")] == [2, 2]
+    assert server.pulls[1]["title"] == "Analyze evil"
+
+
+def test_evidence_that_quotes_our_marks(server: GitHubServer, forge: GitHub) -> None:
+    text = "`<!-- /evalscribe:report -->` and <!-- evalscribe:report --> of "
+    for word in ("one", "two", "three"):
+        propose(forge, body=text + word)
+    body = server.pulls[1]["body"]
+    assert (body.count("<!--"), body.count(" of three"), "one" in body or "two" in body) == (2, 1, False)
+
+
+def test_an_answer_that_names_another_host_is_not_followed(server: GitHubServer, forge: GitHub) -> None:
+    propose(forge)
+    with GitHubServer() as elsewhere:
+        server.pulls[1]["url"] = elsewhere.api.replace("127.0.0.1", "localhost") + "/repos/ada/evals/pulls/1"
+        with pytest.raises(UnavailableError, match="not GitHub's API"):
+            propose(forge, body="other")
+        assert not elsewhere.requests
+
+
 REFUSALS = {
     "key": (problem(401, "Bad credentials"), AccessError, "does not take the token"),
     "scope": (problem(403, "Resource not accessible by integration"), AccessError, "pull-requests: write"),
@@ -96,6 +129,11 @@ REFUSALS = {
     "page": (Answer(200, "<html>sign in</html>"), UnavailableError, "not GitHub's API"),
     "other shape": (Answer(200, [{"head": 3}]), UnavailableError, "not GitHub's API"),
     "elsewhere": (Answer(301, {}, {"Location": "https://evil.example/x"}), UnavailableError, "not GitHub's API"),
+    "elsewhere for now": (
+        Answer(307, {}, {"Location": "https://evil.example/x"}),
+        UnavailableError,
+        "not GitHub's API",
+    ),
     "other host": (Answer(302, {}, {"Location": "http://evil.example/x"}), UnavailableError, "not GitHub's API"),
 }
 

@@ -24,7 +24,7 @@ PART = "report"
 OUR_TITLE = "Analyze "
 """How our titles begin; any other title is a person's."""
 TIMEOUT_S = 20
-_NO_API = (BadAttributeException, RuntimeError, TypeError, AttributeError, KeyError)
+_NO_API = (BadAttributeException, RuntimeError, TypeError, AttributeError, KeyError, AssertionError, ValueError)
 """What the client raises for an answer of another shape, and for one that leads to another host."""
 AGAIN = Retry(
     total=2,
@@ -99,7 +99,12 @@ class GitHub:
     def _open(self, branch: str) -> "Pull | None":
         """The branch's open pull request: one at most."""
         pulls = self.repository.get_pulls(state="open", head=f"{self.owner}:{branch}")
-        return next((pull for pull in pulls if pull.head.ref == branch), None)
+        return next((pull for pull in pulls if pull.head.ref == branch and _from_here(pull)), None)
+
+
+def _from_here(pull: "Pull") -> bool:
+    """Whether the branch is the repository's own and no fork's: a renamed repository lists all that is open."""
+    return pull.head.repo is not None and pull.head.repo.id == pull.base.repo.id
 
 
 def _updated(pull: "Pull", title: str, body: str) -> bool:
@@ -136,5 +141,5 @@ def _errors(what: str) -> Iterator[None]:
         raise UnavailableError(said) from error
     except GithubException as error:
         raise refusal(what, error) from error
-    except (requests.exceptions.RequestException, OSError, ValueError) as error:
+    except (requests.exceptions.RequestException, OSError) as error:
         raise UnavailableError(f"cannot {what}: GitHub's API does not answer ({type(error).__name__})") from error

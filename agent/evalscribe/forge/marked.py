@@ -2,7 +2,8 @@
 
 
 def marked(mark: str, text: str) -> str:
-    return f"{_begin(mark)}\n{text.strip()}\n{_end(mark)}"
+    """The text between its marks, in which nothing looks like one: evidence may quote them."""
+    return f"{_begin(mark)}\n{text.strip().replace('<!--', '<! --')}\n{_end(mark)}"
 
 
 def has(mark: str, body: str) -> bool:

@@ -14,8 +14,8 @@ from evalscribe.finding import RecurrenceKind
 from evalscribe.ids import Frozen, model_folder, run_id_prefix
 from evalscribe.report import Entry, Report
 
-LIMIT = 60_000
-"""Characters of a text; GitHub takes 65,536, our marks included."""
+LIMIT = 40_000
+"""Characters of a text; GitHub takes 65,536, with our marks and all that people write around them."""
 SHOWN = 20
 """How many names or lines of a list are printed."""
 LOW_CONFIDENCE = 0.6
