@@ -22,8 +22,14 @@ OF_ANOTHER_REPOSITORY = (
     "GIT_NO_REPLACE_OBJECTS",
     "GIT_SHALLOW_FILE",
     "GIT_CEILING_DIRECTORIES",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
 )
-"""What `git rev-parse --local-env-vars` lists and the like: set by a hook around us, they mean its repository."""
+"""What `git rev-parse --local-env-vars` lists and the like: set by a hook around us, they mean its repository.
+
+The last three give names of files another meaning than ours.
+"""
 
 
 @contextmanager

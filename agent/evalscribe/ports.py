@@ -342,9 +342,9 @@ class Repository(Protocol):
     ) -> str:
         """One commit with these files on top of `parent`, which becomes the tip of `branch` if given; its id.
 
-        With `merging` it is a merge of that commit into `parent`: all files are those of `merging`, but for the given
-        ones. Raises `UsageError` where the branch is checked out somewhere, has commits that `parent` has not, or git
-        does not know who commits; then nothing was changed.
+        With `merging` it is a merge of that commit into `parent`: the given files, and every other one as the side has
+        it that changed it. Raises `DataError` where both did, `UsageError` where the branch is checked out somewhere,
+        has commits that `parent` has not, or git does not know who commits; then nothing was changed.
         """
 
     def common(self, a: str, b: str) -> str | None:

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,88 @@ def test_merges_of_the_main_branch(work: Work, found: GitRepository) -> None:
     assert found.common(made, "main") == found.head()
 
 
+def test_merges_keep_what_people_did_to_other_files(work: Work, found: GitRepository, tmp_path: Path) -> None:
+    found.push("origin", BRANCH, commit(found, "mine"))
+    other = work.other(tmp_path / "grace")
+    git(other, "switch", "-q", BRANCH)
+    (other / "notes.md").write_text("seen")
+    (other / "crlf.txt").unlink()
+    git(other, "add", "--all")
+    git(other, "commit", "-q", "-m", "notes")
+    git(other, "push", "-q", "origin", BRANCH)
+    git(other, "switch", "-q", "main")
+    (other / "kept.txt").write_text("third\n")
+    git(other, "commit", "-q", "-a", "-m", "third")
+    git(other, "push", "-q", "origin", "main")
+    tip, main = found.fetch("origin", BRANCH), found.fetch("origin")
+    assert tip
+    assert main
+    made = found.commit({PATH: "both"}, parent=tip[1], merging=main[1], message="m")
+    assert (found.read(made, "notes.md"), found.read(made, "kept.txt")) == ("seen", "third\n")
+    assert git(work.folder, "diff", "--name-only", main[1], made).split() == ["crlf.txt", "notes.md", PATH]
+    clash = found.commit({"kept.txt": "fourth\n"}, parent=tip[1], message="m")
+    with pytest.raises(DataError, match=r"both changed kept\.txt "):
+        found.commit({PATH: "both"}, parent=clash, merging=main[1], message="m")
+
+
+RENAMING = """#!{python} -ISs
+import os, subprocess, sys
+real = subprocess.Popen(["git", "upload-pack", *sys.argv[1:]], stdout=subprocess.PIPE).stdout
+while answer := os.read(real.fileno(), 65536):
+    os.write(1, answer.replace({real}, {said}))
+"""
+"""A server that calls a branch something else, of the same length."""
+
+
+def test_what_a_server_calls_a_branch_moves_none_of_ours(work: Work, found: GitRepository, tmp_path: Path) -> None:
+    git(work.folder, "branch", "victim", "HEAD^")
+    other = work.other(tmp_path / "other")
+    (other / "kept.txt").write_text("third")
+    git(other, "commit", "-q", "-a", "-m", "third")
+    git(other, "push", "-q", "origin", "main")
+    said = "refs/heads/main:refs/heads/victim"
+    real = "refs/heads/".ljust(len(said), "x")
+    git(work.remote, "update-ref", real, "refs/heads/main")
+    git(work.remote, "symbolic-ref", "HEAD", real)
+    server = tmp_path / "server"
+    server.write_text(RENAMING.format(python=sys.executable, real=real.encode(), said=said.encode()))
+    server.chmod(0o755)
+    git(work.folder, "config", "remote.origin.uploadpack", str(server))
+    assert said in git(work.folder, "ls-remote", "origin")
+    before = state(work.folder)
+    assert found.fetch("origin") == ("main", work.refs["refs/heads/main"])
+    assert state(work.folder) == before
+
+
+def test_a_partial_clone_stays_one(work: Work, tmp_path: Path) -> None:
+    """Files that it left with the remote do not come, which they would one by one."""
+    git(work.remote, "config", "uploadpack.allowFilter", "true")
+    part = tmp_path / "part"
+    git(tmp_path, "clone", "-q", "--filter=blob:none", "--no-checkout", f"file://{work.remote}", str(part))
+    git(part, "config", "user.name", "Ada")
+    git(part, "config", "user.email", "a@b.c")
+    (work.folder / "kept.txt").write_text("third")
+    git(work.folder, "commit", "-q", "-a", "-m", "third")
+    git(work.folder, "push", "-q")
+    found = open_repository(part)
+    main = found.fetch("origin")
+    assert main is not None
+    found.push("origin", BRANCH, found.commit({PATH: "x"}, parent=main[1], message="m"))
+    left = git(part, "rev-list", "--objects", "--missing=print", main[1]).count("\n?")
+    assert left == len(git(part, "ls-tree", "-r", main[1]).splitlines()) + len(["first kept.txt", "second kept.txt"])
+
+
+def test_what_only_this_folder_replaces_is_not_published(work: Work, found: GitRepository) -> None:
+    head = found.head()
+    (work.folder / "private.txt").write_text("mine")
+    git(work.folder, "add", "private.txt")
+    git(work.folder, "commit", "-q", "-m", "private")
+    git(work.folder, "replace", head, found.head())
+    made = found.commit({PATH: "x"}, parent=head, message="m")
+    found.push("origin", BRANCH, made)
+    assert git(work.remote, "diff", "--name-only", "main", made).split() == [PATH]
+
+
 def test_a_branch_in_use_is_left_alone(work: Work, found: GitRepository, tmp_path: Path) -> None:
     for n, use in enumerate((("switch", "-q", "-c", "b0"), ("worktree", "add", "-q", "-b", "b1", str(tmp_path / "t")))):
         git(work.folder, *use)
@@ -168,7 +251,11 @@ def test_commits_are_signed_where_the_users_are(work: Work, found: GitRepository
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
     for name, value in {"gpg.format": "ssh", "user.signingKey": str(tmp_path / "key"), "commit.gpgSign": "yes"}.items():
         git(work.folder, "config", name, value)
+    git(work.folder, "config", "log.showSignature", "true")
     assert "BEGIN SSH SIGNATURE" in git(work.folder, "cat-file", "commit", commit(found))
+    tip = found.tip(BRANCH)
+    assert tip
+    assert tip.message.strip() == "Analyze a run"
     (tmp_path / "key").unlink()
     with pytest.raises(UsageError, match="gpgSign"):
         commit(found, branch="other")
@@ -180,6 +267,7 @@ def test_an_environment_of_another_repository_is_ignored(
     other = repository(tmp_path / "elsewhere")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / "index"))
+    monkeypatch.setenv("GIT_GLOB_PATHSPECS", "1")
     made = commit(found)
     monkeypatch.undo()
     assert git(work.folder, "rev-parse", BRANCH).strip() == made

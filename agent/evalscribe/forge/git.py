@@ -16,18 +16,22 @@ from evalscribe.git_process import own_environment
 QUIET = (
     "--no-optional-locks",
     "--literal-pathspecs",
+    "--no-replace-objects",
     *("-c", f"core.hooksPath={os.devnull}"),
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.splitIndex=false"),
     *("-c", "gc.auto=0"),
     *("-c", "maintenance.auto=false"),
     *("-c", "i18n.commitEncoding=UTF-8"),
+    *("-c", "log.showSignature=false"),
+    *("-c", "color.ui=false"),
     *("-c", "user.useConfigOnly=true"),
     *("-c", "http.lowSpeedLimit=1"),
     *("-c", "http.lowSpeedTime=60"),
 )
 """Hooks look at the folder's checked out files, which are not what is committed and pushed here, and may change them;
-an index of our own must leave nothing beside the user's; and a server that says nothing is not waited for forever."""
+an index of our own must leave nothing beside the user's; a commit that only this folder replaces by another is still
+the one that others have; and a server that says nothing is not waited for forever."""
 
 
 class Ended(NamedTuple):

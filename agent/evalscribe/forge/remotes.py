@@ -15,6 +15,8 @@ _NO_ACCESS = re.compile(
     r"|repository not found|repository .+ not found",
     re.IGNORECASE,
 )
+_NAME = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\]+")
+"""Of a branch: with a colon, what a server calls one would be an order to write a branch here."""
 _NO_FETCH_EFFECTS = (
     "--no-tags",
     "--no-prune",
@@ -78,7 +80,8 @@ class Remotes:
         if ended.code:
             raise _refused(f"reach {remote}", ended)
         lines = [line.partition("\t")[::2] for line in ended.text.splitlines()]
-        tips = {ref.removeprefix("refs/heads/"): commit for commit, ref in lines if ref.startswith("refs/heads/")}
+        heads = {ref.removeprefix("refs/heads/"): commit for commit, ref in lines if ref.startswith("refs/heads/")}
+        tips = {name: commit for name, commit in heads.items() if _NAME.fullmatch(name)}
         if branch is None:
             branch = self._main(remote, [said.removeprefix("ref: ") for said, ref in lines if ref == "HEAD"], tips)
         return (branch, tips[branch]) if branch in tips else None
@@ -91,8 +94,12 @@ class Remotes:
         return next((name for name in names if name in tips), None)
 
     def _has(self, commit: str) -> bool:
-        """Whether the commit is here with all it needs, not just left over from a fetch that was broken off."""
-        return self.git.run("rev-list", "--quiet", "--max-count=1", "--objects", commit, "--").code == 0
+        """Whether the commit is here with all it needs, not just left over from a fetch that was broken off.
+
+        What a partial clone left with the remote is not needed, and would come file by file.
+        """
+        options = ("--quiet", "--max-count=1", "--objects", "--missing=allow-promisor")
+        return self.git.run("rev-list", *options, commit, "--").code == 0
 
 
 def _not_pushed(remote: str, branch: str, ended: Ended) -> EvalscribeError:

@@ -5,25 +5,14 @@ check out or clean up, no filter touches the bytes, no hook runs, and whoever is
 unreachable objects, which git collects. The branch moves in one step, from the commit it was expected at.
 """
 
-import os
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from evalscribe.branch import Pushed, Tip
-from evalscribe.errors import DataError, UsageError
+from evalscribe.errors import UsageError
 from evalscribe.forge.git import GitFolder
 from evalscribe.forge.remotes import Remotes
-
-REGULAR = ("100644", "100755")
-FOLDER = "040000"
-
-
-class _Blob(NamedTuple):
-    mode: str
-    id: str
-    path: str
+from evalscribe.forge.trees import Trees
 
 
 def open_repository(folder: Path) -> "GitRepository":
@@ -43,6 +32,7 @@ class GitRepository:
         self.root = root
         self.git = GitFolder(root)
         self.remotes = Remotes(self.git)
+        self.trees = Trees(self.git)
 
     def head(self) -> str:
         commit = self._commit_id("HEAD")
@@ -51,10 +41,10 @@ class GitRepository:
         return commit
 
     def files(self, commit: str) -> tuple[str, ...]:
-        return tuple(blob.path for blob in self._listed("-r", commit) if blob.mode in REGULAR)
+        return tuple(blob.path for blob in self.trees.listed("-r", commit) if blob.regular)
 
     def links(self, commit: str) -> tuple[str, ...]:
-        return tuple(blob.path for blob in self._listed("-r", commit) if blob.mode not in REGULAR)
+        return tuple(blob.path for blob in self.trees.listed("-r", commit) if not blob.regular)
 
     def tip(self, branch: str) -> Tip | None:
         commit = self._commit_id(f"refs/heads/{branch}")
@@ -66,8 +56,8 @@ class GitRepository:
         return Tip(commit=commit, message=message, files=tuple(filter(None, files)))
 
     def read(self, commit: str, path: str) -> str | None:
-        blob = self._blob(commit, path)
-        if blob is None or blob.mode not in REGULAR:
+        blob = self.trees.blob(commit, path)
+        if blob is None or not blob.regular:
             return None
         ended = self.git.run("cat-file", "blob", blob.id)
         try:
@@ -97,7 +87,7 @@ class GitRepository:
     ) -> str:
         tip = self._tip(branch, parent) if branch is not None else None
         self._check_identity()
-        tree = self._tree(merging or parent, files)
+        tree = self.trees.merged(parent, merging, files) if merging else self.trees.changed(parent, files)
         commit = self._committed(tree, [parent, merging] if merging else [parent], message)
         if branch is not None:
             self._move(branch, commit, tip)
@@ -126,22 +116,6 @@ class GitRepository:
 
     def _commit_id(self, name: str) -> str | None:
         return self.git.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-
-    def _blob(self, commit: str, path: str) -> _Blob | None:
-        """The entry of exactly this path, of whatever kind."""
-        if not _is_place(path):
-            return None
-        return next((blob for blob in self._listed(commit, "--", path) if blob.path == path), None)
-
-    def _listed(self, *arguments: str) -> Iterator[_Blob]:
-        ended = self.git.run("ls-tree", "-z", "--full-tree", *arguments)
-        if ended.code:
-            raise UsageError(f"git cannot list the files of a commit in {self.root}: {ended.said}")
-        for line in ended.text.split("\0"):
-            about, tabbed, path = line.partition("\t")
-            if tabbed:
-                mode, _, id = about.split(" ")
-                yield _Blob(mode, id, path)
 
     def _tip(self, branch: str, parent: str) -> str | None:
         """Where the branch is now, None where there is none. Raises `UsageError` where it may not be moved."""
@@ -176,42 +150,6 @@ class GitRepository:
         if any(self.git.run("var", who).code for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")):
             raise UsageError("git does not know who you are; set user.name and user.email. Nothing was changed")
 
-    def _tree(self, base: str, files: Mapping[str, str]) -> str:
-        """The tree of a commit with these files in it, their bytes exactly as given."""
-        listed = b"".join(self._listing(base, path, text) for path, text in files.items())
-        with tempfile.TemporaryDirectory(prefix="evalscribe-") as folder:
-            env = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
-            for arguments, feed in (
-                (("read-tree", "--end-of-options", base), b""),
-                (("update-index", "-z", "--index-info"), listed),
-                (("write-tree",), b""),
-            ):
-                ended = self.git.run(*arguments, feed=feed, env=env)
-                if ended.code or ended.err.startswith("error:"):
-                    names = ", ".join(files)
-                    raise UsageError(
-                        f"{names[:200]!r} cannot be put into {base[:12]}: {ended.said}. Nothing was changed"
-                    )
-        return ended.text
-
-    def _listing(self, base: str, path: str, text: str) -> bytes:
-        """A line for `update-index --index-info`."""
-        there = self._blob(base, path)
-        if not _is_place(path) or (there and there.mode not in REGULAR) or self._runs_through_a_file(base, path):
-            raise UsageError(f"{path[:200]!r} can be no regular file in {base[:12]}. Nothing was changed")
-        ended = self.git.run("hash-object", "-w", "--no-filters", "--stdin", feed=text.encode("utf-8", "replace"))
-        if ended.code:
-            raise DataError(f"git cannot store a file in {self.root}: {ended.said}. Nothing was changed")
-        mode = there.mode if there else REGULAR[0]
-        return f"{mode} {ended.text}\t".encode() + os.fsencode(path) + b"\0"
-
-    def _runs_through_a_file(self, base: str, path: str) -> bool:
-        """Whether what would have to be a folder is a file or a link; git would replace it without a word."""
-        parents = [parent.as_posix() for parent in PurePosixPath(path).parents][:-1]
-        return bool(parents) and any(
-            blob.mode != FOLDER for blob in self._listed(base, "--", *parents) if blob.path in parents
-        )
-
     def _committed(self, tree: str, parents: list[str], message: str) -> str:
         """Signed where the user's commits are; the low-level command leaves it to us to look that up."""
         signed = ["-S"] if self.git.ask("config", "--type=bool", "--get", "commit.gpgSign") == "true" else []
@@ -228,12 +166,6 @@ class GitRepository:
         ended = self.git.run("update-ref", "-m", "evalscribe", f"refs/heads/{branch}", commit, tip or "")
         if ended.code:
             raise UsageError(f"the branch {branch} was not moved: {ended.said}; try again")
-
-
-def _is_place(path: str) -> bool:
-    """Whether git would take a file of that path."""
-    parts = path.split("/")
-    return "\0" not in path and not any(part in ("", ".", "..") or part.lower() == ".git" for part in parts)
 
 
 def _first_line(path: Path) -> str | None:
