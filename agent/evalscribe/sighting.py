@@ -12,6 +12,8 @@ class Sighting(Frozen):
     """Path, without the trial: the trials of an eval are the same eval."""
     eval_id: str
     step: str | None = None
+    passed: tuple[str, ...] = ()
+    """Steps that passed, where the source tells."""
     signature: str | None = None
     """None where the log ends before the reason: such a failure is like no other."""
     checks: str | None = None

@@ -72,6 +72,25 @@ def test_equal_signatures_are_the_same_failure_whatever_the_judges_called_it() -
     assert outcome("fixed it", THEN, sighting(), now) == "did not hold"
 
 
+def test_a_run_that_never_came_to_the_models_work_says_nothing() -> None:
+    """People's reports name no cause, so that the label alone would make the two one failure."""
+    then = Told("lint", "KNOWN_GAP", None, None)
+    ended = Told(None, "KNOWN_GAP", "no-endpoint", "no endpoints found", "infrastructure")
+    unreached = sighting(step=None, judged=False)
+    assert outcome("made `X1` a warning", then, None, Now("2026-01-05", ended)) == "not yet seen"
+    assert outcome("made `X1` a warning", then, sighting(), Now("2026-01-05", ended, sighting=unreached)) == (
+        "not yet seen"
+    )
+    assert outcome("another endpoint", ended, unreached, Now("2026-01-05", ended, sighting=unreached)) == "did not hold"
+
+
+def test_a_step_that_passes_now_is_enough_where_another_one_fails() -> None:
+    then = Told("lint", "OVERLY_STRICT", None, None)
+    now = Now("2026-01-05", OTHER, sighting=sighting(step="tests", passed=("lint",), signature="tests: bang"))
+    assert outcome("made `X1` a warning", then, sighting(step="lint"), now) == "held"
+    assert outcome("fixed it", THEN._replace(cause="off-by-one"), None, now) == "did not hold"
+
+
 def test_of_several_later_runs_one_that_fails_again_is_enough() -> None:
     assert together(()) == "not yet seen"
     assert together(("not yet seen", "held")) == "held"

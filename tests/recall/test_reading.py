@@ -85,6 +85,18 @@ def test_a_report_with_everything() -> None:
     assert [(a.text, a.evals) for a in read.actions_taken] == [("Read the port.\nUse it.", ("000-basics/001-hello",))]
 
 
+def test_what_the_list_of_actions_repeats_is_told_once() -> None:
+    listed = (
+        "- **Port**: `001-hello` reads it from the server\n- Warned in 001-hello and 002-loop\n- Bought a machine\n"
+    )
+    read = recall.read(REPORT.replace("None so far.", listed), "r.md")
+    assert [(a.text.partition(" ")[0], a.evals) for a in read.actions_taken] == [
+        ("Read", ("000-basics/001-hello",)),
+        ("Warned", ("000-basics/002-loop",)),
+        ("Bought", ()),
+    ]
+
+
 def test_what_a_report_does_not_say_is_null() -> None:
     read = recall.read("### basics/001-hello — MODEL_FAULT\n", "jn72t14a_2026-02-06.md")
     assert read.run.model_dump(exclude_none=True) == {}

@@ -1,13 +1,22 @@
 """What several models' runs say together, and whether what was done has held, through the command line."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from surfaces import made_runs
 from surfaces.command import Workspace
 
-DATES = {"jn7062ch": "02-20", "jn70vkj7": "02-09", "jn72t14a": "02-07", "jn76nmvg": "02-08", "jn7922j1": "02-06"}
+DATES = {
+    "jn7922j1": "2026-02-06",
+    "jn72t14a": "2026-02-06",
+    "jn7ajdrr": "2026-02-06",
+    "jn76nmvg": "2026-02-11",
+    "jn7062ch": "2026-02-26",
+    "jn70vkj7": "2026-03-12",
+}
+"""Of the maintainers' own reports, in their order."""
 
 
 def run_of(folder: Path, model: str, count: int = 3, experiment: str = "default", **counts: Any) -> Path:
@@ -33,21 +42,91 @@ def test_the_six_real_runs(workspace: Workspace, real_data: Path) -> None:
     `storage_http_action` had another task. The 72 failures of trinity never reached the model. Fourteen more evals
     fail for both in no_guidelines with nothing but `deploy failed`: whether alike, no log tells.
     """
-    for folder in sorted((real_data / "convex-runs").iterdir()):
-        first = workspace.run(
-            "analyze", folder, "--judge", "rules", "--date", f"2026-{DATES.get(folder.name, '02-10')}"
-        )
-        assert first.code == 0
+    for name in DATES:
+        folder = real_data / "convex-runs" / name
+        place = workspace.folder / json.loads((folder / "gold.json").read_text())["report"]
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text((folder / "report.md").read_text())
+    for name, date in DATES.items():
+        workspace.run("analyze", real_data / "convex-runs" / name, "--judge", "rules", "--date", date)
     named = alike(workspace)
     assert {eval: [one["model"] for one in row["seen"]] for eval, row in named.items()} == {
         "006-clients/000-use_query": ["anthropic/claude-haiku-4-5", "openai/gpt-5.2-codex"],
         "006-clients/001-use_mutation": ["anthropic/claude-haiku-4-5", "openai/gpt-5.2-codex"],
     }
     assert {(row["failing"], row["models"], row["experiment"]) for row in named.values()} == {(2, 2, "no_guidelines")}
-    assert all(one["label"] and not one["by_person"] for row in named.values() for one in row["seen"])
-    (last,) = [path for path in workspace.reports if "haiku" in str(path)]
-    assert last.read_text().count("- Models: fails the same way for 2 of 2 models, also openai/gpt-5.2-codex\n") == 2
-    assert "- Fails alike for several models (26, 27): evidence about the eval.\n" in last.read_text()
+    assert all(one["label"] and one["by_person"] for row in named.values() for one in row["seen"])
+    pages = {path.name[:8]: path.read_text() for path in workspace.reports if "kind: evalscribe" in path.read_text()}
+    line = "- Models: fails the same way for 2 of 2 models, also anthropic/claude-haiku-4-5\n"
+    assert pages["jn76nmvg"].count(line) == 2
+    assert "- Fails alike for several models (17, 18): evidence about the eval.\n" in pages["jn76nmvg"]
+    assert {name: followed(page) for name, page in pages.items()} == FOLLOWED
+    rows = json.loads(workspace.run("recurring", "--json").out)["rows"]
+    held = {(row["eval"].partition("/")[2], *(one["held"] for one in row["actions"])) for row in rows if row["actions"]}
+    assert held == HELD
+
+
+FOLLOWED = {
+    "jn7922j1": [],
+    "jn7ajdrr": [],
+    "jn70vkj7": [],
+    "jn72t14a": [
+        ("Did not hold", "Added retry logic", "1"),
+        ("Did not hold", "Configured `no-misused-promises`", "10"),
+        ("Not yet seen", "Removed the eslint-disable requirement", "6"),
+        (
+            "Held",
+            "The `promise-function-async` rule",
+            "002-queries/010-parallel_fetch, 003-mutations/004-cascade_delete",
+        ),
+        ("Held", "Removed the eslint-disable requirement", "004-actions/001-run_mutation"),
+    ],
+    "jn76nmvg": [
+        ("Did not hold", "Extended eslint config", "18"),
+        ("Held", "Added retry logic", "004-actions/000-fetch"),
+    ],
+    "jn7062ch": [
+        ("Not yet seen", "Configured `no-misused-promises`", "7"),
+        ("Held", "Added `CONVEX_SITE_PORT`", "000-fundamentals/002-basic_http_endpoint"),
+        ("Held", "Downgraded `prefer-const`", "002-queries/014-select_distinct"),
+        ("Held", "Downgraded `explicit-function-return-type`", "5"),
+        (
+            "Held",
+            "The `promise-function-async` rule",
+            "002-queries/010-parallel_fetch, 003-mutations/004-cascade_delete",
+        ),
+        (
+            "Held",
+            "Removed the eslint-disable requirement",
+            "004-actions/001-run_mutation, 004-actions/002-run_query_mutation",
+        ),
+    ],
+}
+"""What was done, by hand from the maintainers' reports and the logs.
+
+The second run of opus fails again with `fetch failed` after the retries, and with `no-misused-promises`; its task of
+`run_query_mutation` still asks for the eslint-disable, so that it cannot have seen the change. Gemini's `use_mutation`
+fails the same step, for `React`; its `http_action_routing` passes eslint and fails a test. The log of gpt-5.2-codex has
+`no-misused-promises` again. What trinity never reached says nothing.
+"""
+HELD = {
+    ("000-fetch", "held"),
+    ("001-use_mutation", "did not hold"),
+    ("002-basic_http_endpoint", "held", "did not hold"),
+    ("002-run_query_mutation", "held"),
+    ("010-parallel_fetch", "held"),
+    ("014-select_distinct", "held"),
+    ("004-cascade_delete", "held"),
+    ("001-run_mutation", "held"),
+    ("007-http_action_routing", "held"),
+}
+
+
+def followed(page: str) -> list[tuple[str, str, str]]:
+    """Outcome, how the action begins, and what it says it of."""
+    lines = re.findall(r'^- (Held|Did not hold|Not yet seen) since .*?: "(.*)" \((.*)\)\.$', page, re.MULTILINE)
+    known = {row[1] for rows in FOLLOWED.values() for row in rows}
+    return [(said, next((one for one in known if text.startswith(one)), text), evals) for said, text, evals in lines]
 
 
 def test_models_that_fail_alike_are_named_and_counted(workspace: Workspace, tmp_path: Path) -> None:

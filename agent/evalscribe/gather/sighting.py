@@ -25,6 +25,7 @@ def sighting(run: Run, evidence: Evidence | Unreadable) -> Sighting:
     names = sorted(test.name for test in tests(evidence).failures)
     return seen.model_copy(
         update={
+            "passed": tuple(step.name for step in evidence.steps if step.status == "passed"),
             "signature": signature(evidence.eval.failed_step, located),
             "checks": content_id(names) if names else None,
             "hidden": located is not None and _hides(located),

@@ -51,7 +51,7 @@ def follow_ups(
                 if settled.setdefault(path, report.name) != report.name:
                     continue
                 said = outcome(text, told(finding), seen_in(report, finding.eval), here.of(path))
-                if said != "not yet seen" or here.fails(path):
+                if said != "not yet seen" or here.shows(path):
                     grouped.setdefault((said, report.name, _shown(text, finding.eval)), []).append(path)
     found = [FollowUp(report=name, text=text, evals=evals, outcome=o) for (o, name, text), evals in grouped.items()]
     return tuple(sorted(found, key=lambda one: ORDER.index(one.outcome))[:MOST])
@@ -65,8 +65,10 @@ class _Here:
         self.failing = {eval.path: (eval.id, finding) for finding in findings for eval in finding.evals}
         self.whole = len(run.failures) >= run.failed and few_open(run.total, run.incomplete)
 
-    def fails(self, path: str) -> bool:
-        return path in self.failing
+    def shows(self, path: str) -> bool:
+        """Whether the eval fails here after it came to the model's work."""
+        sighting = self.seen.get(self.failing[path][0]) if path in self.failing else None
+        return path in self.failing and (sighting is None or sighting.judged)
 
     def of(self, path: str) -> Now:
         if path not in self.failing:
@@ -112,4 +114,9 @@ def _shown(text: str, eval: str) -> str:
     text = COMMIT.sub("", undated(text))
     start = text.rfind(" (")
     text = text[:start] if text.endswith(")") and eval in text[start:] else text
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1].rstrip()}…"
+    return text if len(text) <= LONGEST else f"{_whole_spans(text[: LONGEST - 1]).rstrip()}…"
+
+
+def _whole_spans(text: str) -> str:
+    """Without a code span that lost its end."""
+    return text[: text.rindex("`")] if text.count("`") % 2 else text

@@ -1,8 +1,8 @@
 """Reports that people wrote in a form of their own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from evalscribe.analysis import Analysis
+from evalscribe.analysis import ActionTaken, Analysis
 from evalscribe.recall.afterwards import afterwards
 from evalscribe.recall.blocks import Block
 from evalscribe.recall.entries import Entries
@@ -21,6 +21,15 @@ def read_freeform(blocks: Sequence[Block]) -> tuple[Analysis, Metadata]:
         findings=found,
         patterns=told.patterns,
         recommendations=told.recommendations,
-        actions_taken=done + told.actions,
+        actions_taken=(*done, *_told_once(told.actions, done)),
     )
     return analysis, header
+
+
+def _told_once(listed: Iterable[ActionTaken], done: Iterable[ActionTaken]) -> Iterator[ActionTaken]:
+    """What a list at the end says besides: most of it stands at the findings already, in other words."""
+    known = {eval for action in done for eval in action.evals}
+    for action in listed:
+        others = tuple(eval for eval in action.evals if eval not in known)
+        if others or not action.evals:
+            yield action.model_copy(update={"evals": others})

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from evalscribe.across import Told, alike, same_failure, same_version
 from evalscribe.analysis import FindingSummary, RunSummary
+from evalscribe.finding import NOT_THE_MODEL
 from evalscribe.pattern import Outcome
 from evalscribe.sighting import Sighting
 
@@ -36,21 +37,25 @@ class Now(NamedTuple):
 def outcome(text: str, then: Told, acted_on: Sighting | None, now: Now) -> Outcome:
     """What a run says of an action: `text` is the action, `then` and `acted_on` the failure that it was for.
 
-    Did not hold: the eval fails for the same cause. Held: it ran and does not fail, or fails at the same step for
-    another cause, so that this one is gone. Else the run does not say: it is older than the action, never came to the
-    model's work or to that step, or has the task and grader of before where the action says that it changed them.
+    Did not hold: the eval fails for the same cause. Held: it ran and does not fail, or passes this step and fails at
+    another, or fails at this one for another cause, so that this one is gone. Else the run does not say: it is older
+    than the action, never came to the model's work or to that step, or has the task and grader of before where the
+    action says that it changed them.
     """
     if _made_after(text, now.date):
         return "not yet seen"
     if now.failed is None:
         return "held" if now.ran else "not yet seen"
-    if _without_the_change(text, acted_on, now.sighting):
+    if _never_came_so_far(then, acted_on, now.failed, now.sighting) or _without_the_change(
+        text, acted_on, now.sighting
+    ):
         return "not yet seen"
     looks_the_same = acted_on is not None and now.sighting is not None and alike(acted_on, now.sighting)
     if looks_the_same or (now.failed.classification is not None and same_failure(now.failed, then)):
         return "did not hold"
+    passed = now.sighting is not None and then.step in now.sighting.passed
     known = now.judged and then.cause is not None and then.step == now.failed.step
-    return "held" if known else "not yet seen"
+    return "held" if passed or known else "not yet seen"
 
 
 def together(outcomes: Iterable[Outcome]) -> Outcome:
@@ -85,6 +90,14 @@ def ran_whole(run: RunSummary, listed: int) -> bool:
 def _made_after(text: str, date: str | None) -> bool:
     made = DATED.match(text)
     return bool(made and date and made[1] > date)
+
+
+def _never_came_so_far(then: Told, acted_on: Sighting | None, failed: Told, now: Sighting | None) -> bool:
+    """Whether the eval ended before the model's work, as it had not when something was done about it."""
+    never_did = acted_on is not None and not acted_on.judged
+    same_end = then.kind in NOT_THE_MODEL and then.step == failed.step
+    ended = not now.judged if now is not None else then.step is not None and failed.step is None
+    return ended and not never_did and not same_end
 
 
 def _without_the_change(text: str, acted_on: Sighting | None, now: Sighting | None) -> bool:
