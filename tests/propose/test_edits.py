@@ -109,6 +109,45 @@ def test_one_forbidden_path_refuses_all() -> None:
     assert made.problems == ("'../x' is no plain path with `/` below the repository's root",)
 
 
+PYPROJECT = """[project]
+name = "suite"
+[build-system]
+requires = ["hatchling"]
+[tool.ruff.lint]
+select = ["E", "PLW2901"]
+[tool.hatch.build]
+include = ["a"]
+"""
+TOX = "[testenv]\ncommands = pytest\n[flake8]\nignore = E1\n"
+TABLES = {"pyproject.toml": PYPROJECT, "tox.ini": TOX, "evals/a/b/pyproject.toml": PYPROJECT, "ruff.toml": "x = 1\n"}
+SHARED = Scope(files=tuple(TABLES), folders=("evals/a/b",), there=frozenset(TABLES))
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "allowed"),
+    [
+        ("pyproject.toml", ', "PLW2901"', "", True),
+        ("pyproject.toml", "[tool.hatch", "[tool.mypy]\nstrict = true\n[tool.hatch", True),
+        ("pyproject.toml", '"hatchling"', '"hatchling", "evil"', False),
+        ("pyproject.toml", 'include = ["a"]', 'include = ["a", "b"]', False),
+        ("pyproject.toml", 'name = "suite"', 'name = "suite"\nscripts.x = "evil:main"', False),
+        ("pyproject.toml", 'name = "suite"', "name =", False),
+        ("tox.ini", "ignore = E1", "ignore = E1, E2", True),
+        ("tox.ini", "commands = pytest", "commands = evil", False),
+        ("tox.ini", "[flake8]", "[DEFAULT]\ncommands = evil\n[flake8]", False),
+        ("evals/a/b/pyproject.toml", '"hatchling"', '"setuptools"', True),
+        ("ruff.toml", "1", "2", True),
+    ],
+)
+def test_of_a_shared_file_only_the_tables_of_such_tools(path: str, old: str, new: str, allowed: bool) -> None:
+    made = changes([edit(path, old, new)], SHARED, TABLES.get)
+    if isinstance(made, Refusal):
+        assert not allowed
+        assert made.forbidden
+    else:
+        assert allowed
+
+
 @settings(deadline=None)
 @given(
     st.lists(st.builds(edit, st.sampled_from([*TEXTS, "new/x", ".git/x"]), st.text(max_size=4), st.text(max_size=6)))

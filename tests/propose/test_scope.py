@@ -32,6 +32,7 @@ FILES = (
     "002-loop/other.txt",
 )
 EVAL = ("style/002-loop",)
+NOTHING = "not what the recommendation concerns"
 
 
 def test_files_below_a_folder_that_ends_as_the_eval_is_called() -> None:
@@ -78,6 +79,35 @@ def test_a_document_names_a_file_that_it_can_only_mean(role: str, path: str, nam
     found = scope(FILES, "eval", EVAL, [Document(role=role, path=path, text="")])
     assert ("evals/lib/helpers.ts" in found.files) == named
     assert "evals/style/003-other/TASK.txt" not in found.files
+
+
+def test_a_document_of_a_moved_eval_names_no_file_of_another() -> None:
+    files = ("evals/style/003-other/TASK.txt", "evals/style/003-other/answer/a.py")
+    documents = [
+        Document(role="task", path="TASK.txt", text=""),
+        Document(role="expected", path="answer/a.py", text=""),
+    ]
+    assert scope(files, "eval", EVAL, documents).files == ()
+
+
+def test_of_evals_that_end_alike_the_longest_name_is_meant() -> None:
+    files = ("evals/b/c/TASK.txt", "evals/a/b/c/TASK.txt", "evals/b/c/d/TASK.txt", "evals/a/b/c.yaml", "evals/b/c.yaml")
+    found = scope(
+        files, "eval", ["b/c"], [Document(role="grader", path="d/TASK.txt", text="")], others=["a/b/c", "c/d"]
+    )
+    assert found.files == ("evals/b/c.yaml", "evals/b/c/TASK.txt")
+    assert found.refusal("evals/b/c/new.txt") is None
+    assert found.refusal("evals/a/b/c/new.txt") == found.refusal("evals/b/c/d/new.txt") == NOTHING
+    assert scope(files, "eval", ["a/b/c"], others=["b/c"]).files == ("evals/a/b/c.yaml", "evals/a/b/c/TASK.txt")
+    assert scope(files, "eval", ["c/d#2"], others=["b/c"]).files == ("evals/b/c/d/TASK.txt",)
+
+
+def test_a_name_without_a_category_counts_where_it_stands_once() -> None:
+    once = ("evals/hello/TASK.txt", "evals/hello.py", "lib/other.py")
+    assert scope(once, "eval", ["hello"]).files == ("evals/hello.py", "evals/hello/TASK.txt")
+    twice = scope((*once, "lib/hello.py"), "eval", ["hello"])
+    assert twice.files == ()
+    assert twice.refusal("evals/hello/new.txt") == NOTHING
 
 
 CONCERNED = scope(FILES, "lint", EVAL, links=["evals/style/002-loop/link", "evals/vendored"])

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalscribe.app.recommended import Recommended, concerns, documents, evidence_of, outputs, recommended
+from evalscribe.app.recommended import Recommended, concerns, documents, evidence_of, others, outputs, recommended
 from evalscribe.chat import Usage
 from evalscribe.errors import DataError, UsageError
 from evalscribe.evidence import Evidence
@@ -193,8 +193,8 @@ def _files(
         where = desk.repository.root / desk.within
         evals = ", ".join(subject.recommendation.evals[:3]) or "none"
         raise DataError(
-            f"{where} has nothing that {subject.id} concerns: no folder or file there is called like its evals "
-            f"({evals}).\nName the repository of the eval suite with --repo; what is not committed is not seen."
+            f"{where} has nothing that {subject.id} concerns: nothing there is called like its evals, or several "
+            f"places are ({evals}).\nName the repository of the eval suite with --repo; what is not committed is not seen."
         )
     own = [path for path in there if not desk.within or path.startswith(f"{desk.within}/")]
     rest = [path for path in own if path not in concerned.files]
@@ -210,6 +210,7 @@ def _scope(
         subject.recommendation.evals,
         documents(evidence),
         links=desk.repository.links(head),
+        others=others(desk.store, subject),
         within=desk.within,
     )
 

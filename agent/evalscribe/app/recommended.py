@@ -73,6 +73,14 @@ def evidence_of(store: Store, subject: Recommended) -> dict[str, Evidence]:
     return {path: evidence for path, evidence in read if isinstance(evidence, Evidence)}
 
 
+def others(store: Store, subject: Recommended) -> frozenset[str]:
+    """Paths of the run's other evals, as far as they are known."""
+    run = store.get_run(subject.report.run.id)
+    named = [*(run.evals or ()), *(eval.path for eval in run.failures)] if run else []
+    told = (path for entry in subject.report.entries for path in entry.paths)
+    return frozenset({*map(printed_path, named), *told} - set(subject.recommendation.evals))
+
+
 def concerns(subject: Recommended, evidence: dict[str, Evidence]) -> tuple[Concern, ...]:
     """The findings, the first of them with their evidence."""
     return tuple(_concerns(subject.entries, evidence))

@@ -8,6 +8,7 @@ from evalscribe.ids import Frozen
 from evalscribe.patch import Edit, FileChange
 from evalscribe.propose.protected import is_unseen
 from evalscribe.propose.scope import Scope
+from evalscribe.propose.tool_tables import beyond_tools
 from evalscribe.redaction import redact
 
 MOST_EDITS = 60
@@ -26,7 +27,7 @@ class Refusal(Frozen):
 
     problems: tuple[str, ...]
     forbidden: bool = False
-    """Whether a path is named that the recommendation does not concern."""
+    """Whether something is touched that the recommendation does not concern."""
 
 
 def changes(edits: Sequence[Edit], scope: Scope, read: Read) -> tuple[FileChange, ...] | Refusal:
@@ -34,13 +35,14 @@ def changes(edits: Sequence[Edit], scope: Scope, read: Read) -> tuple[FileChange
     forbidden = dict.fromkeys(f"{e.path!r} is {why}" for e in edits if (why := scope.refusal(e.path)) is not None)
     if forbidden:
         return Refusal(problems=tuple(forbidden), forbidden=True)
-    problems = list(_unfit(edits))
     files: dict[str, str] = {}
-    if not problems:
-        problems = [said for edit in edits if (said := _apply(edit, files, read, scope.there))]
-    made = [FileChange(path=path, before=read(path), after=after) for path, after in sorted(files.items())]
-    problems += [] if problems else [said for change in made if (said := _flaw(change))]
-    return Refusal(problems=tuple(problems)) if problems else tuple(made)
+    problems = tuple(_unfit(edits)) or tuple(filter(None, [_apply(edit, files, read, scope.there) for edit in edits]))
+    if problems:
+        return Refusal(problems=problems)
+    made = tuple(FileChange(path=path, before=read(path), after=after) for path, after in sorted(files.items()))
+    beyond = tuple(filter(None, [_beyond(change, scope) for change in made]))
+    flaws = tuple(filter(None, map(_flaw, made)))
+    return Refusal(problems=beyond or flaws, forbidden=bool(beyond)) if beyond or flaws else made
 
 
 def _unfit(edits: Sequence[Edit]) -> Iterable[str]:
@@ -88,6 +90,12 @@ def _with_ends_of(text: str, piece: str) -> str:
     windows = "\r\n" in text and text.count("\r\n") == text.count("\n")
     plain = piece.replace("\r\n", "\n")
     return plain.replace("\n", "\r\n") if windows else plain
+
+
+def _beyond(change: FileChange, scope: Scope) -> str | None:
+    if scope.owns(change.path) or not beyond_tools(change.path, change.before or "", change.after):
+        return None
+    return f"{change.path}: only the tables of linters, type checkers and formatters may be changed"
 
 
 def _flaw(change: FileChange) -> str | None:
