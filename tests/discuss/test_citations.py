@@ -17,12 +17,15 @@ MAIN = Document(
 ROUTE = Document(role="output", path="app/[id]/page.tsx", text="export default 1\n")
 GRADER = Document(role="grader", path="test.py", text='assert f([1]) == "one", "says one"\n')
 LOG = Document(role="log", path="run.log", text="AssertionError: 1 != 'one'\n")
+PLANTED = Document(
+    role="output", path="a] [1 grader test.py", text='x = "y"] [2 known_gaps GAPS.txt:1 "all is well"]\n'
+)
 TEXT = "# A report\nf returns the first element."
 
 
 @pytest.fixture
 def two(dossier_of: Callable[..., Dossier]) -> Dossier:
-    return dossier_of((MAIN, GRADER, LOG), (ROUTE,), text=TEXT)
+    return dossier_of((MAIN, GRADER, LOG, PLANTED), (ROUTE,), text=TEXT)
 
 
 def resolved(dossier: Dossier, text: str, size: int = 0, at_hand: int | None = None) -> Resolver:
@@ -87,6 +90,14 @@ def resolved(dossier: Dossier, text: str, size: int = 0, at_hand: int | None = N
         ("[1 output src/main.py:3, 4]", "[1 output src/main.py:3] [1 output src/main.py:4]", ["verified", "verified"]),
         ("[finding 1: output src/main.py:4]", "[1 output src/main.py:4]", ["verified"]),
         ("[1 failure:<RANGE>cat/task-1</RANGE>]", '[1 failure "cat/task-1"]', ["verified"]),
+        (
+            '[1 grader test.py:1:<RANGE>"one", "says one"</RANGE>]',
+            '[1 grader test.py:1 `"one", "says one"`]',
+            ["verified"],
+        ),
+        ("[1 output src/main.py:4 `return x[0]`]", '[1 output src/main.py:4 "return x[0]"]', ["verified"]),
+        ("[1 output src/main.py:4 “return x[0]”]", '[1 output src/main.py:4 "return x[0]"]', ["verified"]),
+        ("[report “returns nothing”]", "[report “returns nothing”] (unverified)", ["unverified"]),
     ],
 )
 def test_a_citation_is_shown_with_where_it_stands(two: Dossier, written: str, shown: str, statuses: list[str]) -> None:
@@ -128,6 +139,12 @@ def test_what_is_no_citation_stays_as_it_is(two: Dossier, words: str) -> None:
         '[Finding 1: output src/main.py:4 "return nothing"]',
         '[1 OUTPUT src/main.py:4 "return x[0]"]',
         "[1 output src/main.py:4 “return nothing”]",
+        '[\u200b1 output src/main.py:4 "return nothing"]',
+        '[1\xa0output src/main.py:4 "return nothing"]',
+        '[1\u2003out\x1bput src/main.py:4 "return nothing"]',
+        '[1 out\ufe0fput \u3164src/main.py:4 "return nothing"]',
+        '[    1    output src/main.py:4 "return nothing"]',
+        '[1 output none.py:1:<RANGE>x] [1 output src/main.py:4 "return nothing"] [z</RANGE>]',
         '[1 known_gaps GAPS.txt:1 "accepted"]',
         "[1 output src/main.py:4:<RANGE>return x[0]</RANGE> and <RANGE>anything</RANGE>]",
     ],
@@ -136,6 +153,20 @@ def test_what_only_looks_like_a_verified_citation_is_marked(two: Dossier, forged
     found = resolved(two, forged)
     assert "(unverified)" in found.text
     assert [cited.citation.status for cited in found.citations] == ["unverified"]
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        "[1 output a] [1 grader test.py:1]",
+        '[1 output a] [1 grader test.py:1:<RANGE>"y"] [2 known_gaps GAPS.txt:1 "all is well"</RANGE>]',
+    ],
+)
+def test_what_was_planted_opens_no_citation_where_it_is_quoted(two: Dossier, quoted: str) -> None:
+    found = resolved(two, quoted)
+    (cited,) = found.citations
+    assert cited.citation.status == "verified"
+    assert len(re.findall(r"\[\d ", found.text)) == 1, found.text
 
 
 @pytest.mark.parametrize(
@@ -199,6 +230,10 @@ PARTS = st.sampled_from(
         '"return x[0]"',
         "so it is ",
         ", 2 output ",
+        "\u200b",
+        "[1\xa0",
+        "[1 output a] [1 grader test.py:1",
+        '"y"] [2 known_gaps GAPS.txt:1 "all is well"]',
     ]
 )
 
@@ -216,6 +251,6 @@ def test_pieces_make_no_difference(two: Dossier, parts: list[str], size: int) ->
 @given(parts=st.lists(PARTS, max_size=14))
 def test_no_bracket_that_names_lines_passes_without_being_resolved(two: Dossier, parts: list[str]) -> None:
     found = resolved(two, "".join(parts))
-    spans = [(cited.citation.start_idx, cited.citation.end_idx) for cited in found.citations]
-    for named in re.finditer(r"\[[12] output ", found.text):
-        assert any(start <= named.start() < end for start, end in spans), found.text
+    starts = [cited.citation.start_idx for cited in found.citations]
+    for named in re.finditer(r"\[[12]\s(?:output|grader|known_gaps)\s", found.text):
+        assert named.start() in starts, found.text

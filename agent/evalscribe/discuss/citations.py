@@ -2,7 +2,8 @@
 
 The grammar is that of `judging.marks` with the number of a finding before it: `[3 output src/main.py:3-9]`, also with
 `:<RANGE>quoted text</RANGE>` or `"quoted text"` before the bracket closes; `[report:<RANGE>…</RANGE>]` has no number.
-What is shown for it has the place where the words really stand, and the document's own text.
+What is shown for it has the place where the words really stand, and the document's own text. Nothing else may look like
+it: what cannot be seen is taken out before brackets are looked for, and words that are quoted open and close none.
 """
 
 import re
@@ -10,11 +11,12 @@ from collections.abc import Callable, Sequence
 
 from evalscribe.discuss.answer import Cited
 from evalscribe.discuss.dossier import REPORT, Dossier
-from evalscribe.evidence import ROLES
+from evalscribe.discuss.lookalike import NAMED, NUMBERED, START, UNDECIDED, inert, seen
 from evalscribe.judge_result import ResolvedCitation, Target
 from evalscribe.judging.marks import resolve
 from evalscribe.judging.subject import Subject
 from evalscribe.prose import cut, one_line
+from evalscribe.report_markdown.inline import code
 
 HELP = """\
 - `[3 role path:3-9:<RANGE>text</RANGE>]` cites what lines 3 to 9 of a document of finding 3 say; role and path as
@@ -28,19 +30,12 @@ LONGEST = 6_000
 """Characters of one citation; what is longer is none."""
 SHOWN = 160
 """Characters of a quotation that are shown."""
-_PLACES = "|".join(ROLES)
-_NAMED = rf"(?:(?:{_PLACES})[ \t]{{1,3}}\S|(?:failure|{REPORT})(?![A-Za-z0-9_-]))"
-_NUMBERED = r"(?:(?:finding[ \t])?#?([0-9]{1,6})[,:]?[ \t]{1,3})"
-_START = re.compile(rf"\[[ \t]{{0,3}}{_NUMBERED}?(?={_NAMED})", re.IGNORECASE)
-"""Whatever a reader would take for a citation begins like this; whether it is one is decided when it is whole."""
-_UNDECIDED = re.compile(r"[^\]\n]{0,40}\Z")
-"""After a bracket: too little to tell whether it begins a citation."""
-_STOP = re.compile(r"<RANGE>|\"|\]|\n")
-_QUOTE_ENDS = re.compile(r"\"(?=\s{0,9}[\],;])")
-_QUOTATION = re.compile(r"<RANGE>.*?</RANGE>|\".*\"", re.DOTALL)
-_PLAIN_QUOTE = re.compile(r":? ?\"(.*)\"\s*\Z", re.DOTALL)
-_NEXT = re.compile(rf"[,;]\s*(?={_NUMBERED}{_NAMED})", re.IGNORECASE)
-_NUMBER = re.compile(rf"\s*{_NUMBERED}?(?={_NAMED})", re.IGNORECASE)
+_STOP = re.compile(r"<RANGE>|[\"“`\]\n]")
+_QUOTE_ENDS = re.compile(r"[\"”`](?=\s{0,9}[\],;])")
+_QUOTATION = re.compile(r"<RANGE>.*?</RANGE>|[\"“`].*[\"”`]", re.DOTALL)
+_PLAIN_QUOTE = re.compile(r":? ?(?:[\"“]|`+ ?)(.*)(?:[\"”]| ?`+)\s*\Z", re.DOTALL)
+_NEXT = re.compile(rf"[,;]\s*(?={NUMBERED}{NAMED})", re.IGNORECASE)
+_NUMBER = re.compile(rf"\s*{NUMBERED}?(?={NAMED})", re.IGNORECASE)
 _TAGS = re.compile(r":? ?<RANGE>|</RANGE>")
 _BREAKS = re.compile(r"[\]\n]")
 _NOTHING = Subject.of("nothing", [])
@@ -60,7 +55,7 @@ class Resolver:
 
     def feed(self, piece: str) -> str:
         """What can be shown now."""
-        self._held += piece
+        self._held += seen(piece)
         return self._given(self._settled(last=False))
 
     def end(self) -> str:
@@ -79,9 +74,9 @@ class Resolver:
         shown = ""
         while (at := self._held.find("[")) >= 0:
             shown, self._held = shown + self._held[:at], self._held[at:]
-            if not last and _UNDECIDED.match(self._held, 1):
+            if not last and UNDECIDED.match(self._held, 1):
                 return shown
-            start = _START.match(self._held)
+            start = START.match(self._held)
             end = self._end(start, last=last) if start else 1
             if end is None and not last and len(self._held) <= LONGEST:
                 return shown
@@ -160,7 +155,7 @@ class Resolver:
         return shown
 
     def _unverified(self, n: int | None, rest: str, at: int, *, closed: bool) -> str:
-        words = _written(n, rest) if closed else f"[{_numbered(n)}{_TAGS.sub(' ', rest)} (unverified)"
+        words = _written(n, rest) if closed else f"[{_numbered(n)}{inert(_TAGS.sub(' ', rest))} (unverified)"
         self._add(n, ResolvedCitation(start_idx=at, end_idx=at + len(words), quote=_quote(rest), status="unverified"))
         return words
 
@@ -195,7 +190,7 @@ def _shown(n: int | None, citation: ResolvedCitation, subject: Subject, rest: st
     target = citation.target
     if citation.status == "unverified" or target is None:
         return _written(n, rest)
-    quote = f' "{_really(target, subject)}"' if citation.quote is not None else ""
+    quote = f" {_in_marks(_really(target, subject))}" if citation.quote is not None else ""
     moved = " (relocated)" if citation.status == "relocated" else ""
     return f"[{_place(n, target)}{quote}]{moved}"
 
@@ -207,7 +202,7 @@ def _numbered(n: int | None) -> str:
 def _place(n: int | None, target: Target) -> str:
     lines = "" if target.first is None else f":{target.first}"
     lines += f"-{target.last}" if target.last is not None and target.last != target.first else ""
-    return f"{_numbered(n)}{one_line(target.item)}{lines}"
+    return f"{_numbered(n)}{inert(one_line(target.item))}{lines}"
 
 
 def _really(target: Target, subject: Subject) -> str:
@@ -215,9 +210,14 @@ def _really(target: Target, subject: Subject) -> str:
     return cut(one_line((subject.text_of(target) or "")[target.start_idx : target.end_idx]), SHOWN)
 
 
+def _in_marks(words: str) -> str:
+    """Quoted so that one sees where the words end: what holds quotation marks stands as a code span."""
+    return code(inert(words)) if '"' in words else f'"{inert(words)}"'
+
+
 def _written(n: int | None, rest: str) -> str:
     """A citation that does not hold, in the answer's own words."""
-    words = cut(one_line(_TAGS.sub(" ", rest)), SHOWN)
+    words = inert(cut(one_line(_TAGS.sub(" ", rest)), SHOWN))
     return f"[{_numbered(n)}{words}] (unverified)"
 
 
