@@ -3,6 +3,9 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from shutil import which
+
+from evalscribe.errors import UsageError
 
 OF_ANOTHER_REPOSITORY = (
     "GIT_DIR",
@@ -30,6 +33,12 @@ OF_ANOTHER_REPOSITORY = (
 
 The last three give names of files another meaning than ours.
 """
+
+
+def required() -> None:
+    """To be called before GitPython is imported, which asks git. Raises `UsageError` where there is no git."""
+    if which("git") is None:
+        raise UsageError("git is not installed, or not on PATH")
 
 
 @contextmanager

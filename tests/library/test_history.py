@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.errors import UsageError
+from evalscribe.errors import DataError, UsageError
 from evalscribe.library import ReportsFolder
 from evalscribe.ports import FileVersion
 from library.git_case import Clone, alone, git, served
@@ -300,3 +300,26 @@ def test_hundreds_of_commits_and_reports_take_a_second_or_two(work: Clone) -> No
     found = sum(len(list(folder.versions(name))) for name in names)
     assert (len(names), found) == (100, 500)
     assert time.monotonic() - began < 10
+
+
+def test_names_are_short_and_visible(work: Clone) -> None:
+    work.commit("one", "Ada \x1b[31m\u202e" + "B" * 4000)
+    (name,) = (version.author for version in versions(work))
+    assert name.startswith("Ada [31mBBB")
+    assert len(name) < 300
+
+
+def test_what_git_has_lost_is_said(work: Clone) -> None:
+    work.commit("one")
+    lost = work.git("rev-parse", f"HEAD:reports/{NAME}")
+    work.commit("two")
+    (work.folder / ".git/objects" / lost[:2] / lost[2:]).unlink()
+    with pytest.raises(DataError, match=f"cannot read the history.*{lost}"):
+        versions(work)
+
+
+def test_without_git(work: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    for read in (versions, lambda work: ReportsFolder(work.reports).merged()):
+        with pytest.raises(UsageError, match="git is not installed"):
+            read(work)

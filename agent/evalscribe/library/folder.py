@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from evalscribe import git_process
 from evalscribe.errors import AccessError, DataError, EvalscribeError
 from evalscribe.ids import same_model
 from evalscribe.ports import FileVersion, Merged, ReportFile, Unmerged
@@ -53,12 +54,14 @@ class ReportsFolder:
 
     def commit(self, path: Path, message: str) -> str:
         """One commit with only this file on the current branch; its id. Raises `UsageError`, `DataError`."""
+        git_process.required()
         from evalscribe.library.git_commit import commit_only
 
         return commit_only(path, message)
 
     def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
         """Every merged version of a report. Raises `UsageError`, `DataError` at once."""
+        git_process.required()
         from evalscribe.library import git_history as git
 
         with git.repository(self.root) as repo:
@@ -69,6 +72,7 @@ class ReportsFolder:
 
     def merged(self, ref: str | None = None) -> Merged:
         """What is merged into `ref`. Raises `UsageError`, `DataError`."""
+        git_process.required()
         from evalscribe.library import git_history as git
 
         with git.repository(self.root) as repo:
@@ -78,6 +82,7 @@ class ReportsFolder:
 
     def unmerged(self, ref: str | None = None) -> Iterator[Unmerged]:
         """Reports that are not merged as they are. Raises `UsageError`, `DataError` at once."""
+        git_process.required()
         from evalscribe.library import git_history as git
         from evalscribe.library.git_unmerged import unmerged
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from git import Repo
 from git.exc import GitError
 
+from evalscribe import prose
 from evalscribe.errors import DataError, UsageError
 from evalscribe.git_process import own_environment, said
 from evalscribe.ports import FileVersion
@@ -132,7 +133,7 @@ def repository(folder: Path) -> Iterator[Repo]:
             if repo.working_tree_dir is None:
                 raise UsageError(f"{folder} is in a bare git repository; work in a clone of it")
             yield repo
-        except GitError as error:
+        except (GitError, ValueError) as error:
             raise DataError(f"git cannot read the history of {folder}: {said(error)}") from error
         finally:
             repo.close()
@@ -197,13 +198,13 @@ def _commits(repo: Repo, tip: str) -> Iterator[Commit]:
 def _person(author: str, email: str, others: str) -> tuple[str, str]:
     """Name and address of who made a commit: of a bot's the one person who helped, as where a bot's branch is squashed.
 
-    An address is told by no case; who has none is known by name.
+    An address is told by no case; who has none is known by name. Names are short and visible, whatever git was told.
     """
     people = {found[2].lower(): found for one in others.split("\1") if (found := _COAUTHOR.fullmatch(one.strip()))}
     helped = [found for found in people.values() if not found[1].endswith(_BOT)]
     if author.endswith(_BOT) and len(helped) == 1:
         author, email = helped[0][1], helped[0][2]
-    return author or email, email.lower() or author
+    return prose.name(author or email), email.lower() or author
 
 
 def _changes(repo: Repo, commits: Sequence[Commit]) -> dict[tuple[str, str | None], Changes]:

@@ -7,10 +7,11 @@ from pathlib import Path
 from evalscribe.app.apply import ApplyDesk
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Model, Models, Repository
+from evalscribe.ports import Model, Models
 from evalscribe.prompts import Prompts
 from evalscribe.settings import Options, Settings
 from evalscribe.wiring import CHECKPOINTS, Calendar, library, settings, store
+from evalscribe.wiring.forge import repository as repository_of
 from evalscribe.wiring.models import RULES, judge_name, models
 
 STAGE = "propose"
@@ -30,7 +31,7 @@ async def open_apply(choice: ApplyChoice) -> AsyncIterator[ApplyDesk]:
     """All that applying works with, closed at the end. Raises `UsageError` for a folder outside git."""
     found = settings(choice.options)
     async with AsyncExitStack() as opened:
-        repository = opened.enter_context(closing(_repository(choice.repo)))
+        repository = opened.enter_context(closing(repository_of(choice.repo)))
         asked = models(found)
         opened.push_async_callback(asked.close)
         yield ApplyDesk(
@@ -44,12 +45,6 @@ async def open_apply(choice: ApplyChoice) -> AsyncIterator[ApplyDesk]:
             spent=asked.spent,
             within=_within(choice.repo, repository.root),
         )
-
-
-def _repository(folder: Path) -> Repository:
-    from evalscribe.forge.repository import open_repository
-
-    return open_repository(folder)
 
 
 def _within(folder: Path, root: Path) -> str:

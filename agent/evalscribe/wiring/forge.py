@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from evalscribe import wiring
+from evalscribe import git_process, wiring
 from evalscribe.app.pull_request import PublishDesk
 from evalscribe.errors import UsageError
 from evalscribe.ports import Forge, Repository
@@ -15,6 +15,7 @@ from evalscribe.settings.access import Access
 
 def repository(folder: Path) -> Repository:
     """Raises `UsageError` where there is none."""
+    git_process.required()
     from evalscribe.forge.repository import open_repository
 
     return open_repository(folder)
