@@ -194,7 +194,8 @@ def _files(
         evals = ", ".join(subject.recommendation.evals[:3]) or "none"
         raise DataError(
             f"{where} has nothing that {subject.id} concerns: nothing there is called like its evals, or several "
-            f"places are ({evals}).\nName the repository of the eval suite with --repo; what is not committed is not seen."
+            f"places are ({evals}).\n"
+            "Name the repository of the eval suite with --repo; what is not committed is not seen."
         )
     own = [path for path in there if not desk.within or path.startswith(f"{desk.within}/")]
     rest = [path for path in own if path not in concerned.files]
