@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from sys import intern
 from typing import NamedTuple
 
 from evalscribe.finding import Across, CauseKind, Classification
@@ -68,7 +69,40 @@ def look(sighting: Sighting) -> Look | None:
     return (sighting.signature, sighting.checks) if sighting.checks else None
 
 
-def compare(sighting: Sighting, others: Sequence[Sighting], passed: Mapping[str, str]) -> Across | None:
+class Glimpse(NamedTuple):
+    """A sighting beside those of many runs with thousands of failures each: what is compared, as small as can be."""
+
+    run: str
+    model: str
+    """`provider/model`, as the model's folder of reports is called."""
+    key: _Key
+    experiment: str
+    eval: str
+    step: str | None
+    look: Look | None
+    version: tuple[str, str] | None
+    """Task and grader, None where one of them is not known."""
+    judged: bool
+
+
+def glimpse(seen: Sighting) -> Glimpse:
+    """Its strings are shared with those of other runs: most evals fail with many models."""
+    known = (intern(seen.task), intern(seen.grader)) if seen.task and seen.grader else None
+    looks = look(seen)
+    return Glimpse(
+        run=intern(seen.run),
+        model=model_name(seen),
+        key=model_key(seen.provider, seen.model),
+        experiment=intern(seen.experiment),
+        eval=intern(seen.eval),
+        step=seen.step and intern(seen.step),
+        look=(intern(looks[0]), looks[1]) if looks else None,
+        version=known,
+        judged=seen.judged,
+    )
+
+
+def compare(mine: Glimpse, others: Sequence[Glimpse], passed: Mapping[str, str]) -> Across | None:
     """What other models' runs say of a failure; None where none of them fails in the same way.
 
     `others`: failures of the same eval in other runs. `passed`: models (`provider/model`) by the runs that show every
@@ -79,16 +113,15 @@ def compare(sighting: Sighting, others: Sequence[Sighting], passed: Mapping[str,
     judged, or has a run that shows every failure and not this one. Of an eval that passed nothing is stored, so its
     version is not known: such a model is taken for one of the same version, which can only weaken the claim.
     """
-    own = model_key(sighting.provider, sighting.model)
-    theirs = [other for other in others if _key(other) != own and other.eval == sighting.eval]
-    same = [other for other in theirs if same_version(sighting, other)]
-    failing = {_key(other): model_name(other) for other in same if alike(sighting, other)}
-    earlier = {_key(o): model_name(o) for o in theirs if alike(sighting, o) and _other_version(sighting, o)}
-    if not failing and not earlier:
+    theirs = [other for other in others if other.key != mine.key and other.eval == mine.eval and _together(other, mine)]
+    same = [other for other in theirs if other.version == mine.version]
+    failing = {other.key: other.model for other in same if other.look == mine.look}
+    earlier = {other.key: other.model for other in theirs if other.version != mine.version and other.look == mine.look}
+    if mine.look is None or not (failing or earlier):
         return None
     failed_in = {other.run for other in others}
-    clean = {model_key(*_split(name)) for run, name in passed.items() if run not in failed_in and run != sighting.run}
-    counted = {own, *failing, *(_key(other) for other in same if other.judged), *clean}
+    clean = {model_key(*_split(name)) for run, name in passed.items() if run not in failed_in and run != mine.run}
+    counted = {mine.key, *failing, *(other.key for other in same if other.judged), *clean}
     return Across(
         alike=tuple(sorted(failing.values())),
         models=len(counted),
@@ -122,14 +155,16 @@ class Passing(NamedTuple):
 class Elsewhere:
     """The other stored runs of an experiment, as far as they say something of some evals."""
 
-    failures: Mapping[str, Sequence[Sighting]]
+    failures: Mapping[str, Sequence[Glimpse]]
     """By the eval's path."""
     passing: Sequence[Passing]
 
-    def across(self, sighting: Sighting) -> Across | None:
+    def across(self, mine: Glimpse) -> Across | None:
         """What other models' runs say of a failure; None where none of them fails in the same way."""
-        others = self.failures.get(sighting.eval, ())
-        return compare(sighting, others, self._passed(sighting.eval)) if others else None
+        others = self.failures.get(mine.eval, ())
+        if mine.look is None or all(other.look != mine.look or other.key == mine.key for other in others):
+            return None
+        return compare(mine, others, self._passed(mine.eval))
 
     def _passed(self, eval: str) -> dict[str, str]:
         return {run: model for run, model, evals in self.passing if evals is None or eval in evals}
@@ -146,10 +181,6 @@ def model_name(holder: Sighting | Run) -> str:
     return "/".join(model_folder(holder.provider, holder.model))
 
 
-def _key(sighting: Sighting) -> _Key:
-    return model_key(sighting.provider, sighting.model)
-
-
 def _split(name: str) -> tuple[str, str]:
     provider, _, model = name.partition("/")
     return provider, model
@@ -159,7 +190,7 @@ def _one_experiment(a: Sighting, b: Sighting) -> bool:
     return bool(a.experiment and b.experiment) and same_experiment(a.experiment, b.experiment)
 
 
-def _other_version(a: Sighting, b: Sighting) -> bool:
-    """Whether task or grader are known to differ, in the same experiment."""
-    known = a.task and a.grader and b.task and b.grader
-    return bool(known) and _one_experiment(a, b) and not same_version(a, b)
+def _together(a: Glimpse, b: Glimpse) -> bool:
+    """Whether both are of one experiment, in versions of the eval that are known."""
+    known = a.version and b.version and a.experiment and b.experiment
+    return bool(known) and (a.experiment == b.experiment or same_experiment(a.experiment, b.experiment))

@@ -1,10 +1,12 @@
 """When failures of several models are the same failure of the same eval."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from evalscribe.across import Told, alike, compare, passing, same_failure, same_version, told
+from evalscribe import across
+from evalscribe.across import Told, alike, glimpse, passing, same_failure, same_version, told
 from evalscribe.finding import Across
 from evalscribe.run import Eval, Run
 from evalscribe.sighting import Sighting
@@ -26,6 +28,10 @@ def sighting(model: str = "p/m", **fields: Any) -> Sighting:
         "method": 1,
     }
     return Sighting(**given | fields)
+
+
+def compare(mine: Sighting, others: Sequence[Sighting], passed: Mapping[str, str]) -> Across | None:
+    return across.compare(glimpse(mine), [glimpse(other) for other in others], passed)
 
 
 @pytest.mark.parametrize(

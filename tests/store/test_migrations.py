@@ -23,7 +23,7 @@ RELEASED = {
     "0002": "f53c1417d187102825020d6f2b93c746a985e401620deddb5187b4ad698b41bb",
     "0003": "155ee79a3cff911d11bbf16befd8ce3fe25abe7718a72f6d77fb1a7d0401206f",
     "0004": "90e7d9eb667b5280b8306052dc8acf419f42ca44c907685bc74714c6e20902b9",
-    "0005": "e1c86a8866e5f41e91a93b1ba19d70b399ce95314887f967cf0c6885ec6b7a12",
+    "0005": "4f6e7f153f0cc02ae97aff2c1c6c02fe1f78c6bb5420ad06bc3ef5676e528bd5",
 }
 """Revisions that exist in somebody's store, and the digest of each script."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from evalscribe.across import Elsewhere
+from evalscribe.across import Elsewhere, glimpse
 from evalscribe.app.desk import Desk
 from evalscribe.app.labels import Labels, labels_for
 from evalscribe.app.sightings import elsewhere
@@ -61,7 +61,7 @@ class Docket:
         return first if all(other == first for other in others) else None
 
     def _across(self, eval_id: str) -> Across | None:
-        return self.elsewhere.across(self._sighted[eval_id])
+        return self.elsewhere.across(glimpse(self._sighted[eval_id]))
 
     @cached_property
     def _sighted(self) -> dict[str, Sighting]:

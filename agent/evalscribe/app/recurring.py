@@ -3,14 +3,13 @@
 from collections.abc import Sequence, Set
 from pathlib import PurePosixPath
 
-from evalscribe.across import Passing, passing
+from evalscribe.across import Glimpse, Passing, glimpse, passing
 from evalscribe.app.followed import SeenIn
 from evalscribe.app.sightings import sightings, stored_runs
 from evalscribe.errors import NotFoundError
 from evalscribe.ids import model_key, same_experiment
 from evalscribe.ports import Library, Store
 from evalscribe.recall import AcrossModels, Recurring, across_models, recurring
-from evalscribe.sighting import Sighting
 
 Key = tuple[str, ...]
 """A model in any spelling."""
@@ -53,23 +52,23 @@ class _Gathered:
     def __init__(self, store: Store, wanted: frozenset[Key]) -> None:
         self.known: set[Key] = set()
         """Every model that has a stored run."""
-        self._found: list[tuple[str, list[Sighting], list[Passing]]] = []
+        self._found: list[tuple[str, list[Glimpse], list[Passing]]] = []
         for run in stored_runs(store):
             key = model_key(run.provider, run.model)
             self.known.add(key)
             if run.experiment and (not wanted or key in wanted):
                 _, failures, clean = self._experiment(run.experiment)
-                failures.extend(sightings(store, run))
+                failures.extend(map(glimpse, sightings(store, run)))
                 clean.extend(passing(run))
 
-    def _experiment(self, name: str) -> tuple[str, list[Sighting], list[Passing]]:
+    def _experiment(self, name: str) -> tuple[str, list[Glimpse], list[Passing]]:
         same = next((one for one in self._found if same_experiment(one[0], name)), None)
         if same is None:
             self._found.append(same := (name, [], []))
         return same
 
     @property
-    def experiments(self) -> list[tuple[list[Sighting], list[Passing]]]:
+    def experiments(self) -> list[tuple[list[Glimpse], list[Passing]]]:
         return [(failures, clean) for _, failures, clean in self._found]
 
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
-from evalscribe.across import Elsewhere, Passing, passing
+from evalscribe.across import Elsewhere, Glimpse, Passing, glimpse, passing
 from evalscribe.evidence import Unreadable
 from evalscribe.gather import METHOD, sighting
 from evalscribe.ids import same_experiment
@@ -33,12 +33,12 @@ def elsewhere(store: Store, run: Run, mine: Iterable[Sighting]) -> Elsewhere:
     """What the other runs of its experiment say of a run's failures. They are read one by one and not kept."""
     wanted = {sighting.eval for sighting in mine}
     clean: list[Passing] = []
-    failures: dict[str, list[Sighting]] = defaultdict(list)
+    failures: dict[str, list[Glimpse]] = defaultdict(list)
     for other in stored_runs(store):
         if other.id == run.id or not other.experiment or not same_experiment(other.experiment, run.experiment):
             continue
         clean.extend(passing(other))
         for one in sightings(store, other):
             if one.eval in wanted:
-                failures[one.eval].append(one)
+                failures[one.eval].append(glimpse(one))
     return Elsewhere(failures, clean)

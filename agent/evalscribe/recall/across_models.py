@@ -3,14 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from evalscribe.across import Elsewhere, Passing, look, model_name
+from evalscribe.across import Elsewhere, Glimpse, Passing
 from evalscribe.finding import Across, Classification
 from evalscribe.given_label import GivenLabel
-from evalscribe.ids import Frozen, model_key
+from evalscribe.ids import Frozen
 from evalscribe.ports import ReportFile
 from evalscribe.recall.follow_ups import SeenIn
 from evalscribe.recall.recurring import ActionSeen, Kept, actions, kept_reports
-from evalscribe.sighting import Sighting
 
 
 class ModelSeen(Frozen):
@@ -50,7 +49,7 @@ class AcrossModels(Frozen):
 
 
 def across_models(
-    experiments: Iterable[tuple[Sequence[Sighting], Sequence[Passing]]],
+    experiments: Iterable[tuple[Sequence[Glimpse], Sequence[Passing]]],
     files: Sequence[ReportFile],
     labels: Sequence[GivenLabel] = (),
     *,
@@ -72,38 +71,38 @@ def across_models(
     return AcrossModels(rows=tuple(sorted(rows, key=lambda row: (-row.failing, row.eval, row.experiment))), notes=notes)
 
 
-def _alike(failures: Sequence[Sighting], passing: Sequence[Passing]) -> Iterator[tuple[list[Sighting], Across]]:
+def _alike(failures: Sequence[Glimpse], passing: Sequence[Passing]) -> Iterator[tuple[list[Glimpse], Across]]:
     """Failures of one version of an eval that look the same, with what is known of all models."""
-    by_eval: dict[str, list[Sighting]] = defaultdict(list)
-    alike: dict[tuple[object, ...], list[Sighting]] = defaultdict(list)
+    by_eval: dict[str, list[Glimpse]] = defaultdict(list)
+    alike: dict[tuple[object, ...], list[Glimpse]] = defaultdict(list)
     for one in failures:
         by_eval[one.eval].append(one)
-        if one.task and one.grader and (looks := look(one)):
-            alike[one.eval, looks, one.task, one.grader].append(one)
+        if one.version and one.look:
+            alike[one.eval, one.look, one.version].append(one)
     elsewhere = Elsewhere(by_eval, passing)
     for same in alike.values():
-        if found := elsewhere.across(same[0]):
+        if len(same) > 1 and (found := elsewhere.across(same[0])):
             yield same, found
 
 
 def _row(
-    alike: Sequence[Sighting],
+    alike: Sequence[Glimpse],
     found: Across,
     kept: Sequence[Kept],
     given: Mapping[tuple[str, str], GivenLabel],
     seen_in: SeenIn,
 ) -> AlikeRow:
     first = alike[0]
-    models: dict[tuple[str, ...], list[Sighting]] = defaultdict(list)
+    models: dict[tuple[str, ...], list[Glimpse]] = defaultdict(list)
     for one in alike:
-        models[model_key(one.provider, one.model)].append(one)
+        models[one.key].append(one)
     reports = [report for report in kept if any(report.report.is_of(one.run) for one in alike)]
     seen = (_model(mine, reports, given) for mine in models.values())
     return AlikeRow(
         eval=first.eval,
         experiment=first.experiment,
         step=first.step,
-        signature=first.signature or "",
+        signature=first.look[0] if first.look else "",
         failing=found.failing,
         models=found.models,
         seen=tuple(sorted(seen, key=lambda one: one.model)),
@@ -112,9 +111,9 @@ def _row(
     )
 
 
-def _model(mine: Sequence[Sighting], reports: Sequence[Kept], given: Mapping[tuple[str, str], GivenLabel]) -> ModelSeen:
+def _model(mine: Sequence[Glimpse], reports: Sequence[Kept], given: Mapping[tuple[str, str], GivenLabel]) -> ModelSeen:
     runs = tuple(dict.fromkeys(one.run for one in mine))
-    named = ModelSeen(model=model_name(mine[0]), runs=runs)
+    named = ModelSeen(model=mine[0].model, runs=runs)
     person = next((label for run in runs if (label := given.get((run, mine[0].eval)))), None)
     if person:
         return named.model_copy(update={"label": person.label, "by_person": True})

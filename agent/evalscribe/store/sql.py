@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import RootModel, TypeAdapter
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select
 
 from evalscribe.evidence import Evidence, Unreadable
@@ -24,18 +24,22 @@ from evalscribe.store.statements import upsert
 
 T = TypeVar("T")
 
-_BY_KEY = (tables.runs, tables.evidence, tables.verdicts, tables.reports, tables.proposals)
+_BY_KEY = (tables.runs, tables.evidence, tables.verdicts, tables.reports, tables.sightings, tables.proposals)
 _PUT = {table.name: upsert(table) for table in _BY_KEY}
 _PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == Verdict.__name__)
-_LISTS = (tables.sightings, tables.labels)
-_CLEAR = {table.name: delete(table).where(table.c.run_id == bindparam("run_id")) for table in _LISTS}
-_ADD = {table.name: insert(table) for table in _LISTS}
+_CLEAR_LABELS = delete(tables.labels).where(tables.labels.c.run_id == bindparam("run_id"))
 _RUN = TypeAdapter(Run)
 _EVIDENCE = TypeAdapter[Evidence | Unreadable](Evidence | Unreadable)
-_SIGHTING = TypeAdapter(Sighting)
 _LABEL = TypeAdapter(GivenLabel)
 _PROPOSAL = TypeAdapter(Proposal)
 _VERDICT = TypeAdapter[Verdict | Unclassified](Verdict | Unclassified)
+
+
+class _Sightings(RootModel[tuple[Sighting, ...]]):
+    """All of a run."""
+
+
+_SIGHTINGS = TypeAdapter(_Sightings)
 
 
 def open_store(folder: Path) -> "SqlStore":
@@ -83,20 +87,16 @@ class SqlStore:
         return StoredReport(path=row["path"], text=self._database.unzip(row["body"]).decode()) if row else None
 
     def put_sightings(self, run_id: str, sightings: Sequence[Sighting]) -> None:
-        with self._database.transaction() as connection:
-            _replace(connection, tables.sightings, run_id, sightings)
+        self._put(tables.sightings, run_id=run_id, body=pack(_Sightings(tuple(sightings))))
 
     def sightings(self, run_id: str) -> tuple[Sighting, ...]:
-        table = tables.sightings
-        with self._database.transaction() as connection:
-            rows = connection.scalars(select(table.c.body).where(table.c.run_id == run_id).order_by(table.c.number))
-            bodies = tuple(rows)
-        return tuple(self._database.unpacked(body, _SIGHTING, f"sightings {run_id}") for body in bodies)
+        found = self._get(tables.sightings, _SIGHTINGS, run_id=run_id)
+        return found.root if found else ()
 
     def put_labels(self, labels: Mapping[str, Sequence[GivenLabel]]) -> None:
         with self._database.transaction() as connection:
             for run_id, given in labels.items():
-                _replace(connection, tables.labels, run_id, given)
+                _replace_labels(connection, run_id, given)
 
     def labels(self) -> tuple[GivenLabel, ...]:
         table = tables.labels
@@ -135,8 +135,8 @@ class SqlStore:
         return self._database.unpacked(row["body"], shape, f"{table.name} {' '.join(key.values())}") if row else None
 
 
-def _replace(connection: Connection, table: Table, run_id: str, values: Sequence[BaseModel]) -> None:
-    connection.execute(_CLEAR[table.name], {"run_id": run_id})
-    rows = [{"run_id": run_id, "number": number, "body": pack(value)} for number, value in enumerate(values)]
+def _replace_labels(connection: Connection, run_id: str, given: Sequence[GivenLabel]) -> None:
+    connection.execute(_CLEAR_LABELS, {"run_id": run_id})
+    rows = [{"run_id": run_id, "number": number, "body": pack(label)} for number, label in enumerate(given)]
     if rows:
-        connection.execute(_ADD[table.name], rows)
+        connection.execute(insert(tables.labels), rows)
