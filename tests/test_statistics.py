@@ -50,11 +50,32 @@ def test_the_interval_of_kappa_is_that_of_fleiss_cohen_and_everitt() -> None:
 
 
 def test_perfect_agreement_is_one_and_perfect_disagreement_minus_one() -> None:
-    assert kappa([[5, 0], [0, 5]]) == (1.0, (1.0, 1.0))
+    found = kappa([[5, 0], [0, 5]])
+    assert found is not None
+    assert found.value == 1
     opposite = kappa([[0, 5], [5, 0]])
     assert opposite is not None
     assert opposite.value == -1
     assert opposite.interval.low == -1
+
+
+@pytest.mark.parametrize(
+    ("table", "value", "low", "high"),
+    [
+        ([[5, 0], [0, 5]], 1.0, 0.445, 1.0),
+        ([[100, 0], [0, 100]], 1.0, 0.962, 1.0),
+        ([[0, 1], [0, 0]], 0.0, 0.0, 0.7935),
+        ([[3, 0], [2, 0]], 0.0, -0.923, 0.706),
+    ],
+)
+def test_few_pairs_without_spread_are_no_certainty(
+    table: list[list[int]], value: float, low: float, high: float
+) -> None:
+    """By hand: Wilson's ends of 10 of 10, 200 of 200, 0 of 1 and 3 of 5, less luck of 1/2, 1/2, 0 and 3/5."""
+    found = kappa(table)
+    assert found is not None
+    assert found.value == pytest.approx(value)
+    assert found.interval == pytest.approx((low, high), abs=1e-3)
 
 
 @pytest.mark.parametrize("table", [[], [[0]], [[7]], [[0, 0], [0, 7]]])

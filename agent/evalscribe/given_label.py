@@ -11,6 +11,8 @@ class GivenLabel(Frozen):
     experiment: str
     eval: str
     """Path."""
+    group: str | None = None
+    """Equal for the evals that one entry of the report spoke of; None in reports that people wrote."""
     label: Classification
     cause_kind: CauseKind | None = None
     cause: str | None = None

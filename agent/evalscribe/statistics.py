@@ -38,7 +38,8 @@ def kappa(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa | N
     """Agreement beyond luck of a square table of counts, rows one rater and columns the other.
 
     The interval is the asymptotic one of Fleiss, Cohen and Everitt (1969), in closed form: too narrow for a few pairs.
-    None where luck alone explains every agreement: no pair, or one label only.
+    Where it has no width, as with raters who always agree, it is Wilson's of the agreement, beyond the same luck.
+    None where luck alone explains every agreement: no pair, or one label only. Raises `UsageError` without scipy.
     """
     number = sum(map(sum, table))
     if not number:
@@ -50,9 +51,11 @@ def kappa(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa | N
     if by_luck >= 1 - 1e-12:
         return None
     value = (sum(shares[i][i] for i in range(len(shares))) - by_luck) / (1 - by_luck)
-    spread = NormalDist().inv_cdf((1 + confidence) / 2) * sqrt(
-        max(0.0, _variance(shares, rows, columns, value, by_luck)) / number
-    )
+    variance = _variance(shares, rows, columns, value, by_luck)
+    if variance < 1e-12:
+        ends = wilson(sum(table[i][i] for i in range(len(table))), number, confidence)
+        return Kappa(value, Interval(*(max(-1.0, (end - by_luck) / (1 - by_luck)) for end in ends)))
+    spread = NormalDist().inv_cdf((1 + confidence) / 2) * sqrt(variance / number)
     return Kappa(value, Interval(max(-1.0, value - spread), min(1.0, value + spread)))
 
 

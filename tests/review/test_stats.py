@@ -4,7 +4,7 @@ import pytest
 
 from evalscribe.finding import Classification
 from evalscribe.given_label import GivenLabel
-from evalscribe.review.stats import calibration, stats, truths
+from evalscribe.review.stats import calibration, stats, truths, verdicts
 
 
 def label(
@@ -16,6 +16,7 @@ def label(
     judge: str = "rules@1",
     in_force: bool = True,
     report: str = "p/m/a.md",
+    group: str | None = None,
 ) -> GivenLabel:
     return GivenLabel(
         run="r",
@@ -23,6 +24,7 @@ def label(
         model="m",
         experiment="default",
         eval=f"a/{n}",
+        group=group,
         label=said,
         reviewer=who,
         email=who,
@@ -74,10 +76,19 @@ def test_what_people_wrote_themselves_tells_nothing_of_a_judge() -> None:
     assert (found.judges, found.coverage.reviewed) == ((), 0)
 
 
-def test_reviewers_are_compared_where_they_share_enough() -> None:
+def test_reviewers_are_compared_where_both_labelled_a_failure() -> None:
     shared = [label(n, "KNOWN_GAP" if n == 3 else "MODEL_FAULT", who="Ben", in_force=n != 3) for n in (1, 2, 3)]
     found = stats([*(label(n) for n in (1, 2, 3)), *shared, label(1, who="Cy")], ALL)
-    (row,) = found.between
+    row, with_cy, _ = found.between
+    assert (with_cy.reviewers, with_cy.shared, with_cy.agreed, with_cy.kappa) == (("Ada", "Cy"), 1, 1, None)
     assert (row.reviewers, row.shared, row.agreed) == (("Ada", "Ben"), 3, 2)
     assert row.kappa is not None
     assert row.kappa.value == pytest.approx(0.0)
+
+
+def test_a_verdict_on_a_group_counts_once() -> None:
+    group = [label(n, group="all of them") for n in range(72)]
+    found = stats([*group, *(one.model_copy(update={"reviewer": "Ben"}) for one in group), label(80, "KNOWN_GAP")], ALL)
+    assert (found.judges[0].labelled, found.judges[0].agreed, found.coverage.reviewed) == (2, 1, 10)
+    assert [(row.shared, row.agreed) for row in found.between] == [(1, 1)]
+    assert [one.eval for one in verdicts(group)] == ["a/0"]

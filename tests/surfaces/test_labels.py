@@ -173,6 +173,7 @@ def test_reviewers_who_disagree_are_both_shown_and_are_no_evidence(team: Team, l
     text = team.report.read_text()
     assert "- Reviewer: unclear\n" in text
     assert "- Reviewer: no: it is known\n" in text
+    assert "Ben and Cy agree on 0 of 1" in team.workspace.run("review", "stats").out
     team.workspace.run("analyze", later, "--judge", "rules", "--quiet")
     report = next(path for path in team.workspace.reports if path.name.startswith("jn7next0")).read_text()
     entry = parse(report).entries[1]
@@ -239,6 +240,7 @@ def test_what_is_taken_back_is_withdrawn(team: Team) -> None:
     team.by("Ben", "2026-11-03")
     team.merged()
     assert (team.sync()["withdrawn"], team.sync()["withdrawn"]) == (1, 0)
+    assert "Nobody has corrected or confirmed a finding" in team.workspace.run("review", "sync").out
     assert "no label of a person is known" in team.workspace.run("review", "stats", code=66).err
 
 
@@ -261,7 +263,8 @@ def test_a_report_that_cannot_be_read_keeps_the_labels_it_had(team: Team) -> Non
     team.merged()
     found = team.sync()
     assert found["labels"] == 1
-    assert len(found["unread"]) == 1  # type: ignore[arg-type]
+    said = team.workspace.run("review", "sync").out
+    assert said.count(team.report.name) == len(found["unread"]) == 1  # type: ignore[arg-type]
 
 
 def test_outside_git_and_unknown_refs(workspace: Workspace, team: Team) -> None:

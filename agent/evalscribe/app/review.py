@@ -15,7 +15,7 @@ from evalscribe.recall import read
 from evalscribe.recall.history import EvalPaths
 from evalscribe.review.given import About, given, run_of, words
 from evalscribe.review.recalled import disagreements
-from evalscribe.review.stats import Stats, stats, truths
+from evalscribe.review.stats import Stats, stats, truths, verdicts
 
 SHORTEST_PREFIX = 6
 """People shorten run ids; a shorter word may begin any id."""
@@ -77,6 +77,8 @@ class Synced(Frozen):
 class Exported(Frozen):
     path: str
     subjects: int
+    alike: int
+    """Failures left out because the same verdict was given to one that is in it."""
     contradicted: int
     """Failures left out because two reports of their run give them different labels."""
     elsewhere: int
@@ -122,7 +124,8 @@ def export(store: Store, path: Path) -> Exported:
     labels = _labels(store)
     agreed = truths(labels)
     here = {run: store.get_run(run) for run in {label.run for label in agreed}}
-    chosen = [one for one in agreed if (run := here[one.run]) and any(eval.path == one.eval for eval in run.failures)]
+    stored = [one for one in agreed if (run := here[one.run]) and any(eval.path == one.eval for eval in run.failures)]
+    chosen = verdicts(stored)
     if not chosen:
         raise NotFoundError("no labelled failure is in the store; analyze the runs first: evalscribe analyze RUN")
     lines = (json.dumps({"subject": {"run": one.run, "eval": one.eval}, "label": one.label}) for one in chosen)
@@ -134,8 +137,9 @@ def export(store: Store, path: Path) -> Exported:
     return Exported(
         path=str(path),
         subjects=len(chosen),
+        alike=len(stored) - len(chosen),
         contradicted=len(subjects) - len(agreed),
-        elsewhere=len(agreed) - len(chosen),
+        elsewhere=len(agreed) - len(stored),
     )
 
 
@@ -175,7 +179,7 @@ class _Reader:
         try:
             return read(text, PurePosixPath(name).name)
         except DataError as error:
-            return str(error)
+            return str(error).removeprefix(f"{PurePosixPath(name).name}: ")
 
     def _about(self, said: Analysis, name: str) -> About:
         folders = PurePosixPath(name).parts[:-1]

@@ -17,14 +17,20 @@ def synced(found: Synced, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    where = f"from {counted(found.reports, 'report')} merged into {_short(found.ref)}"
-    people = f" by {counted(len(found.reviewers), 'reviewer')}" if found.reviewers else ""
-    say(f"{counted(found.labels, 'label')}{people} {where}: {_change(found)}")
+    say(f"{_held(found)}: {_change(found)}")
     if found.shallow:
         say("The clone is shallow: what older commits said seems to come from its oldest. Run: git fetch --unshallow")
     _some("People disagree", map(_disagreement, found.disagreements))
     _some("Not merged yet, so no labels", map(_pending, found.pending))
     _some("Not read", (f"{one.report}: {one.problem}" for one in found.unread))
+
+
+def _held(found: Synced) -> str:
+    merged = f"merged into {_short(found.ref)}"
+    if not found.labels:
+        return f"Nobody has corrected or confirmed a finding in the reports {merged}"
+    people = counted(len(found.reviewers), "reviewer")
+    return f"{counted(found.labels, 'label')} by {people} from {counted(found.reports, 'report')} {merged}"
 
 
 def _change(found: Synced) -> str:
@@ -76,8 +82,9 @@ def statistics(found: Stats, *, as_json: bool) -> None:
         say(f"\n{name} in columns, people in rows:")
         for line in confusion(figures, ""):
             say(line)
-    for pair in found.between:
-        say(f"\n{_between(pair)}")
+    if found.between:
+        say()
+    _some("Reviewers of the same failures", map(_between, found.between))
 
 
 def _between(pair: ReviewerRow) -> str:
@@ -88,6 +95,8 @@ def _between(pair: ReviewerRow) -> str:
 
 def exported(found: Exported) -> None:
     say(f"{counted(found.subjects, 'labelled failure')} in {found.path}")
+    if found.alike:
+        say(f"Left out: {found.alike} that one label answers for together with a failure that is in it")
     if found.contradicted:
         say(f"Left out: {found.contradicted} that two reports of their run label differently")
     if found.elsewhere:

@@ -142,6 +142,7 @@ def _new(version: FileVersion, now: FindingSummary, known: Collection[str], abou
         model=about.model,
         experiment=about.experiment,
         eval=now.eval,
+        group=now.group,
         label=now.classification,
         cause_kind=now.cause_kind,
         cause=now.cause,

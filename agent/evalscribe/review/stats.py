@@ -10,9 +10,6 @@ from evalscribe.ids import Frozen
 from evalscribe.review.recalled import Subject, subject_of
 from evalscribe.statistics import Interval, Kappa
 
-FEWEST_SHARED = 2
-"""Reviewers are compared from so many shared failures on."""
-
 
 class LabelRow(Frozen):
     label: str
@@ -29,6 +26,7 @@ class JudgeRow(Frozen):
     judge: str
     """Id with its version; `all` for all judges together."""
     labelled: int
+    """Verdicts: one for all evals of a group, however many they are."""
     agreed: int
     agreement: float | None
     interval: Interval
@@ -43,6 +41,7 @@ class ReviewerRow(Frozen):
 
     reviewers: tuple[str, str]
     shared: int
+    """What both labelled: one for all evals of a group."""
     agreed: int
     kappa: Kappa | None
 
@@ -72,7 +71,7 @@ def stats(labels: Sequence[GivenLabel], findings: Iterable[Subject]) -> Stats:
         labels=sum(label.in_force for label in labels),
         reviewers=tuple(sorted({label.reviewer for label in labels})),
         coverage=Coverage(findings=len(subjects), reviewed=len(reviewed)),
-        judges=_judges(truths(labels)),
+        judges=_judges(verdicts(truths(labels))),
         between=_between(labels),
     )
 
@@ -84,6 +83,14 @@ def truths(labels: Iterable[GivenLabel]) -> tuple[GivenLabel, ...]:
         if label.in_force:
             by_subject.setdefault(subject_of(label), {}).setdefault(label.label, label)
     return tuple(next(iter(told.values())) for told in by_subject.values() if len(told) == 1)
+
+
+def verdicts(labels: Iterable[GivenLabel]) -> tuple[GivenLabel, ...]:
+    """The first label of each group and every other one: a verdict that was given once counts once."""
+    first: dict[tuple[str, str, str], GivenLabel] = {}
+    for label in labels:
+        first.setdefault((label.run, label.group or label.eval, label.label), label)
+    return tuple(first.values())
 
 
 def calibration(row: JudgeRow) -> Calibration:
@@ -118,15 +125,18 @@ def _judge(name: str, labels: Sequence[GivenLabel]) -> JudgeRow:
 
 
 def _between(labels: Sequence[GivenLabel]) -> tuple[ReviewerRow, ...]:
-    said: dict[str, dict[Subject, str]] = {}
+    said: dict[str, dict[Subject, GivenLabel]] = {}
     for label in labels:
-        said.setdefault(label.reviewer, {})[subject_of(label)] = label.label
+        said.setdefault(label.reviewer, {})[subject_of(label)] = label
     return tuple(row for pair in combinations(sorted(said), 2) if (row := _pair(pair, said[pair[0]], said[pair[1]])))
 
 
-def _pair(names: tuple[str, str], one: dict[Subject, str], other: dict[Subject, str]) -> ReviewerRow | None:
-    shared = [subject for subject in one if subject in other]
-    if len(shared) < FEWEST_SHARED:
+def _pair(
+    names: tuple[str, str], one: dict[Subject, GivenLabel], other: dict[Subject, GivenLabel]
+) -> ReviewerRow | None:
+    both = [(one[subject], other[subject]) for subject in one if subject in other]
+    shared = {(a.run, a.group or a.eval, b.group or b.eval): Pair(truth=a.label, said=b.label) for a, b in both}
+    if not shared:
         return None
-    found = Calibration((Pair(truth=one[subject], said=other[subject]) for subject in shared), CLASSIFICATIONS)
+    found = Calibration(shared.values(), CLASSIFICATIONS)
     return ReviewerRow(reviewers=names, shared=len(shared), agreed=found.right, kappa=found.kappa)

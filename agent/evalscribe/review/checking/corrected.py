@@ -1,7 +1,7 @@
 """Labels that people put in force, and what the page said before: generated lines follow them one analysis later."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -28,6 +28,11 @@ class Corrected(NamedTuple):
     states: tuple[Entry, ...]
     """The entry as it is in force, and as it may have been when the lines were generated."""
 
+    @property
+    def changed(self) -> bool:
+        """Whether more than a doubt may have gone: another label, or another kind."""
+        return len({(one.classification, one.cause_kind) for one in self.states}) > 1
+
 
 def corrections(report: Report, page: Mapping[str, Part]) -> list[Corrected]:
     rows = _row_labels(page.get("classification"))
@@ -44,20 +49,26 @@ def corrections(report: Report, page: Mapping[str, Part]) -> list[Corrected]:
 def before(report: Report, corrected: Sequence[Corrected]) -> Iterator[Report]:
     """The report as it may have been when its lines were generated, the one in force first.
 
-    Of more than `MANY` corrections only: all as they are, all as the heading, all as the table, all as the judge says.
+    Of more than `MANY` corrections only: confirmations as they are, then all as they are, all as the heading, all as
+    the table, all as the judge says.
     """
-    if len(corrected) <= MANY:
-        choices: Iterable[Sequence[Entry]] = product(*(one.states for one in corrected))
-    else:
-        most = max(len(one.states) for one in corrected)
-        choices = ([one.states[min(at, len(one.states) - 1)] for one in corrected] for at in range(most))
-    for states in choices:
+    for states in _choices(corrected):
         entries = list(report.entries)
         for one, entry in zip(corrected, states, strict=True):
             entries[one.at] = entry
         # `model_copy` would keep what was derived from the other labels.
         fields = {name: getattr(report, name) for name in Report.model_fields}
         yield Report.model_construct(**(fields | {"entries": tuple(entries)}))
+
+
+def _choices(corrected: Sequence[Corrected]) -> Iterator[Sequence[Entry]]:
+    if len(corrected) <= MANY:
+        yield from product(*(one.states for one in corrected))
+        return
+    if sum(one.changed for one in corrected) <= MANY:
+        yield from product(*(one.states if one.changed else one.states[:1] for one in corrected))
+    for at in range(max(len(one.states) for one in corrected)):
+        yield [one.states[min(at, len(one.states) - 1)] for one in corrected]
 
 
 def label_cell(row: str) -> str:

@@ -16,6 +16,8 @@ REFERENCE = re.compile(r" {0,3}\[[^\[\]]+\]:\s*<?([^\s<>]+)>?.*")
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 LONGEST = 20_000
 """Characters of a line; a longer one holds no link of anybody's."""
+SHOWN = 5
+"""Further lines that are named for one link."""
 
 
 def links(text: str, report: Report | None, name: str, exists: Callable[[str], bool]) -> Iterator[Said]:
@@ -24,7 +26,21 @@ def links(text: str, report: Report | None, name: str, exists: Callable[[str], b
     What evalscribe wrote has to lead to a report; a person may point to any file, and is only told, more quietly
     where the whole report is theirs (`report` is None).
     """
-    own = _reports_of(report) if report else frozenset()
+    wrong: dict[tuple[Level, str], list[int]] = {}
+    for number, level, what in _wrong(text, report, name, exists):
+        wrong.setdefault((level, what), []).append(number)
+    for (level, what), (first, *others) in wrong.items():
+        yield Said(first, level, f"{what}{_also(others)}")
+
+
+def _also(lines: list[int]) -> str:
+    """One link is one mistake, however often it stands there."""
+    told = ", ".join(map(str, lines[:SHOWN]))
+    return f" (also in {'line' if len(lines) == 1 else 'lines'} {told}{' …' if len(lines) > SHOWN else ''})" * bool(lines)
+
+
+def _wrong(text: str, report: Report | None, name: str, exists: Callable[[str], bool]) -> Iterator[Said]:
+    own = linked_reports(report) if report else frozenset()
     for number, target in _targets(text):
         if SCHEME.match(target) or target.startswith("//"):
             if what := _odd_address(target):
@@ -64,7 +80,7 @@ def _odd_address(target: str) -> str | None:
     return None if well else f"{target[:120]!r} is no well-formed web address"
 
 
-def _reports_of(report: Report) -> frozenset[str]:
+def linked_reports(report: Report) -> frozenset[str]:
     """The files that generated lines link to."""
     seen = (name for entry in report.entries for name in entry.recurrence.reports)
     return frozenset((*report.earlier, *seen, *(one.report for one in report.follow_ups)))
