@@ -12,6 +12,7 @@ from evalscribe.pattern import Recommendation
 from evalscribe.ports import Tip
 from evalscribe.propose.record import action, branches, is_of, message, told, with_action
 from evalscribe.recall import read
+from evalscribe.report import replaced
 from evalscribe.report_markdown import parse
 
 REPORT = Path(__file__).parents[2] / "reports/example/sample-model-1/smp7q2ka_2026-11-02.md"
@@ -75,6 +76,21 @@ def test_what_people_wrote_stays_and_the_line_is_one_of_its_own(people: str, end
     assert any(taken.evals == ("style/002-loop",) for taken in read(added, REPORT.name).actions_taken)
 
 
+@pytest.mark.parametrize("people", ["<!-- to do", "```\nopen", "~~~", "<script>", "<![CDATA[", "<pre>\nx"])
+def test_what_swallows_all_that_follows_stays_below(people: str) -> None:
+    added = with_action(BODY + people + "\n", LINE)
+    assert added == f"{BODY}{LINE}\n\n{people}\n"
+    assert read(added, REPORT.name).actions_taken[0].evals == ("style/002-loop",)
+
+
+@pytest.mark.parametrize("people", ["None.\n", "- asked\n", "asked\n"])
+@pytest.mark.parametrize("heading", ["## Our notes", "Our notes\n---", "# Notes"])
+def test_a_heading_of_people_ends_the_section(people: str, heading: str) -> None:
+    added = with_action(f"{BODY}{people}\n{heading}\nhello\n", LINE)
+    assert added.endswith(f"{LINE}\n\n{heading}\nhello\n")
+    assert any(taken.evals == ("style/002-loop",) for taken in read(added, REPORT.name).actions_taken)
+
+
 def test_a_section_that_was_deleted_is_made_again() -> None:
     cut = BODY.removesuffix("\n## Actions taken\n")
     assert with_action(cut, LINE) == cut.rstrip() + "\n\n## Actions taken\n" + LINE + "\n"
@@ -94,8 +110,9 @@ def test_nothing_that_people_wrote_is_lost(people: str) -> None:
     except DataError:
         return
     added = with_action(text, LINE)
-    assert parse(added).actions_taken.startswith(before.actions_taken)
-    assert added.startswith(text.rstrip()) or people.strip() in ("", "None.")
+    assert replaced(parse(added), actions_taken=before.actions_taken) == before
+    assert added.removeprefix(BODY).replace(LINE, "").split() == ([] if people.strip() == "None." else people.split())
+    assert any(taken.evals == ("style/002-loop",) for taken in read(added, REPORT.name).actions_taken)
 
 
 def test_a_commit_is_known_again_by_its_trailers() -> None:

@@ -9,10 +9,9 @@ from evalscribe.errors import DataError
 from evalscribe.ids import run_id_prefix
 from evalscribe.patch import Patch
 from evalscribe.pattern import Recommendation
-from evalscribe.report import replaced
-from evalscribe.report_markdown import blocks, inline, parse
+from evalscribe.report import Report, replaced
+from evalscribe.report_markdown import actions, blocks, inline, parse
 
-HEADING = "Actions taken"
 MOST_EVALS = 8
 MOST_BRANCHES = 50
 LONGEST_TEXT = 160
@@ -84,29 +83,46 @@ def with_action(text: str, line: str) -> str:
     Raises `DataError` where the report cannot be read, before or after.
     """
     before = parse(text)
-    end = "\r\n" if "\r\n" in text else "\n"
-    head, tail = _split(text)
-    kept = tail.rstrip()
-    if not kept or kept.strip() == "None.":
-        written = f"{head}{line}{end}"
-    else:
-        gap = end if kept.split("\n")[-1].startswith("- ") else end * 2
-        written = f"{head}{kept}{gap}{line}{end}"
-    after = parse(written)
-    if not after.actions_taken.endswith(line) or replaced(after, actions_taken=before.actions_taken) != before:
+    written = next((page for page in _pages(text, line) if _stands(page, line, before)), None)
+    if written is None:
         raise DataError("its section `Actions taken` cannot be added to")
     return written
 
 
-def _split(text: str) -> tuple[str, str]:
-    """The text up to and with the heading's line, and what people wrote after it; the heading is made where it is not
-    there."""
+def _pages(text: str, line: str) -> Iterator[str]:
+    """With the line behind what people wrote in the section; else above it, if what they wrote swallows what follows,
+    such as a comment without an end."""
     end = "\r\n" if "\r\n" in text else "\n"
-    headings = (one for one in blocks.read(text) if one.kind == "heading" and one.level == 2)
-    heading = next((one for one in headings if one.text.strip().casefold() == HEADING.casefold()), None)
+    head, kept, rest = _split(text)
+    below = f"{end}{rest}" if rest else ""
+    if kept.strip() in ("", "None."):
+        yield f"{head}{line}{end}{below}"
+        return
+    gap = end if kept.rstrip().split("\n")[-1].startswith("- ") else end * 2
+    yield f"{head}{kept.rstrip()}{gap}{line}{end}{below}"
+    yield f"{head}{line}{end}{end}{kept}{rest}"
+
+
+def _stands(page: str, line: str, before: Report) -> bool:
+    """Whether the line is an item that readers see, and the rest of the report what it was."""
+    if replaced(parse(page), actions_taken=before.actions_taken) != before:
+        return False
+    return any(item.source == line for block in blocks.read(page) for item in block.items)
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    """The text up to and with the heading's line, which is made where it is not there; what people wrote below it; and
+    what follows from the next heading on."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    headings = [one for one in blocks.read(text) if one.kind == "heading" and one.level <= 2]
+    heading = next((one for one in headings if one.text.strip().casefold() == actions.HEADING.casefold()), None)
     if heading is None:
-        return f"{text.rstrip()}{end}{end}## {HEADING}{end}", ""
+        return f"{text.rstrip()}{end}{end}## {actions.HEADING}{end}", "", ""
     lines = _LINE.findall(text)
-    count = heading.line + heading.source.count("\n")
-    head = "".join(lines[:count])
-    return head if head.endswith(("\n", "\r")) else head + end, "".join(lines[count:])
+    after = next((one.line - 1 for one in headings if one.line > heading.end), len(lines))
+    head = "".join(lines[: heading.end])
+    return (
+        head if head.endswith(("\n", "\r")) else head + end,
+        "".join(lines[heading.end : after]),
+        "".join(lines[after:]),
+    )
