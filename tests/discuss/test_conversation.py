@@ -76,6 +76,18 @@ async def test_later_questions_know_the_earlier_ones(one: Dossier) -> None:
     assert talk.sent().endswith("Because.\nsecond?")
 
 
+async def test_of_a_report_that_changed_what_was_said_is_kept_and_what_was_read_is_not(
+    dossier_of: Callable[..., Dossier],
+) -> None:
+    talk = Talk(dossier_of((MAIN,), text="# As it was"), [calls(READ), says("Because."), says("Yes.")])
+    await talk.ask("first?")
+    talk.conversation.about(dossier_of((MAIN,), text="# As it is"))
+    await talk.ask("second?")
+    assert "# As it is" in talk.sent()
+    assert "# As it was" not in talk.sent()
+    assert talk.sent().endswith("first?\nBecause.\nsecond?")
+
+
 async def test_the_history_is_kept_within_the_window(one: Dossier) -> None:
     """Reading is forgotten first, then the oldest questions."""
     long = "so " * 900

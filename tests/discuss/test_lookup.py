@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from evalscribe.app.discuss import Discussion
 from evalscribe.cli import run
 from evalscribe.discuss import Dossier, Lookup, ends, wanted
 from evalscribe.discuss.search import search
 from evalscribe.evidence import Document
+from evalscribe.ports import ReportFile, Store
+from evalscribe.prompts import Prompts
 from evalscribe.recall import read
 from evalscribe.store.sql import open_store
 
@@ -60,6 +63,19 @@ async def test_a_question_without_a_hit_shows_what_it_names(sample: Dossier) -> 
 async def test_nothing_found_says_so(sample: Dossier) -> None:
     assert "Try fewer, or `help`" in await said(sample, "zebra quagga")
     assert "R2 " in await said(sample, "help")
+
+
+async def test_a_report_is_discussed_as_it_is_now(sample: Dossier, store: Store, tmp_path: Path) -> None:
+    """Edited meanwhile it is read again; what cannot be read any more is discussed as it was."""
+    path = tmp_path / "report.md"
+    path.write_text(sample.text)
+    heard: list[str] = []
+    discussion = Discussion(ReportFile(path=path, name=path.name, text=sample.text), store, Prompts())
+    for text in (sample.text.replace("a warning", "an advice"), sample.text.replace("## Findings", "<<<<<<< ours")):
+        path.write_text(text)
+        assert "an advice" in (await discussion.ask("R3", heard.append)).text
+    path.unlink()
+    assert "an advice" in (await discussion.ask("R3", heard.append)).text
 
 
 async def test_without_evidence_the_report_is_searched_and_the_way_to_it_told(

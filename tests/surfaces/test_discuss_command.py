@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import signal
 import time
@@ -23,7 +24,7 @@ PROMPT = "\n> "
 """Where a line is typed."""
 QUOTED = 'yield f"http://127.0.0.1:{port + 1}"'
 SAYS = f"The grader asks another port [4 grader test_grader.py:36:<RANGE>{QUOTED}</RANGE>]. The server is up."
-SHOWN = f'The grader asks another port [4 grader test_grader.py:36 "{QUOTED}"]. The server is up.'
+SHOWN = f"The grader asks another port [4 grader test_grader.py:36 `{QUOTED}`]. The server is up."
 ASKED = ("discuss", RUN, "--judge", "anthropic/claude-opus-5-5")
 
 
@@ -183,7 +184,7 @@ def test_an_invented_quotation_is_never_shown_as_fact(analyzed: Workspace) -> No
     ) as server:
         ended = discuss(analyzed, server)
     assert '[4 grader test_grader.py:36 "assert port == 1"] (unverified)' in ended.out
-    assert "[1 of 2 citations is unverified]" in ended.out
+    assert "\n[unverified: 1 of 2 citations]\n" in ended.out
 
 
 def test_reading_without_end_is_ended(analyzed: Workspace) -> None:
@@ -279,7 +280,7 @@ def test_an_analysis_in_a_terminal_ends_with_a_discussion(workspace: Workspace) 
 def test_nobody_is_asked_where_nobody_waits(
     analyzed: Workspace, monkeypatch: pytest.MonkeyPatch, more: str, ci: str, asked: bool
 ) -> None:
-    monkeypatch.setattr("evalscribe.cli.session.in_terminal", lambda: True)
+    monkeypatch.setattr("evalscribe.cli.finish.in_terminal", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
     ended = analyzed.run("analyze", "sample", "--judge", "rules", *filter(None, [more]), CI=ci)
     assert ("No model is asked" in ended.err) == asked
@@ -302,13 +303,15 @@ def test_implementing_needs_a_repository_and_a_person(
     analyzed: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suite, before = SuiteRepository(tmp_path / "suite"), kept(analyzed.folder)
-    with MessagesServer(patch()) as server:
+    with MessagesServer([patch(), says("Ask a person.")]) as server:
         nowhere = analyzed.run(*ASKED, "--ask", "implement R3", **access(server))
-        assert "Begin with `--repo DIR`" in nowhere.out
+        assert "with `--repo DIR`" in nowhere.out
         assert server.calls == []
-        shown = analyzed.run(*ASKED, "--ask", "please implement R3", "--repo", suite.suite, **access(server))
+        asked = (*ASKED, "--ask", "please implement R3", "--ask", "and now?", "--repo", suite.suite)
+        shown = analyzed.run(*asked, **access(server))
     assert f"-{SELECT}\n+{RELAXED}" in shown.out
     assert "Nothing was changed. Once a person agreed" in shown.out
+    assert re.search(r"Spent: propose 1 call \$[0-9.]+, discuss 1 call \$", shown.err), "out of one budget"
     assert suite.branches == ["main"]
     assert kept(analyzed.folder) == before
 
@@ -330,8 +333,11 @@ def test_a_recommendation_is_implemented_out_of_a_discussion(analyzed: Workspace
         person.expect("Apply this to a new branch evalscribe/R3-smp7q2ka")
         person.type("yes\n")
         person.expect("Committed as ")
+        person.says("what was done?\n")
+        person.expect("Yes, do.")
         person.says("\n")
         assert person.ended() == 0
+    assert ": R3, make `PLW2901` a warning: `ruff.toml`" in json.dumps(server.calls[-1].body), "as the report is now"
     assert suite.branches == ["evalscribe/R3-smp7q2ka", "main"]
     report = next(path for path in analyzed.reports if path.name.startswith(RUN))
     assert ": R3, make `PLW2901` a warning: `ruff.toml`" in report.read_text()

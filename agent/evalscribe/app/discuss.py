@@ -1,19 +1,22 @@
 """Discuss a report: questions answered by a model, or found in the report and its evidence. Nothing is written."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from evalscribe.analysis import StageUsage
 from evalscribe.app.estimates import likely
-from evalscribe.app.reports import parsed
+from evalscribe.app.reports import again, parsed
 from evalscribe.chat import Usage
 from evalscribe.compose.analysis import spent_summary
 from evalscribe.discuss import Answer, Conversation, Dossier, Lookup
+from evalscribe.errors import DataError, NotFoundError
 from evalscribe.ports import Model, OnText, ReportFile, Store
 from evalscribe.prompts import Prompts
 
 NO_MODEL = (
     "No model is asked: findings and evidence are shown as they are, `help` says what can be typed. "
-    "To have questions answered, set ANTHROPIC_API_KEY or name a model with --judge PROVIDER/MODEL."
+    "A model answers questions with `evalscribe discuss REPORT --judge PROVIDER/MODEL` and a key, "
+    "such as ANTHROPIC_API_KEY."
 )
 
 
@@ -40,6 +43,7 @@ class Discussion:
         Raises `DataError` for a report that cannot be read, `UsageError` for a broken template.
         """
         self.report = file
+        self._store = store
         self._dossier = Dossier(file.name, file.text, parsed(file), store)
         self._own = bool(prompts.own("discuss"))
         self._conversation = Conversation(model, prompts, self._dossier, cost=cost) if model else None
@@ -53,11 +57,23 @@ class Discussion:
     async def ask(self, question: str, on_text: OnText) -> Answer:
         """The answer, heard by `on_text` as it comes, citations resolved.
 
+        It is about the report as it is now: people correct one while they discuss it, and changes are told in it.
         Raises `EvalscribeError` for what concerns every question; what concerns this one is `Answer.broken_off`.
         """
+        self._read_again()
         if self._conversation:
             return await self._conversation.ask(question, on_text)
         return await Lookup(self._dossier).ask(question, on_text)
+
+    def _read_again(self) -> None:
+        """A report that cannot be read any more is discussed as it was."""
+        with suppress(NotFoundError, DataError):
+            file = again(self.report)
+            if file.text != self.report.text:
+                self._dossier = Dossier(file.name, file.text, parsed(file), self._store)
+                self.report = file
+                if self._conversation:
+                    self._conversation.about(self._dossier)
 
     def _who_answers(self) -> str:
         if not self._conversation or not self._model:

@@ -49,6 +49,14 @@ def found(library: Library, name: str) -> ReportFile:
     return files[0]
 
 
+def again(file: ReportFile) -> ReportFile:
+    """The report as it is now. Raises `NotFoundError` where it cannot be read any more."""
+    try:
+        return file.model_copy(update={"text": file.path.read_text("utf-8", errors="replace")})
+    except OSError as error:
+        raise NotFoundError(f"{file.name} cannot be read any more: {error.strerror}") from None
+
+
 def _means(name: str, file: ReportFile) -> bool:
     return file.name in (name, f"{name}.md") or file.name.rpartition("/")[2].startswith(name)
 

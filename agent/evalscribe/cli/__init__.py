@@ -21,6 +21,7 @@ def main() -> None:
     """The `evalscribe` command."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         # Evidence holds any character; a terminal of the C locale must not end the command.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -31,6 +32,13 @@ def main() -> None:
             sys.stdout.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _open_streams() -> None:
+    """A stream that was closed before we began reads nothing and forgets all, and no file takes its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open as long as we run)
 
 
 def _stop(number: int, _frame: object) -> None:

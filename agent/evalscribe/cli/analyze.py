@@ -100,7 +100,7 @@ def analyze(
 
 def _a_person_waits() -> bool:
     """Whether this is a terminal and no machine's."""
-    from evalscribe.cli.session import in_terminal
+    from evalscribe.cli.finish import in_terminal
 
     return in_terminal() and not os.environ.get("CI")
 

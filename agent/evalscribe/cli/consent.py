@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.text import Text
 
 from evalscribe.app.apply import Applied, Offer, propose, put, settle
-from evalscribe.cli.finish import say, spent
+from evalscribe.cli.finish import in_terminal, say, spent
 from evalscribe.compose.analysis import spent_summary
 from evalscribe.errors import InterruptedError_, TerminatedError, UsageError
+from evalscribe.ports import Models
 from evalscribe.prose import counted, printable
 from evalscribe.wiring.applying import ApplyChoice, open_apply
 
@@ -30,15 +31,16 @@ class Run(Protocol):
     def __call__(self, main: Coroutine[Any, Any, T], /) -> T: ...
 
 
-def implement(choice: ApplyChoice, report: str, id: str, *, yes: bool, run: Run) -> int:
+def implement(choice: ApplyChoice, report: str, id: str, *, yes: bool, run: Run, shared: Models | None = None) -> int:
     """Propose, show, ask, commit. The exit code is 0 where it was done, refused by a person, or only shown.
 
+    `shared`: models of whoever calls, who tells what they spent.
     Raises `EvalscribeError`; `UsageError` for `yes` on a terminal, where a person can be asked, and for a yes to
     what nobody has seen.
     """
     if yes and sys.stdin.isatty():
         raise UsageError("--yes is for programs: on a terminal the patch is shown and you are asked")
-    offered, seen = run(_offered(choice, report, id))
+    offered, seen = run(_offered(choice, report, id, shared))
     if isinstance(offered, Applied):
         _done(offered, choice)
         return 0
@@ -47,7 +49,7 @@ def implement(choice: ApplyChoice, report: str, id: str, *, yes: bool, run: Run)
             "nobody has seen this patch yet: show it to a person, and run this again with --yes once they agreed. "
             "Nothing was changed."
         )
-    if not yes and not _in_terminal():
+    if not yes and not in_terminal():
         say()
         say(f"Nothing was changed. Once a person agreed to this patch, commit it to {offered.branch}:")
         say(f"  {_command(choice, offered)} --yes")
@@ -61,13 +63,13 @@ def implement(choice: ApplyChoice, report: str, id: str, *, yes: bool, run: Run)
     return 0
 
 
-async def _offered(choice: ApplyChoice, report: str, id: str) -> tuple[Offer | Applied, bool]:
+async def _offered(choice: ApplyChoice, report: str, id: str, shared: Models | None) -> tuple[Offer | Applied, bool]:
     """What is proposed, after it was shown; whether it was shown at an earlier time too."""
-    async with open_apply(choice) as desk:
+    async with open_apply(choice, shared) as desk:
         try:
             offered = await propose(desk, report, id, lambda line: say(line, file=sys.stderr), fresh=choice.fresh)
         finally:
-            if stages := spent_summary(desk.spent()).stages:
+            if shared is None and (stages := spent_summary(desk.spent()).stages):
                 say(f"Spent: {spent(stages)}", file=sys.stderr)
         if isinstance(offered, Applied):
             return offered, True
@@ -129,10 +131,6 @@ def _command(choice: ApplyChoice, offer: Offer) -> str:
     reports = f" --reports {quote(str(choice.options.reports))}" if choice.options.reports else ""
     words = f"evalscribe apply {quote(offer.file)} {offer.recommendation.id} --repo {quote(str(choice.repo))}"
     return f"{words}{judge}{reports}"
-
-
-def _in_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 @contextmanager

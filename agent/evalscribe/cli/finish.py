@@ -28,6 +28,11 @@ _UNPRINTABLE = re.compile(r"[^\n -~]")
 """What JSON leaves as it is although a terminal may obey it: DEL, C1 controls, directions."""
 
 
+def in_terminal() -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def analysis(outcome: Analyzed | Plan | NothingFailed, run: str, *, as_json: bool, quiet: bool) -> None:
     """`run` is RUN as the user gave it. What a person has to know is on standard error where programs read."""
     if isinstance(outcome, Plan):

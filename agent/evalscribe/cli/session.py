@@ -35,16 +35,11 @@ def session(choice: DiscussChoice, *, ask: list[str] | None, repo: Path | None, 
             try:
                 answered = talk.run(_lines() if ask is None else ask)
             finally:
-                if spent := stages(table.spent()):
+                if spent := stages(table.models.spent()):
                     finish.say(f"Spent: {finish.spent(spent)}", file=sys.stderr)
-            return 0 if answered or (ask is None and in_terminal()) else UnavailableError.exit_code
+            return 0 if answered or (ask is None and finish.in_terminal()) else UnavailableError.exit_code
         finally:
             runner.run(opened.aclose())
-
-
-def in_terminal() -> bool:
-    """Whether a person can be asked."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 class _Talk:
@@ -84,7 +79,7 @@ class _Talk:
     def _stopped(self) -> None:
         """Ctrl-C stops the answer; at the prompt, or where there is none, it ends the discussion."""
         finish.say("\n[stopped]")
-        if not in_terminal():
+        if not finish.in_terminal():
             raise KeyboardInterrupt
 
     def _hear(self, piece: str) -> None:
@@ -101,20 +96,23 @@ class _Talk:
         """The same as the command, one recommendation after the other; what goes wrong ends no discussion."""
         repo = self._repo or _asked_for_repo()
         if repo is None:
-            finish.say("Which repository? Begin with `--repo DIR`. Nothing was changed.")
+            finish.say(
+                "Which repository? Start the discussion with `--repo DIR`, or use `evalscribe apply`. "
+                "Nothing was changed."
+            )
             return
         self._repo = repo
         from evalscribe.cli.consent import implement
 
         report = str(self._table.discussion.report.path)
         for id in ids:
-            choice = ApplyChoice(repo=repo, options=self._table.left())
+            choice = ApplyChoice(repo=repo, options=self._table.options)
             try:
-                implement(choice, report, id, yes=False, run=self._runner.run)
+                implement(choice, report, id, yes=False, run=self._runner.run, shared=self._table.models)
             except TerminatedError:
                 raise
             except EvalscribeError as error:
-                if not in_terminal():
+                if not finish.in_terminal():
                     raise
                 finish.say(f"evalscribe: {redact(str(error))}")
             except KeyboardInterrupt:
@@ -128,8 +126,7 @@ def _close(answer: Answer) -> None:
     if answer.broken_off:
         finish.say(f"[{'broken off' if answer.text.strip() else 'no answer'}: {answer.broken_off}]")
     if answer.unverified:
-        are = "is" if answer.unverified == 1 else "are"
-        finish.say(f"[{answer.unverified} of {counted(len(answer.citations), 'citation')} {are} unverified]")
+        finish.say(f"[unverified: {answer.unverified} of {counted(len(answer.citations), 'citation')}]")
     finish.say()
 
 
@@ -137,7 +134,7 @@ def _lines() -> Iterator[str]:
     """What a person types, up to an empty line or the end; or each line of a pipe."""
     with suppress(AttributeError):
         sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
-    if not in_terminal():
+    if not finish.in_terminal():
         yield from sys.stdin
         return
     with suppress(ImportError):
@@ -149,7 +146,7 @@ def _lines() -> Iterator[str]:
 
 
 def _asked_for_repo() -> Path | None:
-    if not in_terminal():
+    if not finish.in_terminal():
         return None
     with suppress(EOFError, KeyboardInterrupt):
         named = input("Folder of the eval suite's repository: ").strip()

@@ -8,6 +8,7 @@ it: what cannot be seen is taken out before brackets are looked for, and words t
 
 import re
 from collections.abc import Callable, Sequence
+from io import StringIO
 
 from evalscribe.discuss.answer import Cited
 from evalscribe.discuss.dossier import REPORT, Dossier
@@ -46,12 +47,16 @@ class Resolver:
 
     def __init__(self, dossier: Dossier, at_hand: Callable[[], int | None]) -> None:
         """`at_hand`: the finding that is meant where a citation has no number."""
-        self.text = ""
-        """What was given back so far."""
         self.citations: list[Cited] = []
         self._dossier = dossier
         self._at_hand = at_hand
+        self._shown = StringIO()
         self._held = ""
+
+    @property
+    def text(self) -> str:
+        """What was given back so far."""
+        return self._shown.getvalue()
 
     def feed(self, piece: str) -> str:
         """What can be shown now."""
@@ -67,7 +72,7 @@ class Resolver:
         return self._given(words)
 
     def _given(self, shown: str) -> str:
-        self.text += shown
+        self._shown.write(shown)
         return shown
 
     def _settled(self, *, last: bool) -> str:
@@ -82,7 +87,7 @@ class Resolver:
                 return shown
             end = end if end and end <= LONGEST else self._cut_off()
             whole, self._held = self._held[:end], self._held[end:]
-            shown += self._resolved(whole, len(self.text) + len(shown)) if start else whole
+            shown += self._resolved(whole, self._shown.tell() + len(shown)) if start else whole
         shown, self._held = shown + self._held, ""
         return shown
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from functools import cached_property
+from io import StringIO
 
 from evalscribe.chat import CallFailed, Message, Reply, Request, ToolResult, Usage
 from evalscribe.discuss.answer import Answer
@@ -64,7 +65,13 @@ class Conversation:
         room = (
             model.context_tokens - self._bounds.answer_tokens - estimate(self._system) - estimate(canonical_json(TOOLS))
         )
-        self._history = History(self._opening, room * 9 // 10)
+        self._history = History(self._opening(), room * 9 // 10)
+
+    def about(self, dossier: Dossier) -> None:
+        """Go on about the report as it is now."""
+        self._dossier = dossier
+        self._tools = Tools(dossier)
+        self._history.reopen(self._opening())
 
     def estimate(self) -> Estimate:
         """What the next question is likely to take."""
@@ -120,7 +127,6 @@ class Conversation:
     def _system(self) -> str:
         return self._prompts.render(f"{FOLDER}/system.md.j2", citations=HELP)
 
-    @cached_property
     def _opening(self) -> str:
         """The report as data, whole where it has room, and what evidence there is."""
         lines = self._dossier.text.split("\n")
@@ -149,14 +155,18 @@ class _Asked:
     ) -> None:
         self.usage = Usage()
         self.exchange = exchange
-        self.written = ""
-        """The answer in the model's own words, as far as it came."""
         self.resolver = Resolver(dossier, lambda: tools.at_hand)
+        self._written = StringIO()
         self._model = model
         self._tools = tools
         self._bounds = bounds
         self._on_text = on_text
         self._longest_input = 0
+
+    @property
+    def written(self) -> str:
+        """The answer in the model's own words, as far as it came."""
+        return self._written.getvalue()
 
     async def run(self, request: Callable[..., Request]) -> str | None:
         """Why there is no whole answer; None where there is."""
@@ -183,7 +193,7 @@ class _Asked:
         self._show(self.resolver.end())
 
     def _hear(self, piece: str) -> None:
-        self.written += piece
+        self._written.write(piece)
         self._show(self.resolver.feed(piece))
 
     def _show(self, words: str) -> None:
@@ -193,7 +203,7 @@ class _Asked:
     def _part(self) -> None:
         """What is said before and after reading are two paragraphs."""
         if self.written and not self.written.endswith("\n\n"):
-            self.written += "\n\n"
+            self._written.write("\n\n")
             self._show(self.resolver.say("\n\n"))
 
     def _take(self, reply: Reply) -> tuple[bool, str | None]:

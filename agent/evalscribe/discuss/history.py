@@ -49,6 +49,12 @@ class History:
     def begin(self, question: str) -> Exchange:
         return Exchange(question)
 
+    def reopen(self, opening: str) -> None:
+        """Begin with another opening: what was read before is forgotten, what was said is not."""
+        self._opening = opening
+        for exchange in self._past:
+            exchange.turns = []
+
     def end(self, exchange: Exchange, answer: str, *, whole: bool) -> None:
         """What was broken off before a word was said is forgotten; of other broken answers the words are kept."""
         if not answer.strip():

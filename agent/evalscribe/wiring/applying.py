@@ -27,13 +27,17 @@ class ApplyChoice(Frozen):
 
 
 @asynccontextmanager
-async def open_apply(choice: ApplyChoice) -> AsyncIterator[ApplyDesk]:
-    """All that applying works with, closed at the end. Raises `UsageError` for a folder outside git."""
+async def open_apply(choice: ApplyChoice, shared: Models | None = None) -> AsyncIterator[ApplyDesk]:
+    """All that applying works with, closed at the end. Raises `UsageError` for a folder outside git.
+
+    `shared`: models that others ask too, out of one budget; they stay open.
+    """
     found = settings(choice.options)
     async with AsyncExitStack() as opened:
         repository = opened.enter_context(closing(repository_of(choice.repo)))
-        asked = models(found)
-        opened.push_async_callback(asked.close)
+        asked = shared or models(found)
+        if shared is None:
+            opened.push_async_callback(asked.close)
         yield ApplyDesk(
             library=library(found),
             store=opened.enter_context(closing(store(found))),

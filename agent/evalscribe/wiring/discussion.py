@@ -1,12 +1,11 @@
 """A discussion at the command line: the report, the store, and who answers."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 
 from evalscribe.app.discuss import Discussion
 from evalscribe.app.reports import found as report_called
-from evalscribe.chat import Usage
 from evalscribe.errors import AccessError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Model, Models
@@ -33,9 +32,10 @@ class Table:
     """All that a discussion works with, closed at the end."""
 
     discussion: Discussion
-    spent: Callable[[], Mapping[str, Usage]]
-    left: Callable[[], Options]
-    """What the command line gave, with what is left of the budget."""
+    models: Models
+    """Which are asked, out of one budget."""
+    options: Options
+    """What the command line gave."""
 
 
 @asynccontextmanager
@@ -51,7 +51,7 @@ async def open_discussion(choice: DiscussChoice) -> AsyncIterator[Table]:
         cost = cost_of(model) if model else None
         budget = _budget(found)
         discussion = Discussion(file, kept, Prompts(found.root), model, cost=cost, budget=budget)
-        yield Table(discussion, asked.spent, lambda: _left(choice.options, found, asked))
+        yield Table(discussion, asked, choice.options)
 
 
 def _model(found: Settings, asked: Models) -> Model | None:
@@ -74,13 +74,6 @@ def _what_is_left(found: Settings, choice: DiscussChoice) -> Settings:
             "max_tokens": found.max_tokens.model_copy(update={"value": tokens}),
         }
     )
-
-
-def _left(given: Options, found: Settings, asked: Models) -> Options:
-    spent = sum(asked.spent().values(), Usage())
-    bound = found.max_tokens.value
-    tokens = None if bound is None else max(1, bound - spent.input_tokens - spent.output_tokens)
-    return given.model_copy(update={"budget": max(0.0, found.budget.value - spent.cost_usd), "max_tokens": tokens})
 
 
 def _budget(found: Settings) -> str:
