@@ -121,23 +121,29 @@ def names(*labels: GivenLabel) -> dict[str, str]:
 
 
 def test_a_label_that_a_report_gives_already_is_told_once_with_its_reviewer() -> None:
-    found = told([EARLIER], [LABEL], LOOK, seen(), names(LABEL))
+    found = told([EARLIER], [LABEL], LOOK, seen(), names(LABEL), {})
     assert found == (EARLIER.model_copy(update={"reviewer": "Ada", "alike": True}),)
 
 
-def test_a_label_about_another_version_is_no_evidence() -> None:
-    (found,) = told([EARLIER], [LABEL], LOOK, seen(grader="g2"), names(LABEL))
+@pytest.mark.parametrize("difference", [{"task": "t2"}, {"grader": "g2"}, {"signature": "tests: another"}])
+@pytest.mark.parametrize("labels", [[LABEL], []], ids=["synced", "not yet"])
+def test_what_is_known_to_be_another_failure_is_no_evidence(
+    difference: dict[str, object], labels: list[GivenLabel]
+) -> None:
+    (found,) = told([EARLIER], labels, LOOK, seen(**difference), names(LABEL), {"old.md": "old"})
     assert not found.by_person
+    (found,) = told([EARLIER], labels, LOOK, seen(), names(LABEL), {"old.md": "old"})
+    assert (found.by_person, found.alike) == (True, True)
 
 
 def test_without_a_sighting_the_words_of_the_report_decide() -> None:
-    (found,) = told([EARLIER], [LABEL], LOOK, {}, names(LABEL))
+    (found,) = told([EARLIER], [LABEL], LOOK, {}, names(LABEL), {})
     assert (found.by_person, found.alike, found.reviewer) == (True, False, "Ada")
 
 
 def test_an_overruled_label_stands_beside_the_one_in_force() -> None:
     ben = changed(reviewer="Ben", email="ben@example.org", label="MODEL_FAULT", in_force=False, date="2026-11-01")
-    found = told([EARLIER], [ben, LABEL], LOOK, seen(), names(LABEL))
+    found = told([EARLIER], [ben, LABEL], LOOK, seen(), names(LABEL), {})
     assert [(one.reviewer, one.classification) for one in found] == [("Ada", "OVERLY_STRICT"), ("Ben", "MODEL_FAULT")]
     assert disagreements([ben, LABEL]) == ((ben, LABEL),)
     assert disagreements([LABEL, changed(reviewer="Ben")]) == ()
@@ -145,7 +151,7 @@ def test_an_overruled_label_stands_beside_the_one_in_force() -> None:
 
 def test_newest_first() -> None:
     newer = changed(run="newer", date="2026-12-01", report="p/m/newer.md")
-    found = told([EARLIER], [LABEL, newer], LOOK, seen() | seen(newer), names(LABEL, newer))
+    found = told([EARLIER], [LABEL, newer], LOOK, seen() | seen(newer), names(LABEL, newer), {})
     assert [one.report for one in found] == ["newer.md", "old.md"]
 
 

@@ -90,7 +90,7 @@ async def docket(desk: Desk, run: Run, watcher: Watcher) -> Docket:
         digests=tuple(one.digest for one in gathered),
         sightings=seen,
         elsewhere=await asyncio.to_thread(elsewhere, desk.store, run, seen),
-        labels=await asyncio.to_thread(labels_for, desk.store, run),
+        labels=await asyncio.to_thread(labels_for, desk.store, run, past),
     )
 
 

@@ -11,6 +11,7 @@ from evalscribe.given_label import GivenLabel
 from evalscribe.ids import model_folder
 from evalscribe.judging.rules import RulesJudge
 from evalscribe.ports import Store
+from evalscribe.recall import History
 from evalscribe.review.recalled import Look, Sighted, examples_from, told
 from evalscribe.run import Run
 from evalscribe.sighting import Sighting
@@ -24,27 +25,30 @@ class Labels:
     sighted: Sighted
     names: Mapping[str, str]
     """What the run's report would call each report, by its name below the reports folder."""
+    runs: Mapping[str, str]
+    """The run of each earlier report of the model, by what the run's report would call it."""
     _looks: dict[str, Look] = field(default_factory=dict)
 
     def recalled(self, case: Case, sighting: Sighting) -> Case:
         """The case with the precedents and examples that people's labels are."""
-        if not self.labels:
+        if not (self.labels or case.precedents):
             return case
         now = self._looks.get(sighting.eval_id) or self._looks.setdefault(sighting.eval_id, _look(case, sighting))
         return case.model_copy(
             update={
-                "precedents": told(case.precedents, self.labels, now, self.sighted, self.names),
+                "precedents": told(case.precedents, self.labels, now, self.sighted, self.names, self.runs),
                 "examples": examples_from(self.labels, now, self.sighted),
             }
         )
 
 
-def labels_for(store: Store, run: Run) -> Labels:
+def labels_for(store: Store, run: Run, past: History) -> Labels:
     """What the store knows; a run's own labels are never its history."""
     labels = tuple(label for label in store.labels() if label.run != run.id)
     folder = "/" + "/".join(model_folder(run.provider, run.model))
     names = {label.report: relpath(f"/{label.report}", folder) for label in labels}
-    return Labels(labels, _sighted(store, {label.run for label in labels}), names)
+    runs = {report.name: report.run for report in past.reports}
+    return Labels(labels, _sighted(store, {*runs.values(), *(label.run for label in labels)}), names, runs)
 
 
 def _sighted(store: Store, run_ids: Iterable[str]) -> dict[tuple[str, str], Sighting]:

@@ -45,18 +45,27 @@ def precedents_from(labels: Iterable[GivenLabel], now: Look, sighted: Sighted) -
 
 
 def told(
-    history: Sequence[Precedent], labels: Iterable[GivenLabel], now: Look, sighted: Sighted, names: Mapping[str, str]
+    history: Sequence[Precedent],
+    labels: Iterable[GivenLabel],
+    now: Look,
+    sighted: Sighted,
+    names: Mapping[str, str],
+    runs: Mapping[str, str],
 ) -> tuple[Precedent, ...]:
     """What earlier reports say together with what git knows of the labels in them, newest first.
 
-    `names`: what the history calls a report, by its name below the reports folder. A label that a report of the same
-    model gives already is not told twice, but with its reviewer; one about another version of the eval is no evidence.
+    `names`: what the history calls a report, by its name below the reports folder; `runs`: its run, by what the history
+    calls it. A label that a report of the same model gives already is not told twice, but with its reviewer; one about
+    another version of the eval or another failure is no evidence, whether git knows of it or not.
     """
     labels = tuple(labels)
     given: dict[tuple[str | None, Classification | None], GivenLabel] = {
         (names.get(label.report), label.label): label for label in labels if _of_eval(label, now)
     }
-    known = tuple(_enriched(one, given.get((one.report, one.classification)), now, sighted) for one in history)
+    known = tuple(
+        _enriched(one, given.get((one.report, one.classification)), now, sighted, runs.get(one.report, ""))
+        for one in history
+    )
     there = {(one.report, one.classification) for one in known if one.by_person}
     found = precedents_from(labels, now, sighted)
     more = (one.model_copy(update={"report": names.get(one.report, one.report)}) for one in found)
@@ -165,20 +174,26 @@ def _precedent(label: GivenLabel, now: Look) -> Precedent:
     )
 
 
-def _enriched(told: Precedent, label: GivenLabel | None, now: Look, sighted: Sighted) -> Precedent:
+def _enriched(told: Precedent, label: GivenLabel | None, now: Look, sighted: Sighted, run: str) -> Precedent:
     """A precedent with what git and the store know about its label."""
-    if label is None or not told.by_person:
+    if not told.by_person:
         return told
-    seen = sighted.get(subject_of(label))
-    if seen and _another_version(now.sighting, seen):
+    seen = sighted.get(subject_of(label) if label else (run, told.eval))
+    if seen and _different(now.sighting, seen):
         return told.model_copy(update={"by_person": False})
-    same = seen is not None and _same_failure(now.sighting, seen)
-    return told.model_copy(update={"reviewer": label.reviewer, "note": label.note, "alike": same})
+    known = {"reviewer": label.reviewer, "note": label.note} if label else {}
+    return told.model_copy(update={**known, "alike": seen is not None and _same_failure(now.sighting, seen)})
 
 
-def _another_version(now: Sighting, seen: Sighting) -> bool:
-    known = now.task and now.grader and seen.task and seen.grader
-    return bool(known) and (now.task, now.grader) != (seen.task, seen.grader)
+def _different(now: Sighting, seen: Sighting) -> bool:
+    """Whether it is known that the eval was another or failed otherwise; where it is not, the words have to decide."""
+    versions = now.task and now.grader and seen.task and seen.grader
+    looks = look(now) and look(seen)
+    return bool(versions and not _same_task(now, seen)) or bool(looks and not alike(now, seen))
+
+
+def _same_task(a: Sighting, b: Sighting) -> bool:
+    return (a.task, a.grader) == (b.task, b.grader)
 
 
 def _newest_first(labels: Iterable[GivenLabel]) -> list[GivenLabel]:
