@@ -97,7 +97,7 @@ def cost_of(name: str) -> Price:
 
 @dataclass
 class Trial:
-    """One command: several stages, models and lanes over one budget."""
+    """One command: several stages, models and lanes over one budget; some answers are heard as they are written."""
 
     number: int
     adapters: dict[str, AnthropicModel]
@@ -139,10 +139,12 @@ class Trial:
 
     async def call(self, request: Request, lanes: asyncio.Semaphore, model: Persistent) -> None:
         patience = self.chance.choice((None, None, self.chance.uniform(0.0, 0.1))) if self.cancels else None
+        heard: list[str] = []
+        on_text = self.chance.choice((None, heard.append))
         async with lanes:
             try:
                 async with asyncio.timeout(patience):
-                    usage = (await model.complete(request)).usage
+                    usage = (await model.complete(request, on_text)).usage
                 self.told += usage
             except CallFailed as error:
                 self.told += error.usage
