@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from evalscribe.proofread.generated import generated
+from evalscribe.proofread.parts import parts
 from evalscribe.report import Entry, EvalRef, Report, Snippet, replaced
 from evalscribe.report_markdown import parse, render
 from evalscribe.review.checking import inspect, is_ours, quotations
-from evalscribe.review.checking.generated import generated
-from evalscribe.review.checking.parts import parts
 from report_markdown.made_reports import reports
 
 NAME = "example/sample-model-1/smp7q2ka_2026-11-02.md"
@@ -209,6 +209,25 @@ def test_links(text: str) -> None:
         (at + 1, "error"),
         (at + 7, "error"),
     ]
+
+
+def test_a_link_that_stands_in_many_lines_is_one_mistake(text: str) -> None:
+    earlier = "](smp5c1zz_2026-10-12.md)"
+    at = [number for number, line in enumerate(text.split("\n"), 1) if earlier in line]
+    assert len(at) > 1
+    (one,) = inspect(text, NAME, lambda name: False).problems
+    assert one.line == at[0]
+    assert ", ".join(map(str, at[1:])) in one.what
+
+
+def test_whoever_confirms_everything_and_corrects_one_makes_no_mistake(report: Report) -> None:
+    judged = report.entries[0]
+    entries = tuple(replaced(judged, evals=(EvalRef(path=f"c/{n}"),)) for n in range(9))
+    run = replaced(report.run, passed=0, failed=9, incomplete=0, total=9, listed=9)
+    all_alike = replaced(report, run=run, entries=entries, patterns=(), recommendations=(), resolved=())
+    text = render(all_alike).replace("\n- Seen:", "\n- Reviewer: agreed\n- Seen:")
+    changed = edited(text, ("### 4. c/3: MODEL_FAULT", "### 4. c/3: AMBIGUOUS_TASK"))
+    assert [level for _, level in said(changed)] == ["notice"]
 
 
 def test_ten_thousand_findings_and_corrections_end(report: Report) -> None:

@@ -3,10 +3,10 @@
 import pytest
 
 from evalscribe.evidence import Document, Evidence
+from evalscribe.proofread.parts import parts
 from evalscribe.report import Report, Snippet, replaced
 from evalscribe.report_markdown import render
 from evalscribe.review.checking import compared, quotations
-from evalscribe.review.checking.parts import parts
 from evalscribe.run import Eval
 
 LINES = [

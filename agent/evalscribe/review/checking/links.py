@@ -6,10 +6,10 @@ from posixpath import normpath
 from urllib.parse import unquote, urlsplit
 
 from evalscribe.problem import Level
+from evalscribe.proofread.parts import outside_fences
+from evalscribe.proofread.said import Said
 from evalscribe.prose import masked
 from evalscribe.report import Report
-from evalscribe.review.checking.parts import outside_fences
-from evalscribe.review.checking.said import Said
 
 LINK = re.compile(r"\[[^\[\]\n]*\]\(\s*<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:\s+[\"'][^\n]*?[\"'])?\s*\)")
 REFERENCE = re.compile(r" {0,3}\[[^\[\]]+\]:\s*<?([^\s<>]+)>?.*")
@@ -35,8 +35,8 @@ def links(text: str, report: Report | None, name: str, exists: Callable[[str], b
 
 def _also(lines: list[int]) -> str:
     """One link is one mistake, however often it stands there."""
-    told = ", ".join(map(str, lines[:SHOWN]))
-    return f" (also in {'line' if len(lines) == 1 else 'lines'} {told}{' …' if len(lines) > SHOWN else ''})" * bool(lines)
+    told = ", ".join(map(str, lines[:SHOWN])) + (" …" if len(lines) > SHOWN else "")
+    return f" (also in {'line' if len(lines) == 1 else 'lines'} {told})" if lines else ""
 
 
 def _wrong(text: str, report: Report | None, name: str, exists: Callable[[str], bool]) -> Iterator[Said]:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from evalscribe.ids import content_id, model_folder, path_part, run_id_prefix, same_model
+from evalscribe.proofread.said import Said
 from evalscribe.report import Report
-from evalscribe.review.checking.said import Said
 
 NAME = re.compile(r"(.+)_(\d{4}-\d{2}-\d{2})(?:\.evalscribe(?:-\d+)?)?\.md")
 EVIDENCE = re.compile(r"sha256:[0-9a-f]{8}")

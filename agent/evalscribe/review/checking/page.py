@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from evalscribe.proofread.generated import generated
+from evalscribe.proofread.parts import FINDINGS, Part, lines_of, outside_fences, parts
+from evalscribe.proofread.said import Said
 from evalscribe.report import Report
 from evalscribe.report_markdown import ConflictingEdits, UnreadableReport, parse
-from evalscribe.review.checking.generated import generated
 from evalscribe.review.checking.links import links
 from evalscribe.review.checking.naming import front_matter, naming
-from evalscribe.review.checking.parts import FINDINGS, Part, lines_of, outside_fences, parts
-from evalscribe.review.checking.said import Said
 
 KIND = re.compile(r"""kind:\s*["']?evalscribe-report/""")
 HEAD = 40

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from evalscribe.evidence import Document, Evidence
 from evalscribe.judging.cite import fold
+from evalscribe.proofread.parts import FENCE, Part
+from evalscribe.proofread.said import Said
 from evalscribe.report import SNIPPET_LINES, Snippet
 from evalscribe.report_markdown import UnreadableReport, snippets
 from evalscribe.report_markdown.blocks import Block
-from evalscribe.review.checking.parts import FENCE, Part
-from evalscribe.review.checking.said import Said
 
 
 class Quotation(NamedTuple):

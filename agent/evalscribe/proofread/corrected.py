@@ -6,10 +6,10 @@ from itertools import product
 from typing import NamedTuple
 
 from evalscribe.finding import CAUSE_KINDS, NOT_THE_MODEL, CauseKind
+from evalscribe.proofread.parts import FINDINGS, Part
 from evalscribe.report import Entry, Report
 from evalscribe.report_markdown import UnreadableReport, labels
 from evalscribe.report_markdown.labels import Label
-from evalscribe.review.checking.parts import FINDINGS, Part
 
 MANY = 6
 """Corrections whose every combination is tried."""

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from evalscribe import prose
 from evalscribe.problem import Level
+from evalscribe.proofread.corrected import MANY, Corrected, before, corrections, label_cell, without_label
+from evalscribe.proofread.differences import IMPACT, Difference, apart, bare, differences
+from evalscribe.proofread.parts import FINDINGS, LAST, Part, parts
+from evalscribe.proofread.said import Said
 from evalscribe.report import Report
 from evalscribe.report_markdown import net_impact, render, summary
-from evalscribe.review.checking.corrected import MANY, Corrected, before, corrections, label_cell, without_label
-from evalscribe.review.checking.differences import IMPACT, Difference, apart, bare, differences
-from evalscribe.review.checking.parts import FINDINGS, LAST, Part, parts
-from evalscribe.review.checking.said import Said
 
 CLASSIFICATION = "classification"
 SHOWN = 160

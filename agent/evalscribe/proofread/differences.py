@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from evalscribe.review.checking.parts import TOP, Part
+from evalscribe.proofread.parts import TOP, Part
 
 MARKERS = re.compile(r"^[\s>*+-]+|[`*_\\|]")
 REVIEWER = re.compile(r"^[\s>*+_-]*reviewer[*_]*\s*:", re.IGNORECASE)
