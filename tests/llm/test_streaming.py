@@ -543,6 +543,16 @@ async def test_an_error_that_a_service_puts_into_a_choice_is_one() -> None:
     assert "Upstream" in failure.reason
 
 
+async def test_a_message_that_never_tells_its_length_is_told_at_its_worst() -> None:
+    """What stands in its first event is no count of the answer."""
+    untold = tuple(piece.replace(b'"usage": {"output_tokens": 100}', b'"usage": {}') for piece in stream(ANTHROPIC))
+    assert untold != stream(ANTHROPIC)
+    outcome, heard, spent, _ = await persist(ANTHROPIC, Answer(pieces=untold))
+    assert isinstance(outcome, CallFailed)
+    assert "".join(heard) == LONG
+    assert spent == outcome.usage == worst_case(ASKED, None)
+
+
 async def test_usage_that_comes_with_every_chunk_is_a_total_so_far() -> None:
     pieces = [
         chat_server.chunk({"content": word}, stop, usage={"prompt_tokens": 5, "completion_tokens": n})
