@@ -1,10 +1,14 @@
 """Real repositories in every state that a user may leave one in, and what must not change there."""
 
+import atexit
 import hashlib
 import os
 import random
+import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 NAMES = ("kept.txt", "deep/er/file.txt", "crlf.txt", "we ird-é.txt", "reports/p/m/old.md", "-dash.txt")
@@ -50,9 +54,21 @@ class Work:
 
 def cloned(folder: Path) -> Work:
     """With two commits on `main`, pushed."""
-    remote = folder / "remote.git"
-    git(folder, "init", "-q", "--bare", "-b", "main", str(remote))
-    work = repository(folder / "work")
+    made = Work(folder / "work", folder / "remote.git")
+    for there, kept in zip((made.folder, made.remote), _once(), strict=True):
+        shutil.copytree(kept, there, symlinks=True)
+    config = made.folder / ".git/config"
+    config.write_text(config.read_text().replace("../remote.git", str(made.remote)))
+    return made
+
+
+@cache
+def _once() -> tuple[Path, Path]:
+    """Work tree and remote that all tests get a copy of: making them takes ten processes."""
+    folder = Path(tempfile.mkdtemp(prefix="evalscribe-test-"))
+    atexit.register(shutil.rmtree, folder)
+    git(folder, "init", "-q", "--bare", "-b", "main", "remote.git")
+    work = repository(folder / "work", "--template=")
     for name in NAMES:
         path = work / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,9 +78,9 @@ def cloned(folder: Path) -> Work:
     git(work, "commit", "-q", "-m", "start")
     (work / "kept.txt").write_text("second\n")
     git(work, "commit", "-q", "-a", "-m", "second")
-    git(work, "remote", "add", "origin", str(remote))
+    git(work, "remote", "add", "origin", "../remote.git")
     git(work, "push", "-q", "-u", "origin", "main")
-    return Work(work, remote)
+    return work, folder / "remote.git"
 
 
 def disarray(work: Path, seed: int) -> list[str]:

@@ -1,6 +1,7 @@
 """Commits on branches of our own, in real repositories: everything that is the user's stays as it was."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import DataError, UnavailableError, UsageError
+from evalscribe.forge.git import GitFolder
+from evalscribe.forge.remotes import Remotes
 from evalscribe.forge.repository import GitRepository, open_repository
 from forge_work import Work, cloned, disarray, git, hooks, repository, state
 
@@ -57,28 +60,29 @@ def test_bytes_are_as_given_whatever_attributes_say(work: Work, found: GitReposi
 HOSTILE = ["-rf.md", "a b\tc\nd.md", "[x]*?.md", ":(glob)x.md", 'q"uo\\te.md', "é/ü.md", "a" * 200 + ".md", "@{u}.md"]
 
 
-@pytest.mark.parametrize("path", HOSTILE)
-def test_names_are_only_names(found: GitRepository, path: str) -> None:
-    made = commit(found, "x\n", path)
-    assert found.read(made, path) == "x\n"
-    assert path in found.files(made)
-    assert found.changed([path]) == ()
-    (found.root / path).parent.mkdir(exist_ok=True)
-    (found.root / path).write_text("y")
-    assert found.changed([path, "kept.txt"]) == (path,)
+def test_names_are_only_names(found: GitRepository) -> None:
+    for path in HOSTILE:
+        made = commit(found, "x\n", path, branch=None)
+        assert found.read(made, path) == "x\n"
+        assert path in found.files(made)
+        assert found.changed([path]) == ()
+        (found.root / path).parent.mkdir(exist_ok=True)
+        (found.root / path).write_text("y")
+        assert found.changed([path, "kept.txt"]) == (path,)
 
 
-@pytest.mark.parametrize(
-    "path", ["../x", "/x", ".git/config", "a/../b", "", "a\0b", "kept.txt/x", "deep", "a//b", "link", "link/x"]
-)
-def test_paths_that_are_no_place_for_a_file(work: Work, found: GitRepository, path: str) -> None:
+NO_PLACES = ["../x", "/x", ".git/config", "a/../b", "", "a\0b", "kept.txt/x", "deep", "a//b", "link", "link/x"]
+
+
+def test_paths_that_are_no_place_for_a_file(work: Work, found: GitRepository) -> None:
     (work.folder / "link").symlink_to("/etc")
     git(work.folder, "add", "link")
     git(work.folder, "commit", "-q", "-m", "link")
-    before = state(work.folder)
-    with pytest.raises(UsageError, match="Nothing was changed"):
-        commit(found, "x\n", path)
-    assert state(work.folder) == before
+    before = state(work.folder, "nothing")
+    for path in NO_PLACES:
+        with pytest.raises(UsageError, match="Nothing was changed"):
+            commit(found, "x\n", path)
+    assert state(work.folder, "nothing") == before
     assert "link" not in found.files("HEAD")
     assert found.read("HEAD", "link") is None
     assert BRANCH not in git(work.folder, "branch", "--list", BRANCH)
@@ -234,10 +238,10 @@ def test_a_branch_in_use_is_left_alone(work: Work, found: GitRepository, tmp_pat
         commit(found, branch="b1")
 
 
-@pytest.mark.parametrize("branch", ["", "-x", "a..b", "a b", "x.lock", "@", "a/", "HEAD", "@{-1}"])
-def test_what_is_no_name_of_a_branch(found: GitRepository, branch: str) -> None:
-    with pytest.raises(UsageError):
-        commit(found, branch=branch)
+def test_what_is_no_name_of_a_branch(found: GitRepository) -> None:
+    for branch in ("", "-x", "a..b", "a b", "x.lock", "@", "a/", "HEAD", "@{-1}"):
+        with pytest.raises(UsageError):
+            commit(found, branch=branch)
 
 
 def test_nobody_knows_who_commits(work: Work, found: GitRepository) -> None:
@@ -356,6 +360,13 @@ def test_push_is_refused_not_forced(work: Work, found: GitRepository, tmp_path: 
     for attempt in (lambda: found.fetch("gone"), lambda: found.push("gone", BRANCH, other)):
         with pytest.raises(UnavailableError):
             attempt()
+
+
+def test_a_server_that_says_nothing_is_not_waited_for_forever(work: Work) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        git(work.folder, "remote", "add", "silent", f"git://127.0.0.1:{silent.getsockname()[1]}/a/b")
+        with pytest.raises(UnavailableError, match="cannot reach silent: no answer within"):
+            Remotes(GitFolder(work.folder), answer_s=0.3).fetch("silent", None)
 
 
 def test_which_remote(work: Work, found: GitRepository) -> None:

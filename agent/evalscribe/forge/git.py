@@ -1,6 +1,7 @@
 """Git commands in one folder, as argument lists, with nothing of the user's configured to run along."""
 
 import os
+import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -58,25 +59,31 @@ class GitFolder:
     def __init__(self, folder: Path) -> None:
         self.git = Git(folder)
 
-    def run(self, *arguments: str, feed: bytes | None = None, env: Mapping[str, str] | None = None) -> Ended:
-        """Run one command to its end, `feed` on its standard input. Raises `UsageError` where git cannot be run."""
+    def run(
+        self,
+        *arguments: str,
+        feed: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        at_most_s: float | None = None,
+    ) -> Ended:
+        """Run one command to its end, `feed` on its standard input. Raises `UsageError` where git cannot be run.
+
+        After `at_most_s` seconds it is ended, and has failed.
+        """
         command = [Git.GIT_PYTHON_GIT_EXECUTABLE or "git", *QUIET, *arguments]
         try:
             with own_environment(), tempfile.TemporaryFile() as given:
                 given.write(feed or b"")
                 given.seek(0)
-                code, out, err = self.git.execute(
-                    command,
-                    istream=given,
-                    env=env or {},
-                    with_extended_output=True,
-                    with_exceptions=False,
-                    stdout_as_string=False,
-                    strip_newline_in_stdout=False,
-                )
+                process = self.git.execute(command, istream=given, env=env or {}, as_process=True)
         except (GitError, OSError, ValueError) as error:
             raise UsageError(f"git cannot be run: {redaction.redact(str(error))[:200]}") from error
-        return Ended(code, out, err)
+        try:
+            out, err = process.communicate(timeout=at_most_s)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            return Ended(1, b"", f"no answer within {at_most_s} seconds")
+        return Ended(process.returncode, out, err.decode("utf-8", "replace"))
 
     def ask(self, *arguments: str) -> str | None:
         """What a command prints; None where it fails."""

@@ -9,6 +9,9 @@ from evalscribe.forge.git import Ended, GitFolder
 
 MAIN_NAMES = ("main", "master", "trunk")
 TRIES = 3
+ANSWER_S = 120
+"""What a server may take to tell its branches: over ssh one that hangs would be waited for without end."""
+TRANSFER_S = 1800
 _NO_ACCESS = re.compile(
     r"authentication failed|permission denied|permission to .+ denied|could not read (?:username|password)"
     r"|access denied|\b40[13]\b|invalid credentials|not authorized|host key verification failed"
@@ -29,8 +32,9 @@ _NO_FETCH_EFFECTS = (
 
 
 class Remotes:
-    def __init__(self, git: GitFolder) -> None:
+    def __init__(self, git: GitFolder, answer_s: float = ANSWER_S) -> None:
         self.git = git
+        self.answer_s = answer_s
 
     def chosen(self, name: str | None) -> str:
         """The named remote; else that of the branch's upstream, `origin`, or the only one. Raises `UsageError`."""
@@ -60,7 +64,9 @@ class Remotes:
             found = self._seen(remote, branch)
             if found is None or self._has(found[1]):
                 return found
-            ended = self.git.run("fetch", "--quiet", *_NO_FETCH_EFFECTS, "--", remote, f"refs/heads/{found[0]}")
+            options = ("--quiet", *_NO_FETCH_EFFECTS)
+            ref = f"refs/heads/{found[0]}"
+            ended = self.git.run("fetch", *options, "--", remote, ref, at_most_s=TRANSFER_S)
             if ended.code:
                 raise _refused(f"fetch {found[0]} from {remote}", ended)
             if self._has(found[1]):  # else the branch moved in between
@@ -69,14 +75,15 @@ class Remotes:
 
     def push(self, remote: str, branch: str, commit: str) -> Pushed:
         options = ("--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no")
-        ended = self.git.run("push", *options, "--", remote, f"{commit}:refs/heads/{branch}")
+        ended = self.git.run("push", *options, "--", remote, f"{commit}:refs/heads/{branch}", at_most_s=TRANSFER_S)
         if ended.code:
             raise _not_pushed(remote, branch, ended)
         return Pushed(branch=branch, commit=commit, said=_server_said(ended.err))
 
     def _seen(self, remote: str, branch: str | None) -> tuple[str, str] | None:
         """Name and newest commit of a branch there."""
-        ended = self.git.run("ls-remote", "--symref", "--", remote, "HEAD", "refs/heads/*")
+        asked = ("--symref", "--", remote, "HEAD", "refs/heads/*")
+        ended = self.git.run("ls-remote", *asked, at_most_s=self.answer_s)
         if ended.code:
             raise _refused(f"reach {remote}", ended)
         lines = [line.partition("\t")[::2] for line in ended.text.splitlines()]
