@@ -1,9 +1,11 @@
 """`evalscribe apply`: from a recommendation to a diff, a yes, a commit, and the line in the report."""
 
 import io
+import os
+import re
 import signal
 import subprocess
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from at_terminal import AtTerminal
 from evalscribe.app.apply import Offer, propose, put, settle
 from evalscribe.cli.consent import agreed
-from evalscribe.errors import UnavailableError
+from evalscribe.errors import EvalscribeError, InterruptedError_, TerminatedError, UnavailableError
 from evalscribe.report_markdown import parse
 from evalscribe.wiring.applying import ApplyChoice, open_apply
 from messages_server import Answer, Call, MessagesServer, failure, says, use
@@ -95,17 +97,15 @@ def test_the_commit_says_what_for_and_closes_nothing(analyzed: Workspace, suite:
     assert not any(word in message for word in ("#12", "GH-3", "@ada", "://x", "[skip"))
 
 
-def test_a_no_leaves_no_trace(analyzed: Workspace, suite: SuiteRepository, report: Path) -> None:
-    before, files = report.read_bytes(), suite.fingerprint()
-    with MessagesServer(patch()) as server:
-        terminal = at_terminal(analyzed, suite, server)
-        terminal.wait_for(QUESTION)
-        terminal.type("yes please\n")
-        assert terminal.ended() == 0
-        assert "Nothing was changed." in terminal.shown
-        assert (report.read_bytes(), suite.fingerprint()) == (before, files)
-        apply(analyzed, suite, server, "--yes", code=64)
-    assert (report.read_bytes(), suite.fingerprint()) == (before, files), "a no is no consent for later"
+def test_what_was_typed_before_the_question_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who waits for the model may have typed anything."""
+    master, slave = os.openpty()
+    with open(slave) as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        os.write(master, b"y\n")
+        threading.Timer(0.2, os.write, (master, b"n\n")).start()
+        assert not agreed("Apply this?")
+    os.close(master)
 
 
 @pytest.mark.parametrize("answer", ["y", "YES", " Yes ", "n", "", "yes please", "R3", "\x1b[Ay", "ｙ", None])
@@ -117,24 +117,43 @@ def test_only_the_whole_word_or_its_letter_is_a_yes(
     assert agreed("Apply this?") == (answer in ("y", "YES", " Yes "))
 
 
-def test_ended_at_the_question_it_is_put_again_without_asking_the_model(
-    analyzed: Workspace, suite: SuiteRepository, report: Path
+@pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, InterruptedError_), (signal.SIGTERM, TerminatedError)])
+def test_a_signal_ends_the_question(
+    number: signal.Signals, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def typing() -> str:
+        signal.raise_signal(number)
+        return "y\n"
+
+    before = signal.getsignal(number)
+    monkeypatch.setattr("sys.stdin.readline", typing)
+    with pytest.raises(error, match="nothing was changed"):
+        agreed("Apply this?")
+    assert signal.getsignal(number) == before
+
+
+def test_killed_at_the_question_then_a_no_then_a_yes(analyzed: Workspace, suite: SuiteRepository, report: Path) -> None:
+    """Nothing is asked of the model again, and nothing changes before the yes."""
     before, files = report.read_bytes(), suite.fingerprint()
     with MessagesServer([patch(), failure(500)]) as server:
-        for number, code in ((signal.SIGKILL, -9), (signal.SIGINT, 130)):
-            terminal = at_terminal(analyzed, suite, server)
-            terminal.wait_for(QUESTION)
-            time.sleep(0.5)  # Python misses a signal between writing a prompt and reading the answer
-            assert terminal.kill(number) == code
-            assert "Traceback" not in terminal.shown
-            assert (report.read_bytes(), suite.fingerprint()) == (before, files)
+        killed = at_terminal(analyzed, suite, server)
+        killed.wait_for(QUESTION)
+        assert killed.kill() == -signal.SIGKILL
+        assert (report.read_bytes(), suite.fingerprint()) == (before, files)
+        refused = at_terminal(analyzed, suite, server)
+        refused.wait_for(QUESTION)
+        refused.type("yes please\n")
+        assert refused.ended() == 0
+        assert "Nothing was changed." in refused.shown
+        assert (report.read_bytes(), suite.fingerprint()) == (before, files)
+        apply(analyzed, suite, server, "--yes", code=64)
+        assert (report.read_bytes(), suite.fingerprint()) == (before, files), "a no is no consent for later"
         again = at_terminal(analyzed, suite, server)
         again.wait_for(QUESTION)
         again.type("Yes\n")
         assert again.ended() == 0
         assert len(server.calls) == 1
-    assert diff_in(again.shown) == diff_in(terminal.shown)
+    assert diff_in(again.shown) == diff_in(refused.shown) == diff_in(killed.shown)
     assert "\x1b[32m+select" in again.shown, "a diff has colours"
     assert suite.branches == [BRANCH, "main"]
     assert "R3, make `PLW2901` a warning" in parse(report.read_text()).actions_taken
@@ -144,12 +163,16 @@ def diff_in(shown: str) -> str:
     return shown.partition("--- a/")[2].partition("Apply this")[0]
 
 
-def test_yes_is_refused_on_a_terminal_before_anything_is_asked(analyzed: Workspace, suite: SuiteRepository) -> None:
-    with MessagesServer(patch()) as server:
-        terminal = at_terminal(analyzed, suite, server, "--yes")
-        assert terminal.ended() == 64
+def test_yes_is_refused_on_a_terminal_before_anything_is_asked(
+    analyzed: Workspace, suite: SuiteRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master, slave = os.openpty()
+    with MessagesServer(patch()) as server, open(slave) as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        refused = apply(analyzed, suite, server, "--yes", code=64)
         assert server.calls == []
-    assert "--yes is for programs" in terminal.shown
+    os.close(master)
+    assert "--yes is for programs" in refused.err
 
 
 def test_yes_to_what_nobody_has_seen_is_refused(analyzed: Workspace, suite: SuiteRepository) -> None:
@@ -269,6 +292,37 @@ async def test_two_who_agree_at_once_make_one_commit(
     assert (first.new, second.new) == (True, False)
     assert suite.branches == [BRANCH, "main"]
     assert told_in(report) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("make `PLW2901` a warning", "leave it as it is"), ("(7, would pass)", "(7, 8)"), ("R3 (", "R13 (")],
+)
+async def test_a_yes_is_no_yes_to_what_the_report_recommends_meanwhile(
+    old: str, new: str, analyzed: Workspace, suite: SuiteRepository, report: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(analyzed.folder)
+    before = suite.fingerprint()
+    with MessagesServer(patch()) as server:
+        for name, value in access(server).items():
+            monkeypatch.setenv(name, value)
+        async with open_apply(ApplyChoice(repo=suite.root)) as desk:
+            offer = await propose(desk, "smp7q2ka", "R3", print)
+            assert isinstance(offer, Offer)
+            await put(desk, offer)
+            edit_report(report, old, new)
+            with pytest.raises(EvalscribeError):
+                await settle(desk, offer, yes=True)
+    assert told_in(report) == 0
+    assert suite.fingerprint() == before
+
+
+def edit_report(report: Path, old: str, new: str) -> None:
+    """Change the line of R3, as a person would."""
+    text = report.read_text()
+    edited = re.sub(r"(?m)^- R3 .*$", lambda line: line[0].replace(old, new), text)
+    assert edited != text
+    report.write_text(edited)
 
 
 def told_in(report: Path) -> int:

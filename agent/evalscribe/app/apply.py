@@ -113,6 +113,8 @@ def _apply(desk: ApplyDesk, offer: Offer, *, agreed: bool) -> Applied:
             return before
         if not agreed:
             raise UsageError("the question was answered by somebody else meanwhile. Nothing was changed; run it again")
+        if subject.recommendation != offer.recommendation:
+            raise UsageError(f"{subject.id} was changed in {offer.file} meanwhile. Nothing was changed; run it again")
         _refuse_changed(desk, offer.patch)
         return _commit(desk, offer, subject)
 

@@ -4,7 +4,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from shlex import quote
 from types import FrameType
 from typing import Any, Protocol, TypeVar
@@ -101,6 +101,7 @@ def _question(offer: Offer, choice: ApplyChoice) -> str:
 def agreed(question: str) -> bool:
     """Whether a person said yes: the whole word or its letter, and nothing else."""
     with _interruptible():
+        _drop_what_was_typed()
         try:
             answer = input(question)
         except EOFError:
@@ -109,6 +110,15 @@ def agreed(question: str) -> bool:
         except KeyboardInterrupt:
             raise InterruptedError_("interrupted at the question: nothing was changed.") from None
     return answer.strip().lower() in ("y", "yes")
+
+
+def _drop_what_was_typed() -> None:
+    """Before the question was there nothing can be an answer to it."""
+    with suppress(ImportError, OSError, ValueError):  # no such system, no terminal
+        import termios
+
+        with suppress(termios.error):
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 def _done(applied: Applied, choice: ApplyChoice) -> None:
