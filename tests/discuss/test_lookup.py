@@ -60,8 +60,16 @@ async def test_a_question_without_a_hit_shows_what_it_names(sample: Dossier) -> 
     assert "\n\nR1 (Eval improvements" in both
 
 
+@pytest.mark.parametrize("question", ["lint", "which are lint?", "Welche sind LINT?"])
+async def test_findings_are_listed_by_what_they_have_in_common(sample: Dossier, question: str) -> None:
+    assert await said(sample, question) == (
+        "7. style/002-loop: OVERLY_STRICT (lint), lint\n8. style/005-any: KNOWN_GAP (lint), lint"
+    )
+
+
 async def test_nothing_found_says_so(sample: Dossier) -> None:
-    assert "Try fewer, or `help`" in await said(sample, "zebra quagga")
+    for question in ("zebra quagga", "...", "?!", "-"):
+        assert "Try fewer, or `help`" in await said(sample, question)
     assert "R2 " in await said(sample, "help")
 
 

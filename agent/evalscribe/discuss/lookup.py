@@ -1,7 +1,7 @@
 """A discussion without a model: findings, recommendations and evidence, found and shown as they are."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from evalscribe.analysis import CitationSummary, FindingSummary, RecommendationSummary
 from evalscribe.discuss.answer import Answer
@@ -18,12 +18,15 @@ WIDTH = 200
 HELP = """\
 4                    finding 4 as the report has it, and the lines that it quotes, with those around them
 category/name        the same, by the name of the eval
+lint                 the findings of that step, label or kind, one line each
 R2                   recommendation 2 and its findings
 any other words      the places in the report and the evidence that hold all of them
 implement R2         propose the change, show it, and ask before anything is written
 q                    end"""
 _SHOW = re.compile(r"(?:please\s+)?(?:(?:show|explain)(?:\s+me)?\s+)?(?:finding\s+|#)?(.+?)\s*[?.!]*", re.IGNORECASE)
 _TOKEN = re.compile(r"[\w./#@-]*\w")
+_PUNCTUATION = re.compile(r"[\s.,;:!?\u2026\u2013-]*")
+"""A search for it would find anything."""
 
 
 class Lookup:
@@ -39,18 +42,33 @@ class Lookup:
         if question.strip().casefold() in ("help", "?", "h"):
             yield from HELP.split("\n")
             return
+        yield from _apart(self._answers(question)) or self._nothing()
+
+    def _answers(self, question: str) -> list[Iterable[str]]:
+        """What the question names, else where all of its words stand, else what one of them names."""
         asked = _SHOW.fullmatch(question.strip())
-        named = list(self._named([asked[1]] if asked else []))
-        hits = () if named else search(self._dossier, question.split(), MOST_HITS)
-        named = named or ([] if hits else list(self._named(_TOKEN.findall(question))))
-        if not named and not hits:
-            yield from self._nothing()
-        for n, one in enumerate(named):
-            yield from [""] * bool(n)
-            yield from self._topic(one) if isinstance(one, Topic) else self._recommendation(one)
-        for n, hit in enumerate(hits):
-            yield from [""] * bool(n)
-            yield from _hit(hit)
+        tokens = _TOKEN.findall(question)
+        return (
+            self._shown([asked[1]] if asked else [])
+            or self._alike(tokens, all)
+            or self._found(question)
+            or self._shown(tokens)
+            or self._alike(tokens, any)
+        )
+
+    def _shown(self, names: Sequence[str]) -> list[Iterable[str]]:
+        return [self._topic(one) if isinstance(one, Topic) else self._recommendation(one) for one in self._named(names)]
+
+    def _alike(self, words: Sequence[str], which: Callable[[Iterable[bool]], bool]) -> list[Iterable[str]]:
+        """The findings of a step, label or kind that is among the words, a line each."""
+        wanted = [word.casefold() for word in words]
+        alike = [topic for topic in self._dossier.topics.values() if which(word in _kinds(topic) for word in wanted)]
+        lines = [f"{topic.n}. {topic.title}: {_label(topic.first)}, {topic.first.step or 'no step'}" for topic in alike]
+        return [lines] if wanted and lines else []
+
+    def _found(self, question: str) -> list[Iterable[str]]:
+        words = [] if _PUNCTUATION.fullmatch(question) else question.split()
+        return [_hit(hit) for hit in search(self._dossier, words, MOST_HITS)]
 
     def _named(self, names: Sequence[str]) -> Iterator[Topic | RecommendationSummary]:
         """What the names are of: numbers, ids of recommendations, paths of evals or their last parts."""
@@ -100,6 +118,16 @@ class Lookup:
         for topic in self._dossier.topics.values():
             if set(topic.paths) & set(item.evals):
                 yield from ("", *_told(topic))
+
+
+def _apart(answers: Iterable[Iterable[str]]) -> list[str]:
+    """All lines, an empty one between two answers."""
+    return [line for n, answer in enumerate(answers) for line in (*[""] * bool(n), *answer)]
+
+
+def _kinds(topic: Topic) -> set[str]:
+    said = topic.first
+    return {kind.casefold() for kind in (said.step, said.classification, said.cause_kind) if kind}
 
 
 def _told(topic: Topic) -> Iterator[str]:
