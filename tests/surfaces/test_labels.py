@@ -270,3 +270,23 @@ def test_a_report_that_cannot_be_read_keeps_the_labels_it_had(team: Team) -> Non
 def test_outside_git_and_unknown_refs(workspace: Workspace, team: Team) -> None:
     assert "no git repository" in workspace.run("review", "sync", code=64).err
     assert "no commit 'nowhere'" in team.workspace.run("review", "sync", "--ref", "nowhere", code=64).err
+
+
+def test_a_group_is_told_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], real_data: Path
+) -> None:
+    clone = served(tmp_path)
+    team = Workspace(clone.folder, Inside(clone.folder, monkeypatch, capsys))
+    team.run("analyze", real_data / "convex-runs/jn70vkj7", "--judge", "rules", "--quiet")
+    team.run("review", "label", team.report, "1", "AMBIGUOUS_TASK", "--note", "unclear")
+    assert "  1 correction in openrouter/" in team.run("review", "sync").out
+    clone.git("add", "reports")
+    clone.commit_staged("Ben")
+    team.run("review", "label", team.report, "1", "KNOWN_GAP", "--note", "no")
+    clone.git("add", "reports")
+    clone.commit_staged("Cy")
+    said = team.run("review", "sync", "--ref", "HEAD").out
+    assert said.startswith("144 labels by 2 reviewers from 1 report merged into HEAD")
+    assert said.count("Ben says AMBIGUOUS_TASK (overruled), Cy says KNOWN_GAP") == 1
+    assert " and 71 evals of its group (" in said
+    assert team.run("review", "export", "x.jsonl").out.startswith("1 labelled failure in x.jsonl\nLeft out: 71 ")

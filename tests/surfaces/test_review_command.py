@@ -24,9 +24,8 @@ def test_a_label_is_written_told_and_kept(analyzed: Workspace, made: Path) -> No
     assert "evalscribe review sync" in following
     text = report.read_text()
     assert ": KNOWN_GAP (harness)\n" in text
-    assert analyzed.run(
-        "review", "label", report, "1", "KNOWN_GAP", "--kind", "harness", "--note", "we know"
-    ).out.count("(unchanged)")
+    again = analyzed.run("review", "label", report, "1", "KNOWN_GAP", "--kind", "harness", "--note", "we know").out
+    assert "(unchanged)\nThe report says so already." in again
     assert report.read_text() == text
     analyzed.run("analyze", made, "--judge", "rules")
     again = report.read_text()

@@ -33,6 +33,8 @@ class Disagreement(Frozen):
 
     run: str
     eval: str
+    more: int
+    """Other evals of its group, of which the same people say the same."""
     report: str
     opinions: tuple[Opinion, ...]
 
@@ -106,7 +108,7 @@ def sync(library: Library, store: Store, ref: str | None = None) -> Synced:
         new=new,
         changed=changed,
         withdrawn=withdrawn,
-        disagreements=tuple(map(_disagreement, disagreements(labels))),
+        disagreements=tuple(_disagreements(labels)),
         pending=tuple(_pending(library.unmerged(ref), reader)),
         unread=tuple(reader.unread),
         shallow=merged.shallow,
@@ -245,9 +247,14 @@ def _by_giver(labels: Iterable[GivenLabel]) -> Mapping[tuple[str, ...], tuple[ob
     }
 
 
-def _disagreement(told: tuple[GivenLabel, ...]) -> Disagreement:
-    opinions = (Opinion(reviewer=one.reviewer, label=one.label, in_force=one.in_force, date=one.date) for one in told)
-    return Disagreement(run=told[0].run, eval=told[0].eval, report=told[0].report, opinions=tuple(opinions))
+def _disagreements(labels: Sequence[GivenLabel]) -> Iterator[Disagreement]:
+    """One for all evals of a group."""
+    alike: dict[tuple[str, str, tuple[Opinion, ...]], list[GivenLabel]] = {}
+    for told in disagreements(labels):
+        opinions = tuple(Opinion(**{name: getattr(one, name) for name in Opinion.model_fields}) for one in told)
+        alike.setdefault((told[0].run, told[0].group or told[0].eval, opinions), []).append(told[0])
+    for (run, _, opinions), (first, *others) in alike.items():
+        yield Disagreement(run=run, eval=first.eval, more=len(others), report=first.report, opinions=opinions)
 
 
 def _pending(unmerged: Iterable[Unmerged], reader: _Reader) -> Iterator[Pending]:
@@ -258,8 +265,10 @@ def _pending(unmerged: Iterable[Unmerged], reader: _Reader) -> Iterator[Pending]
         known = [words(state) for state in (base, reader.newest.get(one.name)) if isinstance(state, Analysis)]
         fresh = words(said) if isinstance(said, Analysis) else {}
         own = {(one.name, eval, word) for eval, word in fresh.items() if all(k.get(eval) != word for k in known)}
-        if own - told:
-            yield Pending(report=one.name, branch=one.branch, corrections=len(own - told))
+        if own - told and isinstance(said, Analysis):
+            group = {finding.eval: finding.group or finding.eval for finding in said.findings}
+            fresh_groups = {group[eval] for _, eval, _ in own - told}
+            yield Pending(report=one.name, branch=one.branch, corrections=len(fresh_groups))
         told |= own
 
 

@@ -40,7 +40,8 @@ def _change(found: Synced) -> str:
 
 
 def _disagreement(one: Disagreement) -> str:
-    return f"{one.eval} ({one.report}): {', '.join(map(_opinion, one.opinions))}"
+    more = f" and {counted(one.more, 'eval')} of its group" if one.more else ""
+    return f"{one.eval}{more} ({one.report}): {', '.join(map(_opinion, one.opinions))}"
 
 
 def _opinion(one: Opinion) -> str:

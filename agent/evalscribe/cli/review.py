@@ -54,6 +54,8 @@ def label(
     finish.say(f"Finding {n}, {done.subject}: {change}{'' if done.changed else ' (unchanged)'}")
     if done.said is not None:
         finish.say(f"Reviewer: {done.said}")
+    if not done.changed:
+        finish.say("The report says so already. Your own word beside it: the same with --note TEXT.")
     finish.say(f"Next: commit {done.report}; once it is merged, `evalscribe review sync` makes it a label.")
     return 0
 
