@@ -14,7 +14,6 @@ from evalscribe.discuss import Answer, ends, wanted
 from evalscribe.errors import EvalscribeError, TerminatedError, UnavailableError
 from evalscribe.prose import counted, visible
 from evalscribe.redaction import redact
-from evalscribe.wiring.applying import ApplyChoice
 from evalscribe.wiring.discussion import DiscussChoice, Table, open_discussion
 
 PROMPT = "> "
@@ -103,6 +102,7 @@ class _Talk:
             return
         self._repo = repo
         from evalscribe.cli.consent import implement
+        from evalscribe.wiring.applying import ApplyChoice
 
         report = str(self._table.discussion.report.path)
         for id in ids:
