@@ -24,9 +24,14 @@ BRANCH = "evalscribe/R3-smp7q2ka"
 QUESTION = f"Apply this to a new branch {BRANCH}"
 
 
+@pytest.fixture(scope="session")
+def suite_once(tmp_path_factory: pytest.TempPathFactory) -> SuiteRepository:
+    return SuiteRepository(tmp_path_factory.mktemp("suite") / "suite")
+
+
 @pytest.fixture
-def suite(tmp_path: Path) -> SuiteRepository:
-    return SuiteRepository(tmp_path / "suite")
+def suite(suite_once: SuiteRepository, tmp_path: Path) -> SuiteRepository:
+    return suite_once.copied(tmp_path / "suite")
 
 
 @pytest.fixture(scope="session")
