@@ -44,6 +44,12 @@ def test_without_a_token_it_is_said_where_one_would_help(tmp_path: Path) -> None
     assert advice(settings, "https://gitlab.com/ada/evals") is None
 
 
+def test_an_api_of_another_server_is_named(tmp_path: Path) -> None:
+    settings = load(Options(api_url=ENTERPRISE), tmp_path, {"GITHUB_TOKEN": "t"})
+    assert f"{ENTERPRISE} is not that of git.example" in (advice(settings, "https://git.example/ada/evals") or "")
+    assert advice(load(Options(), tmp_path, {"GITHUB_TOKEN": "t"}), "https://git.example/ada/evals") is None
+
+
 @pytest.mark.parametrize("token", ["ghp_\u00e9", "a\nb"])
 def test_a_damaged_token_is_named(tmp_path: Path, token: str) -> None:
     with pytest.raises(UsageError, match="GITHUB_TOKEN"):

@@ -173,7 +173,8 @@ def test_reports_whose_runs_are_not_stored_are_said_not_to_count(workspace: Work
     other.write_text(workspace.report.read_text().replace("m-one", "m-two").replace("runm-two", "abcdefgh"))
     ended = workspace.run("recurring", "--across-models")
     assert "example/m-two is not counted: no run of it is in the store" in ended.err
-    assert "No stored run fails an eval in the same way" in ended.out
+    assert "in the same way for 2 or more models" in ended.out
+    assert "in the same way for 5 or more models" in workspace.run("recurring", "--across-models", "--min", "5").out
     assert "there is no stored run and no report of example/m-x" in (
         workspace.run("recurring", "--across-models", "example/m-x", code=66).err
     )

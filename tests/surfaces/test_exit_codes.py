@@ -1,6 +1,8 @@
 """Every exit code, in a real process, with a reason in at most two lines and never a traceback."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -163,6 +165,14 @@ def test_alone_it_shows_three_ways_to_begin(workspace: Workspace) -> None:
         "analyze",
         "doctor",
     ]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_under_the_output_is_no_bug(workspace: Workspace) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "evalscribe", "schema", "report"]
+        ended = subprocess.run(command, cwd=workspace.folder, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (ended.returncode, ended.stderr) == (69, "evalscribe: No space left on device: make room and try again.\n")
 
 
 def test_all_passed_writes_nothing_and_is_0(workspace: Workspace) -> None:

@@ -1,6 +1,7 @@
 """`evalscribe publish` against a bare repository and a GitHub on loopback."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -119,7 +120,9 @@ def test_an_edit_of_a_person_on_the_branch_is_kept(desk: Desk, tmp_path: Path) -
     desk.edited(tmp_path / "grace", BRANCH, "\n- Judge: ", f"\n{reason}\n- Judge: ")
     theirs = desk.work.refs[REF]
     local = desk.report.read_text()
-    assert "git pull" in desk.publish().out
+    taken_over(desk, desk.publish().out)
+    assert reason in desk.report.read_text()
+    desk.report.write_text(local)
     assert desk.work.refs[REF] == theirs
     desk.correct(5, "OVERLY_STRICT", "agreed in the meeting")
     mine = desk.report.read_text()
@@ -130,6 +133,26 @@ def test_an_edit_of_a_person_on_the_branch_is_kept(desk: Desk, tmp_path: Path) -
     assert git(desk.work.remote, "rev-parse", f"{BRANCH}^").strip() == theirs
     assert desk.report.read_text() == mine != local
     assert git(desk.work.remote, "log", "-2", "--format=%an", BRANCH).split() == ["Ada", "Grace"]
+
+
+def taken_over(desk: Desk, said: str) -> None:
+    """Do what the command advises, with a file that git does not know yet."""
+    (advice,) = re.findall(r"Take it over: (.*)", said)
+    assert desk.report.name in advice
+    subprocess.run(advice, shell=True, cwd=desk.work.folder, check=True, capture_output=True)
+
+
+def test_an_earlier_report_that_the_remote_has_not_is_named(desk: Desk, tmp_path: Path) -> None:
+    earlier = next(path for path in desk.report.parent.iterdir() if path.name.startswith("smp5c1zz"))
+    name = earlier.relative_to(desk.work.folder).as_posix()
+    assert f"it links to {name}, which main of origin does not have" in desk.publish().out
+    there = desk.work.other(tmp_path / "grace")
+    (there / name).parent.mkdir(parents=True)
+    (there / name).write_text(earlier.read_text())
+    git(there, "add", name)
+    git(there, "commit", "-q", "-m", "An earlier report")
+    git(there, "push", "-q", "origin", "main")
+    assert "links to" not in desk.publish().out
 
 
 def test_labels_that_contradict_each_other_are_not_published(desk: Desk, tmp_path: Path) -> None:
@@ -151,6 +174,10 @@ def test_after_a_merge(desk: Desk, tmp_path: Path) -> None:
     desk.server.close(1, merged=True)
     assert "main of origin has this report already" in desk.publish().out
     assert not desk.server.open
+    desk.edited(tmp_path / "grace", "main", "\n- Judge: ", "\n- Reviewer: seen on main\n- Judge: ")
+    taken_over(desk, desk.publish().out)
+    assert "seen on main" in desk.report.read_text()
+    git(desk.work.folder, "pull", "-q", "--ff-only")
     desk.correct(2, "KNOWN_GAP")
     assert "(new)" in desk.publish().out
     assert [pull["number"] for pull in desk.server.open] == [2]

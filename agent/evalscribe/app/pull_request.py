@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from posixpath import normpath
 
 from evalscribe.analysis import Analysis
 from evalscribe.app.publishing import commit_message
@@ -23,6 +24,7 @@ from evalscribe.render import pull_request
 from evalscribe.report import Report, replaced
 from evalscribe.report_markdown import UnreadableReport, parse
 from evalscribe.report_markdown import render as page
+from evalscribe.review.checking import linked_reports
 
 TRIES = 5
 """How often the remote's branch may move under our hands."""
@@ -69,6 +71,8 @@ class Publication(Frozen):
     """Whether the remote's main branch has this text."""
     richer: bool = False
     """Whether what is published holds edits of people that the local file has not."""
+    missing: tuple[str, ...] = ()
+    """Reports that this one links to and that the remote's main branch has not, as paths in the repository."""
 
 
 class _Plan(Frozen):
@@ -76,6 +80,8 @@ class _Plan(Frozen):
 
     base: str
     """Name of the main branch."""
+    main: str
+    """Its commit."""
     tip: str | None
     """Of the run's branch."""
     parent: str
@@ -169,6 +175,7 @@ class _Task:
         text = self._united({self.branch: there, **({main[0]: on_main} if merging else {})})
         return _Plan(
             base=main[0],
+            main=main[1],
             tip=tip,
             parent=parent,
             merging=merging,
@@ -222,7 +229,13 @@ class _Task:
             body=pull_request.body(report, where),
             merged=plan.merged,
             richer=report != self.report,
+            missing=tuple(path for path in self._linked(report) if self.repository.read(plan.main, path) is None),
         )
+
+    def _linked(self, report: Report) -> list[str]:
+        """The earlier reports that it names, as paths in the repository."""
+        folder = PurePosixPath(self.path).parent
+        return sorted(normpath(str(folder / name)) for name in linked_reports(report))
 
 
 def branch_of(report: Report, path: str) -> str:

@@ -1,5 +1,6 @@
 """How a command ends: every error becomes one or two lines on standard error, and one exit code."""
 
+import errno
 import os
 import sys
 import traceback
@@ -8,10 +9,11 @@ from tempfile import NamedTemporaryFile
 
 import typer
 
-from evalscribe.errors import EvalscribeError, InterruptedError_, UsageError
+from evalscribe.errors import EvalscribeError, InterruptedError_, UnavailableError, UsageError
 
 BROKEN_PIPE = 0
 """The reader of our output went away, as `head` does: nothing went wrong."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def exit_code(command: Callable[[], object]) -> int:
@@ -28,6 +30,8 @@ def exit_code(command: Callable[[], object]) -> int:
     except (BrokenPipeError, SystemExit):
         # Click turns the one into the other, and nothing else here raises it.
         return _mute()
+    except OSError as error:
+        return _full(error) if error.errno in FULL else _bug()
     except Exception:
         return _bug()
     return code if isinstance(code, int) else 0
@@ -47,6 +51,13 @@ def _mute() -> int:
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
     return BROKEN_PIPE
+
+
+def _full(error: OSError) -> int:
+    """Of standard output too, so nothing more goes there."""
+    _mute()
+    where = f" for {error.filename}" if error.filename else ""
+    return _say(f"{error.strerror}{where}: make room and try again.", UnavailableError.exit_code)
 
 
 def _bug() -> int:

@@ -1,5 +1,7 @@
 """`evalscribe publish REPORT`."""
 
+from os.path import relpath
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -54,26 +56,30 @@ def publish(
     by_hand = done.pull_request is not None and done.pull_request.state == "by hand"
     hint = advice(settings, done.pull_request.url if by_hand and done.pull_request else None)
     if hint:
-        finish.say(f"Next time: {hint}.")
+        finish.say(hint)
     return 0
 
 
 def _told(done: "Publication") -> list[str]:
-    if done.merged:
-        return [f"Unchanged: {done.base} of {done.remote} has this report already."]
     pushed = f"Pushed {done.branch} to {done.remote} ({done.commit[:12]})" if done.commit else ""
-    lines = [pushed or f"Unchanged: {done.branch} of {done.remote} has this report already."]
+    there = done.base if done.merged else done.branch
+    lines = [pushed or f"Unchanged: {there} of {done.remote} has this report already."]
     request = done.pull_request
     if request and request.state == "by hand":
-        lines.append(
-            f"Open its pull request: {request.url}" if request.url else "The remote is no site with pull requests."
-        )
+        by_git = f"The remote is no site with pull requests: merge the branch into {done.base} with git."
+        lines.append(f"Open its pull request: {request.url}" if request.url else by_git)
     elif request:
         lines.append(f"Pull request{' (draft)' if request.draft else ''}: {request.url} ({request.state})")
     if done.richer:
         lines.append(
             f"Note: people edited the report on {done.remote}; what is published holds their edits and yours, "
-            f"your file does not have theirs: `git pull {done.remote} {done.branch}`"
+            f"your file does not have theirs. Take it over: git fetch {done.remote} {there} && "
+            f"git checkout FETCH_HEAD -- {quote(relpath(done.report))}"
+        )
+    if done.missing:
+        lines.append(
+            f"Note: it links to {', '.join(done.missing)}, which {done.base} of {done.remote} does not have: "
+            "until it is merged there too, `evalscribe reports check` finds a dead link."
         )
     return lines
 

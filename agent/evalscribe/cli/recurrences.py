@@ -6,7 +6,7 @@ from evalscribe.cli.finish import notes, print_json, say
 from evalscribe.prose import counted
 from evalscribe.recall import AcrossModels, ActionSeen, AlikeRow, ModelSeen, Recurring, RecurringRow
 
-NONE_ALIKE = "No stored run fails an eval in the same way as another model's."
+NONE_ALIKE = "No eval fails in the same way for {least} or more models in the stored runs."
 NONE_AT_ALL = "No earlier report names a failing eval."
 
 
@@ -18,12 +18,12 @@ def recurring(found: Recurring, *, as_json: bool) -> None:
         _show((line for row in found.rows for line in _row(row)), found.notes, NONE_AT_ALL)
 
 
-def across_models(found: AcrossModels, *, as_json: bool) -> None:
+def across_models(found: AcrossModels, least: int, *, as_json: bool) -> None:
     """A paragraph for each eval that several models fail in the same way."""
     if as_json:
         print_json(found)
     else:
-        _show((line for row in found.rows for line in _alike(row)), found.notes, NONE_ALIKE)
+        _show((line for row in found.rows for line in _alike(row)), found.notes, NONE_ALIKE.format(least=least))
 
 
 def _show(lines: Iterable[str], remarks: Iterable[str], nothing: str) -> None:

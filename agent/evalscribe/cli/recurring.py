@@ -43,5 +43,5 @@ def recurring(
         elif store is None:
             raise NotFoundError("no run is stored here, and only stored runs are compared: `evalscribe analyze RUN`")
         else:
-            recurrences.across_models(alike_evals(library, store, models or (), least), as_json=as_json)
+            recurrences.across_models(alike_evals(library, store, models or (), least), least, as_json=as_json)
     return 0

@@ -11,6 +11,7 @@ from evalscribe.errors import UsageError
 from evalscribe.ports import Forge, Repository
 from evalscribe.settings import Settings
 from evalscribe.settings.access import Access
+from evalscribe.settings.github import API
 
 
 def repository(folder: Path) -> Repository:
@@ -40,12 +41,18 @@ def forge(found: Settings, remote_url: str | None) -> Forge:
 
 
 def advice(found: Settings, remote_url: str | None) -> str | None:
-    """What to set so that evalscribe opens the pull request itself; None where it cannot be helped or need not."""
+    """How evalscribe would open the pull request itself; None where it cannot be helped or need not."""
     from evalscribe.forge.address import hosted
 
     there, access = hosted(remote_url), found.github()
-    if there and access.key is None and _belongs(there.host, access):
-        return "set GITHUB_TOKEN or GH_TOKEN to have evalscribe open the pull request"
+    if there is None:
+        return None
+    if _belongs(there.host, access):
+        return (
+            None if access.key else "Next time: set GITHUB_TOKEN or GH_TOKEN to have evalscribe open the pull request."
+        )
+    if access.key and access.url != API:
+        return f"Not opened by evalscribe: the API {access.url} is not that of {there.host}; --api-url names another."
     return None
 
 

@@ -223,7 +223,7 @@ def test_a_link_that_stands_in_many_lines_is_one_mistake(text: str) -> None:
 def test_whoever_confirms_everything_and_corrects_one_makes_no_mistake(report: Report) -> None:
     judged = report.entries[0]
     entries = tuple(replaced(judged, evals=(EvalRef(path=f"c/{n}"),)) for n in range(9))
-    run = replaced(report.run, passed=0, failed=9, incomplete=0, total=9, listed=9)
+    run = replaced(report.run, passed=0, failed=9, total=9, listed=9)
     all_alike = replaced(report, run=run, entries=entries, patterns=(), recommendations=(), resolved=())
     text = render(all_alike).replace("\n- Seen:", "\n- Reviewer: agreed\n- Seen:")
     changed = edited(text, ("### 4. c/3: MODEL_FAULT", "### 4. c/3: AMBIGUOUS_TASK"))
