@@ -131,7 +131,7 @@ def test_what_is_known_to_be_another_failure_is_no_evidence(
     difference: dict[str, object], labels: list[GivenLabel]
 ) -> None:
     (found,) = told([EARLIER], labels, LOOK, seen(**difference), names(LABEL), {"old.md": "old"})
-    assert not found.by_person
+    assert (found.by_person, found.reviewer) == (False, "Ada" if labels else "people")
     (found,) = told([EARLIER], labels, LOOK, seen(), names(LABEL), {"old.md": "old"})
     assert (found.by_person, found.alike) == (True, True)
 

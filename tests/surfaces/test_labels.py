@@ -179,6 +179,9 @@ def test_reviewers_who_disagree_are_both_shown_and_are_no_evidence(team: Team, l
     entry = parse(report).entries[1]
     assert (entry.classification, entry.uncertain) == (own, True)
     assert "People disagree about the same failure" in report
+    said = team.workspace.run("explain", later, entry.paths[0], "--judge", "rules").out
+    assert ": AMBIGUOUS_TASK by Ben\n" in said
+    assert ": KNOWN_GAP by Cy\n" in said
 
 
 def test_a_model_judge_reads_what_people_said(team: Team, later: Path) -> None:

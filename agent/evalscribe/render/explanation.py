@@ -80,7 +80,8 @@ def _history(finding: Finding, precedents: tuple[Precedent, ...]) -> Iterator[st
         yield from ("", f"Seen: {finding.recurrence.kind}")
     for precedent in precedents:
         said = precedent.classification or "no label"
-        by = "" if precedent.by_person else ", unreviewed"
+        by = f" by {precedent.reviewer}" if precedent.reviewer else "" if precedent.by_person else ", unreviewed"
+        by += ", of another version or another failure" if precedent.reviewer and not precedent.by_person else ""
         action = f"; then: {precedent.action}" if precedent.action else ""
         yield f"  {precedent.report}: {said}{by}{action}"
 

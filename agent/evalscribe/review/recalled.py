@@ -180,7 +180,7 @@ def _enriched(told: Precedent, label: GivenLabel | None, now: Look, sighted: Sig
         return told
     seen = sighted.get(subject_of(label) if label else (run, told.eval))
     if seen and _different(now.sighting, seen):
-        return told.model_copy(update={"by_person": False})
+        return told.model_copy(update={"by_person": False, "reviewer": label.reviewer if label else "people"})
     known = {"reviewer": label.reviewer, "note": label.note} if label else {}
     return told.model_copy(update={**known, "alike": seen is not None and _same_failure(now.sighting, seen)})
 
