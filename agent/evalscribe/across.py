@@ -1,5 +1,6 @@
 """When two failures of an eval are one and the same, and what the runs of several models say of an eval together."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from sys import intern
@@ -12,8 +13,7 @@ from evalscribe.sighting import Sighting
 from evalscribe.signature import is_stock, normalised
 
 Look = tuple[str, str | None]
-_Key = tuple[str, ...]
-"""A model in any spelling."""
+TRIAL = re.compile(r"#\d+$")
 
 
 class Told(NamedTuple):
@@ -75,7 +75,8 @@ class Glimpse(NamedTuple):
     run: str
     model: str
     """`provider/model`, as the model's folder of reports is called."""
-    key: _Key
+    key: str
+    """The model in any spelling and of any provider: who serves it makes no second model of it."""
     experiment: str
     eval: str
     step: str | None
@@ -92,7 +93,7 @@ def glimpse(seen: Sighting) -> Glimpse:
     return Glimpse(
         run=intern(seen.run),
         model=model_name(seen),
-        key=model_key(seen.provider, seen.model),
+        key=_key(seen.provider, seen.model),
         experiment=intern(seen.experiment),
         eval=intern(seen.eval),
         step=seen.step and intern(seen.step),
@@ -108,10 +109,10 @@ def compare(mine: Glimpse, others: Sequence[Glimpse], passed: Mapping[str, str])
     `others`: failures of the same eval in other runs. `passed`: models (`provider/model`) by the runs that show every
     failure they had, where a missing one has passed.
 
-    A model is counted once, however many runs it has: as failing alike where one of its runs does, in the same
-    version of the eval. Else it counts among all models where it failed otherwise in this version, its work being
-    judged, or has a run that shows every failure and not this one. Of an eval that passed nothing is stored, so its
-    version is not known: such a model is taken for one of the same version, which can only weaken the claim.
+    A model is counted once, however many runs and providers it has: as failing alike where one of its runs does, in
+    the same version of the eval. Else it counts among all models where it failed otherwise in this version, its work
+    being judged, or has a run that shows every failure and not this one. Of an eval that passed nothing is stored, so
+    its version is not known: such a model is taken for one of the same version, which can only weaken the claim.
     """
     theirs = [other for other in others if other.key != mine.key and other.eval == mine.eval and _together(other, mine)]
     same = [other for other in theirs if other.version == mine.version]
@@ -120,7 +121,7 @@ def compare(mine: Glimpse, others: Sequence[Glimpse], passed: Mapping[str, str])
     if mine.look is None or not (failing or earlier):
         return None
     failed_in = {other.run for other in others}
-    clean = {model_key(*_split(name)) for run, name in passed.items() if run not in failed_in and run != mine.run}
+    clean = {_key(*_split(name)) for run, name in passed.items() if run not in failed_in and run != mine.run}
     counted = {mine.key, *failing, *(other.key for other in same if other.judged), *clean}
     return Across(
         alike=tuple(sorted(failing.values())),
@@ -148,7 +149,7 @@ class Passing(NamedTuple):
     run: str
     model: str
     evals: frozenset[str] | None
-    """Those that it had, where the source names them."""
+    """Those that it had, without their trials, where the source names them."""
 
 
 @dataclass(frozen=True)
@@ -173,12 +174,17 @@ class Elsewhere:
 def passing(run: Run) -> Iterator[Passing]:
     """The run, where an eval that it had and that is not among its failures has surely passed."""
     if run.status == "completed" and run.incomplete == 0 and len(run.failures) >= run.failed:
-        yield Passing(run.id, model_name(run), None if run.evals is None else frozenset(run.evals))
+        evals = None if run.evals is None else frozenset(TRIAL.sub("", path) for path in run.evals)
+        yield Passing(run.id, model_name(run), evals)
 
 
 def model_name(holder: Sighting | Run) -> str:
     """`provider/model`, as the model's folder of reports is called."""
     return "/".join(model_folder(holder.provider, holder.model))
+
+
+def _key(provider: str, model: str) -> str:
+    return model_key(provider, model)[-1]
 
 
 def _split(name: str) -> tuple[str, str]:

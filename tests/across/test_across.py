@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evalscribe import across
-from evalscribe.across import Told, alike, glimpse, passing, same_failure, same_version, told
+from evalscribe.across import Elsewhere, Told, alike, glimpse, passing, same_failure, same_version, told
 from evalscribe.finding import Across
 from evalscribe.run import Eval, Run
 from evalscribe.sighting import Sighting
@@ -75,6 +75,14 @@ def test_models_are_counted_once_however_many_runs_and_spellings() -> None:
     assert compare(sighting(), others, {}) == Across(alike=("q/n-1-5",), models=2)
 
 
+def test_the_same_model_of_another_provider_is_no_second_one() -> None:
+    served = [sighting("openrouter/p/m"), sighting("azure/M")]
+    assert compare(sighting(), served, {"r": "azure/m"}) is None
+    found = compare(sighting(), [*served, sighting("q/n"), sighting("azure/n")], {"r": "azure/m", "s": "x/o"})
+    assert found is not None
+    assert (found.failing, found.models) == (2, 3)
+
+
 def test_who_counts_among_all_models() -> None:
     """The other way to fail counts; another version, what never came to the model, and what hides evals do not."""
     others = [
@@ -118,6 +126,13 @@ def test_only_a_completed_run_that_lists_every_failure_shows_what_passed(fields:
     failure = Eval(id="e", category="a", name="1")
     given: dict[str, Any] = {"id": "r", "provider": "p", "model": "m", "passed": 2, "failed": 1, "total": 3}
     assert [one.model for one in passing(Run(**given | {"failures": (failure,)} | fields))] == ["p/m"] * counts
+
+
+def test_an_eval_of_which_every_trial_passed_has_passed() -> None:
+    run = Run(id="r", provider="q", model="n", passed=3, total=3, evals=("a/1#1", "a/1#2", "b/c#x"))
+    elsewhere = Elsewhere({"a/1": [glimpse(sighting("q/o"))]}, tuple(passing(run)))
+    assert elsewhere.across(glimpse(sighting())) == Across(alike=("q/o",), models=3)
+    assert [one.evals for one in elsewhere.passing] == [{"a/1", "b/c#x"}]
 
 
 def test_a_judge_is_told_numbers_and_no_names() -> None:

@@ -93,7 +93,7 @@ def _row(
     seen_in: SeenIn,
 ) -> AlikeRow:
     first = alike[0]
-    models: dict[tuple[str, ...], list[Glimpse]] = defaultdict(list)
+    models: dict[str, list[Glimpse]] = defaultdict(list)
     for one in alike:
         models[one.key].append(one)
     reports = [report for report in kept if any(report.report.is_of(one.run) for one in alike)]
