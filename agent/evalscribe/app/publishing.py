@@ -9,11 +9,11 @@ from evalscribe.app.failures import Spent
 from evalscribe.app.outcomes import Analyzed
 from evalscribe.compose import analysis
 from evalscribe.finding import Correction
-from evalscribe.ids import model_folder, run_id_prefix
 from evalscribe.pattern import Collation
 from evalscribe.ports import Library, StoredReport
 from evalscribe.publish import Merged, merge, place
 from evalscribe.recall import actions_in
+from evalscribe.render.pull_request import commit_message
 from evalscribe.report import Report
 from evalscribe.run import Run
 
@@ -68,10 +68,3 @@ def _document(merged: Merged, collation: Collation, path: Path, spent: Spent) ->
 def committed(library: Library, done: Analyzed) -> str:
     """Commit the report alone; the commit's id. Raises `EvalscribeError` with the reason where git refuses."""
     return library.commit(done.path, commit_message(done.report))
-
-
-def commit_message(report: Report) -> str:
-    again = f", revision {report.revision}" if report.revision > 1 else ""
-    # A hosting site acts on what a message mentions: a model called `fixes #1` would close an issue.
-    model = "/".join(model_folder(report.run.provider, report.run.model)[1:])
-    return f"Analyze {model}, run {run_id_prefix(report.run.id)}{again}"

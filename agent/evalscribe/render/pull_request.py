@@ -41,11 +41,20 @@ class Published(Frozen):
 
 
 def title(report: Report) -> str:
-    """Of path parts and numbers only: a forge acts on what a title mentions."""
     run = report.run
     evals = "eval" if run.total == 1 else "evals"
-    model = "/".join(model_folder(run.provider, run.model)[1:])
-    return f"Analyze {model}, run {run_id_prefix(run.id)}: {run.failed} of {run.total} {evals} failed"
+    return f"{_named(report)}: {run.failed} of {run.total} {evals} failed"
+
+
+def commit_message(report: Report) -> str:
+    again = f", revision {report.revision}" if report.revision > 1 else ""
+    return f"{_named(report)}{again}"
+
+
+def _named(report: Report) -> str:
+    """Of path parts only: a forge acts on what it reads here, and a model may be called `fixes #1`."""
+    model = "/".join(model_folder(report.run.provider, report.run.model)[1:])
+    return f"Analyze {model}, run {run_id_prefix(report.run.id)}"
 
 
 def body(report: Report, where: Published) -> str:
