@@ -1,7 +1,8 @@
 """Evals that fail in the same way for several models: evidence about the evals."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import PurePosixPath
 
 from evalscribe.across import Elsewhere, Glimpse, Passing
 from evalscribe.finding import Across, Classification
@@ -9,6 +10,7 @@ from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
 from evalscribe.ports import ReportFile
 from evalscribe.recall.follow_ups import SeenIn
+from evalscribe.recall.past import SHORTEST_PREFIX
 from evalscribe.recall.recurring import ActionSeen, Kept, actions, kept_reports
 
 
@@ -60,15 +62,34 @@ def across_models(
 
     `files`: reports of all models; `labels`: what people said in them, where git was read.
     """
-    kept, notes = kept_reports(files)
-    given = {(label.run, label.eval): label for label in labels if label.in_force}
-    rows = [
-        _row(alike, found, kept, given, seen_in)
+    alike = [
+        (same, found)
         for failures, passing in experiments
-        for alike, found in _alike(failures, passing)
+        for same, found in _alike(failures, passing)
         if found.failing >= least
     ]
+    kept, notes = _reports(files, {one.run for same, _ in alike for one in same})
+    given = {(label.run, label.eval): label for label in labels if label.in_force}
+    rows = [_row(same, found, kept, given, seen_in) for same, found in alike]
     return AcrossModels(rows=tuple(sorted(rows, key=lambda row: (-row.failing, row.eval, row.experiment))), notes=notes)
+
+
+def _reports(files: Sequence[ReportFile], runs: Set[str]) -> tuple[tuple[Kept, ...], tuple[str, ...]]:
+    """Those of the models of these runs; all others too where something was done after one of them.
+
+    To read a report takes a second for a thousand failures.
+    """
+    words = {run[:SHORTEST_PREFIX] for run in runs}
+    named = {_folder(file) for file in files if any(word in file.name or word in file.text for word in words)}
+    kept, notes = kept_reports([file for file in files if _folder(file) in named])
+    if not any(one.report.analysis.actions_taken for one in kept):
+        return kept, notes
+    others, more = kept_reports([file for file in files if _folder(file) not in named])
+    return (*kept, *others), (*notes, *more)
+
+
+def _folder(file: ReportFile) -> str:
+    return str(PurePosixPath(file.name).parent)
 
 
 def _alike(failures: Sequence[Glimpse], passing: Sequence[Passing]) -> Iterator[tuple[list[Glimpse], Across]]:
