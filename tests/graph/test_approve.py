@@ -29,7 +29,7 @@ def yes(to: Patch) -> Consent:
 
 
 async def test_it_stands_until_it_is_answered(checkpoints: Path) -> None:
-    assert [await put(patch(), checkpoints) for _ in range(2)] == [False, True]
+    assert [await put(patch(), checkpoints) for _ in range(2)] == [False, False]
     assert await answered(patch(), yes(patch()), checkpoints)
     assert not await answered(patch(), yes(patch()), checkpoints), "one yes is one answer"
 
@@ -52,10 +52,18 @@ async def test_a_yes_is_about_one_patch(checkpoints: Path) -> None:
     assert not await answered(patch(), yes(other), checkpoints)
 
 
+async def test_another_patch_takes_the_question_over(checkpoints: Path) -> None:
+    other = patch("c\n")
+    await put(patch(), checkpoints)
+    assert await put(other, checkpoints)
+    assert not await answered(patch(), yes(patch()), checkpoints), "what was agreed to is no longer asked"
+    assert await answered(other, yes(other), checkpoints)
+
+
 async def test_forgotten_it_is_new(checkpoints: Path) -> None:
     await put(patch(), checkpoints)
     await forget(patch(), checkpoints)
-    assert not await put(patch(), checkpoints)
+    assert not await put(patch("c\n"), checkpoints)
 
 
 async def test_an_answer_of_another_shape_leaves_the_question_open(checkpoints: Path) -> None:

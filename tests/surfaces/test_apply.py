@@ -151,8 +151,6 @@ def test_killed_at_the_question_then_a_no_then_a_yes(analyzed: Workspace, suite:
         assert refused.ended() == 0
         assert "Nothing was changed." in refused.shown
         assert (report.read_bytes(), suite.fingerprint()) == (before, files)
-        apply(analyzed, suite, server, "--yes", code=64)
-        assert (report.read_bytes(), suite.fingerprint()) == (before, files), "a no is no consent for later"
         again = at_terminal(analyzed, suite, server)
         again.wait_for(QUESTION)
         again.type("Yes\n")
@@ -180,13 +178,12 @@ def test_yes_is_refused_on_a_terminal_before_anything_is_asked(
     assert "--yes is for programs" in refused.err
 
 
-def test_yes_to_what_nobody_has_seen_is_refused(analyzed: Workspace, suite: SuiteRepository) -> None:
-    files = suite.fingerprint()
+def test_a_yes_that_is_given_with_the_command_commits_what_it_shows(
+    analyzed: Workspace, suite: SuiteRepository
+) -> None:
     with MessagesServer(patch()) as server:
-        refused = apply(analyzed, suite, server, "--yes", code=64)
-        assert "nobody has seen this patch yet" in refused.err
-        assert suite.fingerprint() == files
-        apply(analyzed, suite, server, "--yes")
+        done = apply(analyzed, suite, server, "--yes")
+    assert "+++ b/ruff.toml" in done.out
     assert suite.branches == [BRANCH, "main"]
 
 
@@ -195,10 +192,13 @@ def test_an_old_yes_approves_no_other_patch(analyzed: Workspace, suite: SuiteRep
         apply(analyzed, suite, server)
         suite.write("ruff.toml", (suite.root / "ruff.toml").read_text() + "\n[format]\n")
         suite.save()
+        files = suite.fingerprint()
         refused = apply(analyzed, suite, server, "--yes", code=64)
         assert len(server.calls) == 2, "another file, another question"
-    assert "nobody has seen" in refused.err
-    assert suite.branches == ["main"]
+        assert "another patch than the one that was shown" in refused.err
+        assert suite.fingerprint() == files
+        apply(analyzed, suite, server, "--yes")
+    assert suite.branches == [BRANCH, "main"]
 
 
 def test_anew_is_another_proposal(analyzed: Workspace, suite: SuiteRepository) -> None:
@@ -287,7 +287,7 @@ async def test_two_who_agree_at_once_make_one_commit(
             offers = [await propose(desk, "smp7q2ka", "R3", print) for desk in (one, other)]
             assert isinstance(offers[0], Offer)
             assert offers[0] == offers[1]
-            assert [await put(desk, offers[0]) for desk in (one, other)] == [False, True]
+            assert [await put(desk, offers[0]) for desk in (one, other)] == [False, False]
             first = await settle(one, offers[0], yes=True)
             second = await settle(other, offers[0], yes=True)
             with one.store.lock("smp7q2kax0d4m81v"), pytest.raises(UnavailableError):

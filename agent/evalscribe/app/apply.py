@@ -87,7 +87,7 @@ async def propose(
 
 
 async def put(desk: ApplyDesk, offer: Offer) -> bool:
-    """Put the question, after the patch was shown; whether it stood already, from an earlier time it was shown."""
+    """Put the question, after the patch was shown; whether it takes the place of one about another patch."""
     return await approve.put(offer.patch, desk.checkpoints)
 
 

@@ -17,7 +17,7 @@ def apply(
     ] = Path(),
     yes: Annotated[
         bool,
-        typer.Option("--yes", help="A person agreed to the patch that was shown; refused on a terminal, which asks."),
+        typer.Option("--yes", help="A person has agreed: commit what is shown. Refused on a terminal, which asks."),
     ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Have it proposed anew, not as the last time.")] = False,
     judge: Annotated[

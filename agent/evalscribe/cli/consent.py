@@ -35,19 +35,19 @@ def implement(choice: ApplyChoice, report: str, id: str, *, yes: bool, run: Run,
     """Propose, show, ask, commit. The exit code is 0 where it was done, refused by a person, or only shown.
 
     `shared`: models of whoever calls, who tells what they spent.
-    Raises `EvalscribeError`; `UsageError` for `yes` on a terminal, where a person can be asked, and for a yes to
-    what nobody has seen.
+    Raises `EvalscribeError`; `UsageError` for `yes` on a terminal, where a person can be asked, and for a yes that
+    can only be meant for another patch, which was shown before.
     """
-    if yes and sys.stdin.isatty():
+    if yes and (sys.stdin.isatty() or sys.stdout.isatty()):
         raise UsageError("--yes is for programs: on a terminal the patch is shown and you are asked")
-    offered, seen = run(_offered(choice, report, id, shared))
+    offered, another = run(_offered(choice, report, id, shared))
     if isinstance(offered, Applied):
         _done(offered, choice)
         return 0
-    if yes and not seen:
+    if yes and another:
         raise UsageError(
-            "nobody has seen this patch yet: show it to a person, and run this again with --yes once they agreed. "
-            "Nothing was changed."
+            "this is another patch than the one that was shown before: show it to a person, and run this again with "
+            "--yes once they agreed. Nothing was changed."
         )
     if not yes and not in_terminal():
         say()
@@ -64,7 +64,7 @@ def implement(choice: ApplyChoice, report: str, id: str, *, yes: bool, run: Run,
 
 
 async def _offered(choice: ApplyChoice, report: str, id: str, shared: Models | None) -> tuple[Offer | Applied, bool]:
-    """What is proposed, after it was shown; whether it was shown at an earlier time too."""
+    """What is proposed, after it was shown; whether another patch was shown before."""
     async with open_apply(choice, shared) as desk:
         try:
             offered = await propose(desk, report, id, lambda line: say(line, file=sys.stderr), fresh=choice.fresh)
@@ -72,7 +72,7 @@ async def _offered(choice: ApplyChoice, report: str, id: str, shared: Models | N
             if shared is None and (stages := spent_summary(desk.spent()).stages):
                 say(f"Spent: {spent(stages)}", file=sys.stderr)
         if isinstance(offered, Applied):
-            return offered, True
+            return offered, False
         _show(offered)
         return offered, await put(desk, offered)
 
@@ -139,8 +139,9 @@ def _done(applied: Applied, choice: ApplyChoice) -> None:
 def _command(choice: ApplyChoice, offer: Offer) -> str:
     judge = f" --judge {quote(choice.options.judge)}" if choice.options.judge else ""
     reports = f" --reports {quote(str(choice.options.reports))}" if choice.options.reports else ""
+    keys = f" --env-file {quote(str(choice.options.env_file))}" if choice.options.env_file else ""
     words = f"evalscribe apply {quote(offer.file)} {offer.recommendation.id} --repo {quote(str(choice.repo))}"
-    return f"{words}{judge}{reports}"
+    return f"{words}{judge}{reports}{keys}"
 
 
 @contextmanager

@@ -43,6 +43,9 @@ async def approve(state: Asked) -> Asked:
     return {"approved": answer.yes and answer.patch == state["patch"]}
 
 
+Approval = CompiledStateGraph[Asked, None, Asked, Asked]
+
+
 def builder() -> StateGraph[Asked, None, Asked, Asked]:
     graph = StateGraph(Asked)
     graph.add_node("approve", approve)
@@ -52,19 +55,25 @@ def builder() -> StateGraph[Asked, None, Asked, Asked]:
 
 
 async def put(patch: Patch, path: Path) -> bool:
-    """Put the question; whether it was put before, which is to say that the patch was shown before."""
+    """Put the question about the patch that was just shown; whether another one stood for the same recommendation.
+
+    That one is dropped with whatever somebody may still say to it.
+    """
     async with _graph(path) as graph:
-        state = await graph.aget_state(_thread(patch))
-        if not state.next:
-            question = Asked(patch=patch.digest, run=patch.run, recommendation=patch.recommendation)
-            await graph.ainvoke(question, _thread(patch))
-        return bool(state.values)
+        stood = await _standing(graph, patch)
+        if stood == patch.digest:
+            return False
+        if stood is not None:
+            await _drop(graph, patch)
+        question = Asked(patch=patch.digest, run=patch.run, recommendation=patch.recommendation)
+        await graph.ainvoke(question, _thread(patch))
+        return stood is not None
 
 
 async def answered(patch: Patch, consent: Consent, path: Path) -> bool:
     """Whether the patch may be committed: the question stands, and this is a yes to this patch."""
     async with _graph(path) as graph:
-        if not (await graph.aget_state(_thread(patch))).next:
+        if await _standing(graph, patch) != patch.digest:
             return False
         state = await graph.ainvoke(Command(resume=consent.model_dump()), _thread(patch))
         return bool(state["approved"])
@@ -73,16 +82,27 @@ async def answered(patch: Patch, consent: Consent, path: Path) -> bool:
 async def forget(patch: Patch, path: Path) -> None:
     """The question is settled: whoever wants the same patch again is asked anew."""
     async with _graph(path) as graph:
-        assert isinstance(graph.checkpointer, AsyncSqliteSaver)
-        await graph.checkpointer.adelete_thread(_thread(patch)["configurable"]["thread_id"])
+        await _drop(graph, patch)
+
+
+async def _standing(graph: Approval, patch: Patch) -> str | None:
+    """Digest of the patch that the recommendation's question is about; None where none waits for an answer."""
+    state = await graph.aget_state(_thread(patch))
+    return str(state.values["patch"]) if state.next else None
+
+
+async def _drop(graph: Approval, patch: Patch) -> None:
+    assert isinstance(graph.checkpointer, AsyncSqliteSaver)
+    await graph.checkpointer.adelete_thread(_thread(patch)["configurable"]["thread_id"])
 
 
 def _thread(patch: Patch) -> RunnableConfig:
-    return {"configurable": {"thread_id": f"approve {patch.digest}"}}
+    """One question at a time for each recommendation."""
+    return {"configurable": {"thread_id": f"approve {patch.run} {patch.recommendation}"}}
 
 
 @asynccontextmanager
-async def _graph(path: Path) -> AsyncIterator[CompiledStateGraph[Asked, None, Asked, Asked]]:
+async def _graph(path: Path) -> AsyncIterator[Approval]:
     try:
         async with checkpoints(path) as saver:
             with untraced():

@@ -52,8 +52,9 @@ async def open_apply(choice: ApplyChoice, shared: Models | None = None) -> Async
 
 
 def _within(folder: Path, root: Path) -> str:
-    relative = folder.resolve().relative_to(root.resolve()).as_posix()
-    return "" if relative == "." else relative
+    """Empty for the root, and where the work tree lies elsewhere (`core.worktree`)."""
+    folder, root = folder.resolve(), root.resolve()
+    return "" if folder == root or not folder.is_relative_to(root) else folder.relative_to(root).as_posix()
 
 
 def _model(found: Settings, asked: Models) -> Model:
