@@ -30,11 +30,16 @@ def skip_or_fail(need: str) -> None:
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No key, proxy or tracing setting of the machine reaches a test."""
+    """No key, proxy or tracing setting of the machine reaches a test, nor any authority that certifies the web.
+
+    Nothing here speaks TLS, and to load them takes longer than most tests do.
+    """
     for name in list(os.environ):
         if not name.startswith(KEPT):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    home = str(tmp_path_factory.mktemp("home"))
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.setenv("SSL_CERT_DIR", home)
 
 
 @pytest.fixture(autouse=True)

@@ -2,10 +2,13 @@
 
 import io
 import json
+import os
 import re
 import shutil
 import signal
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ import pytest
 import chat_server
 from at_terminal import AtTerminal
 from evalscribe.cli import run
-from messages_server import Answer, Call, MessagesServer, events, failure, says, use
+from messages_server import Answer, Call, MessagesServer, events, failure, says, submit, use
 from suite_repository import RELAXED, SELECT, SuiteRepository, patch
 from surfaces.command import CLOSING, Ended, Workspace, end
 
@@ -203,35 +206,53 @@ def test_the_budget_ends_a_question_in_the_middle(analyzed: Workspace) -> None:
     assert "[no answer: the budget of $0.5 has no room for another call" in ended.out
 
 
-def test_answers_are_heard_while_they_are_written_and_ctrl_c_stops_a_program(analyzed: Workspace) -> None:
-    with MessagesServer(slowly(says("word " * 400))) as server:
-        process = analyzed.start(*ASKED, "--ask", QUESTION, **access(server))
-        assert process.stdout is not None
-        assert process.stdout.read(8) == "word wor"
-        assert server.sent == [], "the answer is not whole yet"
-        ended, _ = end(process, signal.SIGINT)
-    assert ended.code == 130
-    assert "[stopped]" in ended.out
-    assert "Spent: discuss 1 call" in ended.err
-    assert "Traceback" not in ended.err
+class Ending(tuple[bytes, ...]):
+    """Pieces of an answer; a signal ends the command after some of them."""
+
+    number: signal.Signals
+
+    def __iter__(self) -> Iterator[bytes]:
+        for n, piece in enumerate(super().__iter__()):
+            if n == 40:
+                os.kill(os.getpid(), self.number)
+            yield piece
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
-def test_ended_in_an_answer_nothing_is_lost(analyzed: Workspace, number: signal.Signals, code: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "told"),
+    [(signal.SIGINT, 130, ("[stopped]", "Spent: discuss 1 call")), (signal.SIGTERM, 143, ("terminated",))],
+)
+def test_a_signal_ends_a_program_in_its_answer(
+    analyzed: Workspace, number: signal.Signals, code: int, told: tuple[str, ...]
+) -> None:
+    """What was heard by then is on its output."""
+    before = kept(analyzed.folder)
+    answer = slowly(says("word " * 400), 0.02)
+    pieces = Ending(answer.pieces)
+    pieces.number = number
+    with MessagesServer([replace(answer, pieces=pieces), says(SAYS)]) as server:
+        ended = discuss(analyzed, server, code=code)
+        assert 10 < ended.out.count("word") < 300
+        assert all(words in ended.out + ended.err for words in told)
+        assert kept(analyzed.folder) == before
+        assert discuss(analyzed, server).out == f"{SHOWN}\n\n"
+
+
+def test_killed_in_an_answer_nothing_is_lost(analyzed: Workspace) -> None:
     before = kept(analyzed.folder)
     with MessagesServer([slowly(says("word " * 400)), says(SAYS)]) as server:
         process = analyzed.start(*ASKED, "--ask", QUESTION, **access(server))
         assert process.stdout is not None
-        process.stdout.read(8)
-        ended, _ = end(process, number)
-        assert ended.code == code
-        assert "Traceback" not in ended.err
+        assert process.stdout.read(8) == "word wor"
+        assert server.sent == [], "the answer is not whole yet"
+        ended, _ = end(process, signal.SIGKILL)
+        assert ended.code == -9
         assert kept(analyzed.folder) == before
         assert discuss(analyzed, server).out == f"{SHOWN}\n\n"
 
 
 def test_a_reader_that_goes_away_is_no_error(analyzed: Workspace) -> None:
-    with MessagesServer(slowly(says("word " * 400), 0.01)) as server:
+    with MessagesServer(slowly(says("word " * 150), 0.01)) as server:
         process = analyzed.start(*ASKED, "--ask", QUESTION, **access(server))
         assert process.stdout is not None
         assert process.stderr is not None
@@ -243,35 +264,30 @@ def test_a_reader_that_goes_away_is_no_error(analyzed: Workspace) -> None:
     assert "Traceback" not in err
 
 
-def test_a_discussion_in_a_terminal(analyzed: Workspace) -> None:
+def test_an_analysis_in_a_terminal_ends_with_a_discussion(workspace: Workspace, made: Path) -> None:
     """Ctrl-C stops an answer, at the prompt the discussion; hostile words do nothing to the terminal."""
-    script = [slowly(says("word " * 400)), says(f"{SAYS} \x1b]0;pwned\x07\x1b[2J"), says("Two.")]
+    said = iter([slowly(says("word " * 400)), says("It is 4. \x1b]0;pwned\x07\x1b[2J")])
+
+    def script(call: Call) -> Answer:
+        return submit() if "submit" in json.dumps(call.body["tools"]) else next(said)
+
     with MessagesServer(script) as server:
-        person = Person(analyzed.folder, *ASKED, **access(server))
+        person = Person(workspace.folder, "analyze", made, *ASKED[2:], **access(server))
+        person.expect(CLOSING[-20:])
+        person.expect("anthropic/claude-opus-5-5 answers, about ")
         person.says("first?\n")
         person.expect("word word")
         person.interrupt()
         person.expect("[stopped]")
         person.says("second?\n")
-        person.expect("The server is up.")
+        person.expect("It is 4.")
         person.expect(PROMPT)
         time.sleep(0.5)  # the prompt is printed before the line is read
         person.interrupt()
         assert person.ended() == 0
-        assert len(server.calls) == 2
     assert "\x1b]0" not in person.shown
     assert "\x1b[2J" not in person.shown
-    assert "word" in json.dumps(server.calls[1].body["messages"]), "what was heard is part of the discussion"
-
-
-def test_an_analysis_in_a_terminal_ends_with_a_discussion(workspace: Workspace) -> None:
-    person = Person(workspace.folder, "analyze", "sample", "--judge", "rules")
-    person.expect(CLOSING[-20:])
-    person.expect("No model is asked")
-    person.says("4\n")
-    person.expect("http/001-retry: OVERLY_STRICT (harness)")
-    person.says("q\n")
-    assert person.ended() == 0
+    assert "word" in json.dumps(server.calls[-1].body["messages"]), "what was heard is part of the discussion"
 
 
 @pytest.mark.parametrize(
