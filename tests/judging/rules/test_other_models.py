@@ -3,7 +3,7 @@
 import pytest
 
 from classifier_case import case, evidence
-from evalscribe.finding import Across, Case, Precedent, Verdict
+from evalscribe.finding import Across, Case, Precedent
 from evalscribe.judging.classifier.question import question
 from evalscribe.judging.fence import Fence
 from evalscribe.judging.rules import RulesJudge
@@ -38,16 +38,15 @@ def test_a_blame_that_at_least_three_and_half_of_all_models_share_is_in_doubt(
     assert verdict.classification == "MODEL_FAULT"
     assert verdict.uncertain is doubted
     assert verdict.confidence == (0.5 if doubted else ALONE.confidence)
-    assert f"It fails the same way for {others + 1} of {models} models" in verdict.reasoning
+    assert (f"It fails the same way for {others + 1} of {models} models" in verdict.reasoning) is doubted
+    assert doubted or verdict == ALONE
 
 
-def test_what_is_not_blamed_on_the_model_is_only_confirmed() -> None:
+def test_what_is_not_blamed_on_the_model_stays_as_it_is() -> None:
     gap = made("types", log=LOG, gaps=f"Known: {LOG}", output={"a.py": "print(leftover)\n"})
     alone = decide(gap)
-    verdict = decide(gap.model_copy(update={"across": shared_by(6, 7)}))
     assert alone.classification != "MODEL_FAULT"
-    assert without_reasoning(verdict) == without_reasoning(alone)
-    assert verdict.reasoning.startswith(alone.reasoning)
+    assert decide(gap.model_copy(update={"across": shared_by(6, 7)})) == alone
 
 
 def test_a_label_that_a_person_gave_to_this_very_failure_stands() -> None:
@@ -73,7 +72,3 @@ def test_a_model_reads_how_many_and_no_names() -> None:
     assert "It fails the same way for 2 of 4 models in the same experiment, with the same task and grader." in text
     assert "evil" not in text
     assert "the same way" not in question(Prompts(), case(evidence()), Fence.of(case(evidence())))
-
-
-def without_reasoning(verdict: Verdict) -> Verdict:
-    return verdict.model_copy(update={"reasoning": ""})

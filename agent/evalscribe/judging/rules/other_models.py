@@ -10,19 +10,16 @@ SAID = precedents.people_said_before.__name__.replace("_", "-")
 
 
 def beside_others(verdict: Verdict, across: Across | None) -> Verdict:
-    """The verdict with what is known of other models; in doubt where it blames this one for what at least half do.
+    """The verdict, in doubt where it blames this model for what at least half do; only then does it say why.
 
     A label that people gave to this very failure stands: they could weigh more than a count.
     """
-    if across is None:
-        return verdict
-    reasoning = f"{verdict.reasoning} {told(across)}"
-    doubtful = across.failing >= ENOUGH and 2 * across.failing >= across.models
+    doubtful = across is not None and across.failing >= ENOUGH and 2 * across.failing >= across.models
     if not doubtful or verdict.classification != "MODEL_FAULT" or verdict.rule == SAID:
-        return verdict.model_copy(update={"reasoning": reasoning})
+        return verdict
     return verdict.model_copy(
         update={
-            "reasoning": f"{reasoning} So the eval itself may be at fault.",
+            "reasoning": f"{verdict.reasoning} {told(across)} So the eval itself may be at fault.",
             "uncertain": True,
             "confidence": min(verdict.confidence, UNCERTAIN_CONFIDENCE),
         }
