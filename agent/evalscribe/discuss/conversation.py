@@ -5,21 +5,20 @@ from collections.abc import Callable
 from functools import cached_property
 from io import StringIO
 
-from evalscribe.chat import CallFailed, Message, Reply, Request, ToolResult, Usage
+from evalscribe.chat import CallFailed, Reply, Request, Usage
 from evalscribe.discuss.answer import Answer
 from evalscribe.discuss.citations import HELP, Resolver
 from evalscribe.discuss.dossier import Dossier
 from evalscribe.discuss.history import Exchange, History
 from evalscribe.discuss.tools import TOOLS, Tools
-from evalscribe.ids import Frozen, canonical_json
+from evalscribe.ids import canonical_json
 from evalscribe.judging.fence import numbered
+from evalscribe.judging.turns import TurnBounds, Turns, echoed, likely, served
 from evalscribe.ports import Estimate, Model, OnText
 from evalscribe.prompts import Prompts
 from evalscribe.tokens import estimate
 
 FOLDER = "discuss"
-MOST_CALLS = 8
-"""Tool calls of one answer that are served."""
 LAST = "This is your last turn for this question: answer now, with what you know, and call no tool."
 LIKELY_TURNS = 3
 LIKELY_READING = 2_000
@@ -32,15 +31,11 @@ GAVE_UP = {
 }
 
 
-class Bounds(Frozen):
+class Bounds(TurnBounds):
     """What one question may take at most."""
 
-    turns: int = 12
-    tokens: int = 400_000
-    """Input and output of all turns together, as the model counts them."""
-    seconds: float = 300.0
     answer_tokens: int = 4_000
-    """Longest single answer, thinking included."""
+    seconds: float = 300.0
 
 
 class Conversation:
@@ -76,21 +71,7 @@ class Conversation:
     def estimate(self) -> Estimate:
         """What the next question is likely to take."""
         first = estimate(self._system) + estimate(canonical_json(TOOLS)) + self._history.tokens
-        turns = [
-            Usage(
-                calls=1,
-                input_tokens=first + turn * LIKELY_READING,
-                output_tokens=LIKELY_ANSWER,
-                cache_read_tokens=first + (turn - 1) * LIKELY_READING if turn else 0,
-                cache_write_tokens=LIKELY_READING if turn else first,
-            )
-            for turn in range(LIKELY_TURNS)
-        ]
-        return Estimate(
-            input_tokens=sum(usage.input_tokens for usage in turns),
-            output_tokens=sum(usage.output_tokens for usage in turns),
-            cost_usd=sum(map(self._cost, turns)) if self._cost else None,
-        )
+        return likely(first, self._cost, turns=LIKELY_TURNS, reading=LIKELY_READING, answer=LIKELY_ANSWER)
 
     async def ask(self, question: str, on_text: OnText) -> Answer:
         """What concerns this question only is told in the answer; raises `EvalscribeError` for what concerns all.
@@ -116,11 +97,8 @@ class Conversation:
             broken_off=reason,
         )
 
-    def _request(self, exchange: Exchange, *, last: bool) -> Request:
+    def _request(self, exchange: Exchange) -> Request:
         messages = self._history.messages(exchange)
-        if last and messages[-1].role == "user":
-            said = "\n\n".join(filter(None, (messages[-1].text, LAST)))
-            messages = (*messages[:-1], messages[-1].model_copy(update={"text": said}))
         return Request(system=self._system, messages=messages, tools=TOOLS, max_tokens=self._bounds.answer_tokens)
 
     @cached_property
@@ -153,40 +131,36 @@ class _Asked:
     def __init__(
         self, model: Model, exchange: Exchange, tools: Tools, dossier: Dossier, bounds: Bounds, on_text: OnText
     ) -> None:
-        self.usage = Usage()
         self.exchange = exchange
         self.resolver = Resolver(dossier, lambda: tools.at_hand)
         self._written = StringIO()
-        self._model = model
+        self._turns = Turns(model, bounds, LAST)
         self._tools = tools
         self._bounds = bounds
         self._on_text = on_text
-        self._longest_input = 0
 
     @property
     def written(self) -> str:
         """The answer in the model's own words, as far as it came."""
         return self._written.getvalue()
 
-    async def run(self, request: Callable[..., Request]) -> str | None:
+    async def run(self, request: Callable[[Exchange], Request]) -> str | None:
         """Why there is no whole answer; None where there is."""
-        for turn in range(1, self._bounds.turns + 1):
-            last = turn == self._bounds.turns or self._short_of_tokens()
+        while not self._turns.last:
             self._part()
             try:
-                reply = await self._model.complete(request(self.exchange, last=last), self._hear)
+                reply = await self._turns.ask(request(self.exchange), self._hear)
             except CallFailed as error:
-                self.usage += error.usage
                 return error.reason
             self.flush()
-            self.usage += reply.usage
-            self._longest_input = max(self._longest_input, reply.usage.input_tokens)
             ended, reason = self._take(reply)
             if ended:
                 return reason
-            if last:
-                break
-        return f"no answer within {turn} turns and {self._spent()} tokens"
+        return f"no answer within {self._turns.taken}"
+
+    @property
+    def usage(self) -> Usage:
+        return self._turns.usage
 
     def flush(self) -> None:
         """Show what was held back."""
@@ -212,24 +186,10 @@ class _Asked:
             return True, GAVE_UP[reply.stop]
         if reply.stop == "max_tokens":
             return True, f"the answer was cut off at {self._bounds.answer_tokens} tokens"
-        self.exchange.echo(reply)
+        self.exchange.turns += echoed(reply)
         if reply.stop == "pause":
             return False, None
         if reply.tool_calls:
-            self.exchange.add(Message(role="user", tool_results=tuple(self._served(reply))))
+            self.exchange.turns.append(served(reply, self._tools.answer))
             return False, None
         return True, None if self.written.strip() else "the model gave no answer"
-
-    def _served(self, reply: Reply) -> list[ToolResult]:
-        too_many = f"At most {MOST_CALLS} calls at once."
-        return [
-            self._tools.answer(call) if n < MOST_CALLS else ToolResult(call_id=call.id, text=too_many, is_error=True)
-            for n, call in enumerate(reply.tool_calls)
-        ]
-
-    def _spent(self) -> int:
-        return self.usage.input_tokens + self.usage.output_tokens
-
-    def _short_of_tokens(self) -> bool:
-        """Whether a turn after this one might go over the bound: each turn asks all of the one before again."""
-        return self._spent() + 2 * self._longest_input + self._bounds.answer_tokens > self._bounds.tokens

@@ -1,6 +1,6 @@
 """What was said so far, kept within the model's window: reading is forgotten first, then whole questions."""
 
-from evalscribe.chat import Message, Reply
+from evalscribe.chat import Message
 from evalscribe.ids import canonical_json
 from evalscribe.tokens import estimate
 
@@ -16,13 +16,6 @@ class Exchange:
         """Empty until it is done."""
         self.turns: list[Message] = []
         """What followed the question, in full; empty where only the answer is remembered."""
-
-    def echo(self, reply: Reply) -> None:
-        if reply.raw or reply.text:
-            self.add(Message(role="assistant", text="" if reply.raw else reply.text, raw=reply.raw))
-
-    def add(self, message: Message) -> None:
-        self.turns.append(message)
 
     def messages(self) -> list[Message]:
         asked = Message(role="user", text=self.question)

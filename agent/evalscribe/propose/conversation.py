@@ -1,9 +1,9 @@
 """The conversation that ends in a patch: a bounded loop of answers, tool results and at last a submission."""
 
 from evalscribe import prose
-from evalscribe.chat import CallFailed, Message, Reply, Request, ToolCall, ToolResult, Usage
+from evalscribe.chat import CallFailed, Message, Reply, Request, ToolCall, ToolResult
 from evalscribe.errors import DataError, UnavailableError
-from evalscribe.ids import Frozen
+from evalscribe.judging.turns import TurnBounds, Turns, echoed, served
 from evalscribe.patch import Edit, Proposal
 from evalscribe.ports import Model
 from evalscribe.propose.edits import Refusal, changes
@@ -12,22 +12,18 @@ from evalscribe.propose.scope import Scope
 from evalscribe.propose.tools import Misused, NoChange, SubmitPatch, Toolbox, fields_of
 from evalscribe.redaction import redact
 
-MOST_CALLS = 8
-"""Tool calls of one answer that are served."""
 LONGEST_SUMMARY = 90
 NUDGE = "That was no patch. Call `submit_patch`, `no_change`, or another tool if you still need to read."
 LAST = "This is your last turn: call `submit_patch` or `no_change` now."
 CUT_OFF = "Your last answer was cut off because it was too long. Think less, and submit a smaller patch now."
 
 
-class Bounds(Frozen):
+class Bounds(TurnBounds):
     """What one proposal may take at most."""
 
     turns: int = 16
-    tokens: int = 400_000
-    """Input and output of all turns together."""
-    seconds: float = 600.0
     answer_tokens: int = 16_000
+    seconds: float = 600.0
     nudges: int = 2
     broken: int = 2
     """Patches that do not apply and are sent back."""
@@ -41,11 +37,10 @@ class Conversation:
     def __init__(
         self, model: Model, opening: Request, files: Files, scope: Scope, toolbox: Toolbox, bounds: Bounds
     ) -> None:
-        self.usage = Usage()
-        self._model = model
+        self._turns = Turns(model, bounds, LAST)
+        self._model = model.id
         self._opening = opening
         self._messages = list(opening.messages)
-        self._asked: list[Request] = []
         self._files = files
         self._scope = scope
         self._toolbox = toolbox
@@ -53,33 +48,21 @@ class Conversation:
         self._nudges = 0
         self._broken = 0
         self._forbidden = 0
-        self._longest_input = 0
 
     async def run(self) -> Proposal:
         """Raises `DataError` where the model comes to no patch that applies, `UnavailableError` where it cannot be
         asked."""
-        for turn in range(1, self._bounds.turns + 1):
-            last = turn == self._bounds.turns or self._short_of_tokens()
-            proposal = self._take(await self._ask(last))
+        while not self._turns.last:
+            request = self._opening.model_copy(update={"messages": tuple(self._messages)})
+            try:
+                reply = await self._turns.ask(request)
+            except CallFailed as error:
+                reason = f"{self._model} proposed nothing: {error.reason}\nNothing was changed."
+                raise UnavailableError(reason) from None
+            proposal = self._take(reply)
             if proposal is not None:
                 return proposal
-            if last:
-                break
-        raise self._given_up(f"no patch within {turn} turns and {self._spent():,} tokens")
-
-    async def _ask(self, last: bool) -> Reply:
-        messages = self._messages
-        if last and messages[-1].role == "user":
-            said = "\n\n".join(filter(None, (messages[-1].text, LAST)))
-            messages = [*messages[:-1], messages[-1].model_copy(update={"text": said})]
-        self._asked.append(self._opening.model_copy(update={"messages": tuple(messages)}))
-        try:
-            reply = await self._model.complete(self._asked[-1])
-        except CallFailed as error:
-            raise UnavailableError(f"{self._model.id} proposed nothing: {error.reason}\nNothing was changed.") from None
-        self.usage += reply.usage
-        self._longest_input = max(self._longest_input, reply.usage.input_tokens)
-        return reply
+        raise self._given_up(f"no patch within {self._turns.taken}")
 
     def _take(self, reply: Reply) -> Proposal | None:
         match reply.stop:
@@ -91,28 +74,19 @@ class Conversation:
                 self._nudge(CUT_OFF, f"its answer was cut off at {self._bounds.answer_tokens} tokens")
                 return None
             case "pause":
-                self._echo(reply)
+                self._messages += echoed(reply)
                 return None
         if not reply.tool_calls:
-            self._echo(reply)
+            self._messages += echoed(reply)
             self._nudge(NUDGE, "it submitted no patch")
             return None
-        return self._serve(reply)
-
-    def _serve(self, reply: Reply) -> Proposal | None:
-        results: list[ToolResult] = []
-        for n, call in enumerate(reply.tool_calls):
-            answer = self._answer(call, n)
-            if isinstance(answer, Proposal):
-                return answer
-            results.append(answer)
-        self._echo(reply)
-        self._messages.append(Message(role="user", tool_results=tuple(results)))
+        results = served(reply, self._answer)
+        if isinstance(results, Proposal):
+            return results
+        self._messages += [*echoed(reply), results]
         return None
 
-    def _answer(self, call: ToolCall, n: int) -> ToolResult | Proposal:
-        if n >= MOST_CALLS:
-            return ToolResult(call_id=call.id, text=f"At most {MOST_CALLS} calls at once.", is_error=True)
+    def _answer(self, call: ToolCall) -> ToolResult | Proposal:
         try:
             asked = fields_of(call)
         except Misused as misused:
@@ -141,26 +115,14 @@ class Conversation:
 
     def _given_up(self, reason: str) -> DataError:
         """What was answered led nowhere: who asks again is to be answered anew."""
-        for request in self._asked:
-            self._model.forget(request)
-        return DataError(f"{self._model.id} proposed nothing that can be applied: {reason}.\nNothing was changed.")
+        self._turns.forget()
+        return DataError(f"{self._model} proposed nothing that can be applied: {reason}.\nNothing was changed.")
 
     def _nudge(self, words: str, given_up: str) -> None:
         self._nudges += 1
         if self._nudges > self._bounds.nudges:
             raise self._given_up(given_up)
         self._messages.append(Message(role="user", text=words))
-
-    def _echo(self, reply: Reply) -> None:
-        if reply.raw or reply.text:
-            self._messages.append(Message(role="assistant", text="" if reply.raw else reply.text, raw=reply.raw))
-
-    def _spent(self) -> int:
-        return self.usage.input_tokens + self.usage.output_tokens
-
-    def _short_of_tokens(self) -> bool:
-        """Whether a turn after this one might go over the bound: each turn asks all of the one before again."""
-        return self._spent() + 2 * self._longest_input + self._bounds.answer_tokens > self._bounds.tokens
 
 
 def _said(text: str, limit: int) -> str:

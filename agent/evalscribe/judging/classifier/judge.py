@@ -14,6 +14,7 @@ from evalscribe.judging.classifier.question import FOLDER, instructions, questio
 from evalscribe.judging.classifier.tools import READING, Toolbox, submit_tool
 from evalscribe.judging.fence import Fence
 from evalscribe.judging.precedents import shown
+from evalscribe.judging.turns import likely
 from evalscribe.ports import Estimate, Model
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
@@ -76,21 +77,7 @@ class ModelJudge:
     def estimate(self, case: Case) -> Estimate:
         """What the case is likely to take: a few turns, each reading the ones before from the cache."""
         first = self._first_tokens + estimate(question(self._prompts, case, Fence.of(case)))
-        turns = [
-            Usage(
-                calls=1,
-                input_tokens=first + turn * LIKELY_READING,
-                output_tokens=LIKELY_ANSWER,
-                cache_read_tokens=(first + (turn - 1) * LIKELY_READING) if turn else 0,
-                cache_write_tokens=LIKELY_READING if turn else first,
-            )
-            for turn in range(LIKELY_TURNS)
-        ]
-        return Estimate(
-            input_tokens=sum(usage.input_tokens for usage in turns),
-            output_tokens=sum(usage.output_tokens for usage in turns),
-            cost_usd=sum(map(self._cost, turns)) if self._cost else None,
-        )
+        return likely(first, self._cost, turns=LIKELY_TURNS, reading=LIKELY_READING, answer=LIKELY_ANSWER)
 
     async def judge(self, case: Case) -> Verdict | Unclassified:
         fence = Fence.of(case)
