@@ -4,7 +4,7 @@ import pytest
 
 from evalscribe.finding import Classification
 from evalscribe.given_label import GivenLabel
-from evalscribe.review.stats import calibration, stats, truths, verdicts
+from evalscribe.review.stats import Judged, calibration, stats, truths, verdicts
 
 
 def label(
@@ -37,7 +37,7 @@ def label(
     )
 
 
-ALL = [("r", f"a/{n}") for n in range(10)]
+ALL = {("r", f"a/{n}"): Judged("rules@2", "MODEL_FAULT", None) for n in range(10)}
 
 
 def test_a_judge_beside_people() -> None:
@@ -72,8 +72,17 @@ def test_two_who_agree_are_one_truth_and_two_reports_that_do_not_are_none() -> N
 
 
 def test_what_people_wrote_themselves_tells_nothing_of_a_judge() -> None:
-    found = stats([label(1, judged=None)], [])
+    found = stats([label(1, judged=None)], {})
     assert (found.judges, found.coverage.reviewed) == ((), 0)
+
+
+def test_what_people_wrote_themselves_is_compared_with_a_judge_of_the_same_run() -> None:
+    own = [label(1, judged=None), label(2, "KNOWN_GAP", judged=None), label(3)]
+    (_, first, second) = stats(own, ALL).judges
+    assert [(row.judge, row.labelled, row.agreed) for row in (first, second)] == [("rules@1", 1, 1), ("rules@2", 2, 1)]
+    grouped = {subject: said._replace(group="all of them") for subject, said in ALL.items()}
+    (row,) = stats([label(n, judged=None) for n in range(9)], grouped).judges
+    assert (row.labelled, row.agreed) == (1, 1)
 
 
 def test_reviewers_are_compared_where_both_labelled_a_failure() -> None:

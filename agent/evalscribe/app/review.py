@@ -14,8 +14,8 @@ from evalscribe.ports import FileVersion, Library, Store, Unmerged
 from evalscribe.recall import read
 from evalscribe.recall.history import EvalPaths
 from evalscribe.review.given import About, given, run_of, words
-from evalscribe.review.recalled import disagreements
-from evalscribe.review.stats import Stats, stats, truths, verdicts
+from evalscribe.review.recalled import Subject, disagreements
+from evalscribe.review.stats import Judged, Stats, stats, truths, verdicts
 
 SHORTEST_PREFIX = 6
 """People shorten run ids; a shorter word may begin any id."""
@@ -118,7 +118,7 @@ def sync(library: Library, store: Store, ref: str | None = None) -> Synced:
 def statistics(library: Library, store: Store) -> Stats:
     """How judges fare by the labels in the store. Raises `UsageError` without scipy, `NotFoundError` without labels."""
     labels = _labels(store)
-    return stats(labels, _findings(library))
+    return stats(labels, dict(_findings(library)))
 
 
 def export(store: Store, path: Path) -> Exported:
@@ -272,9 +272,11 @@ def _pending(unmerged: Iterable[Unmerged], reader: _Reader) -> Iterator[Pending]
         told |= own
 
 
-def _findings(library: Library) -> Iterator[tuple[str, str]]:
-    """Run and path of every failed eval in reports that a judge made."""
+def _findings(library: Library) -> Iterator[tuple[Subject, Judged]]:
+    """Every failed eval in reports that a judge made."""
     for file in library.all():
         said = _Reader.read(file.text, file.name)
         if isinstance(said, Analysis) and said.revision is not None:
-            yield from ((said.run.id or "", finding.eval) for finding in said.findings)
+            for one in said.findings:
+                by, label = (one.judge.id, one.judge.classification) if one.judge else (None, None)
+                yield (said.run.id or "", one.eval), Judged(by, label, one.group)

@@ -1,14 +1,29 @@
 """How well judges agree with people, how far people agree with each other, and how much has been reviewed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 from evalscribe.calibration import Calibration, Pair
-from evalscribe.finding import CLASSIFICATIONS
+from evalscribe.finding import CLASSIFICATIONS, Classification
 from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
 from evalscribe.review.recalled import Subject, subject_of
 from evalscribe.statistics import Interval, Kappa
+
+
+class Judged(NamedTuple):
+    """What a judge's report says of a failed eval."""
+
+    judge: str | None
+    """Id with its version; None where none judged it."""
+    label: Classification | None
+    """The judge's own."""
+    group: str | None
+
+
+Findings = Mapping[Subject, Judged]
+"""By run and path every failed eval that a judge's report has."""
 
 
 class LabelRow(Frozen):
@@ -63,15 +78,14 @@ class Stats(Frozen):
     between: tuple[ReviewerRow, ...]
 
 
-def stats(labels: Sequence[GivenLabel], findings: Iterable[Subject]) -> Stats:
-    """`findings`: run and path of every failed eval that a judge's report has. Raises `UsageError` without scipy."""
-    subjects = set(findings)
-    reviewed = subjects & {subject_of(label) for label in labels if label.in_force}
+def stats(labels: Sequence[GivenLabel], findings: Findings) -> Stats:
+    """Raises `UsageError` without scipy."""
+    reviewed = findings.keys() & {subject_of(label) for label in labels if label.in_force}
     return Stats(
         labels=sum(label.in_force for label in labels),
         reviewers=tuple(sorted({label.reviewer for label in labels})),
-        coverage=Coverage(findings=len(subjects), reviewed=len(reviewed)),
-        judges=_judges(verdicts(truths(labels))),
+        coverage=Coverage(findings=len(findings), reviewed=len(reviewed)),
+        judges=_judges(verdicts(_beside(truths(labels), findings))),
         between=_between(labels),
     )
 
@@ -98,6 +112,16 @@ def calibration(row: JudgeRow) -> Calibration:
     counted = ((truth, said, number) for truth, saids in row.confusion.items() for said, number in saids.items())
     pairs = (Pair(truth=truth, said=said) for truth, said, number in counted for _ in range(number))
     return Calibration(pairs, CLASSIFICATIONS)
+
+
+def _beside(labels: Iterable[GivenLabel], findings: Findings) -> Iterator[GivenLabel]:
+    """The labels; one of a report that a person wrote with what a judge's report of the same run says."""
+    for label in labels:
+        found = None if label.judge else findings.get(subject_of(label))
+        if found is None:
+            yield label
+        else:
+            yield label.model_copy(update={"judge": found.judge, "judged": found.label, "group": found.group})
 
 
 def _judges(labels: Sequence[GivenLabel]) -> tuple[JudgeRow, ...]:
