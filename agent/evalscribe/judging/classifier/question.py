@@ -1,5 +1,8 @@
 """What the model is asked: the same instructions for every case, and the case as delimited data."""
 
+import json
+from collections.abc import Mapping
+
 from evalscribe.across import told
 from evalscribe.finding import Case, Example, Precedent
 from evalscribe.judging.fence import Fence, marked, numbered, one_line, quoted
@@ -76,7 +79,7 @@ def _told(precedent: Precedent) -> str:
         "in their words": precedent.note,
         "of another model": precedent.model,
     }
-    return "; ".join(f"{name}: {text}".removeprefix(": ") for name, text in facts.items() if text)
+    return _facts(facts)
 
 
 def _similar(example: Example) -> str:
@@ -91,7 +94,16 @@ def _similar(example: Example) -> str:
         "in their words": example.note,
         "date": example.date,
     }
-    return "; ".join(f"{name}: {text}".removeprefix(": ") for name, text in facts.items() if text)
+    return _facts(facts)
+
+
+def _facts(facts: Mapping[str, str | None]) -> str:
+    """On one line; a value in which another fact could seem to begin stands in quotation marks."""
+    return "; ".join(f"{name}: {_value(text)}".removeprefix(": ") for name, text in facts.items() if text)
+
+
+def _value(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False) if ";" in text or text.startswith('"') else text
 
 
 def _listed(lines: tuple[str, ...] | list[str]) -> str:
