@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from evalscribe.discuss import Dossier
@@ -249,6 +249,7 @@ def test_pieces_make_no_difference(two: Dossier, parts: list[str], size: int) ->
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(PARTS, max_size=14))
+@example(parts=["[", "report", "[1 output a] [1 grader test.py:1"])
 def test_no_bracket_that_names_lines_passes_without_being_resolved(two: Dossier, parts: list[str]) -> None:
     found = resolved(two, "".join(parts))
     starts = [cited.citation.start_idx for cited in found.citations]

@@ -147,7 +147,7 @@ class Resolver:
         bracket = _with_range(rest)
         citations = resolve(bracket, subject).citations
         if not citations and number is None and "<RANGE>" not in bracket:
-            return f"[{part}{']' if closed else ''}"
+            return f"[{inert(part)}{']' if closed else ''}"
         if not closed or not citations or _left(bracket, citations):
             return self._unverified(n, rest, at, closed=closed)
         shown = ""
