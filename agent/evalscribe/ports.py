@@ -255,6 +255,8 @@ class FileVersion(Frozen):
     """None where the commit removed it."""
     before: tuple[str, ...] = ()
     """Commits of the versions that it was made from: none for the first, several for a merge."""
+    age: int = 0
+    """How many commits of the history are older."""
 
 
 class Merged(Frozen):

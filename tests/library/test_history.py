@@ -36,7 +36,13 @@ def test_every_change_oldest_first_with_author_and_day(work: Clone) -> None:
     assert versions(work) == [
         FileVersion(commit=first, author="Ada", email="ada@example.org", date="2026-11-01", text="one"),
         FileVersion(
-            commit=second, author="Ben Ö", email="ben.ö@example.org", date="2026-11-02", text="two", before=(first,)
+            commit=second,
+            author="Ben Ö",
+            email="ben.ö@example.org",
+            date="2026-11-02",
+            text="two",
+            before=(first,),
+            age=2,
         ),
     ]
 

@@ -220,6 +220,32 @@ def test_labels_and_judges_in_figures(team: Team) -> None:
     assert f"Reviewed: 2 of {FAILURES} failed evals" in said
 
 
+def test_who_copies_a_report_gives_no_labels(team: Team) -> None:
+    team.correct(2, "AMBIGUOUS_TASK")
+    team.by("Ben")
+    copy = team.report.parent / "backup.md"
+    copy.write_text(team.report.read_text())
+    team.by("Cy")
+    team.merged()
+    found = team.sync()
+    assert (found["labels"], found["reviewers"]) == (1, ["Ben"])
+    said = team.workspace.run("review", "sync").out
+    assert "Not read:\n  " in said
+    assert f"/backup.md: example/{made_runs.MODEL}/{team.report.name} is the report of this run" in said
+
+
+def test_a_report_that_a_person_wrote_meets_the_judge_of_its_run(team: Team) -> None:
+    path = parse(team.report.read_text()).entries[1].paths[0]
+    own = f"# Run {made_runs.RUN_ID}\n\n| Eval | Classification |\n|---|---|\n| {path} | AMBIGUOUS_TASK |\n"
+    (team.report.parent / f"{made_runs.RUN_ID}_by_hand.md").write_text(own)
+    team.by("Ben")
+    team.merged()
+    assert team.sync()["labels"] == 1
+    found = json.loads(team.workspace.run("review", "stats", "--json").out)
+    assert found["coverage"] == {"findings": FAILURES, "reviewed": 1}
+    assert [(row["judge"], row["labelled"], row["agreed"]) for row in found["judges"]] == [("rules@1", 1, 0)]
+
+
 def test_labels_are_a_dataset_for_judge_eval(team: Team) -> None:
     team.correct(2, "AMBIGUOUS_TASK")
     team.by("Ben")

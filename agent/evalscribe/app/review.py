@@ -96,6 +96,8 @@ def sync(library: Library, store: Store, ref: str | None = None) -> Synced:
     before = store.labels()
     reader = _Reader(store)
     held = {name: reader.labels(name, tuple(library.versions(name, merged.commit))) for name in merged.reports}
+    for copy in reader.copies():
+        held.pop(copy)
     labels = _named_apart([label for told in held.values() for label in told])
     _put(store, labels, before)
     new, changed, withdrawn = _difference(before, labels)
@@ -160,6 +162,8 @@ class _Reader:
         self.unread: list[Unread] = []
         self.newest: dict[str, Analysis] = {}
         """By name what the merged report says, where it can be read."""
+        self._since: dict[str, int] = {}
+        """By name how old the file is, where it can still be read."""
 
     def labels(self, name: str, versions: Sequence[FileVersion]) -> tuple[GivenLabel, ...]:
         reading = cache(lambda text: self.read(text, name))
@@ -170,10 +174,23 @@ class _Reader:
         if said is None:
             return ()
         self.newest[name] = said
+        if not isinstance(problems[0], str):
+            self._since[name] = versions[0].age
         if not any(finding.by_person for finding in said.findings):
             return ()
         about = self._about(said, name)
         return self._placed(given(versions, lambda text: _readable(reading(text)), about))
+
+    def copies(self) -> Iterator[str]:
+        """Judges' reports of runs that have an older one: who copied its labels gave none; each is told as not read."""
+        first: dict[str, str] = {}
+        for name in sorted(self._since, key=lambda name: (self._since[name], len(name), name)):
+            if self.newest[name].revision is not None:
+                original = first.setdefault(self._run(run_of(self.newest[name], name)), name)
+                if original != name:
+                    problem = f"{original} is the report of this run; correct that one and remove this"
+                    self.unread.append(Unread(report=name, problem=problem))
+                    yield name
 
     @staticmethod
     def read(text: str, name: str) -> Analysis | str:

@@ -88,6 +88,7 @@ class GitHistory:
             date=commit.date,
             text=text_of(repo, blob) if blob else None,
             before=tuple(dict.fromkeys(commit for commit, _ in before)),
+            age=self._age[commit.id],
         )
 
     def _changed_at(self, place: Place) -> Place | None:
