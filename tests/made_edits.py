@@ -395,7 +395,7 @@ def contradicting(page: Page, rng: random.Random) -> Edit | None:
 
 def reviewer(*template: str) -> Operation:
     """A reviewer's word in some place and spelling: it is kept, and where it is ours to read, the entry is reviewed."""
-    counts = not template[0].startswith("- Reviewers") and "> Reviewer: WORD" not in template
+    counts = "> Reviewer: WORD" not in template
 
     def said(page: Page, rng: random.Random) -> Edit:
         number = any_finding(page, rng)
@@ -415,6 +415,40 @@ def reviewer(*template: str) -> Operation:
 def reviewed(page: Page, number: int) -> dict[str, Classification]:
     label = page.report.entries[number].classification
     return {page.path(number): label} if label else {}
+
+
+def reworded(find: str, replacement: str, fate: Fate = "either") -> Operation:
+    """Words of ours in another wording; `WORD` is the person's."""
+
+    def changed(page: Page, rng: random.Random) -> Edit | None:
+        places = [at for at in range(7, page.sections[-1]) if re.search(find, page.lines[at])]
+        if not places:
+            return None
+        at, said = rng.choice(places), word(rng).replace("|", "").replace(":", "")
+        line = re.sub(find, lambda match: match.expand(replacement).replace("WORD", said), page.lines[at], count=1)
+        return page.edit(at, 1, [line], words=(said,), fate=fate)
+
+    return changed
+
+
+def own_finding(page: Page, rng: random.Random) -> Edit:
+    """A failure that a person found, with its row."""
+    said = word(rng).replace("|", "")
+    number = len(page.rows) + 1
+    at, row = page.starting("## Patterns")[0], page.rows[-1]
+    finding = [f"### {number}. my/eval: KNOWN_GAP", "", f"It fails here: {said}.", ""]
+    lines = [*page.lines[:at], *finding, *page.lines[at:]]
+    lines.insert(row + 1, f"| {number} | my/eval | tests | KNOWN_GAP | new | {said} |")
+    return Edit("\n".join(lines), near=(row + 2, at + 3), words=(said,))
+
+
+def own_column(page: Page, rng: random.Random) -> Edit:
+    said = word(rng).replace("|", "")
+    lines = list(page.lines)
+    head = page.rows[0] - 2
+    for at, cell in ((head, "Owner"), (head + 1, "---"), *((row, said) for row in page.rows)):
+        lines[at] += f" {cell} |"
+    return Edit("\n".join(lines), near=(head + 1, page.rows[-1] + 1), words=(said,))
 
 
 def action(page: Page, rng: random.Random) -> Edit:
@@ -460,6 +494,7 @@ REVIEWER: dict[str, tuple[str, ...]] = {
     "nested below a fact": ("  - Reviewer: WORD",),
     "heading": ("", "#### Reviewer: WORD", ""),
     "plural": ("- Reviewers: WORD",),
+    "by name": ("- Reviewer @ada: WORD",),
 }
 KINDS: dict[str, Operation] = {
     "Windows line ends": whole(lambda text: text.replace("\n", "\r\n")),
@@ -527,6 +562,25 @@ KINDS: dict[str, Operation] = {
     "conflict markers, diff3": conflict("diff3"),
     "heading translated": translated_heading,
     "labels contradict": contradicting,
+    "title reworded": reworded(r"^# (.*)", r"# WORD \1"),
+    "summary reworded": reworded(r"^\*\*.*", r"**WORD**, says the owner."),
+    "summary continued": reworded(r"^(\*\*.*)", r"\1 WORD"),
+    "run reworded": reworded(r"(\| Run \|.*) \|", r"\1 WORD |"),
+    "step reworded": reworded(r"^(\| \d+ \| [^|]*) \| \w+ \|", r"\1 | WORD |"),
+    "table's head translated": reworded(r"Seen \| Why", r"Gesehen | WORD"),
+    "sum reworded": reworded(r"\| As run", r"| As run WORD"),
+    "reason reworded": reworded(r"^(\| \d+ .*\|) [^|]* \|$", r"\1 WORD |"),
+    "error reworded": reworded(r"^- Error: .*", r"- Error: `WORD`"),
+    "cause reworded": reworded(r"^- Cause: .*", r"- Cause: WORD"),
+    "judge reworded": reworded(r"^- Judge: (.*)", r"- Judge: \1 WORD"),
+    "history reworded": reworded(r"^- Seen: (.*)", r"- Seen: \1 WORD"),
+    "reasoning reworded": reworded(r"^[A-Z][^|]*\.$", r"WORD, in my own words."),
+    "quotation reworded": reworded(r"^(.*)  # output", r"WORD  # output"),
+    "pattern renamed": reworded(r"^- [A-Z][\w ]+ \(", r"- WORD ("),
+    "recommendation reworded": reworded(r"^(- R\d+ .*: ).*", r"\1WORD"),
+    "recommendation's head reworded": reworded(r"^- (R\d+) \(.*?\)", r"- \1 (WORD)"),
+    "own finding": own_finding,
+    "own column": own_column,
     "action taken": action,
     **{f"label {name}": label_as(*how) for name, how in LABELS.items()},
     **{f"label {name} in table": label_as(*how, where="table") for name, how in LABELS.items()},

@@ -19,7 +19,7 @@ URL_LIMIT = 2000
 HAZARD = re.compile(r"[\\*<\[$@]|&#?\w+;|://|www\.|#\d|\bGH-\d|~~|\w~|(?<!\w)_|_(?!\w)", re.IGNORECASE)
 """What makes a word more than a word. GitHub finds mentions and links after it has removed backslashes, so that only
 a code span stops it."""
-BLOCK_START = re.compile(r"[#>+=|:-]|\d+[.)]$|reviewer\b", re.IGNORECASE)
+BLOCK_START = re.compile(r"[#>+=|:-]|\d+[.)]$|reviewers?\b", re.IGNORECASE)
 PARENTHESIS = re.compile(r"[()]")
 WORD = re.compile(r"\s+|(?:\[[^\[\]]{1,60}\]|\S)+")
 """A list in brackets is one word, so that it becomes one code span."""

@@ -169,3 +169,33 @@ def test_a_commit_that_cannot_be_is_refused_and_the_report_stays(
     assert where.report.read_text().startswith("---\nkind: evalscribe-report/1")
     assert ended.out.splitlines()[-1] == CLOSING, "the analysis is shown all the same"
     assert git(folder, "rev-parse", "HEAD") == head
+
+
+def test_in_a_clone_without_the_store_git_tells_what_people_wrote(repository: Workspace, made: Path) -> None:
+    repository.run("analyze", made, "--judge", "rules", "--commit")
+    clone = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    subprocess.run(["rm", "-r", ".evalscribe"], cwd=repository.folder, check=True)
+    written = repository.report.read_text()
+    repository.report.write_text(written.replace("\n**", "\n**A zebra.** **", 1))
+    subprocess.run([*clone, "commit", "-qam", "shorter"], cwd=repository.folder, check=True)
+    line = next(at for at, text in enumerate(written.split("\n"), 1) if text.startswith("**"))
+    assert f"line {line}" in repository.run("analyze", made, "--judge", "rules", code=65).err
+    edit(repository.report, ("**A zebra.** ", ""), ("\n## Patterns", "\nA zebra.\n\n## Patterns"))
+    said = repository.run("analyze", made, "--judge", "rules")
+    assert "> A zebra.\n" in repository.report.read_text()
+    assert "nobody knows" not in said.err
+
+
+def test_a_finding_that_a_person_took_out_is_told_of(workspace: Workspace, made: Path, analyzed: Path) -> None:
+    text = analyzed.read_text()
+    number = max(
+        int(line.split(".")[0][4:]) for line in text.split("\n") if line.startswith("### ") and line[4].isdigit()
+    )
+    row = next(line for line in text.split("\n") if line.startswith(f"| {number} |"))
+    finding = text[text.index(f"### {number}. ") : text.index("## Patterns")]
+    rest = text.replace(finding, "").replace(f"{row}\n", "")
+    analyzed.write_text(
+        "\n".join(line for line in rest.split("\n") if not (line.startswith("- ") and str(number) in line))
+    )
+    said = workspace.run("analyze", made, "--judge", "rules")
+    assert "by a person and back in it, because they still fail: " in said.out + said.err

@@ -1,6 +1,6 @@
 """Put a report where it belongs, with what people wrote into the last one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from evalscribe.analysis import Analysis
@@ -8,10 +8,11 @@ from evalscribe.app.desk import Desk
 from evalscribe.app.failures import Spent
 from evalscribe.app.outcomes import Analyzed
 from evalscribe.compose import analysis
+from evalscribe.errors import EvalscribeError
 from evalscribe.finding import Correction
 from evalscribe.pattern import Collation
 from evalscribe.ports import Library, StoredReport
-from evalscribe.publish import Merged, merge, place
+from evalscribe.publish import Merged, Place, begun, merge, place
 from evalscribe.recall import actions_in
 from evalscribe.render.pull_request import commit_message
 from evalscribe.report import Report
@@ -30,10 +31,11 @@ def publish(desk: Desk, run: Run, date: str, draft: Draft, spent: Spent) -> Anal
     files = desk.library.of_model(run.provider, run.model)
     where = place(run, date, files, stored.text if stored else None)
     last_written = stored.text if stored and stored.path == where.name else None
+    began = _begun(desk.library, where) if last_written is None else None
     report, collation = draft({})
     if where.current is not None:
-        report, collation = draft(corrections(merge(report, where.current, last_written).report))
-    merged = merge(report, where.current, last_written)
+        report, collation = draft(corrections(merge(report, where.current, last_written, began).report))
+    merged = merge(report, where.current, last_written, began)
     if merged.changed:
         path = desk.library.write(where.name, merged.text)
         desk.store.put_report(run.id, StoredReport(path=where.name, text=merged.text))
@@ -46,8 +48,34 @@ def publish(desk: Desk, run: Run, date: str, draft: Draft, spent: Spent) -> Anal
         path=path,
         state="unchanged" if not merged.changed else "updated" if where.current is not None else "new",
         analysis=_document(merged, collation, path, spent),
-        notes=(where.message,) if where.message else (),
+        notes=tuple(_notes(where, merged, known=bool(last_written or began))),
     )
+
+
+def _begun(library: Library, where: Place) -> str | None:
+    """What git has of the text that people began with."""
+    if where.current is None:
+        return None
+    try:
+        texts = [version.text for version in library.versions(where.name, "HEAD") if version.text]
+    except EvalscribeError:  # no repository, or one that cannot be read
+        return None
+    return begun(where.current, texts)
+
+
+def _notes(where: Place, merged: Merged, known: bool) -> Iterator[str]:
+    if where.message:
+        yield where.message
+    if merged.back:
+        yield (
+            f"taken out of {where.name} by a person and back in it, because they still fail: {', '.join(merged.back)}; "
+            "correct the label instead"
+        )
+    if where.current is not None and merged.changed and not known:
+        yield (
+            f"nobody knows what was written last into {where.name}: neither the store nor git has it; what people "
+            "reworded in another judge's findings may have been replaced"
+        )
 
 
 def corrections(report: Report) -> dict[str, Correction]:

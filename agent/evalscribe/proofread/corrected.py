@@ -104,11 +104,10 @@ def _states(entry: Entry, said: Sequence[Label], part: Part) -> Iterator[Entry]:
     kind = _caused(part)
     for label in said:
         yield _as(entry, label, kind)
-    if entry.judge:
-        for uncertain in (entry.uncertain, not entry.uncertain):
-            printed = kind if kind in NOT_THE_MODEL else None
-            label = Label(classification=entry.judge.classification, kind=printed, uncertain=uncertain)
-            yield _as(entry, label, kind)
+    judged = entry.judge.classification if entry.judge else None
+    for uncertain in (entry.uncertain, not entry.uncertain):
+        printed = kind if kind in NOT_THE_MODEL else None
+        yield _as(entry, Label(classification=judged, kind=printed, uncertain=uncertain), kind)
 
 
 def _as(entry: Entry, label: Label, kind: CauseKind | None) -> Entry:

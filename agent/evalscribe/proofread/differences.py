@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from evalscribe.proofread.parts import TOP, Part
+from evalscribe.report_markdown import fields
 
 MARKERS = re.compile(r"^[\s>*+-]+|[`*_\\|]")
-REVIEWER = re.compile(r"^[\s>*+_-]*reviewer[*_]*\s*:", re.IGNORECASE)
+REVIEWER = re.compile(rf"^[\s>*+_#-]*{fields.REVIEWER.pattern}", re.IGNORECASE)
 RULE = re.compile(r"[\s|:-]*")
 """A table's line of dashes, which an editor may draw anew; or nothing."""
 ROW = re.compile(r"\|\s*((?:[^|\\]|\\.)*?)\s*\|")

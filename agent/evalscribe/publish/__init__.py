@@ -1,7 +1,8 @@
 """Where a run's report goes, and what of the last one it keeps."""
 
+from evalscribe.publish.begun import begun
 from evalscribe.publish.merge import Merged, merge
 from evalscribe.publish.placement import Place, place
 from evalscribe.publish.reconcile import reconciled
 
-__all__ = ["Merged", "Place", "merge", "place", "reconciled"]
+__all__ = ["Merged", "Place", "begun", "merge", "place", "reconciled"]

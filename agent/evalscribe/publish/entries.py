@@ -5,6 +5,7 @@ from itertools import groupby
 
 from evalscribe.prose import prose
 from evalscribe.report import Entry, Note, Report, replaced
+from evalscribe.report_markdown import snippets
 
 GENERATED = ("why", "error", "reasoning")
 """What a judge writes; a person's wording of it is kept as a note."""
@@ -21,14 +22,40 @@ def carried(entries: tuple[Entry, ...], old: Report, written: Report | None) -> 
     return tuple(_corrected(part, known.get(part.paths[0]), last.get(part.paths[0])) for part in divided)
 
 
+def worded(entries: tuple[Entry, ...], old: Report) -> tuple[Entry, ...]:
+    """The new entries with a note of what the same judge is said to have written, where nobody knows who wrote it."""
+    known = by_path(old)
+    pairs = ((entry, known.get(entry.paths[0])) for entry in entries)
+    return tuple(
+        replaced(new, notes=tuple(other_words(new, old))) if old and old.paths == new.paths else new
+        for new, old in pairs
+    )
+
+
+def other_words(new: Entry, old: Entry) -> Iterator[str]:
+    """A judge says the same again of the same evidence."""
+    judges = [entry.judge.id if entry.judge else None for entry in (new, old)]
+    if judges[0] != judges[1]:
+        return
+    if not old.reviewed and old.cause and (old.cause, old.cause_kind) != (new.cause, new.cause_kind):
+        yield f"Cause: {old.cause} ({old.cause_kind or 'of no kind'})"
+    for field in GENERATED:
+        if (text := getattr(old, field)) and text != getattr(new, field):
+            yield text
+    if old.snippets and old.snippets != new.snippets:
+        yield "\n".join(snippets.render(old.snippets))
+
+
 def departed(old: Report, entries: tuple[Entry, ...]) -> Iterator[Note]:
     """What people said about evals that are no longer among the failures."""
     here = {path for entry in entries for path in entry.paths}
     for entry in old.entries:
         if (entry.reviewed or entry.notes) and not here.intersection(entry.paths):
-            said = [*(f"Reviewer: {text}" for text in entry.reviewer), *entry.notes]
+            own = (entry.why, entry.error, entry.reasoning) if entry.judge is None and entry.classification else ()
+            said = [*(f"Reviewer: {text}" for text in entry.reviewer), *filter(None, own), *entry.notes]
             label = entry.classification or "not classified"
-            text = "\n\n".join((f"No longer among the failures: {', '.join(entry.paths)} ({label}).", *said))
+            which = "Not among the failures that the source lists" if own else "No longer among the failures"
+            text = "\n\n".join((f"{which}: {', '.join(entry.paths)} ({label}).", *said))
             yield Note(section="findings", text=text)
 
 
@@ -54,7 +81,7 @@ def _corrected(new: Entry, old: Entry | None, written: Entry | None) -> Entry:
         return new
     said = (*old.reviewer, *_unsaid(new, old, written))
     said_before = (note for note in old.notes if prose(note) != new.reasoning)
-    notes = tuple(dict.fromkeys((*said_before, *_rewordings(new, old, written))))
+    notes = tuple(dict.fromkeys((*said_before, *new.notes, *_rewordings(new, old, written))))
     if old.classification is None or not (old.reviewed or said):
         return replaced(new, reviewer=said, notes=notes)
     return replaced(

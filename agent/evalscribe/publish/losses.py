@@ -4,46 +4,60 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
-from evalscribe.publish.reading import Reading, lines_of
-from evalscribe.report_markdown import UnreadableReport
+from evalscribe.proofread import generated, lines_of, parts
+from evalscribe.proofread.parts import TOP
+from evalscribe.publish.reading import Reading
+from evalscribe.report_markdown import UnreadableReport, fields
 
-READ_ALREADY = re.compile(r"### \d+[.)] .*: |revision: ")
+READ_ALREADY = re.compile(r"### \d+[.)] .*: |revision: *\d+$")
 """Lines whose edits have been taken or refused: a finding's heading, the revision."""
 ROW = re.compile(r"\|\s*\d+\s*\|(?:.*(?<!\\)\|){5}")
 CELL_END = re.compile(r"(?<!\\)\|")
 LABEL_CELL = 4
-REVIEWER = re.compile(r"^[\s>*_#+-]*(?:\[[ x]\]\s+)?[*_]*reviewer[*_]*(?:\s*\([^()]*\))?[*_]*\s*:[*_]*", re.IGNORECASE)
+REVIEWER = re.compile(rf"^[\s>*_#+-]*{fields.REVIEWER.pattern}", re.IGNORECASE)
 RULE = re.compile(r"\s*[|:-][\s|:-]*")
 """Between a table's head and its rows, or a rule: nobody's words."""
-JUDGE = re.compile(r"\W*judge\b", re.IGNORECASE)
 RECOMMENDED = re.compile(r"^- [^:]*: ")
+LOST = "would be lost; say it on a `Reviewer:` line or in a paragraph of its own"
+NUMBERED = re.compile(r"\bR\d+\b")
 MARKERS = re.compile(r"^[\s>*+-]+|^#+\s|\s#+$|[`*_\\|]")
 
 
-def refuse_changed_judges(reading: Reading) -> None:
-    """Raises `UnreadableReport` where a person wrote into a `Judge:` line: the heading is theirs, that line is not."""
-    written = {entry.paths: entry.judge for entry in reading.written.entries} if reading.written else {}
-    for number, entry in enumerate(reading.current.entries, 1):
-        if written.get(entry.paths, entry.judge) != entry.judge:
-            line = _line_of_judge(reading.text, number)
-            raise UnreadableReport("this is the judge's own label; correct the one in the finding's heading", line)
+def refuse_losses(reading: Reading, new: str) -> None:
+    """Raises `UnreadableReport` naming the first line that a person changed and the new text does not hold.
 
-
-def refuse_losses(current: str, written: str | None, new: str) -> None:
-    """Raises `UnreadableReport` naming the first line that a person changed and the new text does not hold."""
-    if written is None:
-        return
+    Where the text last written is not known, that is a line which what the page says would not be printed as.
+    """
     lines = lines_of(new)
     kept = "\n".join(map(_bare, lines)) + " ".join(map(_bare, lines))
-    for number, line in _changed(lines_of(written), lines_of(current)):
+    for number, line, known in _suspects(reading):
         if READ_ALREADY.match(line) or RULE.fullmatch(line):
             continue
-        if not all(_bare(part) in kept for part in _parts(line)):
-            raise UnreadableReport(
-                "this line was changed in a part that is generated, and would be lost; "
-                "say it on a `Reviewer:` line or in a paragraph of its own",
-                number,
-            )
+        if not all(_bare(part) in kept for part in _parts(line, known)):
+            raise UnreadableReport(f"this line was changed in a part that is generated, and {LOST}", number)
+
+
+def _suspects(reading: Reading) -> Iterator[tuple[int, str, str]]:
+    """Number and text of each line that may be a person's, and the text in which its head is known to be ours."""
+    current = lines_of(reading.text)
+    if reading.written_text is not None:
+        changed = _changed(lines_of(reading.written_text), current)
+        yield from ((number, line, reading.written_text) for number, line in changed)
+        return
+    page = parts(reading.text)
+    yield from ((number, line, "") for number, line in enumerate(current[: page[TOP].line - 1], 1) if "#" in line)
+    for said in generated(reading.current, page):
+        if said.level == "error":
+            yield from ((number, line, "") for number, line in _paragraph(current, said.line))
+
+
+def _paragraph(lines: list[str], first: int) -> Iterator[tuple[int, str]]:
+    """The line and, of our first paragraph, those that follow it."""
+    yield first, lines[first - 1]
+    for number in range(first + 1, len(lines) + 1) if lines[first - 1].startswith("**") else ():
+        if not lines[number - 1] or lines[number - 1].startswith(("|", ">")):
+            return
+        yield number, lines[number - 1]
 
 
 def _changed(written: list[str], current: list[str]) -> Iterator[tuple[int, str]]:
@@ -53,21 +67,18 @@ def _changed(written: list[str], current: list[str]) -> Iterator[tuple[int, str]
             yield from enumerate(current[first:last], first + 1)
 
 
-def _line_of_judge(text: str, finding: int) -> int:
-    lines = list(enumerate(lines_of(text), 1))
-    heading = next((at for at, line in lines if line.startswith(f"### {finding}.")), 1)
-    end = next((at for at, line in lines[heading:] if line.startswith("## ")), len(lines))
-    end = next((at for at, line in lines[heading:end] if line.startswith("### ")), end)
-    return next((at for at, line in lines[heading:end] if JUDGE.match(line)), heading)
+def _parts(line: str, known: str) -> list[str]:
+    """What has to be found again: of a classification row its cells without the label, of other lines the words.
 
-
-def _parts(line: str) -> list[str]:
-    """What has to be found again: of a classification row its cells without the label, of other lines the words."""
+    A recommendation is kept as a note without its head, where that is `known` to be ours.
+    """
     if ROW.match(line):
         return [cell for at, cell in enumerate(CELL_END.split(line)) if at != LABEL_CELL]
-    return [RECOMMENDED.sub("", REVIEWER.sub("", line))]
+    head = RECOMMENDED.match(line)
+    said = line[head.end() :] if head and head[0] in known else line
+    return [REVIEWER.sub("", said)]
 
 
 def _bare(line: str) -> str:
-    """Words only: markers of lists, quotations and code left out."""
-    return " ".join(MARKERS.sub("", line).split())
+    """Words only: markers of lists, quotations and code left out, and the numbers that we give."""
+    return NUMBERED.sub("R", " ".join(MARKERS.sub("", line).split()))

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from evalscribe.proofread import lines_of
 from evalscribe.report import Report
 from evalscribe.report_markdown import UnreadableReport, parse
 
@@ -15,6 +16,15 @@ class Reading(NamedTuple):
     written: Report | None
     """None where the text last written is not known, or is not the one that people edited."""
     written_text: str | None
+    sure: bool = True
+    """Whether the text last written is known for certain."""
+
+    def unexplained(self, new: Report) -> bool:
+        """Whether the text last written is not known for certain, and the new report is about the same evidence.
+
+        Then what the page says otherwise of the run is a person's, and of the same judge's words may be.
+        """
+        return not (self.sure and self.written) and self.current.evidence == new.evidence
 
 
 def read(current: str, last_written: str | None) -> Reading:
@@ -28,10 +38,8 @@ def read(current: str, last_written: str | None) -> Reading:
     return Reading(current, parse(current), None, None)  # somebody else's analysis came in between
 
 
-def lines_of(text: str) -> list[str]:
-    """Line ends and white space at line ends are an editor's, not a person's."""
-    text = text.removeprefix("\ufeff")
-    return [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+def same_text(text: str, other: str) -> bool:
+    return lines_of(text.rstrip()) == lines_of(other.rstrip())
 
 
 def _parsed(text: str) -> Report | None:

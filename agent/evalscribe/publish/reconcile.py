@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from evalscribe.publish.entries import GENERATED, by_path, departed, parts
+from evalscribe.publish.entries import GENERATED, by_path, departed, other_words, parts
+from evalscribe.publish.facts import refuse_changed_facts
 from evalscribe.publish.losses import refuse_losses
-from evalscribe.publish.reading import Reading, lines_of, read
+from evalscribe.publish.reading import Reading, read, same_text
 from evalscribe.publish.rewordings import reworded
 from evalscribe.report import Entry, Note, Report, replaced
 from evalscribe.report_markdown import ConflictingEdits, UnreadableReport, places, render
@@ -30,17 +31,16 @@ def reconciled(ours: str, theirs: str, last_written: str | None) -> str:
     people gave one finding different labels, `UnreadableReport` for a copy that cannot be read or text that could
     not be kept.
     """
-    if _same(theirs, ours) or (last_written is not None and _same(theirs, last_written)):
+    if same_text(theirs, ours) or (last_written is not None and same_text(theirs, last_written)):
         return ours
     copies = _copies(ours, theirs, last_written)
-    if last_written is not None and _same(ours, last_written) and copies.other.written:
+    if last_written is not None and same_text(ours, last_written) and copies.other.written:
         return theirs
     text = render(_united(copies))
-    for copy in (copies.lead, copies.other):
-        if _same(text, copy.text):
-            return copy.text
-        refuse_losses(copy.text, copy.written_text, text)
-    return text
+    for one, other in ((copies.lead, copies.other), (copies.other, copies.lead)):
+        refuse_changed_facts(one, other.current)
+        refuse_losses(one, text)
+    return next((copy.text for copy in (copies.lead, copies.other) if same_text(text, copy.text)), text)
 
 
 def _copies(ours: str, theirs: str, last_written: str | None) -> Copies:
@@ -188,14 +188,11 @@ def _wording(copies: Copies, lead: Entry, other: Entry) -> Iterator[tuple[str, o
 def _rewordings(copies: Copies, lead: Entry, other: Entry) -> Iterator[str]:
     """What they reworded besides, as notes. Without the text last written only an equal verdict tells."""
     written = by_path(copies.other.written).get(other.paths[0]) if copies.other.written else None
-    if written is None and lead.judge != other.judge:
+    if written is None:
+        yield from other_words(lead, other)
         return
     kept = dict(_wording(copies, lead, other))
     for name in GENERATED:
         text = getattr(other, name)
         if text and text not in (getattr(lead, name), kept.get(name), getattr(written, name, None)):
             yield text
-
-
-def _same(text: str, other: str) -> bool:
-    return lines_of(text.rstrip()) == lines_of(other.rstrip())

@@ -21,10 +21,9 @@ EARLIER = "in an earlier version of this eval:"
 MODELS = re.compile(
     rf"{ALIKE} \d+ of (\d+) models(?:, also (.+?)(?: and (\d+) more)?)?(?:; {EARLIER} (.+?)(?: and (\d+) more)?)?"
 )
-REVIEWER = re.compile(
-    r"(?:\[[ x]\]\s+)?[*_]*reviewer[*_]*(?:\s*\((?P<name>[^()]*)\))?[*_]*\s*:[*_]*\s*", re.IGNORECASE
-)
-"""As people write it: with a check box, in bold, with their name."""
+NAMED = r"(?:\s*\((?P<name>[^()]*)\)|\s+(?P<plain>@?[\w.-]+(?: [\w.-]+)?))"
+REVIEWER = re.compile(rf"(?:\[[ x]\]\s+)?[*_]*reviewers?[*_]*{NAMED}?[*_]*\s*:[*_]*\s*", re.IGNORECASE)
+"""As people write it: with a check box, in bold, with their name, several of them."""
 
 
 def render(entry: Entry, own_prompts: bool) -> list[str]:
@@ -146,8 +145,8 @@ def split_reviewer(text: str) -> tuple[list[str], list[str]]:
     for line in text.split("\n"):
         match = REVIEWER.match(line.strip())
         if match:
-            name = f"{match['name']}: " if match["name"] else ""
-            said.append([name + line.strip()[match.end() :]])
+            name = match["name"] or match["plain"]
+            said.append([(f"{name}: " if name else "") + line.strip()[match.end() :]])
         elif said:
             said[-1].append(line)
         else:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 
 import yaml
+from pydantic import ValidationError
 
 from evalscribe.ids import Frozen
 from evalscribe.report import Report
@@ -43,8 +44,10 @@ def parse(block: Block | None) -> FrontMatter:
         raise UnreadableReport(f"this is no {KIND}: its front matter says kind {values.get('kind')!r}", 1)
     try:
         return FrontMatter.model_validate({key: value for key, value in values.items() if key != "kind"})
-    except ValueError as error:
-        raise UnreadableReport(f"front matter: {_first(error)}", 1) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        raise UnreadableReport(f"front matter, {name}: {first['msg']}", block.line if block else 1) from error
 
 
 def load(block: Block | None) -> Mapping[str, object]:
@@ -72,7 +75,3 @@ def run_of(text: str) -> str | None:
 def _scalar(text: str) -> str:
     plain = PLAIN.fullmatch(text) and yaml.safe_load(f"[{text}]") == [text]
     return text if plain else json.dumps(text, ensure_ascii=False)
-
-
-def _first(error: ValueError) -> str:
-    return str(error).partition("\n")[2].replace("\n", " ") or str(error)
