@@ -20,7 +20,7 @@ def test_a_label_is_written_told_and_kept(analyzed: Workspace, made: Path) -> No
     assert head.startswith("Finding 1, ")
     assert head.endswith(" → KNOWN_GAP (harness)")
     assert line == "Reviewer: we know"
-    assert following.startswith("Next: commit ")
+    assert following.startswith(f"Next: commit {report.relative_to(analyzed.folder)}; ")
     assert "evalscribe review sync" in following
     text = report.read_text()
     assert ": KNOWN_GAP (harness)\n" in text

@@ -1,5 +1,7 @@
 """Write a person's label into a report, where the file stands."""
 
+from pathlib import Path
+
 from evalscribe.app.reports import found, name_of, text_of
 from evalscribe.finding import CauseKind, Classification
 from evalscribe.ids import Frozen
@@ -13,6 +15,8 @@ class Corrected(Frozen):
 
     report: str
     """Name of the report."""
+    path: Path
+    """Its file."""
     number: int
     subject: str
     before: str
@@ -43,6 +47,7 @@ def correct(
     added = [line for line in after.reviewer if line not in before.reviewer]
     return Corrected(
         report=below,
+        path=file.path,
         number=n,
         subject=after.subject,
         before=label_text(in_force(before)),

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from os.path import relpath
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -56,7 +58,8 @@ def label(
         finish.say(f"Reviewer: {done.said}")
     if not done.changed:
         finish.say("The report says so already. Your own word beside it: the same with --note TEXT.")
-    finish.say(f"Next: commit {done.report}; once it is merged, `evalscribe review sync` makes it a label.")
+    where = quote(relpath(done.path))
+    finish.say(f"Next: commit {where}; once it is merged, `evalscribe review sync` makes it a label.")
     return 0
 
 
