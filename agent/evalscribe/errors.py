@@ -14,6 +14,11 @@ What concerns one failed eval only is not here: that is a value (`evidence.Unrea
 so that the others go on.
 """
 
+import errno
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+
 
 class EvalscribeError(Exception):
     """One or two lines: what happened, to which thing, and what to do next. Never a secret."""
@@ -58,3 +63,11 @@ class InterruptedError_(EvalscribeError):
 
 class TerminatedError(EvalscribeError):
     exit_code = 143
+
+
+def not_written(what: str, error: OSError, advice: str = "Make it writable.") -> EvalscribeError:
+    """What it means that a file cannot be written; `what` says which: `cannot write PATH`. `advice` for permissions."""
+    said = f"{what}: {error.strerror or error}"
+    if error.errno in FULL:
+        return UnavailableError(f"{said}.\nMake room and try again.")
+    return AccessError(f"{said}.\n{advice}") if error.errno in FORBIDDEN else DataError(said)

@@ -1,11 +1,12 @@
 """Reports are found whatever the spelling, and written whole, inside the folder, or not at all."""
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from evalscribe.errors import AccessError, DataError
+from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, not_written
 from evalscribe.library import ReportsFolder
 
 
@@ -119,3 +120,20 @@ def test_no_permission(folder: ReportsFolder) -> None:
     (folder.root / "p/m").chmod(0o500)
     with pytest.raises(AccessError):
         folder.write("p/m/b.md", "x")
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "advice"),
+    [
+        (errno.EACCES, AccessError, "writable"),
+        (errno.EROFS, AccessError, "writable"),
+        (errno.ENOSPC, UnavailableError, "Make room"),
+        (errno.EDQUOT, UnavailableError, "Make room"),
+        (errno.ENAMETOOLONG, DataError, ""),
+    ],
+)
+def test_what_the_system_refuses(number: int, kind: type[EvalscribeError], advice: str) -> None:
+    said = not_written("cannot write r.md", OSError(number, os.strerror(number)), "Make it writable.")
+    assert type(said) is kind
+    assert str(said).startswith(f"cannot write r.md: {os.strerror(number)}")
+    assert advice in str(said)

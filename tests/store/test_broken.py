@@ -6,13 +6,15 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError
 from evalscribe.ports import StoredReport
 from evalscribe.run import Run
-from evalscribe.store import database
+from evalscribe.store import database, failures
+from evalscribe.store.failures import ROOM, explained
 from evalscribe.store.sql import open_store
 from store.store_cases import LABEL, SIGHTING
 
@@ -118,8 +120,18 @@ def test_another_programs_database(folder: Path) -> None:
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(AccessError, match="cannot be used"):
+    with pytest.raises(DataError, match="cannot be used"):
         open_store(tmp_path / "file" / ".evalscribe")
+
+
+def test_a_disk_error_on_a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite says `disk I/O error` for it, and nothing more."""
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorname = "SQLITE_IOERR_WRITE"
+    for room, advice in ((0, "make room"), (ROOM, "lost: try again")):
+        monkeypatch.setattr(failures, "disk_usage", lambda _, room=room: SimpleNamespace(free=room))
+        with pytest.raises(UnavailableError, match=advice), explained(folder / "store.db"):
+            raise error
 
 
 def test_a_read_only_folder(tmp_path: Path) -> None:

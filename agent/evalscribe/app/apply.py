@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evalscribe.app.recommended import Recommended, concerns, documents, evidence_of, others, outputs, recommended
 from evalscribe.chat import Usage
-from evalscribe.errors import DataError, UsageError
+from evalscribe.errors import AccessError, DataError, UnavailableError, UsageError
 from evalscribe.evidence import Evidence
 from evalscribe.graph import approve
 from evalscribe.ids import Frozen
@@ -153,8 +153,9 @@ def _tell(
     line = action(subject.recommendation, files, commit, branch, desk.clock.today().isoformat())
     try:
         desk.library.write(subject.file, with_action(subject.text, line))
-    except DataError as error:
-        raise DataError(
+    except (DataError, AccessError, UnavailableError) as error:
+        kind = DataError if isinstance(error, DataError) else type(error)
+        raise kind(
             f"{commit[:12]} is committed on {branch}, and the report does not say so yet: {error}\n"
             f"Correct {subject.file} and run the same command again."
         ) from error

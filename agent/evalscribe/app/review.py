@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from evalscribe.analysis import Analysis
-from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.errors import DataError, NotFoundError, not_written
 from evalscribe.finding import Classification
 from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
@@ -136,7 +136,7 @@ def export(store: Store, path: Path) -> Exported:
     try:
         path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+        raise not_written(f"cannot write {path}", error) from None
     subjects = {(label.run, label.eval) for label in labels if label.in_force}
     return Exported(
         path=str(path),

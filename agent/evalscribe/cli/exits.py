@@ -1,6 +1,5 @@
 """How a command ends: every error becomes one or two lines on standard error, and one exit code."""
 
-import errno
 import os
 import sys
 import traceback
@@ -9,11 +8,10 @@ from tempfile import NamedTemporaryFile
 
 import typer
 
-from evalscribe.errors import EvalscribeError, InterruptedError_, UnavailableError, UsageError
+from evalscribe.errors import FULL, EvalscribeError, InterruptedError_, UnavailableError, UsageError
 
 BROKEN_PIPE = 0
 """The reader of our output went away, as `head` does: nothing went wrong."""
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def exit_code(command: Callable[[], object]) -> int:

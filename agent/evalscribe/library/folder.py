@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from evalscribe import git_process
-from evalscribe.errors import AccessError, DataError, EvalscribeError
+from evalscribe.errors import DataError, not_written
 from evalscribe.ids import same_model
 from evalscribe.ports import FileVersion, Merged, ReportFile, Unmerged
 
@@ -43,13 +43,13 @@ class ReportsFolder:
         yield from (report for report in map(self._read, self._files()) if report)
 
     def write(self, name: str, text: str) -> Path:
-        """Write one report; its absolute path. Raises `DataError`, `AccessError`."""
+        """Write one report; its absolute path. Raises `DataError`, `AccessError`, `UnavailableError`."""
         target = self._inside(name)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             _replace(target, text.encode("utf-8", "replace"))
         except OSError as error:
-            raise _refused(target, error) from error
+            raise not_written(f"cannot write {target}", error, "Make the file and its folder writable.") from error
         return target
 
     def commit(self, path: Path, message: str) -> str:
@@ -161,8 +161,3 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _refused(target: Path, error: OSError) -> EvalscribeError:
-    kind = AccessError if isinstance(error, PermissionError) else DataError
-    return kind(f"cannot write {target}: {error.strerror or error}")

@@ -28,8 +28,8 @@ _GET = {table.name: by_key(table) for table in tables.metadata.tables.values()}
 def open_database(folder: Path) -> "Database":
     """The database in `folder`, which is made, private and out of git, when it is missing.
 
-    Raises `AccessError` where nothing can be written or a symbolic link leads elsewhere, `DataError` for a database
-    that is damaged, another program's, or newer than this evalscribe.
+    Raises `AccessError` where nothing may be written or a symbolic link leads elsewhere, `UnavailableError` on a full
+    disk, `DataError` for a database that is damaged, another program's, or newer than this evalscribe.
     """
     path = folder / FILE
     with explained(path):

@@ -4,13 +4,16 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import disk_usage
 
 from sqlalchemy.exc import DBAPIError
 
-from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError
+from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, not_written
 
 NO_PERMISSION = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH")
 FOR_NOW = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_INTERRUPT")
+ROOM = 1 << 20
+"""Bytes; a disk with less is as good as full."""
 
 
 @contextmanager
@@ -25,7 +28,7 @@ def explained(path: Path) -> Iterator[None]:
     except UnicodeEncodeError as error:
         raise unstorable() from error
     except OSError as error:
-        raise AccessError(f"the store {path} cannot be used: {error.strerror or error}.\n{_ADVICE}") from error
+        raise not_written(f"the store {path} cannot be used", error, _ADVICE) from error
 
 
 _ADVICE = "Make its folder writable, or work in another one."
@@ -46,7 +49,16 @@ def unstorable() -> DataError:
 def _explain(path: Path, error: BaseException | None) -> EvalscribeError:
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith(FOR_NOW):
-        return UnavailableError(f"the store {path} does not answer: {error}.\nNothing is lost: try again.")
+        return UnavailableError(f"the store {path} does not answer: {error}.\nNothing is lost: {_next(path)}.")
     if name.startswith(NO_PERMISSION):
         return AccessError(f"the store {path} cannot be used: {error}.\n{_ADVICE}")
     return damaged(path, str(error))
+
+
+def _next(path: Path) -> str:
+    """SQLite calls a full disk an error of the disk like any other."""
+    try:
+        full = disk_usage(path.parent).free < ROOM
+    except OSError:
+        full = False
+    return "make room on its disk and try again" if full else "try again"
