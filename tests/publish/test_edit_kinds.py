@@ -1,7 +1,6 @@
 """Every way of editing a report: read right or refused with the line, and no word of a person's is lost."""
 
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -17,4 +16,5 @@ def test_an_edit_is_read_or_refused_and_nothing_is_lost(kind: str, report: Repor
     if edit is None:
         pytest.skip("this report has nothing to edit in this way")
     made_edits.judge(edit, report, text)
-    made_edits.judge(edit if edit.fate == "read" else replace(edit, fate="either"), report, None)
+    if edit.fate != "refused":  # some things can only be read without the text last written
+        made_edits.judge(edit, report, None)

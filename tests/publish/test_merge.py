@@ -288,3 +288,13 @@ def test_somebody_elses_revision_is_not_taken_for_edits(report: Report) -> None:
     assert merged.report.revision == 3
     assert entry_of(merged.report, "a/1").classification == "MODEL_FAULT"
     assert not entry_of(merged.report, "a/1").reviewed
+
+
+def test_a_group_without_its_list_is_refused_at_the_list(report: Report) -> None:
+    text = render(report)
+    torn = text.replace("</summary>\n\n", "</summary>\n", 1)
+    heading = next(at for at, line in enumerate(text.split("\n"), 1) if line.startswith("### 4. 3 evals"))
+    for written in (text, None):
+        with pytest.raises(UnreadableReport, match="the list cannot be read") as caught:
+            merge(report, torn, written)
+        assert caught.value.lines == (heading, text[: text.index("<details>")].count("\n") + 1)

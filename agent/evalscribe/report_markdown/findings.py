@@ -128,13 +128,11 @@ def _parse(blocks: Sequence[Block], rows: Mapping[int, Row], written: Mapping[st
 
 
 def _evals(subject: str, row: Row, body: "Body", line: int) -> Sequence[EvalRef]:
-    if (group := GROUP.fullmatch(subject)) and body.members:
+    if group := GROUP.fullmatch(subject):
         if len(body.members) != int(group[1]):
-            raise UnreadableReport(
-                f"the heading says {subject}, the list names {len(body.members)}; take it back out of git",
-                line,
-                body.members_line,
-            )
+            found = f"names {len(body.members)}" if body.members else "cannot be read"
+            lines = dict.fromkeys((line, body.members_line or line))
+            raise UnreadableReport(f"the heading says {subject}, the list {found}; take it back out of git", *lines)
         return body.members
     path = EvalRef(path=inline.uncode(subject), url=row.url)
     if path.path != EvalRef(path=row.path).path:
@@ -189,6 +187,7 @@ class Body:
             self.members = members.parse(rest.pop(0))
             rest.pop(0)
         else:
+            self.members_line = block.line if members.opens(block) else self.members_line
             self.notes.append(notes.parse(block))
 
     def _item(self, item: Block) -> None:
