@@ -24,7 +24,7 @@ def main() -> None:
         signal.signal(number, _stop)
     # Thousands of failures are millions of objects that live on: to look through all of them for garbage as often as
     # Python does by default takes a third of the time.
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(20_000, 20, 5)
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
         # Evidence holds any character; a terminal of the C locale must not end the command.

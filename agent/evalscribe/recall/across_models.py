@@ -68,9 +68,11 @@ def across_models(
         for same, found in _alike(failures, passing)
         if found.failing >= least
     ]
-    kept, notes = _reports(files, {one.run for same, _ in alike for one in same})
+    runs = {one.run for same, _ in alike for one in same}
+    kept, notes = _reports(files, runs)
+    of_run = {run: [one for one in kept if one.report.is_of(run)] for run in runs}
     given = {(label.run, label.eval): label for label in labels if label.in_force}
-    rows = [_row(same, found, kept, given, seen_in) for same, found in alike]
+    rows = [_row(same, found, kept, of_run, given, seen_in) for same, found in alike]
     return AcrossModels(rows=tuple(sorted(rows, key=lambda row: (-row.failing, row.eval, row.experiment))), notes=notes)
 
 
@@ -110,6 +112,7 @@ def _row(
     alike: Sequence[Glimpse],
     found: Across,
     kept: Sequence[Kept],
+    of_run: Mapping[str, Sequence[Kept]],
     given: Mapping[tuple[str, str], GivenLabel],
     seen_in: SeenIn,
 ) -> AlikeRow:
@@ -117,8 +120,9 @@ def _row(
     models: dict[str, list[Glimpse]] = defaultdict(list)
     for one in alike:
         models[one.key].append(one)
-    reports = [report for report in kept if any(report.report.is_of(one.run) for one in alike)]
-    seen = (_model(mine, reports, given) for mine in models.values())
+    runs = dict.fromkeys(one.run for one in alike)
+    reports = {(one.model, one.place): one for run in runs for one in of_run[run]}
+    seen = (_model(mine, of_run, given) for mine in models.values())
     return AlikeRow(
         eval=first.eval,
         experiment=first.experiment,
@@ -128,17 +132,20 @@ def _row(
         models=found.models,
         seen=tuple(sorted(seen, key=lambda one: one.model)),
         earlier=found.earlier,
-        actions=tuple(actions(first.eval, reports, kept, seen_in)),
+        actions=tuple(actions(first.eval, [reports[at] for at in sorted(reports)], kept, seen_in)),
     )
 
 
-def _model(mine: Sequence[Glimpse], reports: Sequence[Kept], given: Mapping[tuple[str, str], GivenLabel]) -> ModelSeen:
+def _model(
+    mine: Sequence[Glimpse], of_run: Mapping[str, Sequence[Kept]], given: Mapping[tuple[str, str], GivenLabel]
+) -> ModelSeen:
     runs = tuple(dict.fromkeys(one.run for one in mine))
     named = ModelSeen(model=mine[0].model, runs=runs)
     person = next((label for run in runs if (label := given.get((run, mine[0].eval)))), None)
     if person:
         return named.model_copy(update={"label": person.label, "by_person": True})
-    told = (one.failures.get(mine[0].eval) for one in reports if any(one.report.is_of(run) for run in runs))
+    newest_first = sorted({(one.model, one.place): one for run in runs for one in of_run[run]}.items())
+    told = (one.failures.get(mine[0].eval) for _, one in newest_first)
     finding = next((one for one in told if one), None)
     if finding is None:
         return named

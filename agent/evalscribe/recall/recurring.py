@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePosixPath
 
 from evalscribe.analysis import FindingSummary
@@ -72,6 +73,15 @@ class Kept:
     def seen(self) -> Seen:
         return Seen(report=self.report.name, date=self.report.date)
 
+    @cached_property
+    def done(self) -> Mapping[str, Sequence[tuple[str, FindingSummary]]]:
+        """What was done about its failures, by the eval's path."""
+        paths = {finding.eval: path for path, finding in self.failures.items()}
+        found: dict[str, list[tuple[str, FindingSummary]]] = {}
+        for text, finding in done(self.report):
+            found.setdefault(paths.get(finding.eval, finding.eval), []).append((text, finding))
+        return found
+
     def follows(self, other: "Kept") -> bool:
         """Whether it is of a later run than another report; of two models nobody knows the order within a day."""
         same = same_experiment(self.report.analysis.run.experiment, other.report.analysis.run.experiment)
@@ -119,20 +129,27 @@ def recurring(files: Sequence[ReportFile], models: Sequence[str] = (), seen_in: 
 def actions(eval: str, mine: Iterable[Kept], everywhere: Sequence[Kept], seen_in: SeenIn) -> Iterator[ActionSeen]:
     """What was done about an eval after some reports, and what all later ones say of it."""
     for one in mine:
-        for text, finding in done(one.report):
-            if finding is one.failures.get(eval):
-                later = [other.now(eval, seen_in) for other in everywhere if other.follows(one)]
-                acted_on = seen_in(one.report, finding.eval) if later else None
-                held = together(outcome(text, told(finding), acted_on, now) for now in later)
-                yield ActionSeen(model=one.model, seen=one.seen, text=text, held=held)
+        for text, finding in one.done.get(eval, ()):
+            later = [other.now(eval, seen_in) for other in everywhere if other.follows(one)]
+            acted_on = seen_in(one.report, finding.eval) if later else None
+            held = together(outcome(text, told(finding), acted_on, now) for now in later)
+            yield ActionSeen(model=one.model, seen=one.seen, text=text, held=held)
 
 
 def _kept(model: str, reports: Sequence[PastReport]) -> Iterator[Kept]:
     """`reports`: newest first."""
     whole = _whole_names(finding.eval for report in reports for finding in report.analysis.findings)
-    for place, report in enumerate(reports):
+    for place, report in enumerate(map(_outline, reports)):
         failures = {whole.get(finding.eval, finding.eval): finding for finding in report.analysis.findings}
         yield Kept(model, place, report, failures)
+
+
+def _outline(report: PastReport) -> PastReport:
+    """Without what nobody asks of so many reports, and what is most of a report in memory."""
+    unsaid = {"reasoning": None, "output_snippet": None, "expected_snippet": None, "citations": ()}
+    findings = tuple(finding.model_copy(update=unsaid) for finding in report.analysis.findings)
+    told = report.analysis.model_copy(update={"findings": findings, "patterns": (), "recommendations": ()})
+    return report.model_copy(update={"analysis": told})
 
 
 def _whole_names(evals: Iterable[str]) -> dict[str, str]:
