@@ -410,7 +410,9 @@ def test_no_such_recommendation(
 
 
 def test_no_such_repository(analyzed: Workspace, tmp_path: Path) -> None:
-    assert "no git repository" in analyzed.run("apply", "smp7q2ka", "R3", "--repo", tmp_path, code=64).err
+    said = analyzed.run("apply", "smp7q2ka", "R3", "--repo", tmp_path, code=64).err
+    assert said.startswith(f"evalscribe: {tmp_path} is in no git repository with a working tree.\n")
+    assert said.endswith(" --repo DIR.\n")
     assert "no folder" in analyzed.run("apply", "smp7q2ka", "R3", "--repo", tmp_path / "none", code=64).err
 
 

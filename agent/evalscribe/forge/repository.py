@@ -14,6 +14,9 @@ from evalscribe.forge.git import GitFolder
 from evalscribe.forge.remotes import Remotes
 from evalscribe.forge.trees import Trees
 
+NONE_HERE = ("not a git repository", "must be run in a work tree")
+"""Of git's words those that say no more than that."""
+
 
 def open_repository(folder: Path) -> "GitRepository":
     """The repository that a folder belongs to. Raises `UsageError` where there is none with a working tree."""
@@ -21,7 +24,12 @@ def open_repository(folder: Path) -> "GitRepository":
         raise UsageError(f"{folder} is no folder")
     ended = GitFolder(folder).run("rev-parse", "--show-toplevel")
     if ended.code or not ended.text:
-        raise UsageError(f"{folder} is in no git repository with a working tree: {ended.said or 'git finds none'}")
+        usual = not ended.said or any(words in ended.err for words in NONE_HERE)
+        why = "" if usual else f" that can be used: {ended.said}"
+        raise UsageError(
+            f"{folder.resolve()} is in no git repository with a working tree{why}.\n"
+            "Work in a clone, or begin one: git init, git add, git commit."
+        )
     return GitRepository(Path(ended.text))
 
 

@@ -129,7 +129,10 @@ def repository(folder: Path) -> Iterator[Repo]:
         try:
             repo = Repo(_existing(folder), search_parent_directories=True)
         except (GitError, OSError) as error:
-            raise UsageError(f"{folder} is in no git repository: labels of people are read from its history") from error
+            raise UsageError(
+                f"{folder} is in no git repository, and labels of people are read from its history.\n"
+                "Work in a clone, or begin one: git init, git add, git commit."
+            ) from error
         try:
             if repo.working_tree_dir is None:
                 raise UsageError(f"{folder} is in a bare git repository; work in a clone of it")

@@ -7,7 +7,7 @@ from pathlib import Path
 from evalscribe.app.apply import ApplyDesk
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Model, Models
+from evalscribe.ports import Model, Models, Repository
 from evalscribe.prompts import Prompts
 from evalscribe.settings import Options, Settings
 from evalscribe.wiring import CHECKPOINTS, Calendar, library, settings, store
@@ -34,7 +34,7 @@ async def open_apply(choice: ApplyChoice, shared: Models | None = None) -> Async
     """
     found = settings(choice.options)
     async with AsyncExitStack() as opened:
-        repository = opened.enter_context(closing(repository_of(choice.repo)))
+        repository = opened.enter_context(closing(_repository(choice.repo)))
         asked = shared or models(found)
         if shared is None:
             opened.push_async_callback(asked.close)
@@ -49,6 +49,13 @@ async def open_apply(choice: ApplyChoice, shared: Models | None = None) -> Async
             spent=asked.spent,
             within=_within(choice.repo, repository.root),
         )
+
+
+def _repository(folder: Path) -> Repository:
+    try:
+        return repository_of(folder)
+    except UsageError as error:
+        raise UsageError(f"{error} The eval suite's is named with --repo DIR.") from error
 
 
 def _within(folder: Path, root: Path) -> str:
