@@ -313,10 +313,14 @@ def test_one_json_document(desk: Desk) -> None:
 def test_only_our_reports_in_a_repository_with_a_remote(desk: Desk, tmp_path: Path) -> None:
     free = desk.work.folder / "reports/free.md"
     free.write_text("# Why did it fail\n\nNobody knows.\n")
-    assert "is no report of evalscribe's" in desk.workspace.run("publish", str(free), code=65).err
+    said = desk.workspace.run("publish", str(free), code=65).err
+    assert "free.md is a report that people wrote; evalscribe publishes its own.\nCommit it with git" in said
+    free.write_text(desk.report.read_text().replace("## Findings", ""))
+    assert "is no report of evalscribe's that can be read" in desk.workspace.run("publish", str(free), code=65).err
     outside = tmp_path / "outside.md"
     outside.write_text(desk.report.read_text())
-    assert "in no git repository" in desk.workspace.run("publish", str(outside), code=64).err
+    said = desk.workspace.run("publish", str(outside), code=64).err
+    assert said.startswith(f"evalscribe: {tmp_path} is in no git repository with a working tree.\nWork in a clone")
     desk.workspace.run("publish", "nothing-like-it", code=66)
     assert "no remote 'up'" in desk.publish("--remote", "up", code=64).err
     git(desk.work.folder, "remote", "remove", "origin")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
+from shlex import quote
 
 from evalscribe.analysis import Analysis
 from evalscribe.app.branch_plan import Ours, Plan, planned
@@ -174,9 +175,21 @@ def _read(file: ReportFile, text: str) -> Report:
     try:
         return parse(text)
     except UnreadableReport as error:
+        if _by_people(file, text):
+            raise DataError(
+                f"{file.name} is a report that people wrote; evalscribe publishes its own.\n"
+                f"Commit it with git, so that links to it lead somewhere: git add {quote(str(file.path))}"
+            ) from error
         raise DataError(
             f"{file.name} is no report of evalscribe's that can be read, so it is not published: {error}"
         ) from error
+
+
+def _by_people(file: ReportFile, text: str) -> bool:
+    try:
+        return read(text, file.name).revision is None
+    except DataError:
+        return False
 
 
 def _inside(repository: Repository, file: ReportFile) -> str:

@@ -79,7 +79,8 @@ def _told(done: "Publication") -> list[str]:
     if done.missing:
         lines.append(
             f"Note: it links to {', '.join(done.missing)}, which {done.base} of {done.remote} does not have: "
-            "until it is merged there too, `evalscribe reports check` finds a dead link."
+            "until it is merged there too, `evalscribe reports check` finds a dead link. "
+            "Publish it, or commit it with git where people wrote it."
         )
     return lines
 
