@@ -80,6 +80,7 @@ def test_shown_to_a_program_agreed_to_committed_and_told(
         assert (report.read_text(), suite.fingerprint()) == (before, files)
         done = apply(analyzed, suite, server, "--yes")
         assert len(server.calls) == 1, "what was proposed is not paid for twice"
+    assert "\n\nCommitted as " in done.out
     assert f"diff {suite.git('rev-parse', 'main')[:12]} {BRANCH}" in done.out
     assert suite.git("show", f"{BRANCH}:ruff.toml").endswith(RELAXED)
     assert suite.git("rev-parse", f"{BRANCH}^") == suite.git("rev-parse", "main") == suite.git("rev-parse", "HEAD")
@@ -124,7 +125,10 @@ def test_only_the_whole_word_or_its_letter_is_a_yes(
 
 @pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, InterruptedError_), (signal.SIGTERM, TerminatedError)])
 def test_a_signal_ends_the_question(
-    number: signal.Signals, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+    number: signal.Signals,
+    error: type[Exception],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def typing() -> str:
         signal.raise_signal(number)
@@ -134,6 +138,7 @@ def test_a_signal_ends_the_question(
     monkeypatch.setattr("sys.stdin.readline", typing)
     with pytest.raises(error, match="nothing was changed"):
         agreed("Apply this?")
+    assert capsys.readouterr().out == "Apply this?\n", "what is said next has a line of its own"
     assert signal.getsignal(number) == before
 
 

@@ -59,6 +59,7 @@ def implement(choice: ApplyChoice, report: str, id: str, *, yes: bool, run: Run,
     if settled is None:
         say("Nothing was changed.")
     else:
+        say()
         _done(settled, choice)
     return 0
 
@@ -108,7 +109,11 @@ def agreed(question: str) -> bool:
             say()
             return False
         except KeyboardInterrupt:
+            say()
             raise InterruptedError_("interrupted at the question: nothing was changed.") from None
+        except TerminatedError:
+            say()
+            raise
     return answer.strip().lower() in ("y", "yes")
 
 
