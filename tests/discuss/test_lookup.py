@@ -92,7 +92,7 @@ async def test_without_evidence_the_report_is_searched_and_the_way_to_it_told(
     absent = dossier_of((CODE,), stored=False, text="# Report\nthe total is wrong")
     assert "evalscribe analyze run1" in await said(absent, "1")
     assert (await said(absent, "total wrong")).startswith("report.md:2\n")
-    assert "of 1 of 1 findings is not here" in await said(absent, "return total")
+    assert (await said(absent, "return total")).endswith("\nEvidence that is not here was not searched.")
 
 
 def test_lines_that_hold_all_words_come_first(dossier_of: Callable[..., Dossier]) -> None:

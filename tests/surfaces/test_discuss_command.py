@@ -145,7 +145,7 @@ def test_without_a_model_the_evidence_is_shown_and_that_is_said_once(
 def test_a_colleagues_report_has_no_evidence_here(analyzed: Workspace) -> None:
     shutil.rmtree(analyzed.folder / ".evalscribe")
     ended = analyzed.run("discuss", RUN, "--ask", "4")
-    assert "The evidence of findings 1, 2, 3" in ended.err
+    assert "The evidence is not here: the store has nothing of run smp7q2kax0d4m81v" in ended.err
     assert "`evalscribe analyze smp7q2kax0d4m81v`" in ended.err
     assert ended.out.startswith("4. http/001-retry")
     assert "Its evidence is not here" in ended.out

@@ -1,6 +1,6 @@
 """Discuss a report: questions answered by a model, or found in the report and its evidence. Nothing is written."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from evalscribe.analysis import StageUsage
@@ -8,7 +8,7 @@ from evalscribe.app.estimates import likely
 from evalscribe.app.reports import again, parsed
 from evalscribe.chat import Usage
 from evalscribe.compose.analysis import spent_summary
-from evalscribe.discuss import Answer, Conversation, Dossier, Lookup
+from evalscribe.discuss import MOST_LOOKED_AT, Answer, Conversation, Dossier, Lookup
 from evalscribe.errors import DataError, NotFoundError
 from evalscribe.ports import Model, OnText, ReportFile, Store
 from evalscribe.prompts import Prompts
@@ -89,6 +89,11 @@ class Discussion:
         missing = self._dossier.missing()
         if not missing:
             return []
+        return [f"The evidence {self._whose([n for n, _ in missing])}is not here: {missing[0][1]}"]
+
+    def _whose(self, missing: Sequence[int]) -> str:
+        """Nobody's in particular where all is missing that was looked for."""
+        if len(missing) >= min(len(self._dossier.topics), MOST_LOOKED_AT):
+            return ""
         several = "findings" if len(missing) > 1 else "finding"
-        numbers = ", ".join(str(n) for n, _ in missing[:10]) + (" …" if len(missing) > 10 else "")
-        return [f"The evidence of {several} {numbers} is not here: {missing[0][1]}"]
+        return f"of {several} {', '.join(map(str, missing[:10]))}{' …' if len(missing) > 10 else ''} "

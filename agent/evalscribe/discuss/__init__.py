@@ -2,8 +2,8 @@
 
 from evalscribe.discuss.answer import Answer, Cited
 from evalscribe.discuss.conversation import Bounds, Conversation
-from evalscribe.discuss.dossier import Dossier
+from evalscribe.discuss.dossier import MOST_LOOKED_AT, Dossier
 from evalscribe.discuss.lookup import Lookup
 from evalscribe.discuss.wishes import ends, wanted
 
-__all__ = ["Answer", "Bounds", "Cited", "Conversation", "Dossier", "Lookup", "ends", "wanted"]
+__all__ = ["MOST_LOOKED_AT", "Answer", "Bounds", "Cited", "Conversation", "Dossier", "Lookup", "ends", "wanted"]

@@ -93,9 +93,8 @@ class Lookup:
 
     def _nothing(self) -> Iterator[str]:
         yield "Nothing in the report or in the evidence holds all of these words. Try fewer, or `help`."
-        missing = self._dossier.missing()
-        if missing:
-            yield f"The evidence of {len(missing)} of {len(self._dossier.topics)} findings is not here: {missing[0][1]}"
+        if self._dossier.missing():
+            yield "Evidence that is not here was not searched."
 
     def _topic(self, topic: Topic) -> Iterator[str]:
         yield from _told(topic)
