@@ -220,7 +220,10 @@ class Ending(tuple[bytes, ...]):
 
 @pytest.mark.parametrize(
     ("number", "code", "told"),
-    [(signal.SIGINT, 130, ("[stopped]", "Spent: discuss 1 call")), (signal.SIGTERM, 143, ("terminated",))],
+    [
+        (signal.SIGINT, 130, ("[stopped]", "Spent: discuss 1 call")),
+        (signal.SIGTERM, 143, ("terminated", "Spent: discuss 1 call")),
+    ],
 )
 def test_a_signal_ends_a_program_in_its_answer(
     analyzed: Workspace, number: signal.Signals, code: int, told: tuple[str, ...]
@@ -251,8 +254,8 @@ def test_killed_in_an_answer_nothing_is_lost(analyzed: Workspace) -> None:
         assert discuss(analyzed, server).out == f"{SHOWN}\n\n"
 
 
-def test_a_reader_that_goes_away_is_no_error(analyzed: Workspace) -> None:
-    with MessagesServer(slowly(says("word " * 150), 0.01)) as server:
+def test_a_reader_that_goes_away_is_no_error_and_nothing_more_is_paid_for(analyzed: Workspace) -> None:
+    with MessagesServer(slowly(says("word " * 2000), 0.01)) as server:
         process = analyzed.start(*ASKED, "--ask", QUESTION, **access(server))
         assert process.stdout is not None
         assert process.stderr is not None
@@ -261,6 +264,9 @@ def test_a_reader_that_goes_away_is_no_error(analyzed: Workspace) -> None:
         err = process.stderr.read()
         process.stderr.close()
         assert process.wait(timeout=30) == 0
+        assert server.ended.wait(5)
+    assert server.sent[0] < 400, "of the answer's 1,429 pieces"
+    assert "Spent: discuss 1 call" in err
     assert "Traceback" not in err
 
 

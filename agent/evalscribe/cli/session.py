@@ -3,10 +3,12 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from evalscribe.app.discuss import stages
 from evalscribe.cli import finish
@@ -16,7 +18,12 @@ from evalscribe.prose import counted, visible
 from evalscribe.redaction import redact
 from evalscribe.wiring.discussion import DiscussChoice, Table, open_discussion
 
+if TYPE_CHECKING:
+    from evalscribe.cli.consent import Run
+
+T = TypeVar("T")
 PROMPT = "> "
+TERMINATED = "terminated: nothing was written."
 
 
 def session(choice: DiscussChoice, *, ask: list[str] | None, repo: Path | None, as_json: bool) -> int:
@@ -24,13 +31,14 @@ def session(choice: DiscussChoice, *, ask: list[str] | None, repo: Path | None, 
 
     Raises `EvalscribeError` for what concerns every question.
     """
-    with _signals(), asyncio.Runner() as runner:
+    answering = _Answering()
+    with _signals(answering), asyncio.Runner() as runner:
         opened = AsyncExitStack()
         try:
             table = runner.run(opened.enter_async_context(open_discussion(choice)))
             for line in table.discussion.introduction():
                 finish.say(line, file=sys.stderr)
-            talk = _Talk(runner, table, repo, as_json=as_json)
+            talk = _Talk(partial(answering.run, runner), table, repo, as_json=as_json)
             try:
                 answered = talk.run(_lines() if ask is None else ask)
             finally:
@@ -41,13 +49,38 @@ def session(choice: DiscussChoice, *, ask: list[str] | None, repo: Path | None, 
             runner.run(opened.aclose())
 
 
+class _Answering:
+    """SIGTERM stops what is under way as Ctrl-C does, so that what it cost is counted; else it ends at once."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = None
+
+    def run(self, runner: asyncio.Runner, main: Coroutine[Any, Any, T], /) -> T:
+        """Raises `TerminatedError` after SIGTERM."""
+        try:
+            return runner.run(self._watched(main))
+        except asyncio.CancelledError:
+            raise TerminatedError(TERMINATED) from None
+
+    async def _watched(self, main: Coroutine[Any, Any, T]) -> T:
+        self._task = asyncio.current_task()
+        try:
+            return await main
+        finally:
+            self._task = None
+
+    def terminate(self, _number: int, _frame: FrameType | None) -> None:
+        if self._task is None:
+            raise TerminatedError(TERMINATED)
+        self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+
 class _Talk:
-    def __init__(self, runner: asyncio.Runner, table: Table, repo: Path | None, *, as_json: bool) -> None:
-        self._runner = runner
+    def __init__(self, run: "Run", table: Table, repo: Path | None, *, as_json: bool) -> None:
+        self._run = run
         self._table = table
         self._repo = repo
         self._as_json = as_json
-        self._gone = False
         self._answered = True
 
     def run(self, lines: Iterable[str]) -> bool:
@@ -63,12 +96,10 @@ class _Talk:
 
     def _ask(self, question: str) -> None:
         try:
-            answer = self._runner.run(self._table.discussion.ask(question, self._hear))
+            answer = self._run(self._table.discussion.ask(question, self._hear))
         except KeyboardInterrupt:
             self._stopped()
             return
-        if self._gone:
-            raise BrokenPipeError
         self._answered &= answer.broken_off is None
         if self._as_json:
             finish.print_json(answer, indent=None)
@@ -82,14 +113,10 @@ class _Talk:
             raise KeyboardInterrupt
 
     def _hear(self, piece: str) -> None:
-        """Never raises: what a reader that went away means is not the model's business."""
-        if self._as_json or self._gone:
-            return
-        try:
+        """Raises `OSError` where nobody reads any more: then nothing more is paid for."""
+        if not self._as_json:
             sys.stdout.write(visible(piece))
             sys.stdout.flush()
-        except BrokenPipeError:
-            self._gone = True
 
     def _implement(self, ids: tuple[str, ...]) -> None:
         """The same as the command, one recommendation after the other; what goes wrong ends no discussion."""
@@ -108,7 +135,7 @@ class _Talk:
         for id in ids:
             choice = ApplyChoice(repo=repo, options=self._table.options)
             try:
-                implement(choice, report, id, yes=False, run=self._runner.run, shared=self._table.models)
+                implement(choice, report, id, yes=False, run=self._run, shared=self._table.models)
             except TerminatedError:
                 raise
             except EvalscribeError as error:
@@ -155,18 +182,14 @@ def _asked_for_repo() -> Path | None:
 
 
 @contextmanager
-def _signals() -> Iterator[None]:
-    """Ctrl-C becomes `KeyboardInterrupt`, at the prompt and while an answer is written; SIGTERM ends at once."""
+def _signals(answering: _Answering) -> Iterator[None]:
+    """Ctrl-C becomes `KeyboardInterrupt`, at the prompt and while an answer is written; SIGTERM ends the discussion."""
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
-        signal.SIGTERM: signal.signal(signal.SIGTERM, _terminated),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, answering.terminate),
     }
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _terminated(_number: int, _frame: FrameType | None) -> None:
-    raise TerminatedError("terminated: nothing was written.")
