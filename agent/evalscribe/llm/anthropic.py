@@ -72,7 +72,7 @@ class AnthropicModel:
         async with aclosing(received) as texts:
             async for text in texts:
                 hearing.say(text)
-        reply = self._reply(Answer.construct(**written.body()))
+        reply = self._reply(Answer.construct(**written.body()), counted=written.counted)
         hearing.end(reply.text)
         return reply
 
@@ -144,16 +144,19 @@ class AnthropicModel:
             )
         return self._client
 
-    def _reply(self, answer: object) -> Reply:
+    def _reply(self, answer: object, *, counted: bool = True) -> Reply:
         """Our words for the answer. Raises `CallFailed` where it is a page, half a body or of another shape."""
         try:
-            return reply_of(cast("Answer", answer), self._price)
+            return reply_of(cast("Answer", answer), self._price, counted=counted)
         except (AttributeError, TypeError, ValueError, KeyError):
             raise CallFailed(f"{self.host} sent something that is not a message") from None
 
 
-def reply_of(answer: "Answer", price: Price | None) -> Reply:
-    """Raises `AttributeError`, `KeyError`, `TypeError` or `ValueError` where the answer has another shape."""
+def reply_of(answer: "Answer", price: Price | None, *, counted: bool = True) -> Reply:
+    """No call in its usage where it was not `counted`: a stream ended without telling it.
+
+    Raises `AttributeError`, `KeyError`, `TypeError` or `ValueError` where the answer has another shape.
+    """
     blocks = _echoable([block.to_dict(mode="json", warnings=False) for block in answer.content])
     if answer.stop_reason is None:
         raise ValueError("no stop reason")
@@ -161,7 +164,7 @@ def reply_of(answer: "Answer", price: Price | None) -> Reply:
         text="\n".join(str(block["text"]) for block in blocks if block["type"] == "text"),
         tool_calls=tuple(_call(block) for block in blocks if block["type"] == "tool_use"),
         stop=STOPS.get(answer.stop_reason, "unknown"),
-        usage=_usage(answer, price),
+        usage=_usage(answer, price) if counted else Usage(),
         raw=blocks,
     )
 

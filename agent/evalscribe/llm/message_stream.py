@@ -18,7 +18,7 @@ class WrittenMessage:
     def __init__(self) -> None:
         self.whole = False
         self._message: dict[str, Any] = {}
-        self._counted = False
+        self.counted = False
         """Whether the length of the answer was told: what a message begins with is no count of it."""
         self._blocks: list[dict[str, Any]] = []
         self._grown: dict[tuple[int, str], list[str]] = {}
@@ -38,7 +38,7 @@ class WrittenMessage:
                 self.whole = bool(self._message)
             case "message":
                 self._start(event)
-                self._blocks, self.whole, self._counted = event["content"], True, True
+                self._blocks, self.whole, self.counted = event["content"], True, True
             case "error":
                 raise ValueError("an error for an answer")
         return ""
@@ -52,8 +52,7 @@ class WrittenMessage:
             else:
                 block[field] = (block.get(field) or "") + text
         self._grown = {}
-        usage = self._message.get("usage") if self._counted else None
-        return {**self._message, "content": self._blocks, "usage": usage}
+        return {**self._message, "content": self._blocks}
 
     def _start(self, message: dict[str, Any]) -> None:
         if self._message:
@@ -86,7 +85,7 @@ class WrittenMessage:
     def _end(self, delta: dict[str, Any], usage: dict[str, Any]) -> None:
         """Counts are totals so far; those that are not told stay as they were."""
         self._message.update(delta)
-        self._counted = self._counted or usage.get("output_tokens") is not None
+        self.counted = self.counted or usage.get("output_tokens") is not None
         self._message["usage"].update({name: count for name, count in usage.items() if count is not None})
 
 
