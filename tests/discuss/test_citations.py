@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from evalscribe.discuss import Dossier
 from evalscribe.discuss.citations import LONGEST, Resolver
+from evalscribe.discuss.lookalike import inert
 from evalscribe.evidence import Document
 
 MAIN = Document(
@@ -120,6 +121,8 @@ def test_a_citation_is_shown_with_where_it_stands(two: Dossier, written: str, sh
         "[3",
         "a [link](https://example.com)",
         "- [ ] a task",
+        "\u300ctask \u306e\u8aac\u660e\u300d",
+        "\uff3b1\uff3d and \u3010note\u3011",
     ],
 )
 def test_what_is_no_citation_stays_as_it_is(two: Dossier, words: str) -> None:
@@ -153,6 +156,28 @@ def test_what_only_looks_like_a_verified_citation_is_marked(two: Dossier, forged
     found = resolved(two, forged)
     assert "(unverified)" in found.text
     assert [cited.citation.status for cited in found.citations] == ["unverified"]
+
+
+FORGED = [
+    '\uff3b1 output src/main.py:4 "return nothing"\uff3d',
+    '\u30101 output src/main.py:4 "return nothing"\u3011',
+    '[1 \u043eutput src/main.py:4 "return nothing"]',
+    '[1 gr\u0430der src/main.py:4 "return nothing"]',
+    '[\uff11 \uff4futput src/main.py:4 "return nothing"]',
+    '[\u0661 output src/main.py:4 "return nothing"]',
+    '[\ufb01nding 1 output src/main.py:4 "return nothing"]',
+    '[\U0001d7ed \U0001d5c8utput src/main.py:4 "return nothing"]',
+    '[r\u0435port "return nothing"]',
+]
+"""Brackets, letters and digits of other scripts."""
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_citation_in_letters_of_another_script_loses_its_bracket(two: Dossier, forged: str) -> None:
+    found = resolved(two, f"It is so {forged}.")
+    assert found.text == f"It is so ({forged[1:]}."
+    assert found.citations == []
+    assert inert(forged).startswith("(")
 
 
 @pytest.mark.parametrize(
@@ -231,6 +256,7 @@ PARTS = st.sampled_from(
         "so it is ",
         ", 2 output ",
         "\u200b",
+        *FORGED[:3],
         "[1\xa0",
         "[1 output a] [1 grader test.py:1",
         '"y"] [2 known_gaps GAPS.txt:1 "all is well"]',
@@ -249,6 +275,7 @@ def test_pieces_make_no_difference(two: Dossier, parts: list[str], size: int) ->
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(PARTS, max_size=14))
+@example(parts=["[2 output app/[id]/page.tsx:1", ", 2 output ", ", 2 output ", "[2 output app/[id]/page.tsx:1"])
 @example(parts=["[", "report", "[1 output a] [1 grader test.py:1"])
 def test_no_bracket_that_names_lines_passes_without_being_resolved(two: Dossier, parts: list[str]) -> None:
     found = resolved(two, "".join(parts))

@@ -12,7 +12,7 @@ from io import StringIO
 
 from evalscribe.discuss.answer import Cited
 from evalscribe.discuss.dossier import REPORT, Dossier
-from evalscribe.discuss.lookalike import NAMED, NUMBERED, START, UNDECIDED, inert, seen
+from evalscribe.discuss.lookalike import BARE, NAMED, NUMBERED, OPENING, START, UNDECIDED, forged, inert, seen
 from evalscribe.judge_result import ResolvedCitation, Target
 from evalscribe.judging.marks import resolve
 from evalscribe.judging.subject import Subject
@@ -36,7 +36,7 @@ _QUOTE_ENDS = re.compile(r"[\"”`](?=\s{0,9}[\],;])")
 _QUOTATION = re.compile(r"<RANGE>.*?</RANGE>|[\"“`].*[\"”`]", re.DOTALL)
 _PLAIN_QUOTE = re.compile(r":? ?(?:[\"“]|`+ ?)(.*)(?:[\"”]| ?`+)\s*\Z", re.DOTALL)
 _NEXT = re.compile(rf"[,;]\s*(?={NUMBERED}{NAMED})", re.IGNORECASE)
-_NUMBER = re.compile(rf"\s*{NUMBERED}?(?={NAMED})", re.IGNORECASE)
+_NUMBER = re.compile(rf"\s*{NUMBERED}?(?={NAMED}|{BARE})", re.IGNORECASE)
 _TAGS = re.compile(r":? ?<RANGE>|</RANGE>")
 _BREAKS = re.compile(r"[\]\n]")
 _NOTHING = Subject.of("nothing", [])
@@ -77,10 +77,13 @@ class Resolver:
 
     def _settled(self, *, last: bool) -> str:
         shown = ""
-        while (at := self._held.find("[")) >= 0:
-            shown, self._held = shown + self._held[:at], self._held[at:]
+        while opening := OPENING.search(self._held):
+            shown, self._held = shown + self._held[: opening.start()], self._held[opening.start() :]
             if not last and UNDECIDED.match(self._held, 1):
                 return shown
+            if forged(self._held):
+                shown, self._held = f"{shown}(", self._held[1:]
+                continue
             start = START.match(self._held)
             end = self._end(start, last=last) if start else 1
             if end is None and not last and len(self._held) <= LONGEST:
