@@ -344,6 +344,19 @@ def test_fetch_finds_branches_and_main_ones(work: Work, found: GitRepository, tm
     assert found.fetch("void") is None
 
 
+def test_what_is_pushed_elsewhere_is_read_there(work: Work, found: GitRepository, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--bare", str(work.remote), "fork.git")
+    git(work.folder, "remote", "set-url", "--push", "origin", str(tmp_path / "fork.git"))
+    first = commit(found)
+    found.push("origin", BRANCH, first)
+    assert found.fetch("origin", BRANCH) == (BRANCH, first)
+    assert f"refs/heads/{BRANCH}" not in work.refs
+    other = work.other(tmp_path / "other")
+    git(other, "commit", "-q", "--allow-empty", "-m", "more")
+    git(other, "push", "-q", str(tmp_path / "fork.git"), "HEAD:main")
+    assert found.fetch("origin") == ("main", git(other, "rev-parse", "HEAD").strip())
+
+
 def test_push_is_refused_not_forced(work: Work, found: GitRepository, tmp_path: Path) -> None:
     found.push("origin", BRANCH, commit(found, "mine"))
     other = found.commit({PATH: "other"}, parent=found.head(), message="other")

@@ -60,13 +60,14 @@ class Remotes:
         return without_login(url) if url else None
 
     def fetch(self, remote: str, branch: str | None) -> tuple[str, str] | None:
+        there = self._pushed_to(remote)
         for _ in range(TRIES):
-            found = self._seen(remote, branch)
+            found = self._seen(remote, there, branch)
             if found is None or self._has(found[1]):
                 return found
             options = ("--quiet", *_NO_FETCH_EFFECTS)
             ref = f"refs/heads/{found[0]}"
-            ended = self.git.run("fetch", *options, "--", remote, ref, at_most_s=TRANSFER_S)
+            ended = self.git.run("fetch", *options, "--", there, ref, at_most_s=TRANSFER_S)
             if ended.code:
                 raise _refused(f"fetch {found[0]} from {remote}", ended)
             if self._has(found[1]):  # else the branch moved in between
@@ -80,9 +81,14 @@ class Remotes:
             raise _not_pushed(remote, branch, ended)
         return Pushed(branch=branch, commit=commit, said=_server_said(ended.err))
 
-    def _seen(self, remote: str, branch: str | None) -> tuple[str, str] | None:
+    def _pushed_to(self, remote: str) -> str:
+        """Where a push goes: by a `pushurl` elsewhere than a fetch. What is read there is what a push will meet."""
+        url = self.git.ask("remote", "get-url", "--push", "--", remote)
+        return url if url and url != self.git.ask("remote", "get-url", "--", remote) else remote
+
+    def _seen(self, remote: str, there: str, branch: str | None) -> tuple[str, str] | None:
         """Name and newest commit of a branch there."""
-        asked = ("--symref", "--", remote, "HEAD", "refs/heads/*")
+        asked = ("--symref", "--", there, "HEAD", "refs/heads/*")
         ended = self.git.run("ls-remote", *asked, at_most_s=self.answer_s)
         if ended.code:
             raise _refused(f"reach {remote}", ended)
