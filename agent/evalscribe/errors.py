@@ -17,7 +17,7 @@ so that the others go on.
 import errno
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
 
 
 class EvalscribeError(Exception):

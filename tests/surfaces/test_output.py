@@ -16,12 +16,13 @@ from surfaces import made_runs
 from surfaces.command import CLOSING, Workspace
 
 DOCUMENT = (
-    "run report_path revision changed findings patterns resolved recommendations net_impact actions_taken cascade usage"
+    "run report_path revision changed findings patterns resolved follow_ups recommendations net_impact actions_taken "
+    "cascade usage"
 )
 RUN = "id provider model experiment status passed failed incomplete total url"
 FINDING = (
     "n eval eval_id category step url group classification cause cause_kind confidence uncertain judge error reasoning "
-    "recurrence reviewer output_snippet expected_snippet citations unclassified"
+    "recurrence across reviewer output_snippet expected_snippet citations unclassified"
 )
 
 

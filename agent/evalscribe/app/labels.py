@@ -53,7 +53,7 @@ def labels_for(store: Store, run: Run, past: History) -> Labels:
 
 def _sighted(store: Store, run_ids: Iterable[str]) -> dict[tuple[str, str], Sighting]:
     found: dict[tuple[str, str], Sighting] = {}
-    for run_id in sorted(run_ids):
+    for run_id in sorted({*run_ids}.intersection(store.run_ids())):
         if run := store.get_run(run_id):
             found |= {(run_id, eval.path): seen for eval, seen in zip(run.failures, sightings(store, run), strict=True)}
     return found
