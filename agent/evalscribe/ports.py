@@ -14,6 +14,7 @@ from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import JudgeResult
 from evalscribe.patch import Proposal
+from evalscribe.report_file import FileVersion, MergedReports, ReportFile, StoredReport, UnmergedReport
 from evalscribe.rubric import Collection, LabelSet, Rubric
 from evalscribe.run import Eval, Run
 from evalscribe.sighting import Sighting
@@ -101,13 +102,6 @@ class Judge(Protocol):
 
     async def judge(self, case: Case) -> Verdict | Unclassified:
         """What concerns this case is a value; raises `EvalscribeError` only for what concerns all of them."""
-
-
-class StoredReport(Frozen):
-    """The text last written for a run, to tell a person's edits from ours."""
-
-    path: str
-    text: str
 
 
 class Store(Protocol):
@@ -233,56 +227,6 @@ class Intents(Protocol):
     def close(self) -> None: ...
 
 
-class ReportFile(Frozen):
-    """A report on disk."""
-
-    path: Path
-    """Absolute."""
-    name: str
-    """Relative to the reports folder, with `/`."""
-    text: str
-
-
-class FileVersion(Frozen):
-    """What a file was after one commit that changed it."""
-
-    commit: str
-    author: str
-    email: str
-    date: str
-    """ISO date of authorship, in the author's time zone."""
-    text: str | None
-    """None where the commit removed it."""
-    before: tuple[str, ...] = ()
-    """Commits of the versions that it was made from: none for the first, several for a merge."""
-    age: int = 0
-    """How many commits of the history are older."""
-
-
-class Merged(Frozen):
-    """What of the reports is merged."""
-
-    ref: str
-    """The name that git has for it: `refs/remotes/origin/main`, `HEAD`."""
-    commit: str
-    reports: tuple[str, ...]
-    """Names of the reports in this commit, relative to the reports folder, by name."""
-    shallow: bool = False
-    """Whether older commits are missing here: what they brought seems to come from the oldest that is here."""
-
-
-class Unmerged(Frozen):
-    """A report as a branch or the working tree has it, which differs from the one that it started from."""
-
-    branch: str | None
-    """The name that git has for it; None for the working tree."""
-    name: str
-    """Relative to the reports folder, with `/`."""
-    text: str
-    base: str | None
-    """What it was where branch and merged history parted; None where there was none."""
-
-
 class Library(Protocol):
     """The folder of reports, kept in git by people."""
 
@@ -303,10 +247,10 @@ class Library(Protocol):
         `ref` is by default the remote's main branch where one is known, else HEAD. Raises `UsageError` outside git.
         """
 
-    def merged(self, ref: str | None = None) -> Merged:
+    def merged(self, ref: str | None = None) -> MergedReports:
         """What is merged into `ref`. Raises `UsageError` outside git and for an unknown `ref`."""
 
-    def unmerged(self, ref: str | None = None) -> Iterator[Unmerged]:
+    def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
         """Reports that are changed on branches or in the working tree and not merged into `ref`, the latter first."""
 
 

@@ -25,9 +25,9 @@ from evalscribe.finding import CLASSIFICATIONS, Case, Precedent, Verdict
 from evalscribe.judging.cite import fold, verify
 from evalscribe.judging.rules import RULES, RulesJudge
 from evalscribe.judging.rules.decision import Rule
-from evalscribe.ports import ReportFile
 from evalscribe.recall import history
 from evalscribe.render.calibration import beyond_luck, confusion, span
+from evalscribe.report_file import ReportFile
 from evalscribe.sources.links import Links
 from evalscribe.sources.payload import decode_run
 from real_runs import gold, payloads, run_folders

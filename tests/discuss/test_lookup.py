@@ -12,9 +12,10 @@ from evalscribe.cli import run
 from evalscribe.discuss import Dossier, Lookup, ends, wanted
 from evalscribe.discuss.search import search
 from evalscribe.evidence import Document
-from evalscribe.ports import ReportFile, Store
+from evalscribe.ports import Store
 from evalscribe.prompts import Prompts
 from evalscribe.recall import read
+from evalscribe.report_file import ReportFile
 from evalscribe.store.sql import open_store
 
 CODE = Document(role="output", path="a.py", text="\n".join(f"line {n}" for n in range(1, 30)) + "\nreturn Total\n")

@@ -10,7 +10,8 @@ from evalscribe.evidence import Evidence, Packed, Unreadable
 from evalscribe.finding import Case, Group, Unclassified, Verdict
 from evalscribe.given_label import GivenLabel
 from evalscribe.patch import Proposal
-from evalscribe.ports import Estimate, StoredReport
+from evalscribe.ports import Estimate
+from evalscribe.report_file import StoredReport
 from evalscribe.run import Eval, Run
 from evalscribe.sighting import Sighting
 

@@ -9,7 +9,7 @@ import pytest
 
 from evalscribe.errors import DataError, UsageError
 from evalscribe.library import ReportsFolder
-from evalscribe.ports import FileVersion
+from evalscribe.report_file import FileVersion
 from library.git_case import Clone, alone, git, served
 
 NAME = "p/m/a.md"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.ports import ReportFile
 from evalscribe.publish import Place, place
 from evalscribe.report import Report, replaced
+from evalscribe.report_file import ReportFile
 from evalscribe.report_markdown import render
 from evalscribe.run import Run
 

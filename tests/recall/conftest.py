@@ -7,8 +7,8 @@ import pytest
 
 from evalscribe import report_markdown
 from evalscribe.finding import Classification
-from evalscribe.ports import ReportFile
 from evalscribe.report import Entry, EvalRef, Opinion, Report, RunHeader
+from evalscribe.report_file import ReportFile
 from evalscribe.run import Eval, Run
 
 MakeFile = Callable[..., ReportFile]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from evalscribe import recall
-from evalscribe.ports import ReportFile
+from evalscribe.report_file import ReportFile
 from evalscribe.run import Run
 
 MakeFile = Callable[[str, str], ReportFile]

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from evalscribe import recall
-from evalscribe.ports import ReportFile
+from evalscribe.report_file import ReportFile
 from evalscribe.run import Eval, Run
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from evalscribe import recall
-from evalscribe.ports import ReportFile
+from evalscribe.report_file import ReportFile
 
 MakeFile = Callable[[str, str], ReportFile]
 MakeText = Callable[..., str]

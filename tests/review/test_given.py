@@ -7,7 +7,7 @@ import pytest
 from evalscribe.analysis import Analysis, FindingSummary, JudgeOpinion, ReviewerOpinion, RunSummary
 from evalscribe.finding import CauseKind, Classification
 from evalscribe.given_label import GivenLabel
-from evalscribe.ports import FileVersion
+from evalscribe.report_file import FileVersion
 from evalscribe.review.given import About, given, run_of
 
 M: Classification = "MODEL_FAULT"

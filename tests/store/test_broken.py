@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError
-from evalscribe.ports import StoredReport
+from evalscribe.report_file import StoredReport
 from evalscribe.run import Run
 from evalscribe.store import database, failures
 from evalscribe.store.failures import ROOM, explained

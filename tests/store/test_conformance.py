@@ -7,7 +7,8 @@ import pytest
 
 from evalscribe.evidence import Unreadable
 from evalscribe.finding import Unclassified, Verdict
-from evalscribe.ports import Store, StoredReport
+from evalscribe.ports import Store
+from evalscribe.report_file import StoredReport
 from evalscribe.store.sql import open_store
 from graph.lane_cases import MemoryStore
 from store.store_cases import ANOTHER, BUSY, EVAL, EVIDENCE, LABEL, PROPOSAL, REFUSED, RUN, SIGHTING, VERDICT

@@ -5,7 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from evalscribe.ports import Store, StoredReport
+from evalscribe.ports import Store
+from evalscribe.report_file import StoredReport
 from evalscribe.store.sql import SqlStore, open_store
 from store.store_cases import EVIDENCE, RUN, VERDICT
 

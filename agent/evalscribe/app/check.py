@@ -9,10 +9,11 @@ from evalscribe import prose
 from evalscribe.app.proofs import Proof, Proofs
 from evalscribe.app.reports import found
 from evalscribe.errors import DataError
-from evalscribe.ports import Library, ReportFile, Store
+from evalscribe.ports import Library, Store
 from evalscribe.problem import Checked, CheckedReport, Problem
 from evalscribe.recall import read
 from evalscribe.report import Entry, Report
+from evalscribe.report_file import ReportFile
 from evalscribe.report_markdown import UnreadableReport, parse, run_of, summary
 from evalscribe.review.checking import (
     Page,

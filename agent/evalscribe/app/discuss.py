@@ -10,8 +10,9 @@ from evalscribe.chat import Usage
 from evalscribe.compose.analysis import spent_summary
 from evalscribe.discuss import MOST_LOOKED_AT, Answer, Conversation, Dossier, Lookup
 from evalscribe.errors import DataError, NotFoundError
-from evalscribe.ports import Model, OnText, ReportFile, Store
+from evalscribe.ports import Model, OnText, Store
 from evalscribe.prompts import Prompts
+from evalscribe.report_file import ReportFile
 
 NO_MODEL = (
     "No model is asked: findings and evidence are shown as they are, `help` says what can be typed. "

@@ -11,11 +11,12 @@ from evalscribe.compose import analysis
 from evalscribe.errors import EvalscribeError
 from evalscribe.finding import Correction
 from evalscribe.pattern import Collation
-from evalscribe.ports import Library, StoredReport
+from evalscribe.ports import Library
 from evalscribe.publish import Merged, Place, begun, merge, place
 from evalscribe.recall import actions_in
 from evalscribe.render.pull_request import commit_message
 from evalscribe.report import Report
+from evalscribe.report_file import StoredReport
 from evalscribe.run import Run
 
 Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]

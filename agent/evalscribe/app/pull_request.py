@@ -20,10 +20,11 @@ from evalscribe.app.reports import found
 from evalscribe.branch import PullRequest, Pushed
 from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import Frozen, model_folder, path_part, run_id_prefix
-from evalscribe.ports import Forge, Library, ReportFile, Repository
+from evalscribe.ports import Forge, Library, Repository
 from evalscribe.recall import read
 from evalscribe.render import pull_request
 from evalscribe.report import Report, replaced
+from evalscribe.report_file import ReportFile
 from evalscribe.report_markdown import UnreadableReport, parse
 from evalscribe.report_markdown import render as page
 from evalscribe.review.checking import linked_reports

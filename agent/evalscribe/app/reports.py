@@ -6,8 +6,9 @@ from pathlib import Path
 from evalscribe.analysis import Analysis
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Library, ReportFile
+from evalscribe.ports import Library
 from evalscribe.recall import read
+from evalscribe.report_file import ReportFile
 
 
 class Listed(Frozen):

@@ -10,9 +10,10 @@ from evalscribe.errors import DataError, NotFoundError, not_written
 from evalscribe.finding import Classification
 from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
-from evalscribe.ports import FileVersion, Library, Store, Unmerged
+from evalscribe.ports import Library, Store
 from evalscribe.recall import read
 from evalscribe.recall.history import EvalPaths
+from evalscribe.report_file import FileVersion, UnmergedReport
 from evalscribe.review.given import About, given, run_of, words
 from evalscribe.review.recalled import Subject, disagreements
 from evalscribe.review.stats import Judged, Stats, stats, truths, verdicts
@@ -274,7 +275,7 @@ def _disagreements(labels: Sequence[GivenLabel]) -> Iterator[Disagreement]:
         yield Disagreement(run=run, eval=first.eval, more=len(others), report=first.report, opinions=opinions)
 
 
-def _pending(unmerged: Iterable[Unmerged], reader: _Reader) -> Iterator[Pending]:
+def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[Pending]:
     """Each correction once, however many branches have it."""
     told: set[object] = set()
     for one in unmerged:

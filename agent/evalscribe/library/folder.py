@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from evalscribe import git_process
 from evalscribe.errors import DataError, not_written
 from evalscribe.ids import same_model
-from evalscribe.ports import FileVersion, Merged, ReportFile, Unmerged
+from evalscribe.report_file import FileVersion, MergedReports, ReportFile, UnmergedReport
 
 if TYPE_CHECKING:
     from evalscribe.library.git_history import GitHistory
@@ -70,7 +70,7 @@ class ReportsFolder:
                 self._history = git.GitHistory(repo, tip)
             return iter(list(self._history.versions(repo, git.inside(repo, self.root) + name)))
 
-    def merged(self, ref: str | None = None) -> Merged:
+    def merged(self, ref: str | None = None) -> MergedReports:
         """What is merged into `ref`. Raises `UsageError`, `DataError`."""
         git_process.required()
         from evalscribe.library import git_history as git
@@ -78,9 +78,11 @@ class ReportsFolder:
         with git.repository(self.root) as repo:
             name, tip = git.resolved(repo, ref)
             reports = git.names_in(repo, tip, git.inside(repo, self.root))
-            return Merged(ref=name, commit=tip, reports=reports, shallow=Path(repo.common_dir, "shallow").exists())
+            return MergedReports(
+                ref=name, commit=tip, reports=reports, shallow=Path(repo.common_dir, "shallow").exists()
+            )
 
-    def unmerged(self, ref: str | None = None) -> Iterator[Unmerged]:
+    def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
         """Reports that are not merged as they are. Raises `UsageError`, `DataError` at once."""
         git_process.required()
         from evalscribe.library import git_history as git

@@ -14,7 +14,7 @@ from git.exc import GitError
 from evalscribe import prose
 from evalscribe.errors import DataError, UsageError
 from evalscribe.git_process import own_environment, said
-from evalscribe.ports import FileVersion
+from evalscribe.report_file import FileVersion
 
 MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
 _REF = "%(refname) %(symref)"

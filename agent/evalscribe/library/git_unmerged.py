@@ -7,13 +7,13 @@ from pathlib import Path
 from git import Repo
 
 from evalscribe.library.git_history import inside, is_report, text_of
-from evalscribe.ports import Unmerged
+from evalscribe.report_file import UnmergedReport
 
 MOST_BRANCHES = 100
 """Those with the newest commits; an old repository may have thousands."""
 
 
-def unmerged(repo: Repo, folder: Path, tip: str) -> Iterator[Unmerged]:
+def unmerged(repo: Repo, folder: Path, tip: str) -> Iterator[UnmergedReport]:
     """Reports below `folder` that are changed in the working tree or on a branch since it left `tip`."""
     below = inside(repo, folder)
     yield from _in_working_tree(repo, folder, below, tip)
@@ -22,10 +22,10 @@ def unmerged(repo: Repo, folder: Path, tip: str) -> Iterator[Unmerged]:
         for path, was, now in _changed(repo, base, branch, below):
             text = text_of(repo, now)
             if text is not None:
-                yield Unmerged(branch=branch, name=path, text=text, base=text_of(repo, was) if was else None)
+                yield UnmergedReport(branch=branch, name=path, text=text, base=text_of(repo, was) if was else None)
 
 
-def _in_working_tree(repo: Repo, folder: Path, below: str, tip: str) -> Iterator[Unmerged]:
+def _in_working_tree(repo: Repo, folder: Path, below: str, tip: str) -> Iterator[UnmergedReport]:
     base = _parting(repo, tip, "HEAD")
     for path, was, _ in _changed(repo, base, None, below):
         file = folder / path
@@ -33,7 +33,7 @@ def _in_working_tree(repo: Repo, folder: Path, below: str, tip: str) -> Iterator
             text = file.read_bytes().decode("utf-8-sig", "replace")
             before = text_of(repo, was) if was else None
             if text != before:
-                yield Unmerged(branch=None, name=path, text=text, base=before)
+                yield UnmergedReport(branch=None, name=path, text=text, base=before)
 
 
 def _branches(repo: Repo, tip: str) -> list[str]:

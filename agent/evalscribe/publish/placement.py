@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from evalscribe.ids import Frozen, content_id, model_folder, path_part, run_id_prefix
-from evalscribe.ports import ReportFile
 from evalscribe.prose import name as printed
 from evalscribe.publish.reading import read
+from evalscribe.report_file import ReportFile
 from evalscribe.report_markdown import ConflictingEdits, UnreadableReport, run_of
 from evalscribe.run import Run
 

@@ -8,10 +8,10 @@ from evalscribe.across import Elsewhere, Glimpse, Passing
 from evalscribe.finding import Across, Classification
 from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
-from evalscribe.ports import ReportFile
 from evalscribe.recall.follow_ups import SeenIn
 from evalscribe.recall.past import SHORTEST_PREFIX
 from evalscribe.recall.recurring import ActionSeen, Kept, actions, kept_reports
+from evalscribe.report_file import ReportFile
 
 
 class ModelSeen(Frozen):

@@ -8,10 +8,10 @@ from evalscribe.analysis import FindingSummary
 from evalscribe.finding import Finding
 from evalscribe.ids import model_folder, same_model
 from evalscribe.pattern import FollowUp, Outcome
-from evalscribe.ports import ReportFile
 from evalscribe.recall.history import EvalPaths, History, comparable
 from evalscribe.recall.outcome import Now, few_open, outcome, told, undated
 from evalscribe.recall.past import PastReport, past_reports
+from evalscribe.report_file import ReportFile
 from evalscribe.run import Run
 from evalscribe.sighting import Sighting
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from evalscribe.analysis import FindingSummary
 from evalscribe.finding import Precedent
 from evalscribe.ids import Frozen, model_folder, same_experiment
-from evalscribe.ports import ReportFile
 from evalscribe.recall.past import PastReport, past_reports
 from evalscribe.recall.words import bare
+from evalscribe.report_file import ReportFile
 from evalscribe.run import Run
 
 

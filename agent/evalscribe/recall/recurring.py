@@ -9,11 +9,11 @@ from evalscribe.analysis import FindingSummary
 from evalscribe.finding import Classification
 from evalscribe.ids import Frozen, same_experiment
 from evalscribe.pattern import Outcome
-from evalscribe.ports import ReportFile
 from evalscribe.recall.follow_ups import SeenIn, done
 from evalscribe.recall.outcome import Now, outcome, ran_whole, tells_why, together, told
 from evalscribe.recall.past import PastReport, past_reports
 from evalscribe.recall.words import bare
+from evalscribe.report_file import ReportFile
 
 
 class Seen(Frozen):

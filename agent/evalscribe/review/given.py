@@ -9,7 +9,7 @@ from evalscribe.analysis import Analysis, FindingSummary
 from evalscribe.finding import Classification
 from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
-from evalscribe.ports import FileVersion
+from evalscribe.report_file import FileVersion
 
 Read = Callable[[str], Analysis | None]
 """What a version says; None for one that cannot be read."""

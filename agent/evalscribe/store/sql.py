@@ -13,7 +13,7 @@ from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.finding import Unclassified, Verdict
 from evalscribe.given_label import GivenLabel
 from evalscribe.patch import Proposal
-from evalscribe.ports import StoredReport
+from evalscribe.report_file import StoredReport
 from evalscribe.run import Run
 from evalscribe.sighting import Sighting
 from evalscribe.store import tables
