@@ -511,6 +511,20 @@ def test_calls_of_tools_in_every_services_pieces(chunks: list[dict[str, Any]]) -
     assert len({call.id for call in reply.tool_calls}) == 2
 
 
+def test_arguments_may_come_as_the_object_that_they_stand_for() -> None:
+    whole = {"name": "read", "arguments": {"path": "a"}}
+    reply = built({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": whole}]})
+    assert [(call.name, call.input) for call in reply.tool_calls] == TWO[:1]
+
+
+async def test_what_ends_all_calls_is_not_free_once_an_answer_was_begun() -> None:
+    """The next call is told; of this one nobody says what it consumed."""
+    billing = {"type": "billing_error", "message": "Your credit balance is too low"}
+    failure, heard = await failed(ANTHROPIC, stream(ANTHROPIC)[0], event("error", error=billing))
+    assert heard == ""
+    assert "credit" in str(failure)
+
+
 def test_the_pieces_of_a_thought_are_one_again() -> None:
     pieces = [
         {"type": "reasoning.text", "text": "The ", "index": 0, "format": "f"},

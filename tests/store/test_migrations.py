@@ -101,7 +101,7 @@ def test_a_warm_start_does_not_load_alembic(folder: Path) -> None:
 
 
 def test_a_warm_start_is_quick(folder: Path) -> None:
-    """The best of three processes, imports of SQLAlchemy included; 145 ms on the machine it was measured on."""
+    """The best of five processes, imports of SQLAlchemy included; 145 ms on the machine it was measured on."""
     open_store(folder).close()
     code = (
         "import sys, time; from pathlib import Path; import asyncio, evalscribe.ports; began = time.process_time();"
@@ -109,4 +109,4 @@ def test_a_warm_start_is_quick(folder: Path) -> None:
         "print(time.process_time() - began)"
     )
     command = [sys.executable, "-c", code, str(folder)]
-    assert min(float(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(3)) < 0.3
+    assert min(float(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(5)) < 0.3

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -327,6 +328,28 @@ async def test_a_yes_is_no_yes_to_what_the_report_recommends_meanwhile(
     assert suite.fingerprint() == before
 
 
+async def test_what_a_person_writes_while_it_is_committed_stays(
+    analyzed: Workspace, suite: SuiteRepository, report: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(analyzed.folder)
+    with MessagesServer(patch()) as server:
+        for name, value in access(server).items():
+            monkeypatch.setenv(name, value)
+        async with open_apply(ApplyChoice(repo=suite.root)) as desk:
+            offer = await propose(desk, "smp7q2ka", "R3", print)
+            assert isinstance(offer, Offer)
+            await put(desk, offer)
+            commit = desk.repository.commit
+
+            def slowly(*args: Any, **named: Any) -> str:
+                report.write_text(report.read_text().replace("- Seen: new", "- Seen: new\n- Reviewer: meanwhile", 1))
+                return commit(*args, **named)
+
+            monkeypatch.setattr(desk.repository, "commit", slowly)
+            await settle(desk, offer, yes=True)
+    assert told_in(report) == told_in(report, "- Reviewer: meanwhile") == 1
+
+
 def edit_report(report: Path, old: str, new: str) -> None:
     """Change the line of R3, as a person would."""
     text = report.read_text()
@@ -335,8 +358,8 @@ def edit_report(report: Path, old: str, new: str) -> None:
     report.write_text(edited)
 
 
-def told_in(report: Path) -> int:
-    return report.read_text().count("commit `")
+def told_in(report: Path, words: str = "commit `") -> int:
+    return report.read_text().count(words)
 
 
 @pytest.mark.parametrize(

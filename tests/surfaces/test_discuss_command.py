@@ -326,8 +326,12 @@ def test_implementing_needs_a_repository_and_a_person(
 ) -> None:
     suite, before = SuiteRepository(tmp_path / "suite"), kept(analyzed.folder)
     with MessagesServer([patch(), says("Ask a person.")]) as server:
-        nowhere = analyzed.run(*ASKED, "--ask", "implement R3", **access(server))
-        assert "with `--repo DIR`" in nowhere.out
+        nowhere = analyzed.run(*ASKED, "--ask", "implement R3", code=64, **access(server))
+        assert "with `--repo DIR`" in nowhere.err
+        json_only = analyzed.run(
+            *ASKED, "--json", "--repo", suite.suite, "--ask", "apply R3", code=64, **access(server)
+        )
+        assert (json_only.out, "use `evalscribe apply`" in json_only.err) == ("", True)
         assert server.calls == []
         asked = (*ASKED, "--ask", "please implement R3", "--ask", "and now?", "--repo", suite.suite)
         shown = analyzed.run(*asked, **access(server))

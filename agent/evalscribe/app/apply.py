@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalscribe.app.recommended import Recommended, concerns, documents, evidence_of, others, outputs, recommended
+from evalscribe.app.reports import found, text_of
 from evalscribe.chat import Usage
-from evalscribe.errors import AccessError, DataError, UnavailableError, UsageError
+from evalscribe.errors import AccessError, DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.evidence import Evidence
 from evalscribe.graph import approve
 from evalscribe.ids import Frozen
@@ -45,7 +46,6 @@ class Offer(Frozen):
     patch: Patch
     branch: str
     """Where it would be committed."""
-    notes: tuple[str, ...] = ()
 
 
 class Applied(Frozen):
@@ -70,20 +70,20 @@ async def propose(
     """A patch for the recommendation, or what was committed for it before; `fresh`: not the one proposed before.
 
     Raises `EvalscribeError` where there is no such recommendation, nothing that it concerns, no patch that applies, or
-    files in its way that are changed and not committed. Only the store is written to.
+    files in its way that are changed and not committed. Only the store is written to, and the report where a branch has
+    the commit already.
     """
     subject = recommended(desk.library, report, id)
     before = _done_before(desk, subject)
     if before is not None:
         return before
     evidence = evidence_of(desk.store, subject)
-    notes = tuple(_notes(desk, subject, evidence))
-    for note in notes:
+    for note in _notes(desk, subject, evidence):
         say(note)
     patch = await _patch(desk, subject, evidence, fresh=fresh)
     _refuse_changed(desk, patch)
     branch = _free_branch(desk, subject.id, subject.report.run.id)
-    return Offer(file=subject.file, recommendation=subject.recommendation, patch=patch, branch=branch, notes=notes)
+    return Offer(file=subject.file, recommendation=subject.recommendation, patch=patch, branch=branch)
 
 
 async def put(desk: ApplyDesk, offer: Offer) -> bool:
@@ -152,8 +152,9 @@ def _tell(
     """Add the line to the report's file, and nothing else: whatever a person wrote meanwhile stays."""
     line = action(subject.recommendation, files, commit, branch, desk.clock.today().isoformat())
     try:
-        desk.library.write(subject.file, with_action(subject.text, line))
-    except (DataError, AccessError, UnavailableError) as error:
+        now = text_of(found(desk.library, subject.file))
+        desk.library.write(subject.file, with_action(now, line))
+    except (DataError, NotFoundError, AccessError, UnavailableError) as error:
         kind = DataError if isinstance(error, DataError) else type(error)
         raise kind(
             f"{commit[:12]} is committed on {branch}, and the report does not say so yet: {error}\n"

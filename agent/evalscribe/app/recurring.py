@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from evalscribe.across import Glimpse, Passing, glimpse, passing
 from evalscribe.app.followed import SeenIn
 from evalscribe.app.sightings import sightings, stored_runs
-from evalscribe.errors import NotFoundError
+from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import model_key, same_experiment
 from evalscribe.ports import Library, Store
 from evalscribe.recall import AcrossModels, Recurring, across_models, recurring
@@ -75,7 +75,7 @@ class _Gathered:
 def _named(model: str) -> tuple[str, str]:
     provider, _, name = model.partition("/")
     if not name:
-        raise NotFoundError(f"{model!r} names no model: give provider/model")
+        raise UsageError(f"{model!r} names no model: give provider/model")
     return provider, name
 
 

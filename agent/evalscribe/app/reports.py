@@ -91,6 +91,6 @@ def _files(library: Library, model: str | None) -> Sequence[ReportFile]:
     if model is not None:
         provider, _, name = model.partition("/")
         if not name:
-            raise NotFoundError(f"{model!r} names no model: give provider/model")
+            raise UsageError(f"{model!r} names no model: give provider/model")
         files = library.of_model(provider, name)
     return sorted(files, key=lambda file: file.name)

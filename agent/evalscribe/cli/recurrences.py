@@ -56,7 +56,7 @@ def _alike(row: AlikeRow) -> Iterator[str]:
 
 
 def _model(seen: ModelSeen) -> str:
-    label = f"{seen.label}, {'by a person' if seen.by_person else 'unreviewed'}" if seen.label else "no report"
+    label = f"{seen.label}, {'by a person' if seen.by_person else 'unreviewed'}" if seen.label else "no label"
     return f"{seen.model}: {label} (run {', '.join(seen.runs)})"
 
 

@@ -16,8 +16,9 @@ def recurring(
         typer.Option("--across-models", help="Evals that several models fail in the same way, over the stored runs."),
     ] = False,
     least: Annotated[
-        int, typer.Option("--min", min=2, metavar="N", help="With --across-models: at least so many models.")
-    ] = 2,
+        int | None,
+        typer.Option("--min", min=2, metavar="N", help="With --across-models: at least so many models. Default: 2."),
+    ] = None,
     reports: options.Reports = None,
     as_json: options.Json = False,
 ) -> int:
@@ -31,9 +32,11 @@ def recurring(
     from evalscribe import wiring
     from evalscribe.app.recurring import alike_evals, recurring_evals
     from evalscribe.cli import recurrences
-    from evalscribe.errors import NotFoundError
+    from evalscribe.errors import NotFoundError, UsageError
     from evalscribe.settings import Options
 
+    if least is not None and not across_models:
+        raise UsageError("--min goes with --across-models")
     found = wiring.settings(Options(reports=reports))
     library = wiring.library(found)
     with ExitStack() as opened:
@@ -43,5 +46,6 @@ def recurring(
         elif store is None:
             raise NotFoundError("no run is stored here, and only stored runs are compared: `evalscribe analyze RUN`")
         else:
+            least = least or 2
             recurrences.across_models(alike_evals(library, store, models or (), least), least, as_json=as_json)
     return 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from evalscribe.app.discuss import stages
 from evalscribe.cli import finish
 from evalscribe.discuss import Answer, ends, wanted
-from evalscribe.errors import EvalscribeError, TerminatedError, UnavailableError
+from evalscribe.errors import EvalscribeError, InterruptedError_, TerminatedError, UnavailableError, UsageError
 from evalscribe.prose import counted, visible
 from evalscribe.redaction import redact
 from evalscribe.wiring.discussion import DiscussChoice, Table, open_discussion
@@ -119,13 +119,19 @@ class _Talk:
             sys.stdout.flush()
 
     def _implement(self, ids: tuple[str, ...]) -> None:
-        """The same as the command, one recommendation after the other; what goes wrong ends no discussion."""
+        """The same as the command, one recommendation after the other; what goes wrong ends no discussion in a
+        terminal."""
+        if self._as_json:
+            raise UsageError("--json answers questions only; for a change use `evalscribe apply`. Nothing was changed.")
         repo = self._repo or _asked_for_repo()
         if repo is None:
-            finish.say(
+            which = (
                 "Which repository? Start the discussion with `--repo DIR`, or use `evalscribe apply`. "
                 "Nothing was changed."
             )
+            if not finish.in_terminal():
+                raise UsageError(which)
+            finish.say(which)
             return
         self._repo = repo
         from evalscribe.cli.consent import implement
@@ -142,8 +148,11 @@ class _Talk:
                 if not finish.in_terminal():
                     raise
                 finish.say(f"evalscribe: {redact(str(error))}")
+                if isinstance(error, InterruptedError_):
+                    return
             except KeyboardInterrupt:
                 self._stopped()
+                return
 
 
 def _close(answer: Answer) -> None:

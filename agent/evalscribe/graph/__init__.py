@@ -2,6 +2,8 @@
 
     plan ──Send──▶ lane 1…n ──▶ tally
 
+`evalscribe.graph.approve` is the other graph: one question to a person before a patch is committed.
+
 What `app` uses (nothing is imported here, so that `evalscribe.graph.signals` costs no LangGraph):
 
     from evalscribe.graph.deps import Deps, Judged, Outcome
@@ -10,7 +12,7 @@ What `app` uses (nothing is imported here, so that `evalscribe.graph.signals` co
 
     outcome = await judge_groups(
         Deps(run=…, groups=…, case_of=…, judge=…, store=…, concurrency=4, timeout_s=660, fresh=False, on_event=…),
-        checkpoints=Path(".evalscribe/checkpoints.db"),
+        Path(".evalscribe/checkpoints.db"),
     )
     outcome.findings   # one `Finding` per group, in the groups' order, recurrence still empty
     outcome.counts     # total, judged, cached, unclassified

@@ -1,4 +1,4 @@
-"""One commit with one file, as `git commit --only` makes it; all that this package knows of git."""
+"""One commit with one file, as `git commit --only` makes it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -1,4 +1,4 @@
-"""How reports came to be what they are: read with four processes of git, however many commits and reports there are."""
+"""How reports came to be what they are: a few processes of git for each report, however many commits there are."""
 
 import os
 import re

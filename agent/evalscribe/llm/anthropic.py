@@ -65,14 +65,12 @@ class AnthropicModel:
             return Reply(text="", stop="context_exceeded", usage=Usage())
 
     async def _heard(self, request: Request, hearing: Hearing) -> Reply:
-        from anthropic.types import Message as Answer
-
         written = WrittenMessage()
         received = pieces(self._stream(request), written, self.host, self._timeout_s, self.failure)
         async with aclosing(received) as texts:
             async for text in texts:
                 hearing.say(text)
-        reply = self._reply(Answer.construct(**written.body()), counted=written.counted)
+        reply = self._reply(written)
         hearing.end(reply.text)
         return reply
 
@@ -144,10 +142,14 @@ class AnthropicModel:
             )
         return self._client
 
-    def _reply(self, answer: object, *, counted: bool = True) -> Reply:
+    def _reply(self, answer: object) -> Reply:
         """Our words for the answer. Raises `CallFailed` where it is a page, half a body or of another shape."""
+        from anthropic.types import Message as Answer
+
         try:
-            return reply_of(cast("Answer", answer), self._price, counted=counted)
+            if isinstance(answer, WrittenMessage):
+                return reply_of(Answer.construct(**answer.body()), self._price, counted=answer.counted)
+            return reply_of(cast("Answer", answer), self._price)
         except (AttributeError, TypeError, ValueError, KeyError):
             raise CallFailed(f"{self.host} sent something that is not a message") from None
 

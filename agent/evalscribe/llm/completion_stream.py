@@ -1,5 +1,6 @@
 """A chat completion, built from the chunks of its stream."""
 
+import json
 from typing import Any
 
 from evalscribe.llm.completion import error_inside, text_of
@@ -81,7 +82,8 @@ class WrittenCompletion:
         if extra := delta.get("extra_content"):
             call["extra_content"] = extra
         if arguments := function.get("arguments"):
-            self._arguments[number].append(arguments)
+            # Some servers send them as the object that they stand for.
+            self._arguments[number].append(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
     def _number(self, index: object, called: object, name: object) -> int:
         """Which call a delta belongs to. Some services give every call of a turn the index 0, or none."""

@@ -90,7 +90,7 @@ class OpenAIModel:
         async with aclosing(received) as texts:
             async for text in texts:
                 hearing.say(text)
-        reply = self._reply(written.body())
+        reply = self._reply(written)
         hearing.end(reply.text)
         return reply
 
@@ -196,7 +196,7 @@ class OpenAIModel:
         from evalscribe.llm.openai_errors import of_error_inside
 
         try:
-            body = plain(answer)
+            body = answer.body() if isinstance(answer, WrittenCompletion) else plain(answer)
             if (error := error_inside(body)) is None:
                 return reply_of(body, self._price)
             usage = usage_of(body, self._price)

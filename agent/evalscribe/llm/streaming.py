@@ -68,16 +68,16 @@ class Hearing:
 async def pieces(
     opened: Awaitable[Stream], written: Written, host: str, timeout_s: float, mapped: Callable[[Exception], Exception]
 ) -> AsyncGenerator[str]:
-    """The text that comes with each event; ends once `written` is whole. Each event has `timeout_s` to come.
+    """The text that comes with each event, to the end of the stream. Each event has `timeout_s` to come.
 
     Raises what `mapped` makes of a failure, and `CallFailed` instead once there was text.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + LONGEST * timeout_s
-    heard = False
+    begun = heard = False
 
     def failure(error: Exception) -> Exception:
-        return _after_work(error if isinstance(error, CallFailed) else mapped(error), heard)
+        return _after_work(error if isinstance(error, CallFailed) else mapped(error), begun=begun, heard=heard)
 
     stream = await attempt(opened, timeout_s, mapped)
     try:
@@ -85,7 +85,7 @@ async def pieces(
         while (
             piece := await attempt(_next(events, written), min(timeout_s, deadline - loop.time()), failure)
         ) is not None:
-            heard = heard or bool(piece)
+            begun, heard = True, heard or bool(piece)
             yield piece
         if not written.whole:
             raise failure(Transient(f"{host} broke off its answer"))
@@ -111,9 +111,12 @@ async def _next(events: AsyncIterator[dict[str, Any]], written: Written) -> str 
     return None if event is None else written.take(event)
 
 
-def _after_work(failure: Exception, heard: bool) -> Exception:
-    """Of a service that had begun to answer: it is not free, and not repeated once somebody has heard of it."""
-    if heard:
+def _after_work(failure: Exception, *, begun: bool, heard: bool) -> Exception:
+    """Of a service that had begun to answer: it is not free, and not repeated once somebody has heard of it.
+
+    What ends all calls is told by the next one: here something may have been consumed, which no such error counts.
+    """
+    if heard or (begun and not isinstance(failure, CallFailed)):
         usage = failure.usage if isinstance(failure, CallFailed) else None
         return CallFailed(f"the answer broke off: {failure}", usage)
     if isinstance(failure, CallFailed):

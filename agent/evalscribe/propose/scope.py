@@ -74,15 +74,13 @@ def scope(
     documents: Iterable[Document] = (),
     *,
     links: Sequence[str] = (),
-    outputs: Iterable[str] = (),
     within: str = "",
     others: Iterable[str] = (),
 ) -> Scope:
     """`files` and `links` are the repository's, `documents` the findings' graders, tasks, references and gap notes.
 
-    `outputs` are files that are known to be what a model wrote, `others` evals that the recommendation is not about.
+    `others` are evals that the recommendation is not about.
     """
-    known = set(outputs)
     own = [path for path in files if not within or path.startswith(f"{within}/")]
     named = Named(own, map(parts_of, evals), map(parts_of, others))
     folders, foreign = named.folders()
@@ -93,7 +91,7 @@ def scope(
     tools = {path for path in own if group == "lint" and _configures(path, above)}
     allowed = (*sorted(tools), *sorted(concerned - tools))
     return Scope(
-        files=tuple(path for path in allowed if refused(path) is None and path not in known),
+        files=tuple(path for path in allowed if refused(path) is None),
         folders=folders,
         foreign=foreign,
         there=frozenset(path for file in (*files, *links) for path in (file, *parents(file))),

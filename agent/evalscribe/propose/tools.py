@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from evalscribe.chat import Tool, ToolCall, ToolResult
 from evalscribe.judging.classifier.schema import strict_schema
 from evalscribe.judging.fence import Fence, numbered, one_line, quoted
-from evalscribe.propose.files import Files
+from evalscribe.propose.files import MOST_SEARCHED, Files
 from evalscribe.propose.scope import Scope
 
 MOST_FILES = 300
@@ -117,9 +117,7 @@ class Toolbox:
         raise Misused("That is no reading tool.")
 
     def _list(self, asked: ListFiles) -> Iterator[str]:
-        found = self._files.below(asked.folder)
-        if not found:
-            raise Misused(f"There is no file below {quoted(asked.folder[:200])}.")
+        found = self._below(asked.folder)
         for path in found[:MOST_FILES]:
             yield f"{quoted(path)}{' may be changed' if path in self._changeable else ''}"
         if len(found) > MOST_FILES:
@@ -137,9 +135,19 @@ class Toolbox:
         return about, (numbered(n, line) for n, line in enumerate(lines[asked.first - 1 : last], asked.first))
 
     def _search(self, asked: Search) -> Iterable[str]:
-        found = self._files.hits(asked.text, self._files.below(asked.folder))
+        paths = self._below(asked.folder)
+        found = self._files.hits(asked.text, paths)
         lines = [f"{quoted(path)} {number}| {one_line(line)}" for path, number, line in islice(found, MOST_HITS + 1)]
-        return [*lines[:MOST_HITS], *(["and more"] if len(lines) > MOST_HITS else [])] or ["no line holds that"]
+        said = [*lines[:MOST_HITS], *(["and more"] if len(lines) > MOST_HITS else [])] or ["no line holds that"]
+        if len(paths) > MOST_SEARCHED:
+            said.append(f"only the first {MOST_SEARCHED} of {len(paths)} files were searched; name a folder")
+        return said
+
+    def _below(self, folder: str) -> tuple[str, ...]:
+        found = self._files.below(folder)
+        if not found:
+            raise Misused(f"There is no file below {quoted(folder[:200])}.")
+        return found
 
 
 def bounded(lines: Iterable[str]) -> str:

@@ -149,5 +149,4 @@ def _model(
     finding = next((one for one in told if one), None)
     if finding is None:
         return named
-    by_person = finding.judge is None or finding.reviewer is not None
-    return named.model_copy(update={"label": finding.classification, "by_person": by_person})
+    return named.model_copy(update={"label": finding.classification, "by_person": finding.by_person})
