@@ -85,7 +85,7 @@ def test_edits_that_contradict_are_refused_with_both_lines(workspace: Workspace,
     checked = workspace.run("reports", "check", code=65)
     assert str(heading) in checked.out
     assert str(row) in checked.out
-    assert "1 reports checked, 1 with problems" in checked.out
+    assert "1 report checked, 1 with problems" in checked.out
 
 
 def test_a_free_form_file_in_its_place_is_left_alone(workspace: Workspace, made: Path) -> None:

@@ -304,7 +304,7 @@ def test_fetch_gets_what_the_store_lacks(workspace: Workspace, made: Path) -> No
         workspace.run("analyze", run, "--judge", "rules", "--quiet", "--deployment", server.url, **access)
         shutil.rmtree(workspace.folder / ".evalscribe")
         out = workspace.run("reports", "check", "--fetch", "--deployment", server.url, **access).out
-        assert out == "1 reports checked, 0 with problems\n"
+        assert out == "1 report checked, 0 with problems\n"
         asked = len(server.requests)
         again = workspace.run("reports", "check", "--fetch", "--deployment", server.url, **access).out
         assert (again, len(server.requests)) == (out, asked)

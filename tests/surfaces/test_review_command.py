@@ -70,3 +70,17 @@ def test_a_report_elsewhere_is_not_written(analyzed: Workspace) -> None:
     assert "--reports" in analyzed.run("review", "label", copy, "1", "KNOWN_GAP", code=64).err
     assert copy.read_text() == analyzed.report.read_text()
     analyzed.run("review", "label", "nothing", "1", "KNOWN_GAP", code=66)
+
+
+def test_a_label_changed_again_by_hand_is_one_that_check_and_analyze_agree_on(analyzed: Workspace, made: Path) -> None:
+    """What evalscribe wrote last tells that only the heading was edited, though the table differs from it."""
+    report = analyzed.report
+    analyzed.run("review", "label", report, "1", "OVERLY_STRICT")
+    analyzed.run("analyze", made, "--judge", "rules")
+    text = report.read_text()
+    heading = next(line for line in text.splitlines() if line.startswith("### 1. "))
+    report.write_text(text.replace(heading, heading.replace("OVERLY_STRICT", "KNOWN_GAP")))
+    analyzed.run("reports", "check")
+    analyzed.run("analyze", made, "--judge", "rules")
+    assert ": KNOWN_GAP\n" in report.read_text()
+    analyzed.run("reports", "check")

@@ -111,7 +111,7 @@ def _written(desk: CheckDesk, text: str) -> Report | None:
     stored = desk.store.get_report(run) if desk.store and run else None
     try:
         written = parse(stored.text) if stored else None
-        now = parse(text) if written else None
+        now = parse(text, written) if written else None
     except UnreadableReport:
         return None
     return written if written and now and now.revision == written.revision else None

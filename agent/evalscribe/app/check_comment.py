@@ -10,7 +10,7 @@ from evalscribe.ports import Forge, Repository
 from evalscribe.problem import Checked, CheckedReport
 
 MARK = "reports-check"
-FORK = "a pull request from a fork has no token that may write: what the comment would say is in the step's summary"
+FORK = "one from a fork has none. What the comment would say is in the step's summary"
 
 
 class Told(Frozen):
@@ -50,7 +50,9 @@ def tell(open_forge: Callable[[], Forge], number: int, body: str) -> Told:
         with closing(open_forge()) as forge:
             url = forge.comment(number, MARK, body)
     except AccessError as error:
-        return Told(why_not=f"{error}; {FORK}")
+        return Told(why_not=f"{error}; a pull request needs a token that may write, {FORK}")
     except EvalscribeError as error:
         return Told(why_not=str(error))
-    return Told(url=url) if url else Told(why_not=FORK)
+    return (
+        Told(url=url) if url else Told(why_not=f"no GITHUB_TOKEN or GH_TOKEN for the server of this repository; {FORK}")
+    )

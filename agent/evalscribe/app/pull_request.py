@@ -25,7 +25,7 @@ from evalscribe.recall import read
 from evalscribe.render import pull_request
 from evalscribe.report import Report, replaced
 from evalscribe.report_file import ReportFile
-from evalscribe.report_markdown import UnreadableReport, parse
+from evalscribe.report_markdown import ConflictingEdits, UnreadableReport, parse
 from evalscribe.report_markdown import render as page
 from evalscribe.review.checking import linked_reports
 
@@ -175,6 +175,8 @@ def _ref_part(part: str) -> str:
 def _read(file: ReportFile, text: str) -> Report:
     try:
         return parse(text)
+    except ConflictingEdits as error:
+        raise DataError(f"{file.name} is not published: {error}") from error
     except UnreadableReport as error:
         if _by_people(file, text):
             raise DataError(

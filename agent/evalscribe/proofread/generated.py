@@ -36,10 +36,14 @@ def generated(report: Report, page: Mapping[str, Part]) -> Iterator[Said]:
                 behind += 1
             else:
                 yield _said(section, found)
-    unexplained = _unexplained(report, sums, corrected)
-    behind += len(sums) - len(unexplained)
-    level: Level = "warning" if len(corrected) > MANY else "error"
-    yield from (_said("", found)._replace(level=level) for found in unexplained)
+    changed = [one for one in corrected if one.changed]
+    # A doubt that a confirmation took away shows in the first lines only.
+    for first, touched in ((True, corrected), (False, changed)):
+        of_part = [found for found in sums if (found.key == "summary") == first]
+        unexplained = _unexplained(report, of_part, touched)
+        behind += len(of_part) - len(unexplained)
+        level: Level = "warning" if len(touched) > MANY else "error"
+        yield from (_said("", found)._replace(level=level) for found in unexplained)
     if behind and corrected:
         yield _behind(behind, corrected)
 

@@ -102,7 +102,7 @@ def _row(problem: Problem) -> str:
 
 
 def _total(checked: Checked) -> str:
-    return f"{len(checked.reports)} reports checked, {checked.wrong} with problems"
+    return f"{counted(len(checked.reports), 'report')} checked, {checked.wrong} with problems"
 
 
 def _others(checked: Checked) -> str:

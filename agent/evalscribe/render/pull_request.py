@@ -70,13 +70,14 @@ def _summary(report: Report, where: Published) -> Iterator[str]:
     yield where.summary[: LIMIT // 2]
     yield ""
     again = f", revision {report.revision}" if report.revision > 1 else ""
-    yield f"The report{again}: {_link(where, where.path)}"
+    yield f"The report{again}: {_link(where)}"
 
 
 def _changes(report: Report, where: Published) -> Iterator[str]:
     """What changed against the newest earlier report, which the entries' recurrence is about as well."""
     if not report.earlier:
         yield "**No earlier report** of this model was compared."
+        yield from _followed(report)
         return
     yield f"**Against {_code(posixpath.basename(report.earlier[0]))}**"
     for kind, words in SEEN.items():
@@ -85,11 +86,22 @@ def _changes(report: Report, where: Published) -> Iterator[str]:
             yield f"- {words}: {_several(numbers)}"
     yield from (f"- {line}" for line in _labels(report, where.previous))
     if report.resolved:
-        open_ = 0 if report.run.names_all else report.run.incomplete
-        unless = f" (or among the {open_} that never completed)" if open_ else ""
-        yield f"- No longer failing{unless}: {_several(map(_code, report.resolved))}"
+        yield f"- No longer failing{_unless(report)}: {_several(map(_code, report.resolved))}"
+    yield from _followed(report)
+
+
+def _followed(report: Report) -> Iterator[str]:
+    """What became of actions after earlier reports, of any model."""
     for one in report.follow_ups[:SHOWN]:
-        yield f"- {one.outcome.capitalize()}: “{prose.prose(one.text, TEXT)}” ({_several(map(_code, one.evals))})"
+        unless = _unless(report) if one.outcome == "held" else ""
+        text = prose.prose(one.text, TEXT)
+        yield f"- {one.outcome.capitalize()}{unless}: “{text}” ({_several(map(_code, one.evals))})"
+
+
+def _unless(report: Report) -> str:
+    """What a source that names only failures leaves open."""
+    open_ = 0 if report.run.names_all else report.run.incomplete
+    return f" (or among the {open_} that never completed)" if open_ else ""
 
 
 def _labels(report: Report, previous: Analysis | None) -> Iterator[str]:
@@ -145,9 +157,9 @@ def _subject(entry: Entry) -> str:
     return entry.paths[0] if len(entry.evals) == 1 else f"{len(entry.evals)} evals, first {entry.paths[0]}"
 
 
-def _link(where: Published, path: str) -> str:
-    """A page below the repository's, seen from a pull request's."""
-    return f"[{_code(posixpath.basename(path))}](../blob/{quote(where.branch)}/{quote(path)})"
+def _link(where: Published) -> str:
+    """The report's page, seen from the pull request's."""
+    return f"[{_code(posixpath.basename(where.path))}](../blob/{quote(where.branch)}/{quote(where.path)})"
 
 
 def _name(path: str) -> str:

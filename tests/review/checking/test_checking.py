@@ -248,3 +248,9 @@ def test_ten_thousand_findings_and_corrections_end(report: Report) -> None:
 
 def test_a_report_reads_back_as_it_was(text: str, report: Report) -> None:
     assert parse(text) == report
+
+
+def test_confirmations_excuse_no_wrong_net_impact(text: str) -> None:
+    confirmed = text.replace("\n- Seen:", "\n- Reviewer: agreed\n- Seen:")
+    row = next(line for line in confirmed.splitlines() if line.startswith("| As run |"))
+    assert "error" in [level for _, level in said(edited(confirmed, (row, "| As run | 16/24 | 66.7 % |")))]
