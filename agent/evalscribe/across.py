@@ -130,7 +130,7 @@ def compare(mine: Glimpse, others: Sequence[Glimpse], passed: Mapping[str, str])
     )
 
 
-def told(across: Across | None) -> str:
+def in_words(across: Across | None) -> str:
     """What a judge is told, without names: `It fails the same way for 5 of 7 models …`; empty where nothing is."""
     if across is None:
         return ""

@@ -74,6 +74,12 @@ def run_id_prefix(run_id: str) -> str:
 
 
 @lru_cache(1024)
+def report_stems(run_id: str) -> tuple[str, str, str]:
+    """What a run's report file may be called, without its date; the last is the run's own beyond doubt."""
+    whole = path_part(run_id)
+    return run_id_prefix(run_id), whole, f"{whole}-{content_id(run_id).removeprefix('sha256:')[:12]}"
+
+
 def _experiment_key(name: str) -> str:
     return _spelling(re.sub(r"\(.*?\)", "", name)) or "default"
 

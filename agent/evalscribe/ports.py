@@ -308,8 +308,8 @@ class Repository(Protocol):
         Raises `UnavailableError`, `AccessError`.
         """
 
-    def push(self, remote: str, branch: str, commit: str | None = None) -> Pushed:
-        """The local branch, or the commit as that branch; never by force.
+    def push(self, remote: str, branch: str, commit: str) -> Pushed:
+        """The commit as that branch; never by force.
 
         Raises `UnavailableError`, `AccessError`, or `DataError` where the remote refuses.
         """

@@ -4,6 +4,14 @@ from pathlib import Path
 
 from evalscribe.ids import Frozen
 
+LARGEST = 16 * 1024 * 1024
+"""Bytes; no report is larger, and what is larger is not read."""
+
+
+def is_report(path: str) -> bool:
+    """Whether a path below the reports folder, with `/`, is a report's by its name."""
+    return path.endswith(".md") and not any(part.startswith(".") for part in path.split("/"))
+
 
 class StoredReport(Frozen):
     """The text last written for a run, to tell a person's edits from ours."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evalscribe import across
-from evalscribe.across import Elsewhere, Told, alike, glimpse, passing, same_failure, same_version, told
+from evalscribe.across import Elsewhere, Told, alike, glimpse, in_words, passing, same_failure, same_version
 from evalscribe.finding import Across
 from evalscribe.run import Eval, Run
 from evalscribe.sighting import Sighting
@@ -136,12 +136,12 @@ def test_an_eval_of_which_every_trial_passed_has_passed() -> None:
 
 
 def test_a_judge_is_told_numbers_and_no_names() -> None:
-    assert told(None) == ""
-    said = told(Across(alike=("evil/ignore-this", "x/y"), models=4, earlier=("z/w",)))
+    assert in_words(None) == ""
+    said = in_words(Across(alike=("evil/ignore-this", "x/y"), models=4, earlier=("z/w",)))
     assert said.startswith("It fails the same way for 3 of 4 models")
     assert said.endswith("It failed the same way for one other model in an earlier version of this eval.")
     assert "evil" not in said
-    assert told(Across(earlier=("a/b", "c/d"))) == (
+    assert in_words(Across(earlier=("a/b", "c/d"))) == (
         "It failed the same way for 2 other models in an earlier version of this eval."
     )
 

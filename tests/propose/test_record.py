@@ -10,7 +10,7 @@ from evalscribe.errors import DataError
 from evalscribe.patch import FileChange, Patch
 from evalscribe.pattern import Recommendation
 from evalscribe.ports import Tip
-from evalscribe.propose.record import action, branches, is_of, message, told, with_action
+from evalscribe.propose.record import action, branches, committed_line, is_of, message, with_action
 from evalscribe.recall import read
 from evalscribe.report import replaced
 from evalscribe.report_markdown import parse
@@ -42,9 +42,9 @@ def test_none_is_replaced_and_the_next_one_follows() -> None:
     assert once == BODY + LINE + "\n"
     other = LINE.replace("R3", "R1")
     assert with_action(once, other) == BODY + LINE + "\n" + other + "\n"
-    assert told(once, "R3") == LINE
-    assert told(once, "R1") is None
-    assert told(TEXT, "R3") is None
+    assert committed_line(once, "R3") == LINE
+    assert committed_line(once, "R1") is None
+    assert committed_line(TEXT, "R3") is None
 
 
 def test_it_is_read_as_an_action_for_its_evals() -> None:

@@ -4,7 +4,15 @@ import pytest
 
 from evalscribe.finding import Classification, Precedent
 from evalscribe.given_label import GivenLabel
-from evalscribe.review.recalled import MOST, MOST_OF_A_LABEL, Look, disagreements, examples_from, precedents_from, told
+from evalscribe.review.recalled import (
+    MOST,
+    MOST_OF_A_LABEL,
+    AtHand,
+    disagreements,
+    examples_from,
+    precedents_from,
+    with_labels,
+)
 from evalscribe.sighting import Sighting
 
 ERROR = "TypeError: f() takes no argument"
@@ -21,7 +29,7 @@ NOW = Sighting(
     grader="g1",
     method=1,
 )
-LOOK = Look(sighting=NOW, path="a/1", error=ERROR, code="TS2345", cause="takes-no-argument")
+LOOK = AtHand(sighting=NOW, path="a/1", error=ERROR, code="TS2345", cause="takes-no-argument")
 LABEL = GivenLabel(
     run="old",
     provider="p",
@@ -121,7 +129,7 @@ def names(*labels: GivenLabel) -> dict[str, str]:
 
 
 def test_a_label_that_a_report_gives_already_is_told_once_with_its_reviewer() -> None:
-    found = told([EARLIER], [LABEL], LOOK, seen(), names(LABEL), {})
+    found = with_labels([EARLIER], [LABEL], LOOK, seen(), names(LABEL), {})
     assert found == (EARLIER.model_copy(update={"reviewer": "Ada", "alike": True}),)
 
 
@@ -130,20 +138,20 @@ def test_a_label_that_a_report_gives_already_is_told_once_with_its_reviewer() ->
 def test_what_is_known_to_be_another_failure_is_no_evidence(
     difference: dict[str, object], labels: list[GivenLabel]
 ) -> None:
-    (found,) = told([EARLIER], labels, LOOK, seen(**difference), names(LABEL), {"old.md": "old"})
+    (found,) = with_labels([EARLIER], labels, LOOK, seen(**difference), names(LABEL), {"old.md": "old"})
     assert (found.by_person, found.reviewer) == (False, "Ada" if labels else "people")
-    (found,) = told([EARLIER], labels, LOOK, seen(), names(LABEL), {"old.md": "old"})
+    (found,) = with_labels([EARLIER], labels, LOOK, seen(), names(LABEL), {"old.md": "old"})
     assert (found.by_person, found.alike) == (True, True)
 
 
 def test_without_a_sighting_the_words_of_the_report_decide() -> None:
-    (found,) = told([EARLIER], [LABEL], LOOK, {}, names(LABEL), {})
+    (found,) = with_labels([EARLIER], [LABEL], LOOK, {}, names(LABEL), {})
     assert (found.by_person, found.alike, found.reviewer) == (True, False, "Ada")
 
 
 def test_an_overruled_label_stands_beside_the_one_in_force() -> None:
     ben = changed(reviewer="Ben", email="ben@example.org", label="MODEL_FAULT", in_force=False, date="2026-11-01")
-    found = told([EARLIER], [ben, LABEL], LOOK, seen(), names(LABEL), {})
+    found = with_labels([EARLIER], [ben, LABEL], LOOK, seen(), names(LABEL), {})
     assert [(one.reviewer, one.classification) for one in found] == [("Ada", "OVERLY_STRICT"), ("Ben", "MODEL_FAULT")]
     assert disagreements([ben, LABEL]) == ((ben, LABEL),)
     assert disagreements([LABEL, changed(reviewer="Ben")]) == ()
@@ -151,7 +159,7 @@ def test_an_overruled_label_stands_beside_the_one_in_force() -> None:
 
 def test_newest_first() -> None:
     newer = changed(run="newer", date="2026-12-01", report="p/m/newer.md")
-    found = told([EARLIER], [LABEL, newer], LOOK, seen() | seen(newer), names(LABEL, newer), {})
+    found = with_labels([EARLIER], [LABEL, newer], LOOK, seen() | seen(newer), names(LABEL, newer), {})
     assert [one.report for one in found] == ["newer.md", "old.md"]
 
 

@@ -15,7 +15,18 @@ from evalscribe.patch import Patch
 from evalscribe.pattern import Recommendation
 from evalscribe.ports import Clock, Library, Model, Repository, Store
 from evalscribe.prompts import Prompts
-from evalscribe.propose import Files, Proposer, Scope, action, branches, is_of, message, scope, told, with_action
+from evalscribe.propose import (
+    Files,
+    Proposer,
+    Scope,
+    action,
+    branches,
+    committed_line,
+    is_of,
+    message,
+    scope,
+    with_action,
+)
 
 
 @dataclass(frozen=True)
@@ -134,7 +145,7 @@ def _commit(desk: ApplyDesk, offer: Offer, subject: Recommended) -> Applied:
 
 def _done_before(desk: ApplyDesk, subject: Recommended) -> Applied | None:
     """What the report says was committed, or a branch has; the latter is told in the report."""
-    line = told(subject.text, subject.id)
+    line = committed_line(subject.text, subject.id)
     if line is not None:
         return Applied(recommendation=subject.id, line=line, report=subject.file, new=False)
     for branch in branches(subject.id, subject.report.run.id):

@@ -11,7 +11,7 @@ from evalscribe.run import Run
 from evalscribe.sighting import Sighting
 
 
-class SeenIn:
+class StoredSightings:
     """The failure of an eval in the run of a report, where the store has it; each run is read once."""
 
     def __init__(self, store: Store | None) -> None:
@@ -44,4 +44,4 @@ def followed(
     """What a run analysed on this date says of what was done after earlier reports of any model."""
     known = {one.eval_id: one for one in seen}
     others = tuple(library.all())
-    return follow_ups(run, history.date or date, history, others, findings, known, SeenIn(store))
+    return follow_ups(run, history.date or date, history, others, findings, known, StoredSightings(store))

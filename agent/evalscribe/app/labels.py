@@ -12,7 +12,7 @@ from evalscribe.ids import model_folder
 from evalscribe.judging.rules import RulesJudge
 from evalscribe.ports import Store
 from evalscribe.recall import History
-from evalscribe.review.recalled import Look, Sighted, examples_from, told
+from evalscribe.review.recalled import AtHand, Sighted, examples_from, with_labels
 from evalscribe.run import Run
 from evalscribe.sighting import Sighting
 
@@ -27,7 +27,7 @@ class Labels:
     """What the run's report would call each report, by its name below the reports folder."""
     runs: Mapping[str, str]
     """The run of each earlier report of the model, by what the run's report would call it."""
-    _looks: dict[str, Look] = field(default_factory=dict)
+    _looks: dict[str, AtHand] = field(default_factory=dict)
 
     def recalled(self, case: Case, sighting: Sighting) -> Case:
         """The case with the precedents and examples that people's labels are."""
@@ -36,7 +36,7 @@ class Labels:
         now = self._looks.get(sighting.eval_id) or self._looks.setdefault(sighting.eval_id, _look(case, sighting))
         return case.model_copy(
             update={
-                "precedents": told(case.precedents, self.labels, now, self.sighted, self.names, self.runs),
+                "precedents": with_labels(case.precedents, self.labels, now, self.sighted, self.names, self.runs),
                 "examples": examples_from(self.labels, now, self.sighted),
             }
         )
@@ -59,9 +59,9 @@ def _sighted(store: Store, run_ids: Iterable[str]) -> dict[tuple[str, str], Sigh
     return found
 
 
-def _look(case: Case, sighting: Sighting) -> Look:
+def _look(case: Case, sighting: Sighting) -> AtHand:
     located = signature.locate(case.evidence)
-    return Look(
+    return AtHand(
         sighting=sighting,
         path=case.evidence.eval.path,
         error=located.error if located else None,

@@ -19,14 +19,13 @@ from evalscribe.app.branch_plan import Ours, Plan, planned
 from evalscribe.app.reports import found
 from evalscribe.branch import PullRequest, Pushed
 from evalscribe.errors import DataError, UsageError
-from evalscribe.ids import Frozen, model_folder, path_part, run_id_prefix
+from evalscribe.ids import Frozen, model_folder, report_stems
 from evalscribe.ports import Forge, Library, Repository
 from evalscribe.recall import read
 from evalscribe.render import pull_request
 from evalscribe.report import Report, replaced
 from evalscribe.report_file import ReportFile
-from evalscribe.report_markdown import ConflictingEdits, UnreadableReport, parse
-from evalscribe.report_markdown import render as page
+from evalscribe.report_markdown import ConflictingEdits, UnreadableReport, parse, summary
 from evalscribe.review.checking import linked_reports
 
 TRIES = 5
@@ -159,10 +158,11 @@ def _linked(path: str, report: Report) -> list[str]:
 
 
 def branch_of(report: Report, path: str) -> str:
-    """`evalscribe/<provider>/<model>/<run>`; the whole run id where the file is called by it."""
-    run = report.run
-    whole = PurePosixPath(path).name.startswith(f"{path_part(run.id)}_")
-    parts = (*model_folder(run.provider, run.model), path_part(run.id) if whole else run_id_prefix(run.id))
+    """`evalscribe/<provider>/<model>/<run>`; the run is called as in the file's name."""
+    run, name = report.run, PurePosixPath(path).name
+    stems = report_stems(run.id)
+    stem = next((stem for stem in reversed(stems) if name.startswith(f"{stem}_")), stems[0])
+    parts = (*model_folder(run.provider, run.model), stem)
     return "/".join(("evalscribe", *map(_ref_part, parts)))
 
 
@@ -205,8 +205,8 @@ def _inside(repository: Repository, file: ReportFile) -> str:
 
 def _first_lines(report: Report) -> str:
     """What stands between the title and the run's table, without notes of people."""
-    after_title = page(replaced(report, notes=())).partition("\n# ")[2].partition("\n")[2]
-    return after_title.partition("\n| ")[0].strip()
+    _title, *lines = summary.render(replaced(report, notes=()))
+    return "\n".join(lines).strip()
 
 
 def _previous(library: Library, report: Report) -> Analysis | None:

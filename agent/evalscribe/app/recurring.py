@@ -4,7 +4,7 @@ from collections.abc import Sequence, Set
 from pathlib import PurePosixPath
 
 from evalscribe.across import Glimpse, Passing, glimpse, passing
-from evalscribe.app.followed import SeenIn
+from evalscribe.app.followed import StoredSightings
 from evalscribe.app.sightings import sightings, stored_runs
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import model_key, same_experiment
@@ -28,7 +28,7 @@ def recurring_evals(library: Library, models: Sequence[str] = (), store: Store |
             raise NotFoundError(f"there is no report of {provider}/{name}; see `evalscribe reports list`")
         folders += [str(PurePosixPath(file.name).parent) for file in files]
     everything = sorted(library.all(), key=lambda file: file.name)
-    return recurring(everything, folders, SeenIn(store))
+    return recurring(everything, folders, StoredSightings(store))
 
 
 def alike_evals(library: Library, store: Store, models: Sequence[str] = (), least: int = 2) -> AcrossModels:
@@ -42,7 +42,7 @@ def alike_evals(library: Library, store: Store, models: Sequence[str] = (), leas
         if key not in gathered.known and not library.of_model(*_named(model)):
             raise NotFoundError(f"there is no stored run and no report of {model}; see `evalscribe reports list`")
     files = sorted(library.all(), key=lambda file: file.name)
-    told = across_models(gathered.experiments, files, store.labels(), least=least, seen_in=SeenIn(store))
+    told = across_models(gathered.experiments, files, store.labels(), least=least, seen_in=StoredSightings(store))
     return told.model_copy(update={"notes": (*told.notes, *_uncounted(library, models, gathered.known))})
 
 

@@ -3,32 +3,28 @@
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from evalscribe.chat import Tool, ToolCall, ToolResult
 from evalscribe.discuss.dossier import Absent, Dossier
 from evalscribe.discuss.search import search
-from evalscribe.judging.classifier.schema import strict_schema
 from evalscribe.judging.classifier.tools import READING
 from evalscribe.judging.fence import numbered, one_line, quoted
+from evalscribe.judging.tool_fields import Fields, misuse, tool_of
 
 MOST_LINES = 300
 MOST_HITS = 30
 _NUMBER = {"type": "integer", "description": "Number of the finding in the report."}
 
 
-class _Fields(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class ReadReport(_Fields):
+class ReadReport(Fields):
     """Read lines of the report, with their numbers."""
 
     first: Annotated[int, Field(ge=1, description="First line, counted from 1.")]
     last: Annotated[int, Field(ge=1, description=f"Last line; {MOST_LINES} lines at most are shown at once.")]
 
 
-class Find(_Fields):
+class Find(Fields):
     """Find the places in the report and in the evidence of every finding that hold all of the given words."""
 
     words: Annotated[str, Field(min_length=1, max_length=200, description="Plain words, capitals or not.")]
@@ -41,12 +37,8 @@ def _of_finding(tool: Tool) -> Tool:
     return tool.model_copy(update={"input_schema": {**schema, "properties": fields, "required": list(fields)}})
 
 
-def _own(name: str, fields: type[BaseModel]) -> Tool:
-    return Tool(name=name, description=(fields.__doc__ or name).strip(), input_schema=strict_schema(fields))
-
-
 OWN: dict[str, type[BaseModel]] = {"read_report": ReadReport, "find": Find}
-TOOLS = (*(_own(name, fields) for name, fields in OWN.items()), *map(_of_finding, READING))
+TOOLS = (*(tool_of(name, fields) for name, fields in OWN.items()), *map(_of_finding, READING))
 _EVIDENCE = frozenset(tool.name for tool in READING)
 
 
@@ -68,7 +60,7 @@ class Tools:
         try:
             asked = OWN[call.name].model_validate(call.input)
         except ValidationError as error:
-            return _refused(call, "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()))
+            return _refused(call, misuse(error))
         about, lines = self._report(asked) if isinstance(asked, ReadReport) else self._found(asked)
         return ToolResult(call_id=call.id, text=self._dossier.fence.block(about, "\n".join(lines)))
 

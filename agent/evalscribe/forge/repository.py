@@ -113,10 +113,7 @@ class GitRepository:
     def fetch(self, remote: str, branch: str | None = None) -> tuple[str, str] | None:
         return self.remotes.fetch(remote, branch)
 
-    def push(self, remote: str, branch: str, commit: str | None = None) -> Pushed:
-        commit = commit or self._commit_id(f"refs/heads/{branch}")
-        if commit is None:
-            raise UsageError(f"there is no branch {branch} in {self.root}")
+    def push(self, remote: str, branch: str, commit: str) -> Pushed:
         return self.remotes.push(remote, branch, commit)
 
     def close(self) -> None:

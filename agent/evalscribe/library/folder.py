@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING
 from evalscribe import git_process
 from evalscribe.errors import DataError, not_written
 from evalscribe.ids import same_model
-from evalscribe.report_file import FileVersion, MergedReports, ReportFile, UnmergedReport
+from evalscribe.report_file import LARGEST, FileVersion, MergedReports, ReportFile, UnmergedReport, is_report
 
 if TYPE_CHECKING:
     from evalscribe.library.git_history import GitHistory
-
-LARGEST = 16 * 1024 * 1024
-"""Bytes; no report is larger, and what is larger is not read."""
 
 
 class ReportsFolder:
@@ -94,7 +91,7 @@ class ReportsFolder:
     def _files(self) -> Iterator[Path]:
         for folder, folders, names in os.walk(self.root):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
-            yield from (Path(folder, name) for name in sorted(names) if _is_report(name))
+            yield from (Path(folder, name) for name in sorted(names) if is_report(name))
 
     def _name(self, file: Path) -> str:
         return file.relative_to(self.root).as_posix()
@@ -123,10 +120,6 @@ class ReportsFolder:
         if not inside:
             raise DataError(f"{name!r} leaves {self.root} through a symbolic link; nothing was written")
         return target
-
-
-def _is_report(name: str) -> bool:
-    return name.endswith(".md") and not name.startswith(".")
 
 
 def _replace(target: Path, content: bytes) -> None:

@@ -14,13 +14,12 @@ from git.exc import GitError
 from evalscribe import prose
 from evalscribe.errors import DataError, UsageError
 from evalscribe.git_process import own_environment, said
-from evalscribe.report_file import FileVersion
+from evalscribe.report_file import LARGEST, FileVersion, is_report
 
 MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
 _REF = "%(refname) %(symref)"
 REPORTS = "*.md"
 """Every markdown file of the repository: a report may have been moved from anywhere."""
-LARGEST = 16 * 1024 * 1024
 _FILE = b"100"
 """How the mode of a regular file begins; a link's target is no text of a report."""
 _BOT = "[bot]"
@@ -179,11 +178,6 @@ def names_in(repo: Repo, commit: str, folder: str) -> tuple[str, ...]:
     out = bytes(repo.git.execute([*command, *([folder] if folder else [])], stdout_as_string=False))
     paths = (os.fsdecode(path).removeprefix(folder) for path in out.split(b"\0"))
     return tuple(path for path in paths if is_report(path))
-
-
-def is_report(path: str) -> bool:
-    """As files of the folder count: markdown, with nothing hidden on the way."""
-    return path.endswith(".md") and not any(part.startswith(".") for part in path.split("/"))
 
 
 def _commits(repo: Repo, tip: str) -> Iterator[Commit]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from git import Repo
 
-from evalscribe.library.git_history import inside, is_report, text_of
-from evalscribe.report_file import UnmergedReport
+from evalscribe.library.git_history import inside, text_of
+from evalscribe.report_file import UnmergedReport, is_report
 
 MOST_BRANCHES = 100
 """Those with the newest commits; an old repository may have thousands."""

@@ -3,7 +3,7 @@
 from evalscribe.propose.files import Files
 from evalscribe.propose.proposal import Proposer
 from evalscribe.propose.question import Concern
-from evalscribe.propose.record import action, branches, is_of, message, told, with_action
+from evalscribe.propose.record import action, branches, committed_line, is_of, message, with_action
 from evalscribe.propose.scope import Scope, scope
 
 __all__ = [
@@ -13,9 +13,9 @@ __all__ = [
     "Scope",
     "action",
     "branches",
+    "committed_line",
     "is_of",
     "message",
     "scope",
-    "told",
     "with_action",
 ]

@@ -70,7 +70,7 @@ def action(recommendation: Recommendation, files: Sequence[str], commit: str, br
     return f"- {date}: {recommendation.id}, {said}: {where}, commit `{commit[:SHORT]}` on {inline.code(branch)}."
 
 
-def told(text: str, recommendation: str) -> str | None:
+def committed_line(text: str, recommendation: str) -> str | None:
     """The line of a report that says that this recommendation was committed; None where there is none."""
     wanted = re.compile(rf"- \d{{4}}-\d\d-\d\d: {recommendation}, .*, commit `[0-9a-f]+` on `[^`]+`\.")
     lines = parse(text).actions_taken.split("\n")

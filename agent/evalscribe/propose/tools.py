@@ -4,32 +4,26 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from evalscribe.chat import Tool, ToolCall, ToolResult
-from evalscribe.judging.classifier.schema import strict_schema
+from evalscribe.chat import ToolCall, ToolResult
 from evalscribe.judging.fence import Fence, numbered, one_line, quoted
+from evalscribe.judging.tool_fields import Fields, bounded, misuse, tool_of
 from evalscribe.propose.files import MOST_SEARCHED, Files
 from evalscribe.propose.scope import Scope
 
 MOST_FILES = 300
 MOST_LINES = 400
 MOST_HITS = 50
-LONGEST_RESULT = 24_000
-"""Characters of one tool result."""
 
 
-class _Fields(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class ListFiles(_Fields):
+class ListFiles(Fields):
     """List the repository's files, those that may be changed first."""
 
     folder: Annotated[str, Field(description="Only files below this folder; empty for all.")]
 
 
-class ReadFile(_Fields):
+class ReadFile(Fields):
     """Read lines of one file, with their numbers."""
 
     path: str
@@ -37,14 +31,14 @@ class ReadFile(_Fields):
     last: Annotated[int, Field(ge=1, description=f"Last line; {MOST_LINES} lines at most are shown at once.")]
 
 
-class Search(_Fields):
+class Search(Fields):
     """Find the lines that hold a text, capitals or not."""
 
     text: Annotated[str, Field(min_length=1, max_length=200, description="Plain text, no pattern.")]
     folder: Annotated[str, Field(description="Only in files below this folder; empty for all.")]
 
 
-class Replacement(_Fields):
+class Replacement(Fields):
     path: Annotated[str, Field(description="Path of the file from the repository's root, with `/`.")]
     old: Annotated[
         str,
@@ -53,14 +47,14 @@ class Replacement(_Fields):
     new: Annotated[str, Field(description="What stands in its place; of a new file the whole text.")]
 
 
-class SubmitPatch(_Fields):
+class SubmitPatch(Fields):
     """Submit the change; it ends your work. A person decides about it."""
 
     summary: Annotated[str, Field(description="What is changed, in one imperative line of at most 72 characters.")]
     edits: Annotated[list[Replacement], Field(description="One for each place that is changed, in order.")]
 
 
-class NoChange(_Fields):
+class NoChange(Fields):
     """Say that no change of these files can do what is recommended; it ends your work."""
 
     reason: Annotated[str, Field(description="Why, in one or two sentences.")]
@@ -69,10 +63,7 @@ class NoChange(_Fields):
 SUBMIT, NO_CHANGE = "submit_patch", "no_change"
 READING: dict[str, type[BaseModel]] = {"list_files": ListFiles, "read_file": ReadFile, "search": Search}
 NAMES: dict[str, type[BaseModel]] = {**READING, SUBMIT: SubmitPatch, NO_CHANGE: NoChange}
-TOOLS = tuple(
-    Tool(name=name, description=(fields.__doc__ or name).strip(), input_schema=strict_schema(fields))
-    for name, fields in NAMES.items()
-)
+TOOLS = tuple(tool_of(name, fields) for name, fields in NAMES.items())
 
 
 class Misused(Exception):
@@ -86,8 +77,7 @@ def fields_of(call: ToolCall) -> BaseModel:
     try:
         return NAMES[call.name].model_validate(call.input)
     except ValidationError as error:
-        said = "; ".join(f"{'.'.join(map(str, e['loc'])) or call.name}: {e['msg']}" for e in error.errors()[:10])
-        raise Misused(said) from None
+        raise Misused(misuse(error)) from None
 
 
 class Toolbox:
@@ -148,15 +138,3 @@ class Toolbox:
         if not found:
             raise Misused(f"There is no file below {quoted(folder[:200])}.")
         return found
-
-
-def bounded(lines: Iterable[str]) -> str:
-    """Lines up to the longest result, and a word where there are more."""
-    kept: list[str] = []
-    room = LONGEST_RESULT
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            return "\n".join([*kept, "[cut here; ask for less at once]"])
-        kept.append(line)
-    return "\n".join(kept)

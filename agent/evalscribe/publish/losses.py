@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 from evalscribe.proofread import generated, lines_of, parts
+from evalscribe.proofread.corrected import without_label
 from evalscribe.proofread.parts import TOP
 from evalscribe.publish.reading import Reading
 from evalscribe.report_markdown import UnreadableReport, fields
@@ -12,8 +13,6 @@ from evalscribe.report_markdown import UnreadableReport, fields
 READ_ALREADY = re.compile(r"### \d+[.)] .*: |revision: *\d+$")
 """Lines whose edits have been taken or refused: a finding's heading, the revision."""
 ROW = re.compile(r"\|\s*\d+\s*\|(?:.*(?<!\\)\|){5}")
-CELL_END = re.compile(r"(?<!\\)\|")
-LABEL_CELL = 4
 REVIEWER = re.compile(rf"^[\s>*_#+-]*{fields.REVIEWER.pattern}", re.IGNORECASE)
 RULE = re.compile(r"\s*[|:-][\s|:-]*")
 """Between a table's head and its rows, or a rule: nobody's words."""
@@ -73,7 +72,7 @@ def _parts(line: str, known: str) -> list[str]:
     A recommendation is kept as a note without its head, where that is `known` to be ours.
     """
     if ROW.match(line):
-        return [cell for at, cell in enumerate(CELL_END.split(line)) if at != LABEL_CELL]
+        return without_label(line)
     head = RECOMMENDED.match(line)
     said = line[head.end() :] if head and head[0] in known else line
     return [REVIEWER.sub("", said)]

@@ -1,9 +1,9 @@
 """Which file is the report of a run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from evalscribe.ids import Frozen, content_id, model_folder, path_part, run_id_prefix
+from evalscribe.ids import Frozen, model_folder, path_part, report_stems, run_id_prefix
 from evalscribe.prose import name as printed
 from evalscribe.publish.reading import read
 from evalscribe.report_file import ReportFile
@@ -64,19 +64,12 @@ def _unreadable(file: ReportFile, last_written: str | None) -> str | None:
 
 def _new(run: Run, date: str, files: Sequence[ReportFile]) -> Place:
     folder = PurePosixPath(*model_folder(run.provider, run.model))
-    stem = next(stem for stem in _stems(run) if not _of_another(folder, stem, files))
+    stem = next(stem for stem in report_stems(run.id) if not _of_another(folder, stem, files))
     name = str(folder / f"{stem}_{path_part(date)}.md")
     if not _taken(name, files):
         return Place(name=name)
     message = f"{name} is no report of evalscribe and is left as it is; the new one is beside it"
     return Place(name=_beside(name, files), message=message)
-
-
-def _stems(run: Run) -> Iterator[str]:
-    """Names for the run, the last one its own beyond doubt."""
-    yield run_id_prefix(run.id)
-    yield path_part(run.id)
-    yield f"{path_part(run.id)}-{content_id(run.id).removeprefix('sha256:')[:12]}"
 
 
 def _of_another(folder: PurePosixPath, stem: str, files: Sequence[ReportFile]) -> bool:

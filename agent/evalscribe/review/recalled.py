@@ -24,7 +24,7 @@ Sighted = Mapping[tuple[str, str], Sighting]
 Subject = tuple[str, str]
 
 
-class Look(NamedTuple):
+class AtHand(NamedTuple):
     """What is known of the failure at hand before anybody judges it."""
 
     sighting: Sighting
@@ -38,16 +38,16 @@ class Look(NamedTuple):
     """As rules name it."""
 
 
-def precedents_from(labels: Iterable[GivenLabel], now: Look, sighted: Sighted) -> tuple[Precedent, ...]:
+def precedents_from(labels: Iterable[GivenLabel], now: AtHand, sighted: Sighted) -> tuple[Precedent, ...]:
     """Labels of the same failure: same eval in the same version, looking the same, in another run of any model."""
     same = (label for label in labels if (seen := _seen(label, now, sighted)) and _same_failure(now.sighting, seen))
     return tuple(_precedent(label, now) for label in _newest_first(same))
 
 
-def told(
+def with_labels(
     history: Sequence[Precedent],
     labels: Iterable[GivenLabel],
-    now: Look,
+    now: AtHand,
     sighted: Sighted,
     names: Mapping[str, str],
     runs: Mapping[str, str],
@@ -73,7 +73,7 @@ def told(
     return tuple(sorted((*known, *added), key=lambda one: one.date or "", reverse=True)) if added else known
 
 
-def examples_from(labels: Iterable[GivenLabel], now: Look, sighted: Sighted) -> tuple[Example, ...]:
+def examples_from(labels: Iterable[GivenLabel], now: AtHand, sighted: Sighted) -> tuple[Example, ...]:
     """Similar failures of other evals in other runs, on whose label people agree: most alike first, then newest."""
     labels = tuple(labels)
     disputed = {subject_of(label) for pair in disagreements(labels) for label in pair}
@@ -121,7 +121,7 @@ def _chosen(similar: Iterable[tuple[GivenLabel, str]]) -> Iterator[Example]:
 _SHARED = ("eval", "step", "error", "label", "cause_kind", "note", "reviewer", "date")
 
 
-def _similar(label: GivenLabel, now: Look, sighted: Sighted) -> tuple[int, str]:
+def _similar(label: GivenLabel, now: AtHand, sighted: Sighted) -> tuple[int, str]:
     """How alike, 0 the most, and in what; nothing where they are not."""
     seen = sighted.get(subject_of(label))
     mine = look(now.sighting)
@@ -132,7 +132,7 @@ def _similar(label: GivenLabel, now: Look, sighted: Sighted) -> tuple[int, str]:
     return (2, SAME_CAUSE) if now.cause and label.cause == now.cause else (3, "")
 
 
-def _same_words(label: GivenLabel, now: Look) -> bool:
+def _same_words(label: GivenLabel, now: AtHand) -> bool:
     """For failures of runs that are not here; a stock message equals nothing."""
     if not now.error or not label.error or is_stock(label.error) or label.step != now.sighting.step:
         return False
@@ -143,12 +143,12 @@ def _names(text: str, code: str) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(code)}(?![\w-])", text, re.IGNORECASE) is not None
 
 
-def _seen(label: GivenLabel, now: Look, sighted: Sighted) -> Sighting | None:
+def _seen(label: GivenLabel, now: AtHand, sighted: Sighted) -> Sighting | None:
     """The labelled failure, where it is of this eval in another run and its run is here."""
     return sighted.get(subject_of(label)) if _of_eval(label, now) else None
 
 
-def _of_eval(label: GivenLabel, now: Look) -> bool:
+def _of_eval(label: GivenLabel, now: AtHand) -> bool:
     return label.run != now.sighting.run and untried(label.eval) == now.sighting.eval
 
 
@@ -156,7 +156,7 @@ def _same_failure(now: Sighting, seen: Sighting) -> bool:
     return same_version(now, seen) and alike(now, seen)
 
 
-def _precedent(label: GivenLabel, now: Look) -> Precedent:
+def _precedent(label: GivenLabel, now: AtHand) -> Precedent:
     own = model_key(now.sighting.provider, now.sighting.model) == model_key(label.provider, label.model)
     return Precedent(
         report=label.report,
@@ -174,7 +174,7 @@ def _precedent(label: GivenLabel, now: Look) -> Precedent:
     )
 
 
-def _enriched(told: Precedent, label: GivenLabel | None, now: Look, sighted: Sighted, run: str) -> Precedent:
+def _enriched(told: Precedent, label: GivenLabel | None, now: AtHand, sighted: Sighted, run: str) -> Precedent:
     """A precedent with what git and the store know about its label."""
     if not told.by_person:
         return told

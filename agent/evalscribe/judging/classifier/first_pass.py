@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from evalscribe.across import told
+from evalscribe.across import in_words
 from evalscribe.cascade import Tag
 from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
 from evalscribe.finding import UNCERTAIN_CONFIDENCE, Case, Unclassified, Verdict
@@ -61,7 +61,7 @@ class FirstPass:
     def key(self, case: Case) -> str:
         """Content id of instructions, tool, model, evidence and what is shown of it and beside it."""
         asked = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tool, self._model.id]
-        models = told(case.across)
+        models = in_words(case.across)
         read = [case.evidence.digest, case.packed, shown(case.precedents), *([models] if models else [])]
         return content_id(["first pass", VERSION, asked, *read, *([case.examples] if case.examples else [])])
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from functools import cached_property
 
-from evalscribe.across import told
+from evalscribe.across import in_words
 from evalscribe.chat import Effort, Message, Request, Usage
 from evalscribe.finding import Case, Unclassified, Verdict
 from evalscribe.ids import canonical_json, content_id
@@ -69,7 +69,7 @@ class ModelJudge:
                 case.evidence.digest,
                 case.packed,
                 shown(case.precedents),
-                *([models] if (models := told(case.across)) else []),
+                *([models] if (models := in_words(case.across)) else []),
                 *([case.examples] if case.examples else []),
             ]
         )

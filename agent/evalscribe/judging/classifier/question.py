@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from evalscribe.across import told
+from evalscribe.across import in_words
 from evalscribe.finding import Case, Example, Precedent
 from evalscribe.judging.fence import Fence, marked, numbered, one_line, quoted
 from evalscribe.judging.precedents import shown
@@ -33,7 +33,7 @@ def question(prompts: Prompts, case: Case, fence: Fence) -> str:
         examples=fence.block("similar failures", _listed([_similar(one) for one in case.examples]))
         if case.examples
         else "",
-        models=told(case.across),
+        models=in_words(case.across),
     )
 
 

@@ -5,32 +5,26 @@ from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from evalscribe.chat import Tool, ToolCall, ToolResult
 from evalscribe.diff import Pair, hunks, pairs
 from evalscribe.evidence import Document, Evidence, Role
 from evalscribe.finding import CLASSIFICATIONS
-from evalscribe.judging.classifier.schema import strict_schema
 from evalscribe.judging.classifier.submission import Submission
 from evalscribe.judging.fence import Fence, marked, numbered, one_line, quoted
+from evalscribe.judging.tool_fields import Fields, bounded, misuse, tool_of
 
 MOST_LINES = 300
 MOST_HITS = 50
 MOST_DOCUMENTS = 200
-LONGEST_RESULT = 24_000
-"""Characters of one tool result."""
 
 
-class _Fields(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class ListDocuments(_Fields):
+class ListDocuments(Fields):
     """List every document of the evidence: role, path, number of lines."""
 
 
-class ReadLines(_Fields):
+class ReadLines(Fields):
     """Read lines of one document, with their numbers."""
 
     role: Role
@@ -39,14 +33,14 @@ class ReadLines(_Fields):
     last: Annotated[int, Field(ge=1, description=f"Last line; {MOST_LINES} lines at most are shown at once.")]
 
 
-class Search(_Fields):
+class Search(Fields):
     """Find the lines that hold a text, capitals or not, in the documents of one role or of any."""
 
     text: Annotated[str, Field(min_length=1, max_length=200, description="Plain text, no pattern.")]
     role: Literal[Role, "any"]
 
 
-class Diff(_Fields):
+class Diff(Fields):
     """Compare an output file with the reference answer's file that it stands for."""
 
     path: Annotated[str, Field(description="Path of the output file, or of the reference's.")]
@@ -65,18 +59,14 @@ NAMES: dict[str, type[BaseModel]] = {
 SUBMIT = "submit"
 
 
-def _tool(name: str, fields: type[BaseModel]) -> Tool:
-    return Tool(name=name, description=(fields.__doc__ or name).strip(), input_schema=strict_schema(fields))
-
-
-READING = tuple(_tool(name, fields) for name, fields in NAMES.items())
+READING = tuple(tool_of(name, fields) for name, fields in NAMES.items())
 
 
 def submit_tool(
     shape: type[Submission] = Submission, labels: Sequence[str] = CLASSIFICATIONS, tags: Sequence[str] = ()
 ) -> Tool:
     """How a verdict is submitted: with the labels of the rubric, and the tags that there are."""
-    tool = _tool(SUBMIT, shape)
+    tool = tool_of(SUBMIT, shape)
     fields = tool.input_schema["properties"]
     fields["classification"]["enum"] = list(labels)
     if tags:
@@ -100,7 +90,7 @@ class Toolbox:
             about, lines = self._run(call.name, call.input)
         except Refused as refused:
             return ToolResult(call_id=call.id, text=str(refused), is_error=True)
-        return ToolResult(call_id=call.id, text=self._fence.block(about, _bounded(lines)))
+        return ToolResult(call_id=call.id, text=self._fence.block(about, bounded(lines)))
 
     def _run(self, name: str, fields: dict[str, Any]) -> tuple[str, Iterable[str]]:
         if name not in NAMES:
@@ -108,7 +98,7 @@ class Toolbox:
         try:
             asked = NAMES[name].model_validate(fields)
         except ValidationError as error:
-            raise Refused("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())) from None
+            raise Refused(misuse(error)) from None
         match asked:
             case ReadLines():
                 return self._read(asked)
@@ -172,15 +162,3 @@ def _hits(documents: Iterable[Document], text: str) -> Iterator[str]:
         for number, line in enumerate(document.lines, 1):
             if text in line.casefold():
                 yield f"{document.role} {quoted(document.path)} {number}| {one_line(line)}"
-
-
-def _bounded(lines: Iterable[str]) -> str:
-    """Lines up to the longest result, and a word where there are more."""
-    kept: list[str] = []
-    room = LONGEST_RESULT
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            return "\n".join([*kept, "[cut here; ask for less at once]"])
-        kept.append(line)
-    return "\n".join(kept)

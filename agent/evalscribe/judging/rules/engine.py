@@ -1,6 +1,6 @@
 """The rules judge: the first rule that decides a failure gives its verdict."""
 
-from evalscribe.across import told
+from evalscribe.across import in_words
 from evalscribe.evidence import Citation
 from evalscribe.finding import Case, Verdict
 from evalscribe.ids import content_id
@@ -56,7 +56,7 @@ class RulesJudge:
     def key(self, case: Case) -> str:
         """Content id of version, evidence, what people said of this eval before, and of how many models fail alike."""
         people = [p for p in case.precedents if p.by_person and p.classification]
-        models = told(case.across)
+        models = in_words(case.across)
         return content_id([self.id, case.evidence.digest, people, *([models] if models else [])])
 
     def estimate(self, case: Case) -> Estimate:  # noqa: ARG002 - the port gives the case; rules cost nothing

@@ -1,6 +1,6 @@
 """What other models' runs make of a verdict: a failure that most models share is hardly each one's own fault."""
 
-from evalscribe.across import told
+from evalscribe.across import in_words
 from evalscribe.finding import UNCERTAIN_CONFIDENCE, Across, Verdict
 from evalscribe.judging.rules import precedents
 
@@ -19,7 +19,7 @@ def beside_others(verdict: Verdict, across: Across | None) -> Verdict:
         return verdict
     return verdict.model_copy(
         update={
-            "reasoning": f"{verdict.reasoning} {told(across)} So the eval itself may be at fault.",
+            "reasoning": f"{verdict.reasoning} {in_words(across)} So the eval itself may be at fault.",
             "uncertain": True,
             "confidence": min(verdict.confidence, UNCERTAIN_CONFIDENCE),
         }

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from evalscribe.ids import content_id, model_folder, path_part, run_id_prefix, same_model
+from evalscribe.ids import model_folder, report_stems, run_id_prefix, same_model
 from evalscribe.proofread.said import Said
 from evalscribe.report import Report
 
@@ -17,7 +17,7 @@ def naming(report: Report, name: str) -> Iterator[Said]:
     path = PurePosixPath(name)
     run = report.run
     match = NAME.fullmatch(path.name)
-    if match is None or match[1] not in _stems(run.id):
+    if match is None or match[1] not in report_stems(run.id):
         yield Said(1, "error", f"the report of run {run.id} is called {_expected(report)}, this file {path.name}")
     elif match[2] != report.date:
         yield Said(1, "warning", f"the file's name says {match[2]}, the report was begun on {report.date}")
@@ -37,11 +37,6 @@ def front_matter(report: Report) -> Iterator[Said]:
             )
     if report.evidence and not EVIDENCE.fullmatch(report.evidence):
         yield Said(1, "warning", f"evidence {report.evidence!r} in the front matter is no `sha256:` and 8 digits")
-
-
-def _stems(run_id: str) -> tuple[str, ...]:
-    whole = path_part(run_id)
-    return run_id_prefix(run_id), whole, f"{whole}-{content_id(run_id).removeprefix('sha256:')[:12]}"
 
 
 def _expected(report: Report) -> str:

@@ -1,13 +1,20 @@
-"""The strict JSON Schema of a pydantic model: flat, closed, every field required, without ranges.
+"""What a model may call: a tool and its fields, from one pydantic model.
+
+The JSON Schema is strict: flat, closed, every field required, without ranges.
 
 Providers compile such a schema into a grammar; ranges and lengths are no part of it, so they are told in words and
 checked when the answer is here.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from evalscribe.chat import Tool
+
+LONGEST_RESULT = 24_000
+"""Characters of one tool result."""
 KEPT = ("type", "enum", "description")
 TOLD = {
     "minimum": "at least",
@@ -16,6 +23,33 @@ TOLD = {
     "minItems": "items at least",
     "maxItems": "items at most",
 }
+
+
+class Fields(BaseModel):
+    """What one tool is called with; its docstring tells the model what the tool does."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def tool_of(name: str, fields: type[BaseModel]) -> Tool:
+    return Tool(name=name, description=(fields.__doc__ or name).strip(), input_schema=strict_schema(fields))
+
+
+def misuse(error: ValidationError) -> str:
+    """What is wrong with a call, for the model."""
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:10])
+
+
+def bounded(lines: Iterable[str]) -> str:
+    """Lines up to the longest result, and a word where there are more."""
+    kept: list[str] = []
+    room = LONGEST_RESULT
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            return "\n".join([*kept, "[cut here; ask for less at once]"])
+        kept.append(line)
+    return "\n".join(kept)
 
 
 def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
