@@ -8,6 +8,7 @@ import pytest
 from evalscribe.analysis import of_report
 from evalscribe.app.pull_request import branch_of
 from evalscribe.finding import Recurrence
+from evalscribe.ids import report_stems
 from evalscribe.pattern import FollowUp
 from evalscribe.render.pull_request import LIMIT, Published, body, title
 from evalscribe.report import Entry, EvalRef, Opinion, Report, RunHeader, Snippet
@@ -126,3 +127,7 @@ def test_branches_of_any_model_are_names_for_git(model: str) -> None:
     assert branch.startswith("evalscribe/example/")
     assert branch.endswith("/smp7q2ka")
     assert branch_of(made, "reports/x/smp7q2kax0_2026-11-02.md").endswith("/smp7q2kax0")
+    own = report_stems(made.run.id)[-1]
+    assert branch_of(made, f"reports/x/{own}_2026-11-02.md").endswith(f"/{own}"), (
+        "another run may be called like this one"
+    )
