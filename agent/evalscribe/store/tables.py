@@ -1,11 +1,28 @@
 """The tables of the newest revision. What older databases look like is in `migrations/versions`, never edited."""
 
-from sqlalchemy import Boolean, Column, Integer, LargeBinary, MetaData, String, Table, UniqueConstraint, false
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+)
+from sqlalchemy.dialects.postgresql import JSONB
 
-HEAD = "0005"
+HEAD = "0006"
 """Newest revision; a test holds it against the scripts."""
 
 metadata = MetaData()
+JSON_TEXT = JSON().with_variant(JSONB(), "postgresql")
+"""Text on SQLite. Users read these columns in SQL."""
 
 revisions = Table("alembic_version", MetaData(), Column("version_num", String, primary_key=True))
 
@@ -13,8 +30,93 @@ runs = Table(
     "runs",
     metadata,
     Column("run_id", String, primary_key=True),
+    Column("provider", String, nullable=False),
+    Column("model", String, nullable=False),
+    Column("experiment", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("passed", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("total", Integer, nullable=False),
+    Column("url", String),
     Column("body", LargeBinary, nullable=False),
 )
+"""`body` is the run without its failures, which are rows of `evals`."""
+
+evals = Table(
+    "evals",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("eval_id", String, primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("category", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("trial", Integer, nullable=False),
+    Column("trials", Integer, nullable=False),
+    Column("path", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("failed_step", String),
+    Column("reason", Text),
+    Column("url", String),
+    Column("task_digest", String),
+    Column("grader_digest", String),
+    Column("metadata_json", JSON_TEXT, nullable=False),
+    Column("missing", JSON_TEXT, nullable=False),
+    Column("digest", String),
+    Index("evals_by_id", "eval_id"),
+)
+"""`number` keeps the source's order; `digest` is null where the eval was not imported, but listed as a failure."""
+
+steps = Table(
+    "steps",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("eval_id", String, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("name", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("error", Text),
+)
+
+transcripts = Table(
+    "transcripts",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("eval_id", String, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("id", String, nullable=False, index=True),
+    Column("name", String),
+    Column("messages", JSON_TEXT, nullable=False),
+    Column("metadata_json", JSON_TEXT, nullable=False),
+)
+
+documents = Table(
+    "documents",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("eval_id", String, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("role", String, nullable=False),
+    Column("path", String, nullable=False),
+    Column("digest", String, nullable=False, index=True),
+)
+"""What is known of an eval: its evidence, and of an imported one all but its transcripts."""
+
+texts = Table(
+    "texts",
+    metadata,
+    Column("digest", String, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+"""Texts of documents by their content id, each kept once."""
+
+collection_runs = Table(
+    "collection_runs",
+    metadata,
+    Column("collection_id", String, primary_key=True),
+    Column("run_id", String, primary_key=True),
+    Column("number", Integer, nullable=False),
+)
+"""Which runs a collection has, in the order they were added."""
 
 evidence = Table(
     "evidence",
@@ -24,7 +126,29 @@ evidence = Table(
     Column("digest", String),
     Column("body", LargeBinary, nullable=False),
 )
-"""`digest` is null where the evidence is unreadable; `body` is then the reason."""
+"""`body` is the evidence without its documents, which are rows of `documents`. Where the evidence is unreadable,
+`digest` is null and `body` is the reason."""
+
+findings = Table(
+    "findings",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("eval_id", String),
+    Column("path", String, nullable=False),
+    Column("step", String),
+    Column("classification", String),
+    Column("cause", String),
+    Column("cause_kind", String),
+    Column("confidence", Float),
+    Column("uncertain", Boolean),
+    Column("judge", String),
+    Column("error", Text),
+    Column("reasoning", Text),
+    Column("recurrence", String),
+    Column("finding_json", JSON_TEXT, nullable=False),
+)
+"""What the last report of a run says, one row for each failed eval; `finding_json` has all of it."""
 
 verdicts = Table(
     "verdicts",
@@ -39,7 +163,7 @@ reports = Table(
     metadata,
     Column("run_id", String, primary_key=True),
     Column("path", String, nullable=False),
-    Column("body", LargeBinary, nullable=False),
+    Column("text", Text, nullable=False),
 )
 
 collections = Table(
@@ -76,6 +200,14 @@ judge_results = Table(
     metadata,
     Column("key", String, primary_key=True),
     Column("kind", String, nullable=False),
+    Column("agent_run_id", String, nullable=False),
+    Column("rubric_id", String, nullable=False),
+    Column("rubric_version", Integer, nullable=False),
+    Column("judge", String, nullable=False),
+    Column("output", JSON_TEXT, nullable=False),
+    Column("reason", Text),
+    Column("confidence", Float),
+    Column("cost_usd", Float, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
 """`kind` is the result's type: one that was paid for is never replaced by a failure."""
@@ -113,9 +245,12 @@ labels = Table(
     metadata,
     Column("run_id", String, primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("body", LargeBinary, nullable=False),
+    Column("eval", String, nullable=False),
+    Column("label", String),
+    Column("reviewer", String),
+    Column("label_json", JSON_TEXT, nullable=False),
 )
-"""What people said of a run's failures, as git tells it."""
+"""What people said of a run's failures, as git tells it; `label_json` has all of it."""
 
 proposals = Table(
     "proposals",

@@ -1,0 +1,38 @@
+"""What the stages consume, defined by the consumer. Adapters have these shapes; only `wiring` chooses them."""
+
+from evalscribe.ports.archive import Added, Archive, Records, Rows, Tables
+from evalscribe.ports.clock import Clock
+from evalscribe.ports.engine import Engine, Factory, Lost, Worker
+from evalscribe.ports.git import Forge, Library, Repository
+from evalscribe.ports.intents import Intent, Intents, Unanswered
+from evalscribe.ports.model import Estimate, Judge, Model, Models, OnText
+from evalscribe.ports.shelf import Shelf
+from evalscribe.ports.source import Source
+from evalscribe.ports.store import Store
+
+__all__ = [
+    "Added",
+    "Archive",
+    "Clock",
+    "Engine",
+    "Estimate",
+    "Factory",
+    "Forge",
+    "Intent",
+    "Intents",
+    "Judge",
+    "Library",
+    "Lost",
+    "Model",
+    "Models",
+    "OnText",
+    "Records",
+    "Repository",
+    "Rows",
+    "Shelf",
+    "Source",
+    "Store",
+    "Tables",
+    "Unanswered",
+    "Worker",
+]

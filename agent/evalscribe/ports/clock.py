@@ -1,0 +1,8 @@
+"""Time."""
+
+from datetime import date
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def today(self) -> date: ...

@@ -1,0 +1,41 @@
+"""Collections, their rubrics, and what judges found by them."""
+
+from typing import Protocol
+
+from evalscribe.judge_result import JudgeResult
+from evalscribe.rubric import Collection, LabelSet, Rubric
+
+
+class Shelf(Protocol):
+    """Collections with their rubrics and label sets, and what judges found: immutable but for what is added."""
+
+    def add_collection(self, collection: Collection) -> None:
+        """Raises `UsageError` where the id is taken by a collection of another name."""
+
+    def collections(self) -> tuple[Collection, ...]:
+        """In the order they were made."""
+
+    def add_rubric(self, collection_id: str, rubric: Rubric) -> Rubric:
+        """Store it as the next version of its id, or give back the latest where that is the same by content.
+
+        What is given back has the number it was stored under. Raises `NotFoundError` for an unknown collection.
+        """
+
+    def rubric(self, collection_id: str, rubric_id: str, version: int | None = None) -> Rubric:
+        """The version, or the latest. Raises `NotFoundError` naming what there is."""
+
+    def rubrics(self, collection_id: str) -> tuple[Rubric, ...]:
+        """The latest version of each, by id. Raises `NotFoundError` for an unknown collection."""
+
+    def add_label_set(self, collection_id: str, labels: LabelSet) -> None:
+        """Raises `UsageError` where its id is taken by another one."""
+
+    def label_set(self, collection_id: str, label_set_id: str) -> LabelSet: ...
+    def label_sets(self, collection_id: str) -> tuple[LabelSet, ...]: ...
+    def put_result(self, key: str, result: JudgeResult) -> None:
+        """A result that was paid for is replaced by another one only, never by a failure."""
+
+    def get_result(self, key: str) -> JudgeResult | None:
+        """The result of the same question: rubric, prompt, model, parameters and subject."""
+
+    def close(self) -> None: ...
