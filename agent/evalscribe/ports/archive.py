@@ -12,7 +12,7 @@ from evalscribe.run import EvalStatus, Run
 
 
 class Records(Protocol):
-    """A file that holds runs, read once from its beginning to its end and never whole at once. Redacted as it is read."""
+    """A file that holds runs, read once from beginning to end and never whole at once. Redacted as it is read."""
 
     format: str
     """`tau-bench`, `inspect` …, as it is told to the user."""
