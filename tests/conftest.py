@@ -2,10 +2,13 @@
 
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+
+from postgres_server import NoPostgres, PostgresServer, running
 
 REAL_DATA = os.environ.get("EVALSCRIBE_REAL_DATA")
 REQUIRED = frozenset(os.environ.get("EVALSCRIBE_REQUIRE", "").split(","))
@@ -21,11 +24,31 @@ def real_data() -> Path:
     return Path(REAL_DATA)
 
 
-def skip_or_fail(need: str) -> None:
+def skip_or_fail(need: str, missing: str = "") -> NoReturn:
     """Skip for want of a program, unless `EVALSCRIBE_REQUIRE` says that it must be there."""
     if need in REQUIRED:
-        pytest.fail(f"{need} is required here and missing")
-    pytest.skip(f"{need} is not installed")
+        pytest.fail(f"{need} is required here and missing {missing}")
+    pytest.skip(f"{need} is not installed {missing}")
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """A real Postgres on loopback, shared by all tests of the session."""
+    own = tmp_path_factory.getbasetemp()
+    try:
+        server = running(own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own)
+        started = server.__enter__()
+    except NoPostgres as missing:
+        skip_or_fail("postgres", str(missing))
+    yield started
+    server.__exit__(None, None, None)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """The address of a database of the test's own, which is empty; with a password."""
+    with postgres_server.database() as url:
+        yield url
 
 
 @pytest.fixture(autouse=True)
