@@ -49,6 +49,14 @@ Provider = Annotated[
 Model = Annotated[
     str | None, typer.Option(metavar="M", help="The run's model, where the source has it wrong or not at all.")
 ]
+Collection = Annotated[
+    str | None,
+    typer.Option(
+        metavar="C",
+        help="A collection, by name or id. Default: the configured one, else the only one there is.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, all else on standard error.")]
 
 

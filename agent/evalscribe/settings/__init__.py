@@ -81,6 +81,8 @@ class Settings(Frozen):
     context_tokens: Value[int | None]
     """How many tokens prompt and answer may have together, for models whose window cannot be known here."""
     reports: Value[Path]
+    collection: Value[str | None]
+    """Id or name of the collection that is meant where none is named."""
     visualizer: Value[str | None]
     """Address of the page that shows runs, for links; never contacted."""
     cascade: CascadeTable = CascadeTable()
@@ -116,6 +118,7 @@ class Settings(Frozen):
             "max tokens": _printed(self.max_tokens, "no bound"),
             "context tokens": _printed(self.context_tokens, "by the provider"),
             "reports": _printed(self.reports),
+            "collection": _printed(self.collection, "the only one there is"),
             "visualizer": _printed(self.visualizer),
             "cascade": Value(
                 value=f"{self.cascade.tag}, then {self.cascade.judge}",
@@ -144,6 +147,7 @@ def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
         max_tokens=_number(places, "EVALSCRIBE_MAX_TOKENS", int, None, least=1),
         context_tokens=_number(places, "EVALSCRIBE_CONTEXT_TOKENS", int, None, least=1),
         reports=_reports(find(places, "EVALSCRIBE_REPORTS"), cwd, root),
+        collection=_optional(find(places, "EVALSCRIBE_COLLECTION_ID")),
         visualizer=_visualizer(find(places, "EVALSCRIBE_VISUALIZER")),
         cascade=config.cascade,
         places=places,

@@ -41,6 +41,8 @@ class ConfigFile(Frozen):
     max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     context_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     reports: Text | None = None
+    collection_id: Text | None = None
+    """The collection that is meant where none is named."""
     sources: Sources = Sources()
     github: GitHub = GitHub()
     cascade: CascadeTable = CascadeTable()
@@ -54,6 +56,7 @@ class ConfigFile(Frozen):
             "EVALSCRIBE_MAX_TOKENS": self.max_tokens,
             "EVALSCRIBE_CONTEXT_TOKENS": self.context_tokens,
             "EVALSCRIBE_REPORTS": self.reports,
+            "EVALSCRIBE_COLLECTION_ID": self.collection_id,
             "EVALSCRIBE_DEPLOYMENT": self.sources.convex.deployment,
             "EVALSCRIBE_VISUALIZER": self.sources.convex.visualizer,
             "GITHUB_API_URL": self.github.api_url,

@@ -1,0 +1,72 @@
+"""Collections of runs: which one is meant, and what they hold."""
+
+from collections.abc import Iterable
+
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.ids import path_part
+from evalscribe.ports import Shelf
+from evalscribe.rubric import Collection
+
+DEFAULT = "default"
+"""What rubrics belong to where nobody says otherwise; it is there as soon as a rubric is."""
+MOST_NAMED = 10
+
+
+def chosen(shelf: Shelf, named: str | None, default: str | None) -> Collection:
+    """The collection of that id or name; without one the configured one, else the only one there is.
+
+    Raises `NotFoundError` for one that is not there, `UsageError` where several could be meant.
+    """
+    there = shelf.collections()
+    if wanted := named or default:
+        return _found(there, wanted)
+    own = [collection for collection in there if collection.id != DEFAULT] or list(there)
+    if len(own) == 1:
+        return own[0]
+    if not own:
+        raise NotFoundError("there is no collection yet: `evalscribe import FILE` makes one")
+    raise UsageError(f"which collection? Name one with --collection: {_told(own)}")
+
+
+def made(shelf: Shelf, name: str | None, collection_id: str | None, otherwise: str) -> Collection:
+    """The collection of that name or id, which is made where it is not there yet; unnamed it is called `otherwise`.
+
+    Raises `UsageError` where the id belongs to a collection of another name.
+    """
+    there = shelf.collections()
+    if collection_id:
+        known = next((one for one in there if one.id == collection_id), None)
+        collection = Collection(id=collection_id, name=name or (known.name if known else otherwise))
+    else:
+        wanted = name or otherwise
+        collection = _any_of(there, wanted) or Collection(id=_free_id(there, wanted), name=wanted)
+    shelf.add_collection(collection)
+    return collection
+
+
+def _any_of(there: Iterable[Collection], wanted: str) -> Collection | None:
+    """An id comes before a name; of equal names the first that was made."""
+    known = sorted(there, key=lambda one: one.id != wanted)
+    return next((one for one in known if wanted in (one.id, one.name)), None)
+
+
+def _found(there: tuple[Collection, ...], wanted: str) -> Collection:
+    if found := _any_of(there, wanted):
+        return found
+    known = f"there is: {_told(there)}" if there else "there is none yet: `evalscribe import FILE` makes one"
+    raise NotFoundError(f"there is no collection {wanted!r}; {known}")
+
+
+def _free_id(there: Iterable[Collection], name: str) -> str:
+    """The name as an id that no collection has."""
+    taken = {one.id for one in there}
+    base, number = path_part(name), 1
+    while (one := base if number == 1 else f"{base}-{number}") in taken:
+        number += 1
+    return one
+
+
+def _told(there: Iterable[Collection]) -> str:
+    told = [one.name if one.id == one.name else f"{one.name} ({one.id})" for one in there]
+    more = f" and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
+    return ", ".join(told[:MOST_NAMED]) + more
