@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"[\w.:/@-]+")
 _OURS = ("thinks", "calls", "fails")
 _NAME = r'(?P<name>[\w.:/@-]+|".*")'
 _HEADER = re.compile(
-    rf"(?P<number>\d{1,9}) (?P<role>system|user|assistant|tool)(?: (?P<kind>{'|'.join(_OURS)}))?(?: {_NAME})?"
+    rf"(?P<number>\d{{1,9}}) (?P<role>system|user|assistant|tool)(?: (?P<kind>{'|'.join(_OURS)}))?(?: {_NAME})?"
 )
 _CALL = re.compile(f"(?P<kind>calls) {_NAME}")
 _ARGUMENT = re.compile(r' {4}(?P<key>[\w.:/@-]+|"(?:\\.|[^"\\])*"):(?: (?P<value>.*))?')
