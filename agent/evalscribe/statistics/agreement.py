@@ -1,4 +1,4 @@
-"""How sure a figure is, given how often it was tried."""
+"""Shares and the agreement of raters, with their intervals."""
 
 from collections.abc import Sequence
 from math import sqrt

@@ -1,0 +1,8 @@
+"""How sure a figure is, given how often it was tried."""
+
+from evalscribe.statistics.agreement import Interval, Kappa, kappa, wilson
+from evalscribe.statistics.flips import Luck, sign_flip
+from evalscribe.statistics.paired import Paired, paired
+from evalscribe.statistics.several import holm
+
+__all__ = ["Interval", "Kappa", "Luck", "Paired", "holm", "kappa", "paired", "sign_flip", "wilson"]
