@@ -11,7 +11,7 @@ from evalscribe.ids import Frozen
 class Target(Frozen):
     """What a citation leads to: one item of a subject, and the span of its text that was quoted."""
 
-    kind: Literal["block", "metadata", "document", "result"]
+    kind: Literal["block", "metadata", "document", "result", "agent_run", "transcript"]
     item: str
     """As it is cited: `T0B1`, `R0M.scores.reward`, `output src/main.py`, `A0`."""
     agent_run_id: str | None = None

@@ -1,7 +1,8 @@
 """One conversation with a judge: ask, read, send a bad answer back once, and then it is an output or a failure."""
 
 import asyncio
-from typing import cast
+from collections.abc import Callable
+from typing import Protocol, cast
 
 from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
 from evalscribe.errors import EvalscribeError
@@ -40,14 +41,44 @@ class Rollout(Frozen):
     usage: Usage = Usage()
 
 
+class Form(Protocol):
+    """How an answer is to be given, and how it is read."""
+
+    words: str
+    """`as one JSON object …`: ends the sentence that asks for the answer again."""
+
+    def read(self, text: str, repeats: Callable[[str], bool]) -> Output | Problems:
+        """The output, or what is wrong with it; `repeats` tells whether a text stands in what is judged."""
+
+
+class RubricForm:
+    """As a rubric wants it."""
+
+    def __init__(self, rubric: Rubric) -> None:
+        self._rubric = rubric
+        self.words = "as one JSON object that fits the schema"
+        if rubric.output_parsing_mode is OutputParsingMode.XML_KEY:
+            key = rubric.response_xml_key
+            self.words += f", between <{key}> and </{key}>"
+
+    def read(self, text: str, repeats: Callable[[str], bool]) -> Output | Problems:
+        return read_answer(text, self._rubric, repeats)
+
+
 class Conversation:
     """With one judge about one subject; used once."""
 
-    def __init__(self, model: Model, opening: Request, rubric: Rubric, subject: Subject) -> None:
-        """`subject`: what citations that a rubric requires must hold in, whatever the prompt shows of it."""
+    def __init__(
+        self, model: Model, opening: Request, rubric: Rubric, subject: Subject, form: Form | None = None
+    ) -> None:
+        """`subject`: what citations that a rubric requires must hold in, whatever the prompt shows of it.
+
+        `form`: another way to answer than the rubric's own.
+        """
         self._model = model
         self._opening = opening
         self._rubric = rubric
+        self._form = form or RubricForm(rubric)
         self._subject = subject
         self._messages = list(opening.messages)
         self._asked: list[Request] = []
@@ -106,7 +137,7 @@ class Conversation:
         return self._read(reply)
 
     def _read(self, reply: Reply) -> Rollout | None:
-        output = read_answer(self._text, self._rubric, self._repeats)
+        output = self._form.read(self._text, self._repeats)
         if isinstance(output, dict):
             output = _redacted(output)
         problems = output if isinstance(output, list) else self._too_few_citations(output)
@@ -138,15 +169,9 @@ class Conversation:
         self._sent_back = True
         self._paused = ""
         listed = "\n".join(f"- {problem}" for problem in problems)
-        said = f"Your answer cannot be used:\n{listed}\nGive the whole answer again, {how}{self._form()}."
+        said = f"Your answer cannot be used:\n{listed}\nGive the whole answer again, {how}{self._form.words}."
         self._messages.append(Message(role="user", text=said))
         return None
-
-    def _form(self) -> str:
-        if self._rubric.output_parsing_mode is OutputParsingMode.CONSTRAINED_DECODING:
-            return "as one JSON object that fits the schema"
-        key = self._rubric.response_xml_key
-        return f"as one JSON object that fits the schema, between <{key}> and </{key}>"
 
     def _echo(self, reply: Reply) -> None:
         if reply.raw or reply.text:

@@ -18,13 +18,20 @@ def of_agent_run(run: AgentRun, earlier: Sequence[JudgeResult] = ()) -> Subject:
 
 
 def _run_items(run: AgentRun) -> Iterator[Item]:
-    if run.metadata or run.name:
-        yield _metadata("R0M", _named("metadata of the run", run.name), run.metadata, run)
+    """Of the only run there is: `R0M`, and its transcripts from `T0` on."""
+    yield from metadata_items("R0M", run)
     for number, transcript in enumerate(run.transcripts):
-        yield from _transcript_items(f"T{number}", transcript, run)
+        yield from transcript_items(f"T{number}", transcript, run)
 
 
-def _transcript_items(mark: str, transcript: Transcript, run: AgentRun) -> Iterator[Item]:
+def metadata_items(mark: str, run: AgentRun) -> Iterator[Item]:
+    """What is said of the run as a whole, if anything is."""
+    if run.metadata or run.name:
+        yield _metadata(mark, _named("metadata of the run", run.name), run.metadata, run)
+
+
+def transcript_items(mark: str, transcript: Transcript, run: AgentRun) -> Iterator[Item]:
+    """Of a transcript that is called `T0`: its metadata `T0M`, and its blocks `T0B0` …"""
     if transcript.metadata or transcript.name:
         about = _named("metadata of the transcript", transcript.name)
         yield _metadata(f"{mark}M", about, transcript.metadata, run, transcript)

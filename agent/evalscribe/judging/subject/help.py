@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+_RUN = """\
+- `[R0]` cites an agent run as a whole, `[T0]` a transcript."""
 _BLOCK = """\
 - `[T0B1]` cites block 1 of transcript 0 as a whole; `[T0B1:<RANGE>text</RANGE>]` cites what it says there."""
 _METADATA = """\
@@ -24,6 +26,7 @@ def citation_help(marks: Sequence[str], *, numbered: bool) -> str:
     metadata = next((mark for mark in marks if mark.endswith("M")), None)
     named = next((mark for mark in marks if mark.isalpha()), None)
     ways = (
+        _RUN if "R0" in marks else None,
         _BLOCK if any(mark.startswith("T") and "B" in mark for mark in marks) else None,
         _METADATA.format(mark=metadata) if metadata else None,
         _DOCUMENT if numbered else None,

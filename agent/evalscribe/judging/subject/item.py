@@ -48,9 +48,9 @@ class Subject(Frozen):
         seen = [[item.mark, item.about, item.text, item.numbered, item.first, item.labels] for item in items]
         return cls(id=id, digest=content_id(seen), items=tuple(items))
 
-    def text(self) -> str:
-        """Every item between delimiters, for a prompt."""
-        return "\n".join(self._block(item) for item in self.items)
+    def text(self, items: Sequence[Item] | None = None) -> str:
+        """Every item between delimiters, for a prompt; or only these, where a prompt has words between them."""
+        return "\n".join(self._block(item) for item in (self.items if items is None else items))
 
     @property
     def citation_help(self) -> str:
