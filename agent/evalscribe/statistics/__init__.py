@@ -2,7 +2,19 @@
 
 from evalscribe.statistics.agreement import Interval, Kappa, kappa, wilson
 from evalscribe.statistics.flips import Luck, sign_flip
-from evalscribe.statistics.paired import Paired, paired
+from evalscribe.statistics.paired import SIGNIFICANT, Paired, Task, paired
 from evalscribe.statistics.several import holm
 
-__all__ = ["Interval", "Kappa", "Luck", "Paired", "holm", "kappa", "paired", "sign_flip", "wilson"]
+__all__ = [
+    "SIGNIFICANT",
+    "Interval",
+    "Kappa",
+    "Luck",
+    "Paired",
+    "Task",
+    "holm",
+    "kappa",
+    "paired",
+    "sign_flip",
+    "wilson",
+]

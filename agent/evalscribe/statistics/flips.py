@@ -1,4 +1,4 @@
-"""The sign-flip test of paired differences: were both sides alike, each difference could as well have the other sign."""
+"""The sign-flip test of paired differences: of sides that are alike each could as well have the other sign."""
 
 import random
 from collections import Counter

@@ -14,6 +14,29 @@ SIGNIFICANT = 0.05
 POWER = 0.8
 
 
+class Task(NamedTuple):
+    """What both sides reached in one task, trial by trial; at least one each."""
+
+    base: tuple[Fraction, ...]
+    candidate: tuple[Fraction, ...]
+
+    @property
+    def difference(self) -> Fraction:
+        """Of the means."""
+        return _mean(self.candidate) - _mean(self.base)
+
+    @property
+    def even_difference(self) -> Fraction:
+        """Of as many trials on both sides, the first: only then is it symmetric around 0 where both are alike."""
+        few = min(len(self.base), len(self.candidate))
+        return _mean(self.candidate[:few]) - _mean(self.base[:few])
+
+    @property
+    def noise(self) -> float:
+        """How much of a trial's range is left in the difference of the means."""
+        return sqrt((1 / len(self.base) + 1 / len(self.candidate)) / 2)
+
+
 class Paired(NamedTuple):
     difference: float
     """Mean over the tasks, each counting the same; above 0 the candidate is better."""
@@ -29,30 +52,35 @@ class Paired(NamedTuple):
         return self.luck.p <= SIGNIFICANT
 
 
-def paired(differences: Sequence[Fraction], noise: float = 1.0, bound: float = 1.0) -> Paired:
-    """The mean of `differences`, one for each task.
+def paired(tasks: Sequence[Task], span: float = 1.0) -> Paired:
+    """How far the candidate is from the base. A task is one unit, however many trials it has.
 
-    The interval is Student's over the tasks, with one task more of `noise` in each direction, without which it would
-    have no width where few tasks changed (Bonett and Price 2012 for single trials, where `noise` is 1). An end of it
-    that contradicts the exact test about 0 is moved to 0, so that both always say the same. `noise` is how much a task
-    is likely to change by luck; `bound` the largest difference there can be.
+    `span`: between the least and the most that a trial can reach. The test is the sign-flip test of the tasks'
+    differences (with single trials McNemar's exact). The interval is Student's over the tasks, with one more task of a
+    trial's noise in each direction, without which it would have no width where few tasks changed (with single trials
+    Bonett and Price 2012). An end that contradicts the test about 0 is moved to 0, so that both say the same.
     """
-    number = len(differences)
-    values = [float(difference) for difference in differences]
+    number = len(tasks)
+    values = [float(task.difference) for task in tasks]
     mean = fsum(values) / number if number else 0.0
-    luck = sign_flip(differences)
-    spread = _spread(values, noise)
+    luck = sign_flip(task.even_difference for task in tasks)
+    noise = span * (fsum(task.noise for task in tasks) / number if number else 1.0)
+    spread = _spread([*values, noise, -noise])
     half = quantile(1 - SIGNIFICANT / 2, number + 1) * spread / sqrt(number + 2)
-    interval = Interval(max(-bound, mean - half), min(bound, mean + half))
-    return Paired(mean, _reconciled(interval, luck.p, mean), luck, number, _detectable(number, spread, bound))
+    interval = Interval(max(-span, mean - half), min(span, mean + half))
+    return Paired(
+        mean, _reconciled(interval, luck.p, mean), luck, number, _detectable(number, spread, noise**2 / span, span)
+    )
 
 
-def _spread(values: Sequence[float], noise: float) -> float:
-    """The standard deviation of a task's difference, with the two tasks that are thought."""
-    number = len(values) + 2
-    mean = fsum(values) / number
-    squares = fsum(value**2 for value in values) + 2 * noise**2
-    return sqrt(max(0.0, squares / number - mean**2) * number / (number - 1))
+def _mean(values: Sequence[Fraction]) -> Fraction:
+    return sum(values, Fraction(0)) / len(values)
+
+
+def _spread(values: Sequence[float]) -> float:
+    """The standard deviation."""
+    mean = fsum(values) / len(values)
+    return sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 def _reconciled(interval: Interval, p: float, mean: float) -> Interval:
@@ -62,10 +90,13 @@ def _reconciled(interval: Interval, p: float, mean: float) -> Interval:
     return Interval(max(low, 0.0), high) if mean > 0 else Interval(low, min(high, 0.0))
 
 
-def _detectable(number: int, spread: float, bound: float) -> float | None:
-    """From the spread that was seen; so few tasks that even all of them changing may be luck can show nothing."""
+def _detectable(number: int, spread: float, step: float, span: float) -> float | None:
+    """From the spread that was seen, and one `step` of a task more, since differences come in steps.
+
+    So few tasks that even all of them changing may be luck can show nothing.
+    """
     if 2.0 ** (1 - number) > SIGNIFICANT:
         return None
     wanted = quantile(1 - SIGNIFICANT / 2, number - 1) + quantile(POWER, number - 1)
-    found = wanted * spread / sqrt(number)
-    return found if found < bound else None
+    found = wanted * spread / sqrt(number) + step / number
+    return found if found < span else None
