@@ -28,20 +28,14 @@ def chosen(shelf: Shelf, named: str | None, default: str | None) -> Collection:
     raise UsageError(f"which collection? Name one with --collection: {_told(own)}")
 
 
-def made(shelf: Shelf, name: str | None, collection_id: str | None, otherwise: str) -> Collection:
-    """The collection of that name or id, which is made where it is not there yet; unnamed it is called `otherwise`.
-
-    Raises `UsageError` where the id belongs to a collection of another name.
-    """
+def planned(shelf: Shelf, name: str | None, collection_id: str | None, otherwise: str) -> Collection:
+    """The collection of that id or name, or how it is to be made; unnamed it is called `otherwise`."""
     there = shelf.collections()
     if collection_id:
         known = next((one for one in there if one.id == collection_id), None)
-        collection = Collection(id=collection_id, name=name or (known.name if known else otherwise))
-    else:
-        wanted = name or otherwise
-        collection = _any_of(there, wanted) or Collection(id=_free_id(there, wanted), name=wanted)
-    shelf.add_collection(collection)
-    return collection
+        return Collection(id=collection_id, name=name or (known.name if known else otherwise))
+    wanted = name or otherwise
+    return _any_of(there, wanted) or Collection(id=_free_id(there, wanted), name=wanted)
 
 
 def _any_of(there: Iterable[Collection], wanted: str) -> Collection | None:

@@ -12,6 +12,7 @@ from evalscribe.cli.discuss import discuss
 from evalscribe.cli.doctor import doctor
 from evalscribe.cli.explain import explain
 from evalscribe.cli.fetch import fetch
+from evalscribe.cli.importing import import_runs
 from evalscribe.cli.judge import judge
 from evalscribe.cli.judge_eval import judge_eval
 from evalscribe.cli.publish import publish
@@ -41,6 +42,7 @@ app.command(short_help="Explain one failure in full; nothing is written.")(expla
 app.command(short_help="Discuss a report: ask about it, or search it.")(discuss)
 app.command(short_help="Propose a recommended change, commit it after a yes.")(apply)
 app.command(short_help="Write a run into a snapshot folder, redacted.")(fetch)
+app.command("import", short_help="Bring runs into a collection.")(import_runs)
 app.add_typer(reports.app, name="reports", help="List, show, check and parse reports.")
 app.command(short_help="Judge agent runs or failed evals by a rubric.")(judge)
 app.command("judge-eval", short_help="Compare judges with the labels that people gave.")(judge_eval)

@@ -16,10 +16,14 @@ class Records(Protocol):
 
     format: str
     """`tau-bench`, `inspect` …, as it is told to the user."""
-    left_out: Mapping[str, int]
-    """What the file holds and a record does not, one phrase each with how often; complete at the end."""
-    progress: float
-    """How much of the file was read, from 0 to 1."""
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """What the file holds and a record does not, one phrase each with how often; complete at the end."""
+
+    @property
+    def progress(self) -> float:
+        """How much of the file was read, from 0 to 1."""
 
     def read(self) -> Iterator[Run | Record]:
         """Each run, without failures, before its records. A record that is no good is counted in `left_out`.

@@ -1,0 +1,171 @@
+"""Bring the runs of a file into a collection."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import Field
+
+from evalscribe.errors import EvalscribeError
+from evalscribe.evidence import Evidence, Unreadable
+from evalscribe.ids import Frozen
+from evalscribe.ports import Added, Archive, Records, Source
+from evalscribe.record import Record
+from evalscribe.rubric import Collection
+from evalscribe.run import EvalStatus, Run
+
+MOST_RECORDS = 500
+FETCHES = 8
+"""How many evals of a source are asked for at once."""
+MOST_CHARACTERS = 16 * 1024 * 1024
+"""Of the records that are stored at once: what is lost with the process, and what has to fit into memory."""
+
+
+@dataclass(frozen=True)
+class ImportDesk:
+    """What an import works with; without an archive it only counts."""
+
+    archive: Archive | None
+
+
+class ImportWatcher(Protocol):
+    def imported(self, evals: int, progress: float) -> None:
+        """So many evals so far, this part of the file is read."""
+
+
+class Imported(Frozen):
+    """What came in out of one file."""
+
+    collection: Collection
+    format: str
+    runs: tuple[Run, ...]
+    """With counts of what the file holds."""
+    statuses: dict[EvalStatus, int] = Field(default_factory=dict)
+    added: Added = Added()
+    left_out: dict[str, int] = Field(default_factory=dict)
+    stopped: str | None = None
+    """Why the file was not read to its end; what was read is kept."""
+
+
+class _Batch(Frozen):
+    runs: tuple[Run, ...] = ()
+    records: tuple[Record, ...] = ()
+
+
+async def import_file(desk: ImportDesk, records: Records, collection: Collection, watcher: ImportWatcher) -> Imported:
+    """Store what a file holds, batch by batch: whatever ends it, whole batches are kept.
+
+    Raises `EvalscribeError` where not even a run can be read, and for what concerns the store.
+    """
+    tally = _Tally()
+    batches = _batches(records.read(), tally)
+    while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+        if desk.archive is not None:
+            tally.added += desk.archive.add(collection.id, batch.runs, batch.records)
+        watcher.imported(tally.evals, records.progress)
+    if tally.stopped is not None and not tally.evals:
+        raise tally.stopped
+    return tally.told(records.format, records.left_out, collection)
+
+
+async def import_source(desk: ImportDesk, source: Source, collection: Collection, watcher: ImportWatcher) -> Imported:
+    """Store the failed evals of a run that a source names, with their evidence. Raises as `import_file` does."""
+    run = await source.run()
+    tally = _Tally()
+    tally.saw(run)
+    left_out: Counter[str] = Counter()
+    if unnamed := max(0, run.total - len(run.failures)):
+        left_out["an eval that did not fail, which the source counts and does not name"] = unnamed
+    for start in range(0, len(run.failures), FETCHES):
+        some = run.failures[start : start + FETCHES]
+        records = tuple(_record(run, one) for one in await asyncio.gather(*map(source.evidence, some)))
+        for record in records:
+            tally.saw(record)
+        if desk.archive is not None:
+            tally.added += desk.archive.add(collection.id, (run,) if start == 0 else (), records)
+        watcher.imported(tally.evals, tally.evals / len(run.failures))
+    return tally.told("convex", left_out, collection)
+
+
+def _record(run: Run, found: Evidence | Unreadable) -> Record:
+    """A failed eval as a record; of one that cannot be read, what the run says of it."""
+    if isinstance(found, Unreadable):
+        found = Evidence(eval=found.eval, missing=(found.reason,))
+    task = f"{found.eval.category}/{found.eval.name}" if found.eval.category else found.eval.name
+    return Record(
+        run_id=run.id,
+        eval=found.eval,
+        metadata={"task": task, "scores": {"passed": 0.0}, "agent": {"model_name": run.model}},
+        steps=found.steps,
+        documents=tuple(one for one in found.documents if one.role != "transcript"),
+        missing=found.missing,
+    )
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.runs: dict[str, Run] = {}
+        self.statuses: dict[str, Counter[EvalStatus]] = {}
+        self.added = Added()
+        self.stopped: EvalscribeError | None = None
+
+    @property
+    def evals(self) -> int:
+        return sum(sum(counts.values()) for counts in self.statuses.values())
+
+    def saw(self, one: Run | Record) -> None:
+        if isinstance(one, Run):
+            self.runs[one.id] = one
+            self.statuses.setdefault(one.id, Counter())
+        else:
+            self.statuses[one.run_id][one.eval.status] += 1
+
+    def told(self, format: str, left_out: Mapping[str, int], collection: Collection) -> Imported:
+        return Imported(
+            collection=collection,
+            format=format,
+            runs=tuple(self._counted(run) for run in self.runs.values()),
+            statuses=dict(sum(self.statuses.values(), Counter())),
+            added=self.added,
+            left_out=dict(left_out),
+            stopped=str(self.stopped) if self.stopped else None,
+        )
+
+    def _counted(self, run: Run) -> Run:
+        counts = self.statuses[run.id]
+        failed = counts["failed"] + counts["error"]
+        return run.model_copy(update={"passed": counts["passed"], "failed": failed, "total": counts.total()})
+
+
+def _batches(read: Iterator[Run | Record], tally: _Tally) -> Iterator[_Batch]:
+    """What is read, in pieces of bounded size; what ends the reading is told in the tally."""
+    runs: list[Run] = []
+    records: list[Record] = []
+    size = 0
+    for one in _until_error(read, tally):
+        tally.saw(one)
+        if isinstance(one, Run):
+            runs.append(one)
+            continue
+        records.append(one)
+        size += characters(one)
+        if len(records) >= MOST_RECORDS or size >= MOST_CHARACTERS:
+            yield _Batch.model_construct(runs=tuple(runs), records=tuple(records))
+            runs, records, size = [], [], 0
+    if runs or records:
+        yield _Batch.model_construct(runs=tuple(runs), records=tuple(records))
+
+
+def _until_error(read: Iterator[Run | Record], tally: _Tally) -> Iterator[Run | Record]:
+    try:
+        yield from read
+    except EvalscribeError as error:
+        tally.stopped = error
+
+
+def characters(record: Record) -> int:
+    """About how much text a record holds."""
+    said = sum(len(message.content) for transcript in record.transcripts for message in transcript.messages)
+    return said + sum(len(document.text) for document in record.documents)

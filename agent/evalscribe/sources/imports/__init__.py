@@ -1,0 +1,15 @@
+"""Files of other tools that hold whole runs. What a file is, its content says, never its name alone."""
+
+from pathlib import Path
+
+from evalscribe.ports import Records
+from evalscribe.sources.imports.wish import Wish
+
+__all__ = ["Wish", "open_records"]
+
+
+def open_records(path: Path, wish: Wish) -> Records:
+    """The runs of a file. Raises `NotFoundError`, `AccessError`, or `DataError` naming what is understood."""
+    from evalscribe.sources.imports.formats import opened
+
+    return opened(path, wish)

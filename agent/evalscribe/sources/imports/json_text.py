@@ -1,0 +1,153 @@
+"""JSON of any length, taken value by value: only the value that is being read has to fit into memory.
+
+Python's own decoder reads the values, so that what Python wrote is read again: `NaN`, lone surrogates. Numbers that
+nothing else can store (`1e999`, ten thousand digits) become texts.
+"""
+
+import codecs
+import json
+import math
+from collections.abc import Iterator
+
+from evalscribe.errors import DataError
+from evalscribe.sources.imports.reading import PIECE, Reading
+
+LARGEST = 128 * 1024 * 1024
+"""Characters of one value."""
+MOST_DIGITS = 18
+_SPACE = " \t\r\n"
+_CUT = 16
+"""Characters at the end that may be wrong only because the rest of them was not read yet."""
+
+
+def _whole(digits: str) -> int | str:
+    return int(digits) if len(digits) <= MOST_DIGITS else digits
+
+
+def _real(digits: str) -> float | str:
+    number = float(digits)
+    return number if math.isfinite(number) else digits
+
+
+DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_real, parse_constant=str, strict=False)
+
+
+def decode(text: str) -> object:
+    """One value and nothing else. Raises `DataError` without quoting the input."""
+    try:
+        return DECODER.decode(text)
+    except RecursionError:
+        raise DataError("JSON nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise DataError(f"no valid JSON: {error.msg} at character {error.pos + 1}") from None
+
+
+class JsonText:
+    """The text of a file, read from beginning to end."""
+
+    def __init__(self, reading: Reading, where: str) -> None:
+        self._reading = reading
+        self._where = where
+        first = reading.read()
+        wide = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        self._decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8-sig")(errors="replace")
+        self._text = self._decoder.decode(first)
+        self._at = 0
+        self._before = 0
+        self._ended = not first
+
+    def peek(self) -> str:
+        """The next character that is no white space; empty at the end."""
+        while True:
+            while self._at < len(self._text):
+                if self._text[self._at] not in _SPACE:
+                    return self._text[self._at]
+                self._at += 1
+            if not self._more():
+                return ""
+
+    def value(self) -> object:
+        """The next value. Raises `DataError` with its place."""
+        self.peek()
+        while True:
+            try:
+                value, end = DECODER.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                if not (self._may_go_on(error) and self._more(len(self._text) - self._at)):
+                    raise self.wrong(f"no valid JSON: {error.msg}", error.pos) from None
+                continue
+            except RecursionError:
+                raise self.wrong("JSON nested too deeply") from None
+            if end == len(self._text) and self._more():
+                continue  # A number may go on.
+            self._at = end
+            return value
+
+    def elements(self) -> Iterator[object]:
+        """The elements of the list that begins here, each when it is asked for."""
+        self._take("[")
+        if self.peek() == "]":
+            self._take("]")
+            return
+        while True:
+            yield self.value()
+            if self._take(",]") == "]":
+                return
+
+    def names(self) -> Iterator[str]:
+        """The names of the object that begins here; after each its value has to be taken."""
+        self._take("{")
+        if self.peek() == "}":
+            self._take("}")
+            return
+        while True:
+            name = self.value()
+            if not isinstance(name, str):
+                raise self.wrong("a name was expected")
+            self._take(":")
+            yield name
+            if self._take(",}") == "}":
+                return
+
+    def skip(self) -> None:
+        """Pass over the next value, however long a list it is."""
+        if self.peek() == "[":
+            for _ in self.elements():
+                pass
+        else:
+            self.value()
+
+    def end(self) -> None:
+        """Raises `DataError` where anything follows."""
+        if self.peek():
+            raise self.wrong("more follows after the end")
+
+    def wrong(self, what: str, at: int | None = None) -> DataError:
+        return DataError(f"{self._where}: {what} at character {self._before + (self._at if at is None else at) + 1:,}")
+
+    def _may_go_on(self, error: json.JSONDecodeError) -> bool:
+        return error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _CUT
+
+    def _take(self, wanted: str) -> str:
+        found = self.peek()
+        if not found or found not in wanted:
+            raise self.wrong(f"{' or '.join(map(repr, wanted))} was expected")
+        self._at += 1
+        return found
+
+    def _more(self, least: int = 0) -> bool:
+        """Read on, at least as much again as the unread part has, so that a long value is tried few times."""
+        if self._ended:
+            return False
+        self._before += self._at
+        pieces, size = [self._text[self._at :]], 0
+        self._at = 0
+        while size < max(PIECE, least) and not self._ended:
+            piece = self._reading.read()
+            self._ended = not piece
+            pieces.append(self._decoder.decode(piece, final=self._ended))
+            size += len(pieces[-1])
+        self._text = "".join(pieces)
+        if len(self._text) > LARGEST:
+            raise self.wrong(f"a value is longer than {LARGEST // 1024 // 1024} million characters")
+        return True

@@ -1,0 +1,23 @@
+"""What the user says of a run where the file does not, or has it wrong."""
+
+from evalscribe.ids import Frozen
+
+UNKNOWN = "unknown"
+"""The model of a run of which neither the file nor the user says it."""
+
+
+class Wish(Frozen):
+    provider: str | None = None
+    model: str | None = None
+    """`gpt-4o`, or `openai/gpt-4o` where no provider is given."""
+    experiment: str | None = None
+
+
+def named(wish: Wish, model: str | None, provider: str | None = None) -> tuple[str, str]:
+    """Provider and model of a run: as wished, else as the file has them. `openai/gpt-4o` is both in one."""
+    whole = wish.model or model or UNKNOWN
+    given = wish.provider or (None if wish.model else provider)
+    if given:
+        return given, whole
+    before, slash, after = whole.partition("/")
+    return (before, after) if slash and before and after else (provider or UNKNOWN, whole)

@@ -1,0 +1,105 @@
+"""What imports, exports and collections work with."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+from evalscribe.app.import_all import Bring, Given
+from evalscribe.app.importing import Imported, ImportDesk, ImportWatcher, import_file, import_source
+from evalscribe.errors import NotFoundError
+from evalscribe.ids import Frozen
+from evalscribe.ports import Archive, Shelf
+from evalscribe.rubric import Collection
+from evalscribe.settings import Options, Settings
+from evalscribe.sources.imports import Wish
+from evalscribe.wiring.shelf import shelf
+
+__all__ = ["ImportChoice", "Wish", "collection_name", "given", "shelves"]
+PACKED = (".gz", ".jsonl", ".json", ".eval", ".xml", ".ndjson")
+"""Ends of file names that are no part of a collection's name."""
+
+
+class ImportChoice(Frozen):
+    """What the command line chose."""
+
+    paths: tuple[str, ...]
+    wish: Wish = Wish()
+    options: Options = Options()
+
+
+@contextmanager
+def shelves(found: Settings) -> Iterator[tuple[Shelf, Archive]]:
+    """The collections and the archive of their runs, closed at the end."""
+    from evalscribe.wiring.archive import archive
+
+    with ExitStack() as stack:
+        collections = stack.enter_context(closing(shelf(found)))
+        yield collections, stack.enter_context(closing(archive(found)))
+
+
+def given(choice: ImportChoice, found: Settings) -> Sequence[Given]:
+    """Every file of what was named; what is no path names a run. Raises `EvalscribeError`."""
+    return [one for path in choice.paths for one in _given(path, choice, found)]
+
+
+def collection_name(path: str) -> str:
+    """A file's or folder's name without its ends; the last part of an address."""
+    name = path.rstrip("/").rpartition("/")[2] or path
+    name = Path.cwd().name if name in (".", "..", "") else name
+    while end := next((end for end in PACKED if name.lower().endswith(end) and len(name) > len(end)), None):
+        name = name[: -len(end)]
+    return name
+
+
+def _given(path: str, choice: ImportChoice, found: Settings) -> Iterator[Given]:
+    from evalscribe.sources.address import SUMMARY
+    from evalscribe.sources.imports.folder import files
+
+    place = Path(path)
+    if _is_run(path, place):
+        yield Given(name=path, open=lambda: partial(_run, path, choice, found))
+    elif place.is_dir():
+        for file in files(place):
+            whole = file.is_dir() or file.name == SUMMARY
+            yield Given(
+                name=str(file),
+                open=partial(_run_of, str(file), choice, found) if whole else partial(_file, file, choice.wish),
+                named=file == place,
+            )
+    else:
+        yield Given(name=path, open=partial(_file, place, choice.wish))
+
+
+def _is_run(path: str, place: Path) -> bool:
+    """Whether this names a run of a deployment: an address, or an id that is no path."""
+    from evalscribe.wiring import SAMPLE
+
+    try:
+        there = place.exists()
+    except (OSError, ValueError):
+        there = False
+    return path == SAMPLE or (not there and ("://" in path or not ("/" in path or "." in path)))
+
+
+def _file(path: Path, wish: Wish) -> Bring:
+    from evalscribe.sources.imports import open_records
+
+    records = open_records(path, wish)
+    return lambda desk, collection, watcher: import_file(desk, records, collection, watcher)
+
+
+def _run_of(path: str, choice: ImportChoice, found: Settings) -> Bring:
+    return partial(_run, path, choice, found)
+
+
+async def _run(
+    path: str, choice: ImportChoice, found: Settings, desk: ImportDesk, collection: Collection, watcher: ImportWatcher
+) -> Imported:
+    from evalscribe.wiring import Choice, open_source
+
+    try:
+        async with open_source(Choice(run=path, options=choice.options), found) as source:
+            return await import_source(desk, source, collection, watcher)
+    except NotFoundError as error:
+        raise NotFoundError(f"{error} (and there is no file {path!r})") from None
