@@ -44,6 +44,10 @@ class RubricError(DataError):
         self.problem = problem
         self.where = where
 
+    def __reduce__(self) -> tuple[type["RubricError"], tuple[str, str, str | None]]:
+        """So that it can come from another process."""
+        return type(self), (self.path, self.problem, self.where)
+
 
 class NotFoundError(EvalscribeError):
     exit_code = 66

@@ -2,7 +2,7 @@
 
 from evalscribe.ports.archive import Added, Archive, Records, Rows, Tables
 from evalscribe.ports.clock import Clock
-from evalscribe.ports.engine import Engine, Factory, Lost, Worker
+from evalscribe.ports.engine import Ask, Clerk, Crew, Engine, Factory, Lost, Worker
 from evalscribe.ports.git import Forge, Library, Repository
 from evalscribe.ports.intents import Intent, Intents, Unanswered
 from evalscribe.ports.model import Estimate, Judge, Model, Models, OnText
@@ -13,7 +13,10 @@ from evalscribe.ports.store import Store
 __all__ = [
     "Added",
     "Archive",
+    "Ask",
+    "Clerk",
     "Clock",
+    "Crew",
     "Engine",
     "Estimate",
     "Factory",
