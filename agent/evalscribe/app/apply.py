@@ -40,7 +40,7 @@ class ApplyDesk:
     model: Callable[[], Model]
     """Called when something has to be proposed. Raises `EvalscribeError` where no model can be asked."""
     prompts: Prompts
-    checkpoints: Path
+    checkpoints: Path | str
     """Where LangGraph keeps the question."""
     spent: Callable[[], Mapping[str, Usage]]
     """What each stage consumed so far."""

@@ -19,8 +19,8 @@ class Desk:
     library: Library
     judge: Judge
     clock: Clock
-    checkpoints: Path
-    """Where LangGraph keeps its checkpoints."""
+    checkpoints: Path | str
+    """Where LangGraph keeps its checkpoints: a file, or the address of a database."""
     concurrency: int = 4
     timeout_s: float | None = TIMEOUT_S
     """For one failure."""

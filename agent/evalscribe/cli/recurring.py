@@ -40,7 +40,7 @@ def recurring(
     found = wiring.settings(Options(reports=reports))
     library = wiring.library(found)
     with ExitStack() as opened:
-        store = opened.enter_context(closing(wiring.store(found))) if found.store.is_dir() else None
+        store = opened.enter_context(closing(wiring.store(found))) if wiring.has_store(found) else None
         if not across_models:
             recurrences.recurring(recurring_evals(library, models or (), store), as_json=as_json)
         elif store is None:

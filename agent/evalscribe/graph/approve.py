@@ -1,19 +1,17 @@
 """One question to a person: may this patch be committed? Asked by a graph, so that it outlives the process."""
 
-import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
-from evalscribe.errors import DataError
-from evalscribe.graph.checkpoints import checkpoints
+from evalscribe.graph.checkpoints import checkpoints, damaged
 from evalscribe.graph.tracing import untraced
 from evalscribe.ids import Frozen
 from evalscribe.patch import Patch
@@ -54,12 +52,12 @@ def builder() -> StateGraph[Asked, None, Asked, Asked]:
     return graph
 
 
-async def put(patch: Patch, path: Path) -> bool:
+async def put(patch: Patch, place: Path | str) -> bool:
     """Put the question about the patch that was just shown; whether another one stood for the same recommendation.
 
     That one is dropped with whatever somebody may still say to it.
     """
-    async with _graph(path) as graph:
+    async with _graph(place) as graph:
         stood = await _standing(graph, patch)
         if stood == patch.digest:
             return False
@@ -70,18 +68,18 @@ async def put(patch: Patch, path: Path) -> bool:
         return stood is not None
 
 
-async def answered(patch: Patch, consent: Consent, path: Path) -> bool:
+async def answered(patch: Patch, consent: Consent, place: Path | str) -> bool:
     """Whether the patch may be committed: the question stands, and this is a yes to this patch."""
-    async with _graph(path) as graph:
+    async with _graph(place) as graph:
         if await _standing(graph, patch) != patch.digest:
             return False
         state = await graph.ainvoke(Command(resume=consent.model_dump()), _thread(patch))
         return bool(state["approved"])
 
 
-async def forget(patch: Patch, path: Path) -> None:
+async def forget(patch: Patch, place: Path | str) -> None:
     """The question is settled: whoever wants the same patch again is asked anew."""
-    async with _graph(path) as graph:
+    async with _graph(place) as graph:
         await _drop(graph, patch)
 
 
@@ -92,7 +90,7 @@ async def _standing(graph: Approval, patch: Patch) -> str | None:
 
 
 async def _drop(graph: Approval, patch: Patch) -> None:
-    assert isinstance(graph.checkpointer, AsyncSqliteSaver)
+    assert isinstance(graph.checkpointer, BaseCheckpointSaver)
     await graph.checkpointer.adelete_thread(_thread(patch)["configurable"]["thread_id"])
 
 
@@ -102,12 +100,10 @@ def _thread(patch: Patch) -> RunnableConfig:
 
 
 @asynccontextmanager
-async def _graph(path: Path) -> AsyncIterator[Approval]:
+async def _graph(place: Path | str) -> AsyncIterator[Approval]:
     try:
-        async with checkpoints(path) as saver:
+        async with checkpoints(place) as saver:
             with untraced():
                 yield builder().compile(checkpointer=saver, name="approve")
-    except (sqlite3.Error, *NO_STATE) as error:
-        raise DataError(
-            f"the checkpoints {path} cannot be used: {error}.\nMove that file away and run the same command again."
-        ) from error
+    except NO_STATE as error:
+        raise damaged(place, error) from error

@@ -1,20 +1,53 @@
-"""The file in which LangGraph keeps its state. It lies in a folder that may be hostile: only plain values are read."""
+"""Where LangGraph keeps its state: a file or a database, which may be hostile. Only plain values are read."""
 
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from evalscribe.errors import DataError
+from evalscribe.settings.database import without_password
+
+Saver = BaseCheckpointSaver[str]
+SCHEMA = "evalscribe_checkpoints"
+"""Of the tables on a server, which no SQL of a user's may read."""
+
+
+def checkpoints(place: Path | str) -> AbstractAsyncContextManager[Saver]:
+    """In a file, or at a postgresql:// address. Raises `EvalscribeError` for what cannot be used."""
+    if isinstance(place, Path):
+        return _in_file(place)
+    from evalscribe.graph.server_checkpoints import on_server
+
+    return on_server(place)
+
+
+def serializer() -> JsonPlusSerializer:
+    """By default a planted checkpoint could name any function of any module, and reading it would call that (seen)."""
+    return JsonPlusSerializer(allowed_msgpack_modules=None)
+
+
+def damaged(place: Path | str, error: BaseException) -> DataError:
+    """About checkpoints that cannot be read."""
+    shown = place if isinstance(place, Path) else without_password(place)
+    away = "move that file away" if isinstance(place, Path) else f"drop the schema {SCHEMA}"
+    return DataError(
+        f"the checkpoints {shown} cannot be used: {error}.\n"
+        f"Every verdict is in the store: {away} and run the same command again."
+    )
 
 
 @asynccontextmanager
-async def checkpoints(path: Path) -> AsyncIterator[AsyncSqliteSaver]:
-    """Raises `sqlite3.Error` for a file that cannot be used.
+async def _in_file(path: Path) -> AsyncIterator[Saver]:
+    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-    By default a planted checkpoint could name any function of any module, and reading it would call that (seen).
-    """
-    async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
-        saver.serde = JsonPlusSerializer(allowed_msgpack_modules=None)
-        await saver.setup()
-        yield saver
+    try:
+        async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
+            saver.serde = serializer()
+            await saver.setup()
+            yield saver
+    except sqlite3.Error as error:
+        raise damaged(path, error) from error

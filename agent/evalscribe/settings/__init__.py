@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from evalscribe.errors import EvalscribeError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.settings import access, github, providers
+from evalscribe.settings import access, database, github, providers
 from evalscribe.settings.access import Access
 from evalscribe.settings.cascade import CascadeTable
 from evalscribe.settings.config_file import NAME, ConfigFile, load_config
@@ -94,6 +94,15 @@ class Settings(Frozen):
         """The folder of stored evidence and verdicts, beside the reports."""
         return self.reports.value.parent / ".evalscribe"
 
+    @property
+    def store_place(self) -> Path | str:
+        """Where what is stored is: the folder, or the postgresql:// address of a database, with a password if need be.
+
+        Raises `UsageError` where the address can be none.
+        """
+        found = database.url(self.places)
+        return found.value if found else self.store
+
     def convex(self) -> Access:
         """The deployment and its key. Raises `AccessError` or `UsageError` saying what to set."""
         return access.convex(self.places)
@@ -131,7 +140,16 @@ class Settings(Frozen):
             for one in providers.PROVIDERS.values()
         )
         forges = _access_rows("GitHub", self.github)
-        return (*rows, *_access_rows("Convex", self.convex), *chain.from_iterable(models), *forges)
+        return (*rows, self._store_row(), *_access_rows("Convex", self.convex), *chain.from_iterable(models), *forges)
+
+    def _store_row(self) -> Row:
+        try:
+            found = database.url(self.places)
+        except EvalscribeError as error:
+            return Row(name="store", value=str(error).split("\n")[0], origin="refused")
+        if found is None:
+            return Row(name="store", value=str(self.store), origin="beside the reports")
+        return Row(name="store", value=database.without_password(found.value), origin=found.origin.where)
 
 
 def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:

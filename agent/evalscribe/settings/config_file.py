@@ -43,6 +43,8 @@ class ConfigFile(Frozen):
     reports: Text | None = None
     collection_id: Text | None = None
     """The collection that is meant where none is named."""
+    store_url: Text | None = None
+    """Database on a server that is the store, without a password."""
     sources: Sources = Sources()
     github: GitHub = GitHub()
     cascade: CascadeTable = CascadeTable()
@@ -57,6 +59,7 @@ class ConfigFile(Frozen):
             "EVALSCRIBE_CONTEXT_TOKENS": self.context_tokens,
             "EVALSCRIBE_REPORTS": self.reports,
             "EVALSCRIBE_COLLECTION_ID": self.collection_id,
+            "EVALSCRIBE_STORE_URL": self.store_url,
             "EVALSCRIBE_DEPLOYMENT": self.sources.convex.deployment,
             "EVALSCRIBE_VISUALIZER": self.sources.convex.visualizer,
             "GITHUB_API_URL": self.github.api_url,

@@ -1,30 +1,27 @@
 """Batches that were sent or are about to be, over SQLAlchemy Core."""
 
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 
 from pydantic import TypeAdapter
 from sqlalchemy import delete, insert, select, update
-from sqlalchemy.dialects.sqlite import insert as insert_or
 
 from evalscribe.chat import Reply
-from evalscribe.ids import path_part
 from evalscribe.ports import Intent, Unanswered
 from evalscribe.store.database import Database, open_database
-from evalscribe.store.failures import explained
-from evalscribe.store.lock import claimed
+from evalscribe.store.statements import unless_there
 from evalscribe.store.tables import batch_intents, batch_items
 
 _OUTCOME = TypeAdapter[Reply | Unanswered](Reply | Unanswered)
-_TAKE_KEY = insert_or(batch_items).on_conflict_do_nothing()
+_TAKE_KEY = unless_there(batch_items)
 
 
-def open_intents(folder: Path) -> "SqlIntents":
-    """The intents of the store in `folder`, made when it is missing. Raises as `open_database` does."""
-    return SqlIntents(open_database(folder))
+def open_intents(place: Path | str) -> "SqlIntents":
+    """The intents of the store in a folder or on a server. Raises as `open_database` does."""
+    return SqlIntents(open_database(place))
 
 
 class SqlIntents:
@@ -34,7 +31,7 @@ class SqlIntents:
         self._database = database
 
     def claim(self, intent_id: str) -> AbstractContextManager[bool]:
-        return self._claimed(self._database.folder / f"batch-{path_part(intent_id)}.lock")
+        return self._database.claimed(f"batch-{intent_id}")
 
     def add(self, intent: Intent) -> Intent:
         with self._database.writing() as connection:
@@ -94,10 +91,3 @@ class SqlIntents:
 
     def close(self) -> None:
         self._database.close()
-
-    @contextmanager
-    def _claimed(self, path: Path) -> Iterator[bool]:
-        with ExitStack() as held:
-            with explained(self._database.path):
-                mine = held.enter_context(claimed(path))
-            yield mine

@@ -1,70 +1,90 @@
-"""One SQLite file that many processes use at once. Every operation is one short transaction of its own."""
+"""One database that many processes use at once. Every operation is one short transaction of its own."""
 
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from sqlalchemy import URL, Connection, Engine, Executable, Table, create_engine, event
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy import Connection, Engine, Executable, Table, event
 
-from evalscribe.errors import AccessError, DataError
+from evalscribe.errors import DataError
 from evalscribe.store import tables
-from evalscribe.store.failures import damaged, explained, unstorable
+from evalscribe.store.failures import unstorable
+from evalscribe.store.file import DatabaseFile
 from evalscribe.store.schema import ensure
 from evalscribe.store.statements import by_key
 
 T = TypeVar("T")
 
-FILE = "store.db"
-BUSY_S = 10
-"""How long an operation waits for another process that writes."""
-
 _GET = {table.name: by_key(table) for table in tables.metadata.tables.values()}
 
 
-def open_database(folder: Path) -> "Database":
-    """The database in `folder`, which is made, private and out of git, when it is missing.
+class Place(Protocol):
+    """Where a database is, and what only its engine can do."""
 
-    Raises `AccessError` where nothing may be written or a symbolic link leads elsewhere, `UnavailableError` on a full
-    disk, `DataError` for a database that is damaged, another program's, or newer than this evalscribe.
+    @property
+    def shown(self) -> str:
+        """What messages call it; never with a password."""
+
+    def engine(self) -> Engine: ...
+    def explained(self) -> AbstractContextManager[None]:
+        """What goes wrong inside becomes an `EvalscribeError`."""
+
+    def damaged(self, what: str) -> DataError: ...
+    def foreign(self) -> DataError:
+        """The database is another program's."""
+
+    def upgrading(self, engine: Engine) -> AbstractContextManager[Connection]:
+        """A transaction of the only process that makes or upgrades the database; waited for."""
+
+    def begin_writing(self, connection: Connection) -> None:
+        """Of transactions that begin so there is one at a time."""
+
+    def run_lock(self, run_id: str) -> AbstractContextManager[None]:
+        """Dies with its process. Raises `UnavailableError` naming the holder."""
+
+    def claimed(self, name: str) -> AbstractContextManager[bool]:
+        """Whether nobody else had it; dies with its process."""
+
+
+def open_database(place: Path | str) -> "Database":
+    """The database in a folder, which is made, private and out of git, when it is missing; or at a postgresql:// URL.
+
+    Raises `AccessError` where nothing may be written, `UnavailableError` on a full disk or without a server,
+    `DataError` for a database that is damaged, another program's, or newer than this evalscribe.
     """
-    path = folder / FILE
-    with explained(path):
-        _make(folder)
-        engine = _engine(path)
+    found = _place(place)
+    with found.explained():
+        engine = found.engine()
+        event.listen(engine, "before_cursor_execute", _without_nul, retval=True)
         try:
-            ensure(engine, path)
+            ensure(found, engine)
         except BaseException:
             engine.dispose()
             raise
-    return Database(engine, folder)
+    return Database(found, engine)
 
 
 class Database:
     """Rows by their keys, and values packed into them."""
 
-    def __init__(self, engine: Engine, folder: Path) -> None:
+    def __init__(self, place: Place, engine: Engine) -> None:
+        self.place = place
         self._engine = engine
-        self.folder = folder
-
-    @property
-    def path(self) -> Path:
-        return self.folder / FILE
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """What is written inside is written whole or not at all."""
-        with explained(self.path), self._engine.begin() as connection:
+        with self.place.explained(), self._engine.begin() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction beside which nobody else writes: what it has read still holds when it writes."""
+        """A transaction beside which there is no other of its kind: what it has read still holds when it writes."""
         with self.transaction() as connection:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            self.place.begin_writing(connection)
             yield connection
 
     def row(self, table: Table, **key: object) -> Any:
@@ -81,13 +101,29 @@ class Database:
         try:
             return shape.validate_json(self.unzip(body))
         except (ValidationError, DataError) as error:
-            raise damaged(self.path, f"{what} cannot be read") from error
+            raise self.place.damaged(f"{what} cannot be read") from error
 
     def unzip(self, body: bytes) -> bytes:
         try:
             return zlib.decompress(body)
         except zlib.error as error:
-            raise damaged(self.path, str(error)) from error
+            raise self.place.damaged(str(error)) from error
+
+    @contextmanager
+    def run_lock(self, run_id: str) -> Iterator[None]:
+        """Held while one process works on a run. Raises `UnavailableError` naming the holder and since when."""
+        with ExitStack() as held:
+            with self.place.explained():
+                held.enter_context(self.place.run_lock(run_id))
+            yield
+
+    @contextmanager
+    def claimed(self, name: str) -> Iterator[bool]:
+        """Whether nobody else had it."""
+        with ExitStack() as held:
+            with self.place.explained():
+                mine = held.enter_context(self.place.claimed(name))
+            yield mine
 
     def close(self) -> None:
         self._engine.dispose()
@@ -101,32 +137,29 @@ def pack(value: BaseModel) -> bytes:
         raise unstorable() from error
 
 
-def _make(folder: Path) -> None:
-    _refuse_link(folder)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for path in folder.iterdir():
-        _refuse_link(path)
-    if folder.stat().st_mode & 0o077:
-        folder.chmod(0o700)
-    ignore = folder / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n")
+def _place(place: Path | str) -> Place:
+    if isinstance(place, Path):
+        return DatabaseFile(place)
+    from evalscribe.store.server import server_at
+
+    return server_at(place)
 
 
-def _refuse_link(path: Path) -> None:
-    """Whoever made the folder that we run in may have planted a link to what is not the store's to write."""
-    if path.is_symlink():
-        raise AccessError(f"{path} is a symbolic link, which may lead anywhere: the store is not used.\nRemove it.")
+def _without_nul(
+    _connection: object, _cursor: object, statement: str, parameters: Any, _context: object, many: bool
+) -> tuple[str, Any]:
+    """Postgres texts cannot hold NUL. It is replaced in whatever is written or looked up, on both engines alike."""
+    return statement, [_clean(row) for row in parameters] if many else _clean(parameters)
 
 
-def _engine(path: Path) -> Engine:
-    engine = create_engine(URL.create("sqlite", database=str(path)), connect_args={"timeout": BUSY_S})
-    event.listen(engine, "connect", _tune)
-    return engine
+def _clean(row: Any) -> Any:
+    values = row.values() if isinstance(row, dict) else row
+    if not any(isinstance(value, str) and "\x00" in value for value in values):
+        return row
+    if isinstance(row, dict):
+        return {name: _cleaned(value) for name, value in row.items()}
+    return tuple(_cleaned(value) for value in row)
 
 
-def _tune(connection: DBAPIConnection, _record: object) -> None:
-    """In WAL mode NORMAL never damages the database; a power cut may cost the last moment, a kill costs nothing."""
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA synchronous=NORMAL")
-    cursor.close()
+def _cleaned(value: Any) -> Any:
+    return value.replace("\x00", "\ufffd") if isinstance(value, str) else value

@@ -21,7 +21,7 @@ def run_lock(folder: Path, run_id: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UnavailableError(_busy(run_id, descriptor)) from None
+            raise UnavailableError(busy(run_id, _holder(descriptor))) from None
         _sign(descriptor)
         yield
     finally:
@@ -74,7 +74,13 @@ def _sign(descriptor: int) -> None:
     os.pwrite(descriptor, f"process {os.getpid()} since {since}".encode(), 0)
 
 
-def _busy(run_id: str, descriptor: int) -> str:
+def _holder(descriptor: int) -> str | None:
+    """None for what somebody else wrote."""
     signed = re.match(rb"process \d+ since [-+:\d ]+", os.pread(descriptor, 200, 0))
-    holder = signed[0].decode() if signed else "another process"
-    return f"run {run_id} is being analysed already, by {holder}.\nWait for it, or end that process and start again."
+    return signed[0].decode() if signed else None
+
+
+def busy(run_id: str, holder: str | None) -> str:
+    """What is said to whoever comes second."""
+    who = holder or "another process"
+    return f"run {run_id} is being analysed already, by {who}.\nWait for it, or end that process and start again."

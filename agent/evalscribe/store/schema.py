@@ -1,43 +1,54 @@
 """Brings a database to the newest revision; alembic is imported only when there is something to do."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Protocol
 
 from sqlalchemy import Connection, Engine, inspect, select
 
 from evalscribe.errors import DataError
-from evalscribe.store.lock import exclusive
-from evalscribe.store.tables import HEAD, revisions
+from evalscribe.store.tables import HEAD, revisions, verdicts
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+_OURS = frozenset((revisions.name, verdicts.name))
+"""Tables of every revision: other programs name their revisions in a table of the same name."""
 
 
-def ensure(engine: Engine, path: Path) -> None:
+class Upgraded(Protocol):
+    """A database that is made or upgraded by one process at a time."""
+
+    @property
+    def shown(self) -> str: ...
+    def foreign(self) -> DataError: ...
+    def upgrading(self, engine: Engine) -> AbstractContextManager[Connection]:
+        """A transaction, after those of other processes that make or upgrade it."""
+
+
+def ensure(place: Upgraded, engine: Engine) -> None:
     """Raises `DataError` for a database that is another program's or a newer evalscribe's: it is left as it is."""
-    if _revision(engine) == HEAD:
+    if revision(engine) == HEAD:
         return
-    with exclusive(path.with_suffix(".upgrade.lock")), engine.connect() as connection:
-        _refuse_foreign(connection, path)
-        connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-        _upgrade(connection, path)
-        connection.commit()
+    with engine.connect() as connection:
+        _refuse_foreign(place, connection)
+    with place.upgrading(engine) as connection:
+        _upgrade(connection, place)
 
 
-def _revision(engine: Engine) -> str | None:
+def revision(engine: Engine) -> str | None:
+    """Of the database as it is."""
     with engine.connect() as connection:
         if not inspect(connection).has_table(revisions.name):
             return None
         return connection.scalar(select(revisions.c.version_num))
 
 
-def _refuse_foreign(connection: Connection, path: Path) -> None:
+def _refuse_foreign(place: Upgraded, connection: Connection) -> None:
     tables = inspect(connection).get_table_names()
-    connection.rollback()
-    if tables and revisions.name not in tables:
-        raise DataError(f"{path} is no store of evalscribe, and was left as it is.\nMove it away and start again.")
+    if tables and not _OURS.issubset(tables):
+        raise place.foreign()
 
 
-def _upgrade(connection: Connection, path: Path) -> None:
+def _upgrade(connection: Connection, place: Upgraded) -> None:
     from alembic import command
     from alembic.config import Config
     from alembic.util import CommandError
@@ -49,6 +60,6 @@ def _upgrade(connection: Connection, path: Path) -> None:
         command.upgrade(config, "head")
     except CommandError as error:
         raise DataError(
-            f"the store {path} was written by a newer evalscribe ({error}).\n"
+            f"the store {place.shown} was written by a newer evalscribe ({error}).\n"
             "Upgrade evalscribe, or work in another folder; nothing in the store was changed."
         ) from error

@@ -1,9 +1,12 @@
-"""Statements made once: making one costs more than SQLite needs to run it."""
+"""Statements made once: making one costs more than SQLite needs to run it.
+
+What to do on a conflict is said as Postgres says it. SQLite has it from there, and SQLAlchemy spells it for both.
+"""
 
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, bindparam, select
-from sqlalchemy.dialects.sqlite import Insert, insert
+from sqlalchemy.dialects.postgresql import Insert, insert
 
 
 def by_key(table: Table) -> Select[Any]:
@@ -22,6 +25,11 @@ def upsert(table: Table, unless: ColumnElement[bool] | None = None) -> Insert:
     new = {name: insertion.excluded[name] for name in _values(table)}
     where = None if unless is None else ~unless
     return insertion.on_conflict_do_update(index_elements=_keys(table), set_=new, where=where)
+
+
+def unless_there(table: Table) -> Insert:
+    """Insert a row, unless there is one with its key."""
+    return insert(table).on_conflict_do_nothing(index_elements=_keys(table))
 
 
 def _keys(table: Table) -> list[str]:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 SAMPLE = "sample"
 """The RUN that ships with the package."""
-CHECKPOINTS = "checkpoints.db"
+DATABASE, CHECKPOINTS = "store.db", "checkpoints.db"
+"""Files of a store that is a folder."""
 BATCH_LANES = 500
 """Failures whose questions wait for the same batch."""
 
@@ -99,7 +100,17 @@ def library(found: Settings) -> Library:
 def store(found: Settings) -> Store:
     from evalscribe.store.sql import open_store
 
-    return open_store(found.store)
+    return open_store(found.store_place)
+
+
+def has_store(found: Settings) -> bool:
+    """Whether there is one: reading makes none. One on a server was named by the user."""
+    return not isinstance(found.store_place, Path) or (found.store_place / DATABASE).is_file()
+
+
+def checkpoints(found: Settings) -> Path | str:
+    """In a file beside the store's, or in its database."""
+    return found.store_place / CHECKPOINTS if isinstance(found.store_place, Path) else found.store_place
 
 
 @asynccontextmanager
@@ -139,7 +150,7 @@ async def open_desk(choice: Choice) -> AsyncIterator[Desk]:
             library=reports,
             judge=analyst.judge,
             clock=Calendar(),
-            checkpoints=found.store / CHECKPOINTS,
+            checkpoints=checkpoints(found),
             concurrency=BATCH_LANES if choice.batch else found.concurrency.value,
             timeout_s=None if choice.batch else TIMEOUT_S,
             adviser=None if chosen else adviser(),

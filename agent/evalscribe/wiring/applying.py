@@ -10,7 +10,7 @@ from evalscribe.ids import Frozen
 from evalscribe.ports import Model, Models, Repository
 from evalscribe.prompts import Prompts
 from evalscribe.settings import Options, Settings
-from evalscribe.wiring import CHECKPOINTS, Calendar, library, settings, store
+from evalscribe.wiring import Calendar, checkpoints, library, settings, store
 from evalscribe.wiring.forge import repository as repository_of
 from evalscribe.wiring.models import RULES, judge_name, models
 
@@ -45,7 +45,7 @@ async def open_apply(choice: ApplyChoice, shared: Models | None = None) -> Async
             repository=repository,
             model=lambda: _model(found, asked),
             prompts=Prompts(found.root),
-            checkpoints=found.store / CHECKPOINTS,
+            checkpoints=checkpoints(found),
             spent=asked.spent,
             within=_within(choice.repo, repository.root),
         )

@@ -13,7 +13,6 @@ from evalscribe.ports import Source, Store
 from evalscribe.settings import Options, Settings
 from evalscribe.sources.links import Links
 from evalscribe.sources.snapshot import open_snapshot
-from evalscribe.store.database import FILE
 
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
@@ -45,7 +44,7 @@ async def open_check(
 
 def _store(found: Settings, opened: AsyncExitStack, *, make: bool) -> tuple[Store | None, str | None]:
     """The store, or why there is none to be had: no reason to call a report wrong."""
-    if not make and not (found.store / FILE).is_file():
+    if not make and not wiring.has_store(found):
         return None, None
     try:
         return opened.enter_context(closing(wiring.store(found))), None

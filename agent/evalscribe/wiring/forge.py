@@ -68,7 +68,7 @@ def publish_desk(found: Settings) -> PublishDesk:
 
 def _last_written(found: Settings, run_id: str) -> str | None:
     """From the store where there is one; publishing makes none."""
-    if not found.store.exists():
+    if not wiring.has_store(found):
         return None
     with closing(wiring.store(found)) as store:
         stored = store.get_report(run_id)

@@ -48,7 +48,7 @@ def cost_of(model: Model, *, batch: bool = False) -> Callable[[Usage], float] | 
 def _intents(found: Settings) -> Intents:
     from evalscribe.store.batches import open_intents
 
-    return open_intents(found.store)
+    return open_intents(found.store_place)
 
 
 def judge_name(found: Settings) -> str:

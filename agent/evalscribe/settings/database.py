@@ -1,0 +1,65 @@
+"""Where the store is: a folder, or a database on a server, and with whose password.
+
+A password goes only to a host from the same place as the password or from a more trusted one. Libpq takes it from the
+address, else from PGPASSWORD or ~/.pgpass, which are the user's: an address that only files of the folder name gets
+none of these.
+"""
+
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from evalscribe.errors import UsageError
+from evalscribe.settings.place import FOLDER, Places, Value, find
+
+URL = "EVALSCRIBE_STORE_URL"
+SCHEMES = ("postgresql", "postgres")
+PARAMETERS = ("host", "sslmode", "sslrootcert", "connect_timeout", "target_session_attrs", "application_name")
+"""Others could name files and services of the user's."""
+NO_FILE = "/dev/null/none"
+"""Libpq passes quietly over a file that cannot be."""
+_IN_GIT = "evalscribe.toml"
+
+
+def url(places: Places) -> Value[str] | None:
+    """The address of the store's database, as libpq may have it; None where the store is a folder.
+
+    Raises `UsageError` naming the place, never the address.
+    """
+    found = find(places, URL)
+    if found is None:
+        return None
+    where = f"{URL} ({found.origin.where})" if found.origin.where != _IN_GIT else f"store_url ({_IN_GIT})"
+    parts = urlsplit(_checked(found.value, where))
+    if parts.password and found.origin.where == _IN_GIT:
+        raise UsageError(f"{where} has a password, and that file is kept in git: set {URL} in .env.local")
+    return found if found.origin.trust > FOLDER else Value(value=_on_its_own(found.value), origin=found.origin)
+
+
+def without_password(address: str) -> str:
+    """As it may be shown."""
+    parts = urlsplit(address)
+    login, at, host = parts.netloc.rpartition("@")
+    return urlunsplit((parts.scheme, f"{login.partition(':')[0]}{at}{host}", parts.path, "", ""))
+
+
+def _checked(address: str, where: str) -> str:
+    try:
+        parts = urlsplit(address)
+        good = parts.scheme in SCHEMES and parts.port != 0 and len(parts.path) > 1 and address.isprintable()
+    except ValueError:
+        good = False
+    if not good or parts.fragment or parts.netloc.count("@") > 1 or "," in parts.netloc:
+        raise UsageError(
+            f"{where} is no postgresql://USER@HOST/DATABASE\nsigns in a password are written as %XX: @ is %40, / is %2F"
+        )
+    for name, _ in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in PARAMETERS:
+            raise UsageError(f"{where} has a parameter {name!r}: it takes {', '.join(PARAMETERS)}")
+    return address
+
+
+def _on_its_own(address: str) -> str:
+    """With no password that libpq would add to it from the environment or the user's home."""
+    parts = urlsplit(address)
+    password = [] if parts.password else [("password", "")]
+    query = urlencode([*parse_qsl(parts.query), *password, ("passfile", NO_FILE)], quote_via=quote)
+    return urlunsplit(parts._replace(query=query))
