@@ -1,5 +1,6 @@
 """Everything known about one failed eval, and places in it."""
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Literal
 
@@ -24,6 +25,12 @@ class Document(Frozen):
     def lines(self) -> tuple[str, ...]:
         """The lines without their ends; line 1 is `lines[0]`. Only `\\n` and `\\r\\n` end a line."""
         return tuple(line.removesuffix("\r") for line in self.text.split("\n"))
+
+
+def files_digest(documents: Iterable[Document], role: Role) -> str | None:
+    """Content id of all files of a role, however their lines end; None where there is none."""
+    files = sorted((d.path, d.text.replace("\r\n", "\n")) for d in documents if d.role == role)
+    return content_id(files) if files else None
 
 
 class Evidence(Frozen):

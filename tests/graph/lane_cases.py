@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from evalscribe.analysis import FindingSummary
 from evalscribe.chat import Usage
 from evalscribe.evidence import Evidence, Packed, Unreadable
 from evalscribe.finding import Case, Group, Unclassified, Verdict
@@ -64,6 +65,7 @@ class MemoryStore:
         self.evidences: dict[tuple[str, str], Evidence | Unreadable] = {}
         self.verdicts: dict[str, Verdict | Unclassified] = {}
         self.reports: dict[str, StoredReport] = {}
+        self.findings: dict[str, tuple[FindingSummary, ...]] = {}
         self.seen: dict[str, tuple[Sighting, ...]] = {}
         self.given: dict[str, tuple[GivenLabel, ...]] = {}
         self.proposals: dict[str, Proposal] = {}
@@ -95,6 +97,9 @@ class MemoryStore:
 
     def get_report(self, run_id: str) -> StoredReport | None:
         return self.reports.get(run_id)
+
+    def put_findings(self, run_id: str, findings: Sequence[FindingSummary]) -> None:
+        self.findings[run_id] = tuple(findings)
 
     def put_sightings(self, run_id: str, sightings: Sequence[Sighting]) -> None:
         self.seen[run_id] = tuple(sightings)

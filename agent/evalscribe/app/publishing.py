@@ -42,13 +42,15 @@ def publish(desk: Desk, run: Run, date: str, draft: Draft, spent: Spent) -> Anal
         desk.store.put_report(run.id, StoredReport(path=where.name, text=merged.text))
     else:
         path = next(file.path for file in files if file.name == where.name)
+    document = _document(merged, collation, path, spent)
+    desk.store.put_findings(run.id, document.findings)
     return Analyzed(
         run=run,
         report=merged.report,
         text=merged.text,
         path=path,
         state="unchanged" if not merged.changed else "updated" if where.current is not None else "new",
-        analysis=_document(merged, collation, path, spent),
+        analysis=document,
         notes=tuple(_notes(where, merged, known=bool(last_written or began))),
     )
 

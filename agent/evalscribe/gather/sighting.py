@@ -2,7 +2,7 @@
 
 import re
 
-from evalscribe.evidence import Evidence, Role, Unreadable
+from evalscribe.evidence import Evidence, Unreadable, files_digest
 from evalscribe.gather.digest import before_output
 from evalscribe.ids import content_id
 from evalscribe.judging.rules.unreachable import came_to_the_code
@@ -30,8 +30,8 @@ def sighting(run: Run, evidence: Evidence | Unreadable) -> Sighting:
             "checks": content_id(names) if names else None,
             "hidden": located is not None and _hides(located),
             "judged": not before_output(evidence) and came_to_the_code(evidence),
-            "task": _digest(evidence, "task"),
-            "grader": _digest(evidence, "grader"),
+            "task": files_digest(evidence.documents, "task"),
+            "grader": files_digest(evidence.documents, "grader"),
         }
     )
 
@@ -53,8 +53,3 @@ def _failed(run: Run, eval: Eval) -> Sighting:
 def _hides(located: Located) -> bool:
     """Compilers and linters quote code; only what a test compares can be hidden by cutting it short."""
     return located.test is not None and _HIDDEN.search(located.error) is not None
-
-
-def _digest(evidence: Evidence, role: Role) -> str | None:
-    files = sorted((d.path, d.text.replace("\r\n", "\n")) for d in evidence.of(role))
-    return content_id(files) if files else None

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from evalscribe.analysis import FindingSummary
 from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.finding import Unclassified, Verdict
 from evalscribe.given_label import GivenLabel
@@ -16,8 +17,12 @@ from evalscribe.sighting import Sighting
 class Store(Protocol):
     """What is finished, kept by content id. Every operation is short and whole."""
 
-    def put_run(self, run: Run) -> None: ...
-    def get_run(self, run_id: str) -> Run | None: ...
+    def put_run(self, run: Run) -> None:
+        """What was imported of it stays."""
+
+    def get_run(self, run_id: str) -> Run | None:
+        """With its failures: those that were imported, and those that it lists."""
+
     def run_ids(self, prefix: str = "") -> tuple[str, ...]:
         """Ids of the stored runs that begin so, in order."""
 
@@ -27,6 +32,9 @@ class Store(Protocol):
     def get_verdict(self, key: str) -> Verdict | Unclassified | None: ...
     def put_report(self, run_id: str, report: StoredReport) -> None: ...
     def get_report(self, run_id: str) -> StoredReport | None: ...
+    def put_findings(self, run_id: str, findings: Sequence[FindingSummary]) -> None:
+        """What the run's report says, in place of what it said before."""
+
     def put_sightings(self, run_id: str, sightings: Sequence[Sighting]) -> None:
         """All of a run, in place of those it had."""
 

@@ -37,9 +37,9 @@ _PUT_RESULT = upsert(tables.judge_results)
 _PUT_FAILURE = upsert(tables.judge_results, unless=tables.judge_results.c.kind == ResultType.DIRECT_RESULT.value)
 
 
-def open_shelf(folder: Path) -> "SqlShelf":
-    """The shelf of the store in `folder`, made when it is missing. Raises as `open_database` does."""
-    return SqlShelf(open_database(folder))
+def open_shelf(place: Path | str) -> "SqlShelf":
+    """The shelf of the store in a folder or on a server. Raises as `open_database` does."""
+    return SqlShelf(open_database(place))
 
 
 class SqlShelf:
@@ -66,7 +66,7 @@ class SqlShelf:
 
     def add_rubric(self, collection_id: str, rubric: Rubric) -> Rubric:
         with self._database.writing() as connection:
-            _require(connection, collection_id)
+            require(connection, collection_id)
             row = _first(connection, _LATEST, collection_id=collection_id, id=rubric.id)
             # By the row: an older version that cannot be read any more is no reason to refuse a new one.
             if row is not None and row["digest"] == rubric.digest:
@@ -78,7 +78,7 @@ class SqlShelf:
     def rubric(self, collection_id: str, rubric_id: str, version: int | None = None) -> Rubric:
         key = {"collection_id": collection_id, "id": rubric_id}
         with self._database.transaction() as connection:
-            _require(connection, collection_id)
+            require(connection, collection_id)
             row = _first(connection, _LATEST, **key)
             if row is None:
                 there = [one["id"] for one in _rows(connection, _ALL_LATEST, collection_id=collection_id)]
@@ -89,7 +89,7 @@ class SqlShelf:
 
     def rubrics(self, collection_id: str) -> tuple[Rubric, ...]:
         with self._database.transaction() as connection:
-            _require(connection, collection_id)
+            require(connection, collection_id)
             rows = _rows(connection, _ALL_LATEST, collection_id=collection_id)
         return tuple(self._rubric(row) for row in rows)
 
@@ -115,7 +115,7 @@ class SqlShelf:
     def put_result(self, key: str, result: JudgeResult) -> None:
         """A result that was paid for is replaced by another one only, never by a failure."""
         statement = _PUT_FAILURE if result.result_type is ResultType.FAILURE else _PUT_RESULT
-        self._database.execute(statement, {"key": key, "kind": result.result_type.value, "body": pack(result)})
+        self._database.execute(statement, {"key": key, **_result_row(result)})
 
     def get_result(self, key: str) -> JudgeResult | None:
         row = self._database.row(tables.judge_results, key=key)
@@ -128,12 +128,12 @@ class SqlShelf:
         return self._database.unpacked(row["body"], _RUBRIC, f"rubric {row['id']} version {row['version']}")
 
     def _label_sets(self, connection: Connection, collection_id: str) -> tuple[LabelSet, ...]:
-        _require(connection, collection_id)
+        require(connection, collection_id)
         rows = _rows(connection, _LABEL_SETS, collection_id=collection_id)
         return tuple(self._database.unpacked(row["body"], _LABELS, f"label set {row['id']}") for row in rows)
 
 
-def _require(connection: Connection, collection_id: str) -> None:
+def require(connection: Connection, collection_id: str) -> None:
     if _first(connection, _COLLECTION, id=collection_id) is None:
         there = [row["id"] for row in _rows(connection, _COLLECTIONS)]
         raise _missing(f"no collection {collection_id!r}", there)
@@ -151,6 +151,12 @@ def _numbered(connection: Connection, latest: RowMapping, version: int) -> RowMa
 def _insert_rubric(connection: Connection, collection_id: str, rubric: Rubric) -> None:
     key = {"collection_id": collection_id, "id": rubric.id, "version": rubric.version}
     connection.execute(insert(_versions), {**key, "digest": rubric.digest, "body": pack(rubric)})
+
+
+def _result_row(result: JudgeResult) -> dict[str, Any]:
+    said = ("agent_run_id", "rubric_id", "rubric_version", "judge", "output", "reason", "confidence")
+    named = {name: getattr(result, name) for name in said}
+    return {"kind": result.result_type.value, **named, "cost_usd": result.usage.cost_usd, "body": pack(result)}
 
 
 def _first(connection: Connection, statement: Select[Any], **values: object) -> RowMapping | None:

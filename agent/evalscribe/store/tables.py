@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-HEAD = "0006"
+HEAD = "0007"
 """Newest revision; a test holds it against the scripts."""
 
 metadata = MetaData()
@@ -37,10 +37,12 @@ runs = Table(
     Column("passed", Integer, nullable=False),
     Column("failed", Integer, nullable=False),
     Column("total", Integer, nullable=False),
+    Column("recorded", Integer, nullable=False),
     Column("url", String),
     Column("body", LargeBinary, nullable=False),
 )
-"""`body` is the run without its failures, which are rows of `evals`."""
+"""`body` is the run as its source tells of it, without its failures, which are rows of `evals`. `recorded` is how many
+of these were imported: once they are as many as the source counts, the counts are theirs, until then the source's."""
 
 evals = Table(
     "evals",
@@ -63,6 +65,7 @@ evals = Table(
     Column("missing", JSON_TEXT, nullable=False),
     Column("digest", String),
     Index("evals_by_id", "eval_id"),
+    Index("evals_in_order", "run_id", "number"),
 )
 """`number` keeps the source's order; `digest` is null where the eval was not imported, but listed as a failure."""
 
@@ -76,6 +79,7 @@ steps = Table(
     Column("status", String, nullable=False),
     Column("error", Text),
 )
+"""Of imported evals; those of a failure that was only listed are in its evidence."""
 
 transcripts = Table(
     "transcripts",
@@ -99,7 +103,8 @@ documents = Table(
     Column("path", String, nullable=False),
     Column("digest", String, nullable=False, index=True),
 )
-"""What is known of an eval: its evidence, and of an imported one all but its transcripts."""
+"""What is known of an eval. `number` counts from 0 what was imported with it; what was gathered as its evidence ends
+at -1, so that neither touches the other."""
 
 texts = Table(
     "texts",
@@ -259,3 +264,41 @@ proposals = Table(
     Column("body", LargeBinary, nullable=False),
 )
 """Changes that models proposed, by what they were asked."""
+
+JSON_OR_NULL = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+"""What is not there is null to SQL too."""
+
+result_sets = Table(
+    "result_sets",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("collection_id", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("output_schema", JSON_OR_NULL),
+    Column("created_at", String, nullable=False),
+    UniqueConstraint("collection_id", "name"),
+)
+
+results = Table(
+    "results",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("result_set_id", String, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("request", String, nullable=False),
+    Column("prompt", JSON_TEXT, nullable=False),
+    Column("user_metadata", JSON_TEXT, nullable=False),
+    Column("model", String, nullable=False),
+    Column("effort", String),
+    Column("key", String, index=True),
+    Column("output", JSON_OR_NULL),
+    Column("error", Text),
+    Column("final", Boolean, nullable=False),
+    Column("input_tokens", Integer, nullable=False),
+    Column("output_tokens", Integer, nullable=False),
+    Column("cost_usd", Float, nullable=False),
+    Column("created_at", String, nullable=False),
+    UniqueConstraint("result_set_id", "number"),
+)
+"""What was asked and what became of it: neither output nor error while it waits. `key` is the content id of the whole
+question, once it was asked; `created_at` in ISO 8601, UTC."""

@@ -1,0 +1,19 @@
+"""JSON in the columns that users read in SQL."""
+
+import json
+
+from evalscribe.json_clean import clean
+
+_NUL = "\\u0000"
+
+
+class Written(str):
+    """JSON text that is stored as it is: what was written once is not read to be written again."""
+
+    __slots__ = ()
+
+
+def json_text(value: object) -> str:
+    """The text of a value for a JSON column, without NUL, which Postgres cannot hold."""
+    text = value if isinstance(value, Written) else json.dumps(value, ensure_ascii=False)
+    return json.dumps(clean(json.loads(text)), ensure_ascii=False) if _NUL in text else text

@@ -1,0 +1,65 @@
+"""What was said of a run's failures, as rows that users read in SQL: the findings of its report, labels of people."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select
+
+from evalscribe.analysis import FindingSummary
+from evalscribe.given_label import GivenLabel
+from evalscribe.store import tables
+from evalscribe.store.database import Database
+from evalscribe.store.failures import unstorable
+from evalscribe.store.json_text import Written
+
+_LABEL = TypeAdapter(GivenLabel)
+_LABELS = select(tables.labels.c.label_json).order_by(tables.labels.c.run_id, tables.labels.c.number)
+_CLEAR = {
+    table.name: delete(table).where(table.c.run_id == bindparam("run_id")) for table in (tables.findings, tables.labels)
+}
+
+
+def put_findings(connection: Connection, run_id: str, findings: Sequence[FindingSummary]) -> None:
+    _replace(connection, tables.findings, run_id, [_finding(one) for one in findings])
+
+
+def put_labels(connection: Connection, run_id: str, given: Sequence[GivenLabel]) -> None:
+    _replace(connection, tables.labels, run_id, [_label(one) for one in given])
+
+
+def labels(connection: Connection, database: Database) -> tuple[GivenLabel, ...]:
+    """By run, in the order that they were put in. Raises `DataError` for one that cannot be read any more."""
+    try:
+        return tuple(_LABEL.validate_python(said) for said in connection.scalars(_LABELS))
+    except (ValidationError, ValueError) as error:
+        raise database.place.damaged("labels cannot be read") from error
+
+
+def _replace(connection: Connection, table: Table, run_id: str, rows: list[dict[str, Any]]) -> None:
+    connection.execute(_CLEAR[table.name], {"run_id": run_id})
+    if rows:
+        connection.execute(insert(table), [{"run_id": run_id, "number": n, **row} for n, row in enumerate(rows)])
+
+
+def _finding(finding: FindingSummary) -> dict[str, Any]:
+    same = ("eval_id", "step", "classification", "cause", "cause_kind", "confidence", "uncertain", "error", "reasoning")
+    return {
+        **{name: getattr(finding, name) for name in same},
+        "path": finding.eval,
+        "judge": finding.judge.id if finding.judge else None,
+        "recurrence": finding.recurrence.kind if finding.recurrence else None,
+        "finding_json": _json(finding),
+    }
+
+
+def _label(label: GivenLabel) -> dict[str, Any]:
+    return {"eval": label.eval, "label": label.label, "reviewer": label.reviewer, "label_json": _json(label)}
+
+
+def _json(value: FindingSummary | GivenLabel) -> Written:
+    """Raises `DataError` for half a character."""
+    try:
+        return Written(value.model_dump_json())
+    except ValueError as error:
+        raise unstorable() from error
