@@ -15,7 +15,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, Engine, create_engine
 
-from evalscribe.errors import DataError, UnavailableError
+from evalscribe.errors import DataError, UnavailableError, UsageError
 from evalscribe.settings.database import without_password
 from evalscribe.store.json_text import json_text
 from evalscribe.store.lock import busy
@@ -37,15 +37,21 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND (classid::bigint << 32) | objid::bigint = %s
 """
 _BY_CODE_POINT = """
-SELECT format('ALTER TABLE %I %s', table_name, string_agg(format(
-  'ALTER COLUMN %I TYPE %s COLLATE "C"', column_name, data_type), ', '))
+SELECT format('ALTER TABLE %%I %%s', table_name, string_agg(format(
+  'ALTER COLUMN %%I TYPE %%s COLLATE "C"', column_name, data_type), ', '))
 FROM information_schema.columns
 WHERE table_schema = current_schema() AND data_type IN ('character varying', 'text') AND collation_name IS NULL
 GROUP BY table_name
 """
+"""Texts are compared and sorted as SQLite does, whatever the language of the server."""
 
 
 def server_at(url: str) -> "DatabaseServer":
+    """Raises `UsageError` for what is no address."""
+    try:
+        options(url)
+    except psycopg.ProgrammingError:
+        raise UsageError("the store's address cannot be read: it is postgresql://USER@HOST/DATABASE") from None
     return DatabaseServer(url)
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import psycopg
 from sqlalchemy.exc import DBAPIError
 
-from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UnavailableError, UsageError
+from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UnavailableError
 from evalscribe.store.failures import unstorable
 
 FORBIDDEN = ("28", "42501", "25006")
@@ -33,9 +33,9 @@ def explained(shown: str) -> Iterator[None]:
 
 
 def _explain(shown: str, error: BaseException | None) -> EvalscribeError:
-    state = getattr(error, "sqlstate", None)
+    state = getattr(error, "sqlstate", None) or ""
     words = _words(error)
-    if state is None:
+    if not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return _without_state(shown, error, words)
     if state.startswith(FORBIDDEN):
         return _refused(shown, words)
@@ -51,8 +51,6 @@ def _explain(shown: str, error: BaseException | None) -> EvalscribeError:
 def _without_state(shown: str, error: BaseException | None, words: str) -> EvalscribeError:
     """Before a connection stands, libpq has words only; some are the server's, in its language."""
     connection = getattr(error, "pgconn", None)
-    if isinstance(error, psycopg.ProgrammingError):
-        return UsageError("the store's address cannot be read: it is postgresql://USER@HOST/DATABASE")
     if "database" in words and "does not exist" in words:
         return NotFoundError(f"there is no such database: {shown}.\nMake it on that server: createdb NAME.")
     if any(word in words for word in REFUSED) or (connection and connection.needs_password):
