@@ -9,24 +9,30 @@ if TYPE_CHECKING:
     from evalscribe.client import BaseLLMService, Client, build_judge
     from evalscribe.judge_result import JudgeResult, ResultType
     from evalscribe.judging.rubric.cited import JudgeResultWithCitations
+    from evalscribe.llm_request import AgentRunRef, LLMRequest, Prompt, ResultRef, TranscriptRef
     from evalscribe.rubric import ModelOption, OutputParsingMode, PromptTemplateMessage, Rubric
 
 __version__ = "0.1.0"
 __all__ = [
     "AgentRun",
+    "AgentRunRef",
     "AssistantMessage",
     "BaseLLMService",
     "Client",
     "JudgeResult",
     "JudgeResultWithCitations",
+    "LLMRequest",
     "ModelOption",
     "OutputParsingMode",
+    "Prompt",
     "PromptTemplateMessage",
+    "ResultRef",
     "ResultType",
     "Rubric",
     "SystemMessage",
     "ToolMessage",
     "Transcript",
+    "TranscriptRef",
     "UserMessage",
     "__version__",
     "build_judge",
@@ -36,6 +42,7 @@ _HOMES = {
     "client": ("BaseLLMService", "Client", "build_judge"),
     "judge_result": ("JudgeResult", "ResultType"),
     "judging.rubric.cited": ("JudgeResultWithCitations",),
+    "llm_request": ("AgentRunRef", "LLMRequest", "Prompt", "ResultRef", "TranscriptRef"),
     "rubric": ("ModelOption", "OutputParsingMode", "PromptTemplateMessage", "Rubric"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

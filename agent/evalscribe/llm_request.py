@@ -35,8 +35,8 @@ def _said(text: str) -> str:
 Id = Annotated[str, Field(strict=True), AfterValidator(_said)]
 
 
-class _Told(Frozen):
-    """Whose making raises only `UsageError`, which says what is wrong where."""
+class Told(Frozen):
+    """Values whose making raises only `UsageError`, which says what is wrong where."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -44,10 +44,10 @@ class _Told(Frozen):
         try:
             return handler(data)
         except ValidationError as error:
-            raise UsageError(_problem(cls.__name__, error)) from None
+            raise UsageError(problem(cls.__name__, error)) from None
 
 
-class AgentRunRef(_Told):
+class AgentRunRef(Told):
     """All of an agent run: metadata and every transcript, in the prompt as `R0`, `T0B0` …"""
 
     type: Literal["agent_run"] = "agent_run"
@@ -56,7 +56,7 @@ class AgentRunRef(_Told):
     """Without one, the collection that is asked about."""
 
 
-class TranscriptRef(_Told):
+class TranscriptRef(Told):
     """One transcript, in the prompt as `T0B0`, `T0B1` …"""
 
     type: Literal["transcript"] = "transcript"
@@ -64,7 +64,7 @@ class TranscriptRef(_Told):
     collection_id: Id | None = None
 
 
-class ResultRef(_Told):
+class ResultRef(Told):
     """What an earlier request was answered, in the prompt as `A0`."""
 
     type: Literal["result"] = "result"
@@ -117,7 +117,7 @@ class Prompt(
         try:
             return handler((data,) if isinstance(data, str) else data)
         except ValidationError as error:
-            raise UsageError(_problem("Prompt", error)) from None
+            raise UsageError(problem("Prompt", error)) from None
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -142,7 +142,7 @@ def _json(value: Any, left: int = DEEPEST) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class LLMRequest(_Told):
+class LLMRequest(Told):
     """One question to a model. `LLMRequest(prompt=Prompt([...]), metadata={"task": "12"})`"""
 
     prompt: Prompt
@@ -157,7 +157,7 @@ class LLMRequest(_Told):
         return content_id(self)
 
 
-def _problem(name: str, error: ValidationError) -> str:
+def problem(name: str, error: ValidationError) -> str:
     """`AgentRunRef: id is missing`."""
     details = error.errors(include_url=False)[0]
     path = reduce(joined, details["loc"], "")

@@ -7,7 +7,7 @@ runs already (a notebook), or several threads: so what talks to models lives her
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from evalscribe.errors import UsageError
@@ -44,6 +44,27 @@ class Background:
                 raise UsageError(CLOSED) from None
             raise
 
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """As `run`, where nothing can be awaited: a loop that runs here stands still meanwhile.
+
+        Whatever interrupts the waiting ends the work before it is raised.
+        """
+        try:
+            loop = self._started()
+        except UsageError:
+            work.close()
+            raise
+        ended = threading.Event()
+        done = asyncio.run_coroutine_threadsafe(_signalling(work, ended), loop)
+        try:
+            return done.result()
+        except CancelledError:
+            raise UsageError(CLOSED) from None
+        except BaseException:
+            if done.cancel():
+                ended.wait(LAST_S)
+            raise
+
     def stop(self, last: Last) -> None:
         """Cancel what runs, do `last` where anything was ever done, and end the thread. A second time does nothing."""
         with self._changing:
@@ -64,6 +85,13 @@ class Background:
                 self._thread.start()
                 self._loop = started.result()
             return self._loop
+
+
+async def _signalling(work: Coroutine[Any, Any, T], ended: threading.Event) -> T:
+    try:
+        return await work
+    finally:
+        ended.set()
 
 
 async def _serve(started: Future[asyncio.AbstractEventLoop], last: Future[Last]) -> None:

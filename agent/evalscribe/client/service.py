@@ -4,15 +4,15 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from evalscribe.chat import Reply, Request, Usage
 from evalscribe.client.background import Background
 from evalscribe.errors import UsageError
-from evalscribe.ports import Model, OnText
+from evalscribe.ports import Model, Models, OnText
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 from evalscribe.settings import Options, load
@@ -22,6 +22,7 @@ from evalscribe.wiring.models import bounded_models
 if TYPE_CHECKING:
     from evalscribe.judging.rubric.judge import RubricJudge
 
+T = TypeVar("T")
 MAX_TOKENS = 2_000_000
 
 
@@ -64,6 +65,10 @@ class BaseLLMService:
     async def answer(self, model: Model, request: Request, on_text: OnText | None = None) -> Reply:
         """One answer of a model of this service, when it is its turn; `on_text` is called in the service's thread."""
         return await self._background.run(self._in_turn(model, request, on_text))
+
+    def wait(self, work: Callable[[Models], Coroutine[Any, Any, T]]) -> T:
+        """Work that asks these models in the service's own loop, and bounds itself how many at a time."""
+        return self._background.wait(work(self._models))
 
     def spent(self) -> Mapping[str, Usage]:
         """What each stage consumed so far."""

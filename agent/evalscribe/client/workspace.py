@@ -1,18 +1,30 @@
-"""Rubrics, label sets and judges of one workspace."""
+"""Collections of one workspace: their runs, rubrics, label sets, judges and results."""
 
 import os
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
+from evalscribe.agent_run import AgentRun
+from evalscribe.app.results import counted, found, listed
+from evalscribe.chat import Effort
+from evalscribe.client import importing, results
+from evalscribe.client.requests import submitted
 from evalscribe.client.service import MAX_TOKENS, BaseLLMService
+from evalscribe.errors import NotFoundError
+from evalscribe.llm_request import LLMRequest
 from evalscribe.rubric import Collection, LabelSet, Rubric
 from evalscribe.settings import Options, load
 from evalscribe.wiring.judges import Maker
+from evalscribe.wiring.requests import Room
 from evalscribe.wiring.shelf import shelf
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from evalscribe.judging.rubric.judge import RubricJudge
 
 
@@ -26,14 +38,14 @@ class Client:
 
         Raises `UsageError` for settings that cannot be read, `AccessError` or `DataError` for a store that cannot.
         """
-        found = load(Options(budget=budget_usd, max_tokens=max_tokens), folder or Path.cwd(), os.environ)
+        self._found = load(Options(budget=budget_usd, max_tokens=max_tokens), folder or Path.cwd(), os.environ)
         self._service = BaseLLMService(
-            found.concurrency.value,
-            max_tokens=found.max_tokens.value or MAX_TOKENS,
-            budget_usd=found.budget.value,
+            self._found.concurrency.value,
+            max_tokens=self._found.max_tokens.value or MAX_TOKENS,
+            budget_usd=self._found.budget.value,
             folder=folder,
         )
-        self._shelf = shelf(found)
+        self._shelf = shelf(self._found)
 
     def create_collection(self, name: str, id: str | None = None) -> str:
         """Its id: a new one each time, unless you give one. One that is there under this name is given back;
@@ -85,10 +97,107 @@ class Client:
         """All of a collection, in the order they were made. Raises `NotFoundError`."""
         return [labels.model_dump(mode="json") for labels in self._shelf.label_sets(collection_id)]
 
+    def import_file(
+        self,
+        path: str | Path,
+        collection: str | None = None,
+        *,
+        collection_id: str | None = None,
+        provider: str | None = None,
+        model: str | None = None,
+        experiment: str | None = None,
+    ) -> dict[str, Any]:
+        """Bring the runs of a file or folder into a collection, which is made where it is not there.
+
+        `collection` is its name, by default the file's; `collection_id` its id, by default made of the name. Gives
+        `collection_id`, `run_ids`, counts `new`, `changed`, `same`, and `left_out`. Importing twice adds nothing.
+        Raises `DataError` for what holds no runs, `NotFoundError`.
+        """
+        wish = importing.Wish(provider=provider, model=model, experiment=experiment)
+        return self._service.wait(
+            lambda _: importing.imported(self._found, self._room, str(path), wish, (collection, collection_id))
+        )
+
+    def list_agent_run_ids(self, collection_id: str | None = None) -> list[str]:
+        """Of every agent run of a collection, run by run, in the order of the files."""
+        archive, collection = self._room.archive, self._room.collection(collection_id)
+        return [one.eval.id for run in archive.runs(collection.id) for one in archive.graded(run.id)]
+
+    def get_agent_run(self, collection_id: str | None, agent_run_id: str) -> AgentRun:
+        """With its transcripts and metadata. Raises `NotFoundError`."""
+        collection = self._room.collection(collection_id)
+        record = self._room.archive.record(agent_run_id, collection.id)
+        if record is None:
+            raise NotFoundError(f"no agent run {agent_run_id!r} in collection {collection.name!r}")
+        return record.agent_run
+
+    def submit_llm_requests(
+        self,
+        collection_id: str | None = None,
+        requests: Sequence[LLMRequest] = (),
+        model_string: str | None = None,
+        result_set_name: str | None = None,
+        exists_ok: bool = False,
+        output_schema: dict[str, Any] | None = None,
+        reasoning_effort: Effort | None = None,
+        max_concurrency: int | None = None,
+    ) -> dict[str, Any]:
+        """Ask a model (`provider/name`) every request, and give back when the results are stored.
+
+        Each result is stored at once: interrupted, the same call goes on where it was, and what was ever answered is
+        not asked again. What goes wrong with one request is an error in its result, which the same call tries again.
+        Other requests under a taken name are refused, or with `exists_ok` added. Answers are free text with citations,
+        or fit `output_schema`. Gives `result_set_id`, `name`, `collection_id`, `counts`, `citations`, `spent`.
+
+        Raises `UsageError` for no requests, no model, a taken name or an agent run of another collection;
+        `NotFoundError` naming what prompts refer to in vain; `EvalscribeError` for what concerns all requests.
+        """
+        asked = {"requests": requests, "model": model_string, "name": result_set_name, "exists_ok": exists_ok}
+        fields = {**asked, "output_schema": output_schema, "effort": reasoning_effort}
+        return submitted(self._service, self._room, collection_id, fields, max_concurrency)
+
+    def list_result_sets(self, collection_id: str | None = None, prefix: str | None = None) -> list[dict[str, Any]]:
+        """By name. Names are paths: the prefix `failures` has `failures/causes/v1` too. Counts are of the requests."""
+        sets = listed(self._room.sets, self._room.collection(collection_id), prefix)
+        return [results.of_set(made, counts) for made, counts in sets]
+
+    def get_result_set(self, collection_id: str | None, name_or_id: str) -> dict[str, Any]:
+        """`id`, `name`, `collection_id`, `output_schema`, `created_at`, and how many requests it has (`request_count`),
+        how many with an answer (`result_count`), an error (`error_count`) or neither yet (`pending_count`).
+
+        Raises `NotFoundError` naming the sets that are called most like it.
+        """
+        made = found(self._room.sets, self._room.collection(collection_id), name_or_id)
+        return results.of_set(made, counted(self._room.sets, made))
+
+    def get_results(
+        self, collection_id: str | None, name_or_id: str, include_incomplete: bool = False
+    ) -> list[dict[str, Any]]:
+        """The results of a set with `user_metadata` and `output`, in the order of the requests.
+
+        `include_incomplete`: also those without an answer, with their `error`. Raises `NotFoundError`.
+        """
+        made = found(self._room.sets, self._room.collection(collection_id), name_or_id)
+        return [results.of_result(one) for one in results.complete(self._room.sets, made, include_incomplete)]
+
+    def get_result_set_dataframe(
+        self, collection_id: str | None, name_or_id: str, include_incomplete: bool = False
+    ) -> "DataFrame":
+        """As `get_results`, with columns `id`, `user_metadata.<name>` and `output.<name>`. Needs pandas."""
+        made = found(self._room.sets, self._room.collection(collection_id), name_or_id)
+        shown = results.complete(self._room.sets, made, include_incomplete)
+        return results.frame(shown, include_incomplete=include_incomplete)
+
     def close(self) -> None:
         """Judges of this client can no longer be called."""
         self._service.stop()
+        if "_room" in self.__dict__:
+            self._room.close()
         self._shelf.close()
+
+    @cached_property
+    def _room(self) -> Room:
+        return Room(self._found, self._shelf)
 
     def __enter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@ from evalscribe.ports.engine import Ask, Clerk, Crew, Engine, Factory, Lost, Wor
 from evalscribe.ports.git import Forge, Library, Repository
 from evalscribe.ports.intents import Intent, Intents, Unanswered
 from evalscribe.ports.model import Estimate, Judge, Model, Models, OnText
+from evalscribe.ports.results import ResultSets
 from evalscribe.ports.shelf import Shelf
 from evalscribe.ports.source import Source
 from evalscribe.ports.store import Store
@@ -31,6 +32,7 @@ __all__ = [
     "OnText",
     "Records",
     "Repository",
+    "ResultSets",
     "Rows",
     "Shelf",
     "Source",

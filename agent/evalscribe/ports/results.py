@@ -13,8 +13,8 @@ class ResultSets(Protocol):
     def find(self, collection_id: str, name: str) -> ResultSet | None:
         """By id or by name."""
 
-    def sets(self, collection_id: str, prefix: str = "") -> tuple[tuple[ResultSet, ResultCounts], ...]:
-        """Those whose names begin so, by name."""
+    def sets(self, collection_id: str) -> tuple[tuple[ResultSet, ResultCounts], ...]:
+        """All of a collection, by name."""
 
     def add(self, made: ResultSet, results: Sequence[Result]) -> None:
         """The set where it is missing, and these results at its end; all of it or nothing."""

@@ -1,0 +1,36 @@
+"""Result sets of a collection: which there are, and which one is meant."""
+
+from difflib import get_close_matches
+
+from evalscribe.errors import NotFoundError
+from evalscribe.ports import ResultSets
+from evalscribe.result_set import ResultCounts, ResultSet
+from evalscribe.rubric import Collection
+
+MOST_NAMED = 10
+
+
+def listed(
+    sets: ResultSets, collection: Collection, prefix: str | None = None
+) -> tuple[tuple[ResultSet, ResultCounts], ...]:
+    """By name. Names are paths: the prefix `failures` has `failures` and `failures/v1`, not `failures-2`."""
+    there = sets.sets(collection.id)
+    if not prefix or not (folder := prefix.rstrip("/")):
+        return there
+    return tuple(one for one in there if one[0].name == folder or one[0].name.startswith(f"{folder}/"))
+
+
+def found(sets: ResultSets, collection: Collection, name: str) -> ResultSet:
+    """By name or id. Raises `NotFoundError` naming those that are called most like it."""
+    if made := sets.find(collection.id, name):
+        return made
+    names = [one.name for one, _ in sets.sets(collection.id)]
+    near = [*get_close_matches(name, names, n=3, cutoff=0.5)]
+    shown = list(dict.fromkeys((*near, *names)))
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    known = f"there is: {', '.join(shown[:MOST_NAMED])}{more}" if names else "it has none yet"
+    raise NotFoundError(f"no result set {name!r} in collection {collection.name!r}; {known}")
+
+
+def counted(sets: ResultSets, made: ResultSet) -> ResultCounts:
+    return next((counts for one, counts in sets.sets(made.collection_id) if one.id == made.id), ResultCounts())

@@ -1,0 +1,157 @@
+"""What is asked for in one call, beside what its result set has already."""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from pydantic import field_validator
+
+from evalscribe.chat import Effort
+from evalscribe.errors import UsageError
+from evalscribe.ids import canonical_json, content_id
+from evalscribe.llm_request import LLMRequest, Told
+from evalscribe.output_schema import check_schema
+from evalscribe.ports import ResultSets
+from evalscribe.prose import counted
+from evalscribe.result_set import Result, ResultSet
+from evalscribe.rubric import Collection
+
+LONGEST_NAME = 200
+EXAMPLE = "openai/gpt-5-mini"
+UNNAMED = "unnamed"
+
+
+class Submission(Told):
+    """Requests to one model, for one result set. Raises `UsageError`, for a schema `RubricError`."""
+
+    requests: tuple[LLMRequest, ...]
+    model: str
+    """`provider/name`."""
+    name: str | None = None
+    """Of the result set; None for one that is named after the requests."""
+    exists_ok: bool = False
+    """Whether requests may be added to a set that has others."""
+    output_schema: dict[str, Any] | None = None
+    effort: Effort | None = None
+
+    @field_validator("requests")
+    @classmethod
+    def _some(cls, requests: tuple[LLMRequest, ...]) -> tuple[LLMRequest, ...]:
+        if not requests:
+            raise UsageError("requests is empty: give at least one LLMRequest")
+        return requests
+
+    @field_validator("model")
+    @classmethod
+    def _of_a_provider(cls, model: str) -> str:
+        provider, _, name = model.partition("/")
+        if not provider or not name:
+            raise UsageError(f"model_string {model!r} names no model: give provider/model, such as {EXAMPLE}")
+        return model
+
+    @field_validator("name")
+    @classmethod
+    def _as_a_path(cls, name: str | None) -> str | None:
+        parts = [] if name is None else name.split("/")
+        if any(not part.strip() or part != part.strip() or not part.isprintable() for part in parts):
+            raise UsageError(f"result_set_name {name!r} is no name: words between slashes, such as failures/causes/v1")
+        if name and len(name) > LONGEST_NAME:
+            raise UsageError(f"result_set_name has {len(name)} characters; {LONGEST_NAME} are the most")
+        return name
+
+    @field_validator("output_schema")
+    @classmethod
+    def _of_an_answer(cls, schema: dict[str, Any] | None) -> dict[str, Any] | None:
+        if schema is not None:
+            check_schema(schema, "output_schema")
+        return schema
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a call comes to."""
+
+    rows: tuple[Result, ...]
+    """One for each request of the call, in its order."""
+    new: tuple[Result, ...]
+    """Those that the set does not have yet."""
+
+
+def planned(
+    sets: ResultSets, collection: Collection, submission: Submission, requests: Sequence[LLMRequest], when: str
+) -> tuple[ResultSet, Plan]:
+    """The set as it is or is to be made, and what to ask for it.
+
+    Raises `UsageError` where the name is taken by other requests, or by answers of another shape.
+    """
+    digests = [_digest(submission, one) for one in requests]
+    name = submission.name or _unnamed(submission, digests)
+    found = sets.find(collection.id, name)
+    there = sets.results(found.id) if found else ()
+    if found:
+        _fits(found, there, submission, digests)
+    made = found or _new_set(collection, name, submission, when)
+    waiting = defaultdict[str, list[Result]](list)
+    for one in reversed(there):
+        waiting[one.request].append(one)
+    rows, new = list[Result](), list[Result]()
+    for request, digest in zip(requests, digests, strict=True):
+        if waiting[digest]:
+            rows.append(waiting[digest].pop())
+            continue
+        new.append(_new(made, len(there) + len(new), request, digest, submission, when))
+        rows.append(new[-1])
+    return made, Plan(rows=tuple(rows), new=tuple(new))
+
+
+def _fits(found: ResultSet, there: Sequence[Result], submission: Submission, digests: Sequence[str]) -> None:
+    if found.output_schema != submission.output_schema:
+        raise UsageError(
+            f"result set {found.name!r} has answers of another output_schema: a set has one.\nGive the new one another "
+            "name."
+        )
+    if submission.exists_ok or [one.request for one in there] == list(digests):
+        return
+    raise UsageError(
+        f"result set {found.name!r} is there with {counted(len(there), 'request')}, and these {len(digests)} are not "
+        "the same (prompts, metadata and model count).\nGive another name, or exists_ok=True to add what is missing."
+    )
+
+
+def _new_set(collection: Collection, name: str, submission: Submission, when: str) -> ResultSet:
+    id = _id("result set", collection.id, name)
+    return ResultSet(
+        id=id, collection_id=collection.id, name=name, output_schema=submission.output_schema, created_at=when
+    )
+
+
+def _new(made: ResultSet, number: int, request: LLMRequest, digest: str, submission: Submission, when: str) -> Result:
+    return Result(
+        id=_id("result", made.id, str(number)),
+        result_set_id=made.id,
+        number=number,
+        request=digest,
+        prompt=request.prompt.segments,
+        user_metadata=request.metadata,
+        model=submission.model,
+        effort=submission.effort,
+        created_at=when,
+    )
+
+
+def _digest(submission: Submission, request: LLMRequest) -> str:
+    return content_id([request, submission.model, submission.effort])
+
+
+def _unnamed(submission: Submission, digests: Sequence[str]) -> str:
+    """The same requests have the same name, so that a script that is run again goes on."""
+    whole = content_id([list(digests), submission.output_schema])
+    return f"{UNNAMED}/{re.sub('^sha256:', '', whole)[:12]}"
+
+
+def _id(*parts: str) -> str:
+    """Of one name always the same."""
+    return str(uuid5(NAMESPACE_URL, canonical_json(["evalscribe", *parts])))

@@ -1,0 +1,31 @@
+"""Submit requests from a program or a notebook, and show how it goes where somebody looks."""
+
+from typing import Any
+
+from evalscribe.app.requests import RequestWatcher, Submitted, submit
+from evalscribe.app.submission import EXAMPLE, Submission
+from evalscribe.client.progress import Bar
+from evalscribe.client.results import of_submitted
+from evalscribe.client.service import BaseLLMService
+from evalscribe.errors import UsageError
+from evalscribe.wiring.requests import Room
+
+
+def submitted(
+    service: BaseLLMService, room: Room, collection_id: str | None, fields: dict[str, Any], lanes: int | None
+) -> dict[str, Any]:
+    """`fields` are those of a `Submission`; `lanes`: requests at a time."""
+    if fields["model"] is None:
+        raise UsageError(f"model_string is missing: give provider/model, such as {EXAMPLE}")
+    if lanes is not None and lanes < 1:
+        raise UsageError(f"max_concurrency must be at least 1, not {lanes}")
+    submission = Submission(**fields)
+    collection = room.collection(collection_id)
+
+    def work(watcher: RequestWatcher) -> Submitted:
+        return service.wait(lambda models: submit(room.desk(models, lanes), collection, submission, watcher))
+
+    with Bar() as bar:
+        done = work(bar)
+        bar.ended(done)
+    return of_submitted(done)
