@@ -1,0 +1,68 @@
+"""Where a failed try first did something else than one that passed: the first tool call that differs."""
+
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import NamedTuple
+
+from evalscribe.agent_run import Transcript
+from evalscribe.agent_run.told import Turn, heard, told
+from evalscribe.comparison import Quote, Why
+from evalscribe.prose import cut, one_line
+
+RULES = "rules"
+LONGEST = 200
+
+
+class _Call(NamedTuple):
+    name: str
+    message: int
+    turn: Turn
+
+    @property
+    def said(self) -> str:
+        arguments = ", ".join(f"{key}={value!r}" for key, value in self.turn.arguments.items())
+        return cut(one_line(f"{self.name}({arguments})"), LONGEST)
+
+
+def first_divergence(base: Transcript, candidate: Transcript) -> Why | None:
+    """What the candidate called where the base called something else; None where both called the same.
+
+    Which call made the difference nobody knows from this alone: it is where to look first.
+    """
+    for before, after in zip_longest(_calls(base), _calls(candidate)):
+        if before and after and (before.name, before.turn.arguments) == (after.name, after.turn.arguments):
+            continue
+        return _why(before, after)
+    return None
+
+
+def _calls(transcript: Transcript) -> Iterator[_Call]:
+    for turn in heard(told(transcript)):
+        if turn.kind == "calls":
+            yield _Call(turn.name or "unnamed", turn.number, turn)
+
+
+def _why(before: _Call | None, after: _Call | None) -> Why:
+    quotes = [_quote("base", before)] if before else []
+    quotes += [_quote("candidate", after)] if after else []
+    name, text = _difference(before, after)
+    return Why(behaviour=name, text=text, quotes=tuple(quotes), judge=RULES)
+
+
+def _difference(before: _Call | None, after: _Call | None) -> tuple[str, str]:
+    if before is None and after is not None:
+        return f"also calls {after.name}", f"Goes on with `{after.name}` where the base has made its last call."
+    if after is None and before is not None:
+        return f"stops before {before.name}", f"Makes no further call where the base calls `{before.name}`."
+    if before is None or after is None:
+        return "calls nothing", "Neither calls a tool."
+    if before.name != after.name:
+        return (
+            f"{after.name} instead of {before.name}",
+            f"First calls `{after.name}` where the base calls `{before.name}`.",
+        )
+    return f"other arguments for {after.name}", f"First differs in what it gives to `{after.name}`."
+
+
+def _quote(side: str, call: _Call) -> Quote:
+    return Quote.model_validate({"side": side, "place": f"message {call.message}", "text": call.said, "verified": True})

@@ -1,0 +1,95 @@
+"""The figures of a comparison. A task is one unit, however often it was tried."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from math import isfinite
+from statistics import fmean
+
+from evalscribe.comparison import CategoryFlips, Difference, Pair, ScoreDifference, Trial
+from evalscribe.statistics import SIGNIFICANT, Paired, Task, holm, paired
+
+FINENESS = 10_000
+"""Scores are compared to so many parts of 1."""
+
+
+def passes(pairs: Sequence[Pair], unnamed: int = 0) -> Difference:
+    """Of the pass rates; `unnamed`: evals that both sides passed."""
+    one = (Fraction(1),)
+    return difference(paired([*map(_task, pairs), *[Task(one, one)] * unnamed]))
+
+
+def scores(pairs: Sequence[Pair]) -> tuple[ScoreDifference, ...]:
+    """Of every score that takes more values than 0 and 1, over the evals where both sides have it."""
+    found = {}
+    for name in sorted({name for pair in pairs for trial in pair.base for name in trial.scores}):
+        tasks = [task for pair in pairs if (task := _scored(pair, name))]
+        values = {value for task in tasks for side in task for value in side}
+        if values - {0, 1}:
+            found[name] = tasks, paired(tasks, float(max(values) - min(values)) or 1.0)
+    corrected = holm({name: result.luck.p for name, (_, result) in found.items()})
+    return tuple(_score(name, tasks, result, corrected[name]) for name, (tasks, result) in found.items())
+
+
+def categories(pairs: Sequence[Pair]) -> tuple[CategoryFlips, ...]:
+    """By name."""
+    groups: dict[str, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        groups[pair.category].append(pair)
+    if len(groups) < 2:
+        return ()
+    corrected = holm({name: paired(list(map(_task, group))).luck.p for name, group in groups.items()})
+    return tuple(_category(name, group, corrected[name]) for name, group in sorted(groups.items()))
+
+
+def rate(sides: Iterable[tuple[Trial, ...]]) -> float:
+    """Mean of the evals' pass rates."""
+    return fmean(sum(trial.passed for trial in side) / len(side) for side in sides)
+
+
+def difference(found: Paired, p: float | None = None) -> Difference:
+    """`p`: corrected for several comparisons."""
+    chance = found.luck.p if p is None else p
+    return Difference(
+        difference=found.difference,
+        low=found.interval.low,
+        high=found.interval.high,
+        p=chance,
+        exact=found.luck.exact,
+        tasks=found.tasks,
+        detectable=found.detectable,
+        significant=chance <= SIGNIFICANT,
+    )
+
+
+def _task(pair: Pair) -> Task:
+    base, candidate = (tuple(Fraction(trial.passed) for trial in side) for side in (pair.base, pair.candidate))
+    return Task(base, candidate)
+
+
+def _scored(pair: Pair, name: str) -> Task | None:
+    base, candidate = (_values(side, name) for side in (pair.base, pair.candidate))
+    return Task(base, candidate) if base and candidate else None
+
+
+def _values(side: tuple[Trial, ...], name: str) -> tuple[Fraction, ...]:
+    values = (trial.scores[name] for trial in side if name in trial.scores)
+    return tuple(Fraction(round(value * FINENESS), FINENESS) for value in values if isfinite(value))
+
+
+def _score(name: str, tasks: Sequence[Task], found: Paired, p: float) -> ScoreDifference:
+    base, candidate = (fmean(float(fmean(side)) for side in sides) for sides in zip(*tasks, strict=True))
+    return ScoreDifference(name=name, base=base, candidate=candidate, found=difference(found, p))
+
+
+def _category(name: str, group: Sequence[Pair], p: float) -> CategoryFlips:
+    changes = [pair.change for pair in group]
+    return CategoryFlips(
+        category=name,
+        evals=len(group),
+        base=rate(pair.base for pair in group),
+        candidate=rate(pair.candidate for pair in group),
+        regressed=changes.count("regressed"),
+        fixed=changes.count("fixed"),
+        p=p,
+    )

@@ -1,0 +1,116 @@
+"""The tries of one side at each eval: judged, or not and why."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from evalscribe.analysis import FindingSummary
+from evalscribe.comparison import Trial
+from evalscribe.finding import NOT_THE_MODEL
+from evalscribe.prose import cut, one_line
+from evalscribe.prose import path as printed_path
+from evalscribe.record import Graded
+from evalscribe.run import Eval, Run
+
+ERROR_LENGTH = 160
+
+
+@dataclass(frozen=True)
+class Played:
+    """One run with what is known of its evals."""
+
+    run: Run
+    graded: tuple[Graded, ...]
+    findings: Mapping[str, FindingSummary] = field(default_factory=dict)
+    """Of its report, by the path that is printed there."""
+    signatures: Mapping[str, str | None] = field(default_factory=dict)
+    """By eval id."""
+
+    @property
+    def names_all(self) -> bool:
+        """Whether every eval is named: some sources name only what failed."""
+        return len(self.graded) >= self.run.total
+
+
+@dataclass
+class Tries:
+    """All tries of one side at one eval."""
+
+    category: str = ""
+    judged: list[Trial] = field(default_factory=list)
+    unjudged: list[str] = field(default_factory=list)
+    """Why each other one says nothing about the model."""
+    tasks: set[str] = field(default_factory=set)
+    graders: set[str] = field(default_factory=set)
+
+
+def bare_path(eval: Eval) -> str:
+    """The path that all trials of an eval share."""
+    return f"{eval.category}/{eval.name}" if eval.category else eval.name
+
+
+def tries(side: Iterable[Played], names: Mapping[str, str]) -> dict[str, Tries]:
+    """By path. `names`: every eval that anybody names, with its category; a source that names only failures passed
+    the rest."""
+    found: dict[str, Tries] = {}
+    for played in side:
+        for path, category, trial, of in _trials(played, names):
+            mine = found.setdefault(path, Tries(category=category))
+            if isinstance(trial, Trial):
+                mine.judged.append(trial)
+            else:
+                mine.unjudged.append(trial)
+            if of and of.task:
+                mine.tasks.add(of.task)
+            if of and of.grader:
+                mine.graders.add(of.grader)
+    return found
+
+
+def named(sides: Iterable[Played]) -> dict[str, str]:
+    """Every eval that is named anywhere, with its category."""
+    found: dict[str, str] = {}
+    for played in sides:
+        found.update((path, path.rpartition("/")[0]) for path in _listed(played.run.evals or ()))
+        found.update((bare_path(one.eval), one.eval.category) for one in played.graded)
+    return found
+
+
+def _trials(played: Played, names: Mapping[str, str]) -> Iterator[tuple[str, str, Trial | str, Graded | None]]:
+    own = set()
+    for one in sorted(played.graded, key=lambda one: one.eval.trial):
+        own.add(path := bare_path(one.eval))
+        yield path, one.eval.category, _trial(played, one), one
+    if not played.names_all:
+        there = None if played.run.evals is None else set(_listed(played.run.evals))
+        for path in names:
+            if path not in own and (there is None or path in there):
+                yield path, names[path], Trial(run_id=played.run.id, status="passed"), None
+
+
+def _listed(paths: Sequence[str]) -> list[str]:
+    """Without the mark of a trial, which `Run.evals` may have."""
+    return [path.rpartition("#")[0] if path.rpartition("#")[2].isdigit() and "#" in path else path for path in paths]
+
+
+def _trial(played: Played, one: Graded) -> Trial | str:
+    """A try, or why the model's work was not judged in it."""
+    eval = one.eval
+    finding = None if eval.status == "passed" else played.findings.get(printed_path(eval.path))
+    error = cut(one_line((finding and finding.error) or eval.reason or ""), ERROR_LENGTH)
+    if eval.status == "error":
+        return f"the harness broke{f': {error}' if error else ''}"
+    if eval.status == "incomplete":
+        return f"it never completed{f': {error}' if error else ''}"
+    if finding and finding.cause_kind in NOT_THE_MODEL:
+        return f"{finding.cause_kind}, as its report says{f': {finding.cause}' if finding.cause else ''}"
+    return Trial(
+        run_id=one.run_id,
+        eval_id=eval.id,
+        status=eval.status,
+        scores=one.scores,
+        step=eval.failed_step,
+        error=error or None,
+        cause=finding and finding.cause,
+        cause_kind=finding and finding.cause_kind,
+        signature=played.signatures.get(eval.id),
+    )

@@ -1,0 +1,22 @@
+"""One side compared with itself: each failed try beside one of the same eval that passed."""
+
+from collections.abc import Sequence
+
+from evalscribe.compare.sides import side_of
+from evalscribe.compare.tries import Played, named, tries
+from evalscribe.comparison import Pair, Within
+
+
+def within(side: Sequence[Played]) -> Within:
+    """Evals that always pass appear nowhere."""
+    pairs, without, tried = [], [], []
+    for path, mine in sorted(tries(side, named(side)).items()):
+        tried.append(tuple(mine.judged))
+        passed = next((trial for trial in mine.judged if trial.passed), None)
+        failed = [trial for trial in mine.judged if not trial.passed]
+        without += [path] if failed and passed is None else []
+        for trial in failed if passed else ():
+            pairs.append(
+                Pair(eval=path, category=mine.category, base=(passed,), candidate=(trial,), change="regressed")
+            )
+    return Within(side=side_of(side, (), tried), pairs=tuple(pairs), without=tuple(without))
