@@ -97,7 +97,7 @@ def _record(run: Run, found: Evidence | Unreadable) -> Record:
     return Record(
         run_id=run.id,
         eval=found.eval,
-        metadata={"task": task, "scores": {"passed": 0.0}, "agent": {"model_name": run.model}},
+        metadata={"task": task, "scores": {"passed": 0.0}, "agent": {"model_name": run.model, "provider": run.provider}},
         steps=found.steps,
         documents=tuple(one for one in found.documents if one.role != "transcript"),
         missing=found.missing,

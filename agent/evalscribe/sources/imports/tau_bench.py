@@ -5,9 +5,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import cast
 
 from pydantic import JsonValue
 
+from evalscribe.agent_run import TranscriptToolCall
+from evalscribe.agent_run.told import told_calls
 from evalscribe.errors import DataError
 from evalscribe.evidence import Document
 from evalscribe.prose import slug
@@ -17,7 +20,7 @@ from evalscribe.sources.imports import tau_steps, values
 from evalscribe.sources.imports.json_text import JsonText
 from evalscribe.sources.imports.left_out import LeftOut
 from evalscribe.sources.imports.reading import Reading
-from evalscribe.sources.imports.wish import Wish, named
+from evalscribe.sources.imports.wish import Wish, agent, named
 
 NAME = "tau-bench"
 _HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
@@ -53,9 +56,10 @@ class TauBench:
         run_id = self._reading.digest[:32]
         self._passes = 1
         provider, model = named(self._wish, None)
-        yield Run(id=run_id, provider=provider, model=model, experiment=self._wish.experiment or NAME)
+        run = Run(id=run_id, provider=provider, model=model, experiment=self._wish.experiment or NAME)
+        yield run
         for number, entry in enumerate(self._entries()):
-            if (record := self._record(entry, number, run_id, known)) is not None:
+            if (record := self._record(entry, number, run, known)) is not None:
                 yield record
 
     def _entries(self) -> Iterator[object]:
@@ -64,13 +68,13 @@ class TauBench:
             yield from text.elements()
             text.end()
 
-    def _record(self, entry: object, number: int, run_id: str, known: "_Known") -> Record | None:
+    def _record(self, entry: object, number: int, run: Run, known: "_Known") -> Record | None:
         place = f"[{number}]"
         if not isinstance(entry, dict) or "task_id" not in entry:
             self._left_out.add("an entry that is no object with a `task_id`", place)
             return None
         try:
-            return _record(values.safe(entry), run_id, known, named(self._wish, None)[1], self._left_out, place)  # type: ignore[arg-type]
+            return _record(cast(_Entry, values.safe(entry)), run, known, self._left_out, place)
         except DataError as error:
             self._left_out.add(f"an entry that cannot be kept: {error}", place)
             return None
@@ -102,7 +106,7 @@ class _Known:
         return trial
 
 
-def _record(entry: _Entry, run_id: str, known: _Known, model: str, left_out: LeftOut, place: str) -> Record:
+def _record(entry: _Entry, run: Run, known: _Known, left_out: LeftOut, place: str) -> Record:
     task = _task(entry)
     name = f"task-{task}"
     trial = known.trial(task, entry.get("trial"))
@@ -110,14 +114,14 @@ def _record(entry: _Entry, run_id: str, known: _Known, model: str, left_out: Lef
     info = info if isinstance(info, dict) else {}
     given = info.get("task")
     given = given if isinstance(given, dict) else {}
-    eval_id = values.eval_id(run_id, name, trial)
+    eval_id = values.eval_id(run.id, name, trial)
     traj = entry.get("traj")
     spoken = values.transcript(f"{eval_id}-0", traj if isinstance(traj, list) else (), left_out, place)
     steps = tau_steps.steps(entry, spoken.messages)
     failed = next((step for step in steps if step.status == "failed"), None)
     status = _status(entry, info)
     return Record(
-        run_id=run_id,
+        run_id=run.id,
         eval=Eval(
             id=eval_id,
             category=known.domain or NAME,
@@ -128,7 +132,7 @@ def _record(entry: _Entry, run_id: str, known: _Known, model: str, left_out: Lef
             failed_step=failed.name if failed and status == "failed" else None,
             reason=_reason(status, failed, entry, info),
         ),
-        metadata=_metadata(entry, info, given, task, model),
+        metadata={**_metadata(entry, info, given, task), "agent": agent(run)},
         transcripts=(spoken,) if spoken.messages else (),
         steps=steps,
         documents=_documents(given, info),
@@ -165,7 +169,7 @@ def _reason(status: EvalStatus, failed: Step | None, entry: _Entry, info: _Entry
     return failed.error if failed else f"reward {entry.get('reward')}"
 
 
-def _metadata(entry: _Entry, info: _Entry, task: _Entry, name: str, model: str) -> dict[str, JsonValue]:
+def _metadata(entry: _Entry, info: _Entry, task: _Entry, name: str) -> dict[str, JsonValue]:
     """What the file says under its own names, without what is a document, transcript or score already."""
     reward = values.number(entry.get("reward"))
     rest: dict[str, JsonValue] = {key: value for key, value in entry.items() if key not in ("info", "traj", "reward")}
@@ -179,7 +183,6 @@ def _metadata(entry: _Entry, info: _Entry, task: _Entry, name: str, model: str) 
         "info": kept,
         "task": name,
         "scores": {} if reward is None else {"reward": reward},
-        "agent": {"model_name": model},
     }
 
 
@@ -200,12 +203,31 @@ def _documents(task: _Entry, info: _Entry) -> tuple[Document, ...]:
     documents = []
     if "instruction" in task:
         documents.append(Document(role="task", path="instruction", text=_text(task["instruction"])))
-    for name in ("actions", "outputs"):
-        if name in task:
-            documents.append(Document(role="expected", path=f"{name}.json", text=_text(task[name])))
+    if "actions" in task:
+        documents.append(_actions(task["actions"]))
+    if "outputs" in task:
+        documents.append(Document(role="expected", path="outputs.json", text=_text(task["outputs"])))
     if "traceback" in info:
         documents.append(Document(role="log", path="traceback", text=_text(info["traceback"])))
     return tuple(documents)
+
+
+def _actions(value: JsonValue) -> Document:
+    """Expected calls as they would stand in the transcript; as JSON where there is more to them than a call."""
+    actions = value if isinstance(value, list) else [value]
+    calls = [call for action in actions if (call := _call(action)) is not None]
+    if not calls or len(calls) < len(actions):
+        return Document(role="expected", path="actions.json", text=_text(value))
+    return Document(role="expected", path="actions", text=told_calls(calls))
+
+
+def _call(action: JsonValue) -> TranscriptToolCall | None:
+    if not isinstance(action, dict) or action.keys() != {"name", "kwargs"}:
+        return None
+    name, arguments = action["name"], action["kwargs"]
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        return None
+    return TranscriptToolCall.model_construct(function=name, arguments=arguments)
 
 
 def _text(value: JsonValue) -> str:

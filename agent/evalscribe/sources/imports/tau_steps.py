@@ -45,10 +45,10 @@ def steps(entry: _Named, messages: Sequence[ChatMessage]) -> tuple[Step, ...]:
         found.append(_actions(_list(actions), messages, reward, number(told.get("r_actions"))))
     if outputs := _list(task.get("outputs")):
         found.append(_outputs(outputs, messages, reward, _named(told.get("outputs"))))
-    return _explained(found, reward, told)
+    return _explained(found, reward)
 
 
-def _explained(found: list[Step], reward: float, told: _Named) -> tuple[Step, ...]:
+def _explained(found: list[Step], reward: float) -> tuple[Step, ...]:
     """A failure that neither step shows is one of the actions: of the outputs everything is known."""
     if reward >= 1 or not found or any(step.status == "failed" for step in found) or found[0].name != "actions":
         return tuple(found)

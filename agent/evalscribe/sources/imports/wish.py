@@ -1,6 +1,9 @@
 """What the user says of a run where the file does not, or has it wrong."""
 
+from pydantic import JsonValue
+
 from evalscribe.ids import Frozen
+from evalscribe.run import Run
 
 UNKNOWN = "unknown"
 """The model of a run of which neither the file nor the user says it."""
@@ -11,6 +14,11 @@ class Wish(Frozen):
     model: str | None = None
     """`gpt-4o`, or `openai/gpt-4o` where no provider is given."""
     experiment: str | None = None
+
+
+def agent(run: Run) -> dict[str, JsonValue]:
+    """What every record's metadata says of who was tested."""
+    return {"model_name": run.model, "provider": run.provider}
 
 
 def named(wish: Wish, model: str | None, provider: str | None = None) -> tuple[str, str]:
