@@ -24,6 +24,8 @@ class Decision:
     fix: str | None = None
     would_pass: bool = False
     uncertain: bool = False
+    error: str | None = None
+    """What went wrong in one line, where the rule knows it better than the log."""
 
 
 Rule = Callable[[Facts], Decision | None]

@@ -5,7 +5,10 @@ from evalscribe.evidence import Citation
 from evalscribe.finding import Case, Verdict
 from evalscribe.ids import content_id
 from evalscribe.judging.rules import (
+    actions,
+    answers,
     checks,
+    endings,
     faults,
     gaps,
     imports,
@@ -22,10 +25,18 @@ from evalscribe.ports import Estimate
 
 VERSION = "rules@1"
 RULES: tuple[Rule, ...] = (
+    endings.harness_broke,
     unreachable.provider_gave_nothing,
     unreachable.environment_not_reached,
     unreachable.grader_not_connected,
     precedents.people_said_before,
+    endings.never_answers,
+    endings.cut_off,
+    actions.does_otherwise,
+    endings.goes_round_in_circles,
+    endings.refuses,
+    answers.never_says,
+    answers.answers_otherwise,
     gaps.gap_names_the_lint,
     gaps.gap_names_the_error,
     gaps.gap_names_what_is_written,
@@ -41,6 +52,7 @@ RULES: tuple[Rule, ...] = (
     faults.behaves_otherwise,
     imports.imports_from_elsewhere,
     faults.uses_unknown_name,
+    answers.grader_says_why,
 )
 """In the order of decision: never judged, said before, known gap, too strict, unclear, the model's own."""
 
@@ -85,7 +97,7 @@ def _verdict(facts: Facts, decision: Decision, rule: str | None) -> Verdict:
         cause_kind=decision.kind,
         confidence=decision.confidence,
         uncertain=decision.uncertain,
-        error=_error(facts),
+        error=decision.error or _error(facts),
         why=wording.cut(decision.why),
         reasoning=" ".join(decision.reasoning.split()),
         citations=_unique(decision.citations),

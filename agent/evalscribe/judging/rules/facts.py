@@ -12,6 +12,7 @@ from evalscribe import diff, signature
 from evalscribe.evidence import Citation, Document, Evidence
 from evalscribe.finding import Case
 from evalscribe.judging.rules import code, notes, steps
+from evalscribe.judging.rules.spoken import Spoken
 
 DETAILS = 40
 LONGEST_LINE = 2000
@@ -42,6 +43,10 @@ class Facts:
         self.evidence = case.evidence
         self.counterparts: dict[tuple[str, int], CodeLine | None] = {}
         """What `quote.counterpart` found, by path and number of the output line: it is asked for more than once."""
+
+    @cached_property
+    def spoken(self) -> Spoken:
+        return Spoken(self.evidence)
 
     @cached_property
     def errors(self) -> tuple[signature.Located, ...]:

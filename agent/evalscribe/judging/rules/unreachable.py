@@ -28,7 +28,7 @@ PROVIDER = re.compile(
 def provider_gave_nothing(facts: Facts) -> Decision | None:
     """No output at all: nobody can tell what the model would have written."""
     judged = facts.evidence.eval.failed_step is not None or any(s.status == "failed" for s in facts.evidence.steps)
-    if facts.produced or judged or facts.evidence.of("log"):
+    if facts.produced or judged or facts.evidence.of("log") or facts.spoken.by_model:
         return None
     reason = facts.evidence.eval.reason or ""
     known = bool(PROVIDER.search(reason) or CONNECTION.search(reason))

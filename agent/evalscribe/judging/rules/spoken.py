@@ -1,0 +1,167 @@
+"""What the transcripts of a failed eval say: who said what, which tools were called, and what was expected of them."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from evalscribe.agent_run.actions import Action
+from evalscribe.agent_run.told import Turn, heard, heard_calls
+from evalscribe.evidence import Citation, Document, Evidence
+from evalscribe.judging.cite import cite
+
+REFUSED = re.compile(r"\W{0,2}(?:error|exception|traceback)\b", re.IGNORECASE)
+MOST_CALLS = 2000
+MOST_EXPECTED = 200
+MOST_QUOTED = 3
+
+
+@dataclass(frozen=True)
+class Said:
+    """One turn and the document that it stands in."""
+
+    document: Document
+    turn: Turn
+
+    def quoted(self, lines: int = MOST_QUOTED) -> Citation:
+        """Its first lines that say anything, without the header."""
+        texts = self.document.lines
+        first = next((n for n in range(self.turn.first + 1, self.turn.last + 1) if texts[n - 1].strip()), 0)
+        return cite(self.document, first or self.turn.first, min(first + lines - 1, self.turn.last) if first else 0)
+
+    def header(self, lines: int = 1) -> Citation:
+        return cite(self.document, self.turn.first, min(self.turn.first + lines - 1, self.turn.last))
+
+    def argument(self, name: str) -> Citation:
+        """The line of an argument; the header where the call has none of that name."""
+        line = self.turn.places.get(name, self.turn.first)
+        return cite(self.document, line, line)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A call and what the tool answered."""
+
+    call: Said
+    answer: Said | None
+
+    @property
+    def failed(self) -> bool:
+        return self.answer is not None and (
+            self.answer.turn.kind == "fails" or REFUSED.match(self.answer.turn.text) is not None
+        )
+
+    @property
+    def action(self) -> Action:
+        return Action(self.call.turn.name or "", self.call.turn.arguments, self.failed)
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """The transcripts of one eval."""
+
+    evidence: Evidence
+
+    @cached_property
+    def turns(self) -> tuple[Said, ...]:
+        found = self.evidence.of("transcript")
+        return tuple(Said(document, turn) for document in found for turn in heard(document.text))
+
+    @cached_property
+    def by_model(self) -> tuple[Said, ...]:
+        return tuple(said for said in self.turns if said.turn.role == "assistant")
+
+    @cached_property
+    def words(self) -> tuple[Said, ...]:
+        """What the model said, without what it only thought."""
+        return tuple(said for said in self.by_model if said.turn.kind == "says" and said.turn.text.strip())
+
+    @cached_property
+    def made(self) -> tuple[Made, ...]:
+        """The calls, each with its answer, in order."""
+        return tuple(_made(self.turns))[:MOST_CALLS]
+
+    @cached_property
+    def actions(self) -> tuple[Action, ...]:
+        return tuple(made.action for made in self.made)
+
+    @cached_property
+    def expected(self) -> tuple[Said, ...]:
+        """The calls that were expected, as far as a reference lists any."""
+        found = (said for document in self.evidence.of("expected") for said in _expected(document))
+        return tuple(found)[:MOST_EXPECTED]
+
+    @cached_property
+    def wanted(self) -> tuple[Action, ...]:
+        return tuple(Action(said.turn.name or "", said.turn.arguments) for said in self.expected)
+
+    def first_saying(self, text: str, turns: Iterable[Said]) -> Citation | None:
+        """The first line among some turns that holds a text."""
+        for said in turns:
+            for number in range(said.turn.first + 1, said.turn.last + 1):
+                if text in said.document.lines[number - 1]:
+                    return cite(said.document, number, number)
+        return None
+
+
+def _made(turns: Iterable[Said]) -> Iterator[Made]:
+    """A tool's answer belongs to the first call of its name that waits for one; without a name to the first."""
+    waiting: list[Said] = []
+    answers: dict[int, Said] = {}
+    calls = []
+    for said in turns:
+        if said.turn.kind == "calls":
+            waiting.append(said)
+            calls.append(said)
+        elif said.turn.role == "tool" and waiting:
+            name = said.turn.name
+            own = next((one for one in waiting if name in (None, one.turn.name)), waiting[0])
+            waiting.remove(own)
+            answers[id(own)] = said
+        elif said.turn.role != "assistant":
+            waiting.clear()
+    return (Made(call, answers.get(id(call))) for call in calls)
+
+
+def _expected(document: Document) -> Iterator[Said]:
+    """Calls as `told_calls` writes them, or a JSON list of objects with a name and arguments."""
+    turns = heard_calls(document.text) or tuple(_listed(document))
+    return (Said(document, turn) for turn in turns)
+
+
+def _listed(document: Document) -> Iterator[Turn]:
+    try:
+        entries = json.loads(document.text)
+    except (ValueError, RecursionError):
+        return
+    line = 0
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict) or not isinstance(name := entry.get("name", entry.get("function")), str):
+            return
+        given = entry.get("arguments", entry.get("kwargs", {}))
+        arguments = given if isinstance(given, dict) else {}
+        line = _line_with(document, json.dumps(name, ensure_ascii=False), line)
+        places = {key: _line_with(document, f"{json.dumps(key, ensure_ascii=False)}:", line) for key in arguments}
+        yield _turn(name, arguments, line, places)
+
+
+def _turn(name: str, arguments: dict[str, object], line: int, places: Mapping[str, int]) -> Turn:
+    return Turn.model_validate(
+        {
+            "number": 0,
+            "role": "assistant",
+            "kind": "calls",
+            "name": name,
+            "first": line,
+            "last": max((line, *places.values())),
+            "arguments": arguments,
+            "places": places,
+        }
+    )
+
+
+def _line_with(document: Document, text: str, after: int) -> int:
+    """The next line with a text; the same again where there is none."""
+    found = (n for n, line in enumerate(document.lines[after:], after + 1) if text in line)
+    return next(found, max(1, after))
