@@ -21,6 +21,8 @@ def analyze(
     reports: options.Reports = None,
     date: options.Date = None,
     concurrency: options.Concurrency = None,
+    engine: options.Engine = None,
+    ray_address: options.RayAddress = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
     deployment: options.Deployment = None,
@@ -71,6 +73,8 @@ def analyze(
         writes=not dry_run,
         options=Options(
             judge=judge,
+            engine=engine,
+            ray_address=ray_address,
             budget=budget,
             concurrency=concurrency,
             max_tokens=max_tokens,

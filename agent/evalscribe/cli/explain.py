@@ -16,6 +16,8 @@ def explain(
     rubric: options.Rubric = None,
     cascade: options.Cascade = False,
     reports: options.Reports = None,
+    engine: options.Engine = None,
+    ray_address: options.RayAddress = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
     deployment: options.Deployment = None,
@@ -45,6 +47,8 @@ def explain(
         cascade=cascade,
         options=Options(
             judge=judge,
+            engine=engine,
+            ray_address=ray_address,
             budget=budget,
             max_tokens=max_tokens,
             reports=reports,

@@ -34,6 +34,8 @@ def judge(
     fresh: Fresh = False,
     batch: options.Batch = False,
     concurrency: options.Concurrency = None,
+    engine: options.Engine = None,
+    ray_address: options.RayAddress = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
     deployment: options.Deployment = None,
@@ -63,6 +65,8 @@ def judge(
         convex_dir=convex_dir,
         options=Options(
             judge=judge,
+            engine=engine,
+            ray_address=ray_address,
             budget=budget,
             concurrency=concurrency,
             max_tokens=max_tokens,

@@ -31,6 +31,8 @@ def judge_eval(
     fresh: Fresh = False,
     batch: options.Batch = False,
     concurrency: options.Concurrency = None,
+    engine: options.Engine = None,
+    ray_address: options.RayAddress = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
     deployment: options.Deployment = None,
@@ -59,6 +61,8 @@ def judge_eval(
         via=via or "http",
         convex_dir=convex_dir,
         options=Options(
+            engine=engine,
+            ray_address=ray_address,
             budget=budget,
             concurrency=concurrency,
             max_tokens=max_tokens,

@@ -36,6 +36,16 @@ Budget = Annotated[float | None, typer.Option(min=0, metavar="USD", help="Spend 
 MaxTokens = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="Use at most so many tokens of a model without a price.")
 ]
+Engine = Annotated[
+    str | None,
+    typer.Option(metavar="local|ray", help="Where judges work. Default: local, this process.", show_default=False),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT", help="With --engine ray: a cluster's head. Default: this machine.", show_default=False
+    ),
+]
 Deployment = Annotated[str | None, typer.Option(metavar="URL", help="The Convex deployment.", show_default=False)]
 KeyFile = Annotated[Path | None, typer.Option(metavar="F", help="A file that holds the deploy key.")]
 EnvFile = Annotated[Path | None, typer.Option(metavar="F", help="A file of settings, in place of .env.local and .env.")]

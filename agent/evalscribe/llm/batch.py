@@ -26,7 +26,7 @@ from evalscribe.ids import canonical_json, content_id
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.batch_api import BatchApi, Gone, Outcome
 from evalscribe.llm.batch_delivery import Delivery, Pace
-from evalscribe.llm.budget import Budget, Budgeted
+from evalscribe.llm.budget import Budgeted, Purse
 from evalscribe.llm.prices import Price
 from evalscribe.ports import Intent, Intents, Model, OnText, Unanswered
 
@@ -247,7 +247,7 @@ class Either:
         await self._single.close()
 
 
-def batched(waves: Batched, single: Model, budget: Budget, price: Price | None, stage: str) -> Model:
+def batched(waves: Batched, single: Model, budget: Purse, price: Price | None, stage: str) -> Model:
     """Through the batch at its price, and what that did not answer by a single call, which is budgeted on its own.
 
     Each holds its own worst case of the budget, one after the other: calls that do not fit join the next wave.

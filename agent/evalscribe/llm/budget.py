@@ -2,9 +2,11 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from types import MappingProxyType
+from typing import Protocol
 
 from evalscribe.chat import CallFailed, Reply, Request, Usage
 from evalscribe.errors import AccessError, UsageError
@@ -21,6 +23,20 @@ OF_TOOLS = 1024
 """Tokens of the instructions that a provider adds where there are tools or a schema for the answer."""
 
 LEFT_UNDONE = "left undone, run again with more"
+Settle = Callable[[Usage], None]
+"""Counts what a call consumed."""
+
+
+class Purse(Protocol):
+    """Where the money of calls comes from: a `Budget`, or one that is kept in another process."""
+
+    usd: float | None
+    tokens: int | None
+
+    @property
+    def by_stage(self) -> Mapping[str, Usage]: ...
+    def hold(self, worst: Usage, stage: str) -> AbstractAsyncContextManager[Settle]:
+        """Keep the worst case of a call aside while it runs. Raises `CallFailed` where there is no room for it."""
 
 
 class Budget:
@@ -47,7 +63,7 @@ class Budget:
         return sum(self._by_stage.values(), Usage())
 
     @asynccontextmanager
-    async def hold(self, worst: Usage, stage: str) -> AsyncIterator[None]:
+    async def hold(self, worst: Usage, stage: str) -> AsyncIterator[Settle]:
         """Keep the worst case of a call aside while it runs, waiting for calls under way where it does not fit yet.
 
         Nothing is held while waiting. Raises `CallFailed` as soon as it does not fit beside what is spent.
@@ -59,14 +75,13 @@ class Budget:
         self._by_stage.setdefault(stage, Usage())
         self._held.add(worst)
         try:
-            yield
+            yield partial(self._settle, stage)
         finally:
             self._held.remove(worst)
             self._settled.set()
             self._settled = asyncio.Event()
 
-    def settle(self, usage: Usage, stage: str) -> None:
-        """Count what a call consumed."""
+    def _settle(self, stage: str, usage: Usage) -> None:
         self._by_stage[stage] = self._by_stage.get(stage, Usage()) + usage
 
     def _fits(self, worst: Usage, held: "_Held") -> bool:
@@ -103,7 +118,7 @@ class _Held:
 class Budgeted:
     """A `ports.Model` that spends from a budget shared with others, on behalf of one stage of the work."""
 
-    def __init__(self, model: Model, budget: Budget, price: Price | None, stage: str = "judge") -> None:
+    def __init__(self, model: Model, budget: Purse, price: Price | None, stage: str = "judge") -> None:
         """Raises `UsageError` for a model without a price where nothing but dollars would bound it."""
         if price is None and budget.usd is not None and budget.tokens is None:
             raise UsageError(f"{model.id} has no price here, so a budget in dollars cannot hold: give --max-tokens N")
@@ -120,7 +135,7 @@ class Budgeted:
         But for a reply that was billed before, which tells what it cost once and is not counted again.
         """
         worst = worst_case(request, self._price)
-        async with self._budget.hold(worst, self._stage):
+        async with self._budget.hold(worst, self._stage) as settle:
             used = worst
             try:
                 reply = _counted(await self._model.complete(request, on_text), worst)
@@ -134,7 +149,7 @@ class Budgeted:
                 used = Usage()
                 raise
             finally:
-                self._budget.settle(used, self._stage)
+                settle(used)
 
     def forget(self, request: Request) -> None:
         self._model.forget(request)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from evalscribe.chat import Usage
 from evalscribe.errors import AccessError, UsageError
-from evalscribe.llm.budget import Budget, Budgeted
+from evalscribe.llm.budget import Budgeted, Purse
 from evalscribe.llm.pause import Pause
 from evalscribe.llm.prices import Price, price
 from evalscribe.llm.retry import Patience, Persistent
@@ -34,7 +34,7 @@ class Service:
     def __init__(
         self,
         access: Find,
-        budget: Budget,
+        budget: Purse,
         *,
         patience: Patience | None = None,
         timeout_s: float = TIMEOUT_S,

@@ -43,6 +43,7 @@ _OWN_NAMES = tuple(ConfigFile().named())
 _NAMES = (*_OWN_NAMES, *access.CONVEX_NAMES, *providers.NAMES, *github.NAMES)
 DEFAULT_BUDGET = 5.0
 DEFAULT_CONCURRENCY = 4
+DEFAULT_ENGINE = "local"
 MOST_LANES = 64
 
 
@@ -59,6 +60,8 @@ class Options(Frozen):
     env_file: Path | None = None
     api_url: str | None = None
     """Of GitHub."""
+    engine: str | None = None
+    ray_address: str | None = None
 
 
 class Row(Frozen):
@@ -80,6 +83,10 @@ class Settings(Frozen):
     max_tokens: Value[int | None]
     context_tokens: Value[int | None]
     """How many tokens prompt and answer may have together, for models whose window cannot be known here."""
+    engine: Value[str]
+    """Where judges work: `local` or `ray`."""
+    ray_address: Value[str | None]
+    """`HOST:PORT` of a Ray cluster's head; None for one of this machine."""
     reports: Value[Path]
     collection: Value[str | None]
     """Id or name of the collection that is meant where none is named."""
@@ -126,6 +133,8 @@ class Settings(Frozen):
             "concurrency": _printed(self.concurrency),
             "max tokens": _printed(self.max_tokens, "no bound"),
             "context tokens": _printed(self.context_tokens, "by the provider"),
+            "engine": _printed(self.engine),
+            "ray address": _printed(self.ray_address, "a cluster of this machine's own"),
             "reports": _printed(self.reports),
             "collection": _printed(self.collection, "the only one there is"),
             "visualizer": _printed(self.visualizer),
@@ -164,6 +173,8 @@ def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
         concurrency=_number(places, "EVALSCRIBE_CONCURRENCY", int, DEFAULT_CONCURRENCY, least=1, most=MOST_LANES),
         max_tokens=_number(places, "EVALSCRIBE_MAX_TOKENS", int, None, least=1),
         context_tokens=_number(places, "EVALSCRIBE_CONTEXT_TOKENS", int, None, least=1),
+        engine=find(places, "EVALSCRIBE_ENGINE") or Value(value=DEFAULT_ENGINE, origin=DEFAULT),
+        ray_address=_optional(find(places, "EVALSCRIBE_RAY_ADDRESS")),
         reports=_reports(find(places, "EVALSCRIBE_REPORTS"), cwd, root),
         collection=_optional(find(places, "EVALSCRIBE_COLLECTION_ID")),
         visualizer=_visualizer(find(places, "EVALSCRIBE_VISUALIZER")),
@@ -197,6 +208,8 @@ def _given(options: Options, cwd: Path) -> Place:
         "EVALSCRIBE_CONCURRENCY": options.concurrency,
         "EVALSCRIBE_MAX_TOKENS": options.max_tokens,
         "EVALSCRIBE_REPORTS": options.reports,
+        "EVALSCRIBE_ENGINE": options.engine,
+        "EVALSCRIBE_RAY_ADDRESS": options.ray_address,
         "EVALSCRIBE_DEPLOYMENT": options.deployment,
         github.API_URL: options.api_url,
     }

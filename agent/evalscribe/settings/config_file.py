@@ -40,6 +40,8 @@ class ConfigFile(Frozen):
     concurrency: Annotated[int, Field(ge=1, strict=True)] | None = None
     max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     context_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
+    engine: Text | None = None
+    ray_address: Text | None = None
     reports: Text | None = None
     collection_id: Text | None = None
     """The collection that is meant where none is named."""
@@ -57,6 +59,8 @@ class ConfigFile(Frozen):
             "EVALSCRIBE_CONCURRENCY": self.concurrency,
             "EVALSCRIBE_MAX_TOKENS": self.max_tokens,
             "EVALSCRIBE_CONTEXT_TOKENS": self.context_tokens,
+            "EVALSCRIBE_ENGINE": self.engine,
+            "EVALSCRIBE_RAY_ADDRESS": self.ray_address,
             "EVALSCRIBE_REPORTS": self.reports,
             "EVALSCRIBE_COLLECTION_ID": self.collection_id,
             "EVALSCRIBE_STORE_URL": self.store_url,

@@ -12,10 +12,12 @@ from evalscribe.errors import UsageError
 from evalscribe.graph.deps import TIMEOUT_S
 from evalscribe.ids import Frozen
 from evalscribe.ports import Library, Store
+from evalscribe.prompts import Prompts
 from evalscribe.settings import Options, Settings, load
 from evalscribe.sources.address import RunAddress, parse_address
 from evalscribe.wiring.analysts import Bench, adviser
-from evalscribe.wiring.models import models
+from evalscribe.wiring.engine import afar
+from evalscribe.wiring.models import models, purse
 from evalscribe.wiring.shelf import shelf
 
 if TYPE_CHECKING:
@@ -135,9 +137,13 @@ async def open_desk(choice: Choice) -> AsyncIterator[Desk]:
     found = settings(choice.options)
     reports = library(found)
     async with AsyncExitStack() as opened:
-        asked = models(found, batch=choice.batch, fresh=choice.fresh)
+        budget = purse(found)
+        asked = models(found, budget, batch=choice.batch, fresh=choice.fresh)
         opened.push_async_callback(asked.close)
-        bench = Bench(found, asked, lambda: opened.enter_context(closing(shelf(found))), batch=choice.batch)
+        workers = await opened.enter_async_context(afar(found, budget, Prompts(found.root), batch=choice.batch))
+        bench = Bench(
+            found, asked, lambda: opened.enter_context(closing(shelf(found))), batch=choice.batch, afar=workers
+        )
         chosen = bench.models(cascade=choice.cascade)
         runs = await opened.enter_async_context(open_source(choice, found))
         kept = opened.enter_context(closing(store(found)))

@@ -19,6 +19,7 @@ from evalscribe.rubric import Rubric
 from evalscribe.rubric_file import load_rubric
 from evalscribe.settings import Settings
 from evalscribe.settings.place import COMMAND_LINE
+from evalscribe.wiring.afar import Afar, Seat
 from evalscribe.wiring.models import RULES, cost_of, judge_model, judge_name
 
 if TYPE_CHECKING:
@@ -47,16 +48,25 @@ class Analyst:
 class Bench:
     """Makes judges out of stored rubrics and remembers what there is to say of them."""
 
-    def __init__(self, found: Settings, asked: Models, shelf: Callable[[], Shelf], *, batch: bool = False) -> None:
+    def __init__(
+        self,
+        found: Settings,
+        asked: Models,
+        shelf: Callable[[], Shelf],
+        *,
+        batch: bool = False,
+        afar: Afar | None = None,
+    ) -> None:
         """`shelf` is called when the first rubric is needed: a missing key is told before a store is made.
 
-        `batch`: answers come at half the price, and may take a day.
+        `batch`: answers come at half the price, and may take a day. `afar`: who decides in place of this process.
         """
         self.prompts = Prompts(found.root)
         self._found = found
         self._asked = asked
         self._open_shelf = shelf
         self._batch = batch
+        self._afar = afar
         self._rubrics: list[Rubric] = []
         self._notes: list[str] = []
 
@@ -80,7 +90,7 @@ class Bench:
         if not models:
             if rubric is not None:
                 raise UsageError("--rubric needs a model: name one with --judge PROVIDER/MODEL")
-            return Analyst(judge=RulesJudge())
+            return Analyst(judge=self._led(RulesJudge(), Seat(kind="rules")))
         question = self.rubric(rubric or DEFAULT)
         alone = self._judge(question, models[-1])
         if len(models) == 1:
@@ -121,7 +131,7 @@ class Bench:
         return name
 
     def _cascade(
-        self, question: Rubric, models: tuple[Model, ...], alone: ModelJudge, kept: Store, *, fresh: bool
+        self, question: Rubric, models: tuple[Model, ...], alone: Judge, kept: Store, *, fresh: bool
     ) -> CaseCascade:
         cheap, expensive = models
         table = self._found.cascade
@@ -135,15 +145,20 @@ class Bench:
             fresh=fresh,
         )
 
-    def _judge(self, rubric: Rubric, model: Model) -> ModelJudge:
+    def _judge(self, rubric: Rubric, model: Model) -> Judge:
         bounds = Bounds(seconds=None) if self._batch else Bounds()
         cost = cost_of(model, batch=self._batch)
-        return ModelJudge(model, self.prompts, rubric=rubric, bounds=bounds, cost=cost)
+        near = ModelJudge(model, self.prompts, rubric=rubric, bounds=bounds, cost=cost)
+        return self._led(near, Seat(kind="judge", model=model.id, rubric=rubric))
 
-    def _first_pass(self, rubric: Rubric, tags: tuple[Tag, ...], model: Model) -> FirstPass:
+    def _first_pass(self, rubric: Rubric, tags: tuple[Tag, ...], model: Model) -> Judge:
         seconds = None if self._batch else SECONDS
         cost = cost_of(model, batch=self._batch)
-        return FirstPass(model, self.prompts, rubric, tags, cost=cost, seconds=seconds)
+        near = FirstPass(model, self.prompts, rubric, tags, cost=cost, seconds=seconds)
+        return self._led(near, Seat(kind="tag", model=model.id, rubric=rubric, tags=tags))
+
+    def _led(self, near: Judge, seat: Seat) -> Judge:
+        return self._afar.judge(near, seat) if self._afar else near
 
     def _described(self, judge: Judge, cascade: CaseCascade | None = None) -> Analyst:
         templates = ("classify", "judging") if cascade else ("classify",)

@@ -1,12 +1,16 @@
 """Judges by rubrics, with the models and the memory that they work with."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from evalscribe.judging.rubric.judge import TIMEOUT_S, Results, RubricJudge
 from evalscribe.ports import Model, Models
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 from evalscribe.wiring.models import cost_of
+
+if TYPE_CHECKING:
+    from evalscribe.wiring.afar import Afar
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,8 @@ class Maker:
     """Ask again, whatever is known."""
     batch: bool = False
     """Calls wait for a batch: at its price, and as long as it takes."""
+    afar: "Afar | None" = None
+    """Who hears subjects in place of this process."""
 
     def judge(self, rubric: Rubric, model: Model) -> RubricJudge:
         return RubricJudge(
@@ -33,6 +39,7 @@ class Maker:
             timeout_s=None if self.batch else TIMEOUT_S,
             fresh=self.fresh,
             prompts=self.prompts,
+            afar=self.afar.hear(rubric, model) if self.afar else None,
         )
 
     def by_model(self, rubric: Rubric, name: str | None = None) -> RubricJudge:

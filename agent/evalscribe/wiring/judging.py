@@ -13,12 +13,14 @@ from evalscribe.chat import Usage
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import JudgeResult
 from evalscribe.ports import Shelf, Source, Store
+from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 from evalscribe.settings import Options, Settings
 from evalscribe.wiring import Choice, address, settings, source, store
 from evalscribe.wiring.analysts import Bench
+from evalscribe.wiring.engine import afar
 from evalscribe.wiring.judges import Maker
-from evalscribe.wiring.models import RULES, models
+from evalscribe.wiring.models import RULES, models, purse
 from evalscribe.wiring.shelf import shelf
 
 CASCADE = "cascade"
@@ -58,13 +60,15 @@ class Room:
 async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
     found = settings(choice.options)
     async with AsyncExitStack() as opened:
-        asked = models(found, batch=choice.batch, fresh=choice.fresh)
+        budget = purse(found)
+        asked = models(found, budget, batch=choice.batch, fresh=choice.fresh)
         opened.push_async_callback(asked.close)
+        workers = await opened.enter_async_context(afar(found, budget, Prompts(found.root), batch=choice.batch))
         books: Shelf = opened.enter_context(closing(shelf(found)))
-        bench = Bench(found, asked, lambda: books, batch=choice.batch)
+        bench = Bench(found, asked, lambda: books, batch=choice.batch, afar=workers)
         rubric = _rubric(choice, bench, books)
         made = Made(books)
-        maker = Maker(asked, bench.prompts, made, fresh=choice.fresh, batch=choice.batch)
+        maker = Maker(asked, bench.prompts, made, fresh=choice.fresh, batch=choice.batch, afar=workers)
         kept: Store = opened.enter_context(closing(store(found)))
         yield Room(
             rubric=rubric,

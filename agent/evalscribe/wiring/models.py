@@ -1,6 +1,7 @@
 """Which models are asked, and as what."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from evalscribe.chat import Usage
 from evalscribe.errors import AccessError, UsageError
@@ -9,22 +10,30 @@ from evalscribe.rubric import DEFAULT_MODEL
 from evalscribe.settings import Settings
 from evalscribe.settings.providers import PROVIDERS
 
+if TYPE_CHECKING:
+    from evalscribe.llm.budget import Budget
+
 RULES = "rules"
 
 
-def models(found: Settings, *, batch: bool = False, fresh: bool = False) -> Models:
-    """Every model that these settings give access to, within the budget that they set.
+def purse(found: Settings) -> "Budget":
+    """What one command may spend, as it is set."""
+    from evalscribe.llm.budget import Budget
+
+    return Budget(usd=found.budget.value, tokens=found.max_tokens.value)
+
+
+def models(found: Settings, budget: "Budget | None" = None, *, batch: bool = False, fresh: bool = False) -> Models:
+    """Every model that these settings give access to, within this budget or the one that they set.
 
     `batch`: each call waits for a Message Batch, up to a day: call many at once, and bound the time of none.
     `fresh`: what an earlier batch answered is asked anew.
     """
-    from evalscribe.llm.budget import Budget
     from evalscribe.llm.service import Service
 
-    budget = Budget(usd=found.budget.value, tokens=found.max_tokens.value)
     window = found.context_tokens.value
     intents = _intents(found) if batch else None
-    return Service(found.provider, budget, context_tokens=window, intents=intents, fresh=fresh)
+    return Service(found.provider, budget or purse(found), context_tokens=window, intents=intents, fresh=fresh)
 
 
 def bounded_models(found: Settings, tokens: int, usd: float | None) -> Models:

@@ -1,7 +1,7 @@
 """The judge of a rubric: one subject in, one result out, asked for only once."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -37,6 +37,10 @@ class Results(Protocol):
     def get_result(self, key: str) -> JudgeResult | None: ...
 
 
+Hear = Callable[[Subject, int, float | None], Awaitable[Decision]]
+"""Has a subject decided elsewhere: with the tokens of one answer and the seconds of one rollout."""
+
+
 class RubricJudge:
     """Applies one rubric with one model."""
 
@@ -52,11 +56,13 @@ class RubricJudge:
         max_tokens: int = 16384,
         fresh: bool = False,
         prompts: Prompts | None = None,
+        afar: Hear | None = None,
     ) -> None:
         """`results`: what is known and kept; `fresh`: ask again, whatever is known.
 
         `observer` reads a subject beyond the window in parts, by the templates of `prompts`; without one the judge
         does. `cost` prices one call in dollars, for estimates; `timeout_s` bounds one rollout, `max_tokens` one answer.
+        `afar`: where subjects are heard, if not here.
         """
         self.id = f"{model.id} with {rubric.id}@{rubric.version}"
         self.rubric = rubric
@@ -67,6 +73,7 @@ class RubricJudge:
         self._timeout_s = timeout_s
         self._max_tokens = max_tokens
         self._fresh = fresh
+        self._hear = afar or self.hear
         self._asking = WeakValueDictionary[str, asyncio.Lock]()
         """By key: who asks the same at the same time waits for the answer."""
 
@@ -96,7 +103,7 @@ class RubricJudge:
 
         Raises `EvalscribeError` for what concerns all subjects.
         """
-        return await self._judge(subject, self._request(subject, self._max_tokens), self._timeout_s)
+        return await self._judge(subject, self._max_tokens, self._timeout_s)
 
     async def __call__(
         self,
@@ -107,17 +114,21 @@ class RubricJudge:
     ) -> JudgeResult:
         """`judge`, with bounds of its own: tokens of one answer, seconds of one rollout."""
         subject = of_agent_run(agent_run) if isinstance(agent_run, AgentRun) else agent_run
-        return await self._judge(subject, self._request(subject, max_new_tokens), timeout)
+        return await self._judge(subject, max_new_tokens, timeout)
+
+    async def hear(self, subject: Subject, max_tokens: int, timeout_s: float | None) -> Decision:
+        """Ask, whatever is known, and keep nothing."""
+        return await Hearing(self._court, subject, self._request(subject, max_tokens), timeout_s).decide()
 
     def _request(self, subject: Subject, max_tokens: int) -> Request:
         return whole_request(self.rubric, subject, max_tokens, self._model.context_tokens)
 
-    async def _judge(self, subject: Subject, request: Request, timeout_s: float | None) -> JudgeResult:
-        key = self._key(subject, request)
+    async def _judge(self, subject: Subject, max_tokens: int, timeout_s: float | None) -> JudgeResult:
+        key = self._key(subject, self._request(subject, max_tokens))
         async with self._alone(key):
             if known := self._known(key, subject):
                 return known
-            decision = await Hearing(self._court, subject, request, timeout_s).decide()
+            decision = await self._hear(subject, max_tokens, timeout_s)
             result = self._result(key, decision)
             if self._results is not None and (decision.election or decision.final):
                 self._results.put_result(key, result)

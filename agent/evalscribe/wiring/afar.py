@@ -1,0 +1,181 @@
+"""Judges that an engine's workers make again: what crosses to them, and what they do with it.
+
+Questions, stored answers and rubrics stay here; a worker is handed one case or subject at a time, and asks the models.
+"""
+
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal, cast
+
+from evalscribe import __version__
+from evalscribe.cascade import Tag
+from evalscribe.errors import UsageError
+from evalscribe.finding import Case, Unclassified, Verdict
+from evalscribe.ids import Frozen, content_id
+from evalscribe.judging.classifier import FirstPass, ModelJudge
+from evalscribe.judging.far import Decide, FarJudge
+from evalscribe.judging.rubric.judge import Hear, RubricJudge
+from evalscribe.judging.rubric.variants import Decision, undecided
+from evalscribe.judging.rules import RulesJudge
+from evalscribe.judging.subject import Subject
+from evalscribe.ports import Ask, Crew, Judge, Lost, Model, Models, Worker
+from evalscribe.prompts import Prompts
+from evalscribe.rubric import Rubric
+from evalscribe.settings import Access, Settings
+from evalscribe.settings.access import check_host
+from evalscribe.settings.providers import PROVIDERS
+from evalscribe.wiring.judges import Maker
+from evalscribe.wiring.models import cost_of
+
+
+class Seat(Frozen):
+    """Which judge a piece of work is for."""
+
+    kind: Literal["rules", "judge", "tag", "rubric"]
+    model: str = ""
+    rubric: Rubric | None = None
+    tags: tuple[Tag, ...] = ()
+
+    @property
+    def question(self) -> Rubric:
+        assert self.rubric is not None, "only the rules have none"
+        return self.rubric
+
+
+class CasePiece(Frozen):
+    seat: Seat
+    case: Case
+
+
+class SubjectPiece(Frozen):
+    seat: Seat
+    subject: Subject
+    max_tokens: int
+    timeout_s: float | None
+
+
+Piece = CasePiece | SubjectPiece
+Answer = Verdict | Unclassified | Decision
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a worker makes its judges of: a `ports.Factory`. The keys of models cross to it, no other secret does."""
+
+    access: dict[str, Access]
+    """By provider."""
+    usd: float | None
+    tokens: int | None
+    context_tokens: int | None
+    templates: dict[str, str]
+    """The workspace's own."""
+    version: str = __version__
+
+    @classmethod
+    def of(cls, found: Settings, prompts: Prompts) -> "Recipe":
+        return cls(
+            access={name: access for name in PROVIDERS if (access := _allowed(found, name))},
+            usd=found.budget.value,
+            tokens=found.max_tokens.value,
+            context_tokens=found.context_tokens.value,
+            templates={name: prompts.source(name) for name in prompts.own()},
+        )
+
+    @asynccontextmanager
+    async def __call__(self, ask: Ask) -> AsyncIterator[Worker[Piece, Answer]]:
+        """Raises `UsageError` where this process has another version of the package."""
+        from evalscribe.llm.budget_line import FarBudget
+        from evalscribe.llm.service import Service
+
+        if self.version != __version__:
+            raise UsageError(f"a worker has evalscribe {__version__}, not {self.version}: install the same everywhere")
+        budget = FarBudget(ask, self.usd, self.tokens)
+        asked = Service(self.access.get, budget, context_tokens=self.context_tokens)
+        with TemporaryDirectory() as folder:
+            try:
+                yield Bank(asked, self._prompts(Path(folder))).decide
+            finally:
+                await asked.close()
+
+    def _prompts(self, workspace: Path) -> Prompts:
+        for name, text in self.templates.items():
+            path = workspace / "prompts" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return Prompts(workspace)
+
+
+def _allowed(found: Settings, provider: str) -> Access | None:
+    """None where this provider cannot be asked as things are set: whoever asks it hears why before any worker does.
+
+    Raises `UsageError` where a stranger's file names the cluster that a key would go to.
+    """
+    try:
+        access = found.provider(provider)
+    except UsageError:
+        return None
+    cluster = found.ray_address
+    if access and access.key_origin and cluster.value is not None:
+        check_host("the Ray cluster's address", cluster.origin, PROVIDERS[provider].key_name, access.key_origin)
+    return access
+
+
+@dataclass(frozen=True)
+class Bank:
+    """The judges of one worker, each made when its first piece comes."""
+
+    models: Models
+    prompts: Prompts
+    _judges: dict[str, Judge] = field(default_factory=dict)
+    _rubric_judges: dict[str, RubricJudge] = field(default_factory=dict)
+
+    async def decide(self, piece: Piece) -> Answer:
+        seat = content_id(piece.seat)
+        if isinstance(piece, CasePiece):
+            if seat not in self._judges:
+                self._judges[seat] = self._judge(piece.seat)
+            return await self._judges[seat].judge(piece.case)
+        if seat not in self._rubric_judges:
+            maker = Maker(self.models, self.prompts)
+            self._rubric_judges[seat] = maker.by_model(piece.seat.question, piece.seat.model)
+        return await self._rubric_judges[seat].hear(piece.subject, piece.max_tokens, piece.timeout_s)
+
+    def _judge(self, seat: Seat) -> Judge:
+        if seat.kind == "rules":
+            return RulesJudge()
+        model = self.models.open(seat.model, "tag" if seat.kind == "tag" else "judge")
+        if seat.kind == "tag":
+            return FirstPass(model, self.prompts, seat.question, seat.tags, cost=cost_of(model))
+        return ModelJudge(model, self.prompts, rubric=seat.question, cost=cost_of(model))
+
+
+@dataclass(frozen=True)
+class Afar:
+    """Leads judges to a crew."""
+
+    crew: Crew[Piece, Answer]
+
+    def judge(self, near: Judge, seat: Seat) -> Judge:
+        """A judge that is asked there as the near one would be here."""
+        return FarJudge(near, self._decide(seat))
+
+    def hear(self, rubric: Rubric, model: Model) -> Hear:
+        """Where the subjects of a `RubricJudge` with this rubric and model are heard."""
+        seat = Seat(kind="rubric", model=model.id, rubric=rubric)
+
+        async def hear(subject: Subject, max_tokens: int, timeout_s: float | None) -> Decision:
+            piece = SubjectPiece(seat=seat, subject=subject, max_tokens=max_tokens, timeout_s=timeout_s)
+            answer = await self.crew.do(piece)
+            return undecided(subject, answer.reason) if isinstance(answer, Lost) else cast(Decision, answer)
+
+        return hear
+
+    def _decide(self, seat: Seat) -> Decide:
+        def decide(case: Case) -> Awaitable[Verdict | Unclassified | Lost]:
+            doing = self.crew.do(CasePiece(seat=seat, case=case))
+            return cast("Awaitable[Verdict | Unclassified | Lost]", doing)
+
+        return decide
