@@ -1,7 +1,7 @@
 """What models answered to requests, kept under a name."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field, JsonValue
 
@@ -35,6 +35,25 @@ class ResultCounts(Frozen):
     def pending(self) -> int:
         """Neither answered nor given up: the same call asks for them."""
         return self.requests - self.results - self.errors
+
+
+class ListedSet(ResultSet):
+    """A set with how far it is."""
+
+    request_count: int
+    result_count: int
+    error_count: int
+    pending_count: int
+
+    @classmethod
+    def of(cls, made: ResultSet, counts: ResultCounts) -> Self:
+        return cls(
+            **dict(made),
+            request_count=counts.requests,
+            result_count=counts.results,
+            error_count=counts.errors,
+            pending_count=counts.pending,
+        )
 
 
 class Result(Frozen):

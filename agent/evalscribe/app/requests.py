@@ -28,7 +28,8 @@ class RequestWatcher(Protocol):
     def begun(self, name: str, done: int, total: int) -> None:
         """So many of these requests have an answer already."""
 
-    def answered(self, result: Result) -> None: ...
+    def answered(self, result: Result, *, known: bool) -> None:
+        """`known`: the same question was answered before, so that nobody was asked."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,8 @@ class _Work:
         key = self._questioner.key(request)
         async with self._asking.setdefault(key, asyncio.Lock()):
             known = self._desk.sets.answered(key)
-            if known and known.output is not None:
-                result = _copied(waiting, known, self._questioner.again(known.output, question))
+            if known:
+                result = _copied(waiting, known, self._questioner.again(known.output or {}, question))
             else:
                 answer = await self._questioner.ask(question, request)
                 self._count(answer)
@@ -111,7 +112,7 @@ class _Work:
             result = result.model_copy(update={"created_at": _told(self._desk)})
             self._desk.sets.put(result)
         self.done[result.id] = result
-        self._watcher.answered(result)
+        self._watcher.answered(result, known=known is not None)
         await asyncio.sleep(0)  # a lane that only meets known answers would keep signals waiting
 
     def told(self, made: ResultSet, results: tuple[Result, ...]) -> Submitted:

@@ -4,7 +4,7 @@ from difflib import get_close_matches
 
 from evalscribe.errors import NotFoundError
 from evalscribe.ports import ResultSets
-from evalscribe.result_set import ResultCounts, ResultSet
+from evalscribe.result_set import Result, ResultCounts, ResultSet
 from evalscribe.rubric import Collection
 
 MOST_NAMED = 10
@@ -34,3 +34,8 @@ def found(sets: ResultSets, collection: Collection, name: str) -> ResultSet:
 
 def counted(sets: ResultSets, made: ResultSet) -> ResultCounts:
     return next((counts for one, counts in sets.sets(made.collection_id) if one.id == made.id), ResultCounts())
+
+
+def complete(sets: ResultSets, made: ResultSet, *, include_incomplete: bool = False) -> tuple[Result, ...]:
+    """Results with an answer, or all."""
+    return tuple(one for one in sets.results(made.id) if include_incomplete or one.output is not None)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from evalscribe import __version__
-from evalscribe.cli import reports, review, rubric
+from evalscribe.cli import reports, results, review, rubric
 from evalscribe.cli.analyze import analyze
 from evalscribe.cli.apply import apply
 from evalscribe.cli.discuss import discuss
@@ -46,6 +46,7 @@ app.command("import", short_help="Bring runs into a collection.")(import_runs)
 app.add_typer(reports.app, name="reports", help="List, show, check and parse reports.")
 app.command(short_help="Judge agent runs or failed evals by a rubric.")(judge)
 app.command("judge-eval", short_help="Compare judges with the labels that people gave.")(judge_eval)
+app.add_typer(results.app, name="results", help="List and show what models answered to requests.")
 app.add_typer(review.app, name="review", help="Correct labels; read, count and export corrections.")
 app.add_typer(rubric.app, name="rubric", help="Make, list, show, check and compare rubrics.")
 app.command(short_help="Push a report on a branch of its own and open its pull request.")(publish)

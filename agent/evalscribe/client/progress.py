@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from evalscribe.app.requests import Submitted
+from evalscribe.chat import Usage
 from evalscribe.prose import counted, dollars, one_line
 from evalscribe.result_set import Result
 
@@ -18,7 +19,7 @@ class Bar:
 
     def __init__(self) -> None:
         self._errors = 0
-        self._spent = 0.0
+        self._spent = Usage()
         self._last_error = ""
         self._shown = _shown()
         self._task = None if self._shown is None else self._shown.add_task("", total=None, told="")
@@ -38,9 +39,9 @@ class Bar:
         if self._shown and self._task is not None:
             self._shown.update(self._task, description=one_line(name), completed=done, total=total)
 
-    def answered(self, result: Result) -> None:
+    def answered(self, result: Result, *, known: bool) -> None:
         self._errors += result.error is not None
-        self._spent += result.cost_usd
+        self._spent += Usage() if known else _usage(result)
         self._last_error = result.error or self._last_error
         if self._shown and self._task is not None:
             self._shown.update(self._task, advance=1, told=self._told())
@@ -52,7 +53,7 @@ class Bar:
 
     def _told(self) -> str:
         errors = [counted(self._errors, "error")] if self._errors else []
-        return ", ".join([*errors, dollars(self._spent)])
+        return ", ".join([*errors, _price(self._spent)])
 
 
 def _shown() -> "Progress | None":
@@ -74,4 +75,13 @@ def _ended(done: Submitted, last_error: str) -> str:
     line = f"{one_line(done.result_set.name)}: {counted(counts.results, 'result')}"
     line += f", {counted(counts.errors, 'error')} (such as: {one_line(last_error)})" if counts.errors else ""
     line += f"; {cites.unverified} of {cites.verified + cites.relocated + cites.unverified} citations unverified"
-    return f"{line}; asked {done.asked}, spent {dollars(done.spent.cost_usd)}"
+    return f"{line}; asked {done.asked}, spent {_price(done.spent)}"
+
+
+def _price(usage: Usage) -> str:
+    """Tokens where the model has no price."""
+    return dollars(usage.cost_usd) if usage.cost_usd else f"{usage.input_tokens + usage.output_tokens:,} tokens"
+
+
+def _usage(result: Result) -> Usage:
+    return Usage(input_tokens=result.input_tokens, output_tokens=result.output_tokens, cost_usd=result.cost_usd)

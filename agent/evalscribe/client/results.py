@@ -1,12 +1,11 @@
 """Result sets as the SDK hands them out: dicts, and data frames."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evalscribe.app.requests import Submitted
 from evalscribe.errors import UsageError
-from evalscribe.ports import ResultSets
-from evalscribe.result_set import Result, ResultCounts, ResultSet
+from evalscribe.result_set import ListedSet, Result, ResultCounts, ResultSet
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -20,14 +19,14 @@ def of_submitted(done: Submitted) -> dict[str, Any]:
         "result_set_id": done.result_set.id,
         "name": done.result_set.name,
         "collection_id": done.result_set.collection_id,
-        "counts": {**_counts(done.counts), "asked": done.asked},
+        "counts": {**done.counts.model_dump(), "pending": done.counts.pending, "asked": done.asked},
         "citations": done.citations.model_dump(mode="json"),
         "spent": done.spent.model_dump(mode="json"),
     }
 
 
 def of_set(made: ResultSet, counts: ResultCounts) -> dict[str, Any]:
-    return {**made.model_dump(mode="json"), **{f"{name[:-1]}_count": n for name, n in _counts(counts).items()}}
+    return ListedSet.of(made, counts).model_dump(mode="json")
 
 
 def of_result(result: Result) -> dict[str, Any]:
@@ -36,12 +35,7 @@ def of_result(result: Result) -> dict[str, Any]:
     return {**{name: fields[name] for name in told}, "citations": result.citations.model_dump(mode="json")}
 
 
-def complete(sets: ResultSets, made: ResultSet, include_incomplete: bool) -> list[Result]:
-    """Those with an answer, or all."""
-    return [one for one in sets.results(made.id) if include_incomplete or one.output is not None]
-
-
-def frame(results: list[Result], *, include_incomplete: bool) -> "DataFrame":
+def frame(results: Sequence[Result], *, include_incomplete: bool) -> "DataFrame":
     """A row for each result. Raises `UsageError` without pandas."""
     try:
         from pandas import DataFrame
@@ -75,7 +69,3 @@ def _cells(result: Result, *, include_incomplete: bool) -> Iterator[tuple[str, A
     if include_incomplete:
         yield "error", result.error
     yield from ((name, fields[name]) for name in ABOUT)
-
-
-def _counts(counts: ResultCounts) -> dict[str, int]:
-    return {**counts.model_dump(), "pending": counts.pending}

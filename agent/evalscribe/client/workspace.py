@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from evalscribe.agent_run import AgentRun
-from evalscribe.app.results import counted, found, listed
+from evalscribe.app.results import complete, counted, found, listed
 from evalscribe.chat import Effort
 from evalscribe.client import importing, results
 from evalscribe.client.requests import submitted
@@ -178,14 +178,16 @@ class Client:
         `include_incomplete`: also those without an answer, with their `error`. Raises `NotFoundError`.
         """
         made = found(self._room.sets, self._room.collection(collection_id), name_or_id)
-        return [results.of_result(one) for one in results.complete(self._room.sets, made, include_incomplete)]
+        return [
+            results.of_result(one) for one in complete(self._room.sets, made, include_incomplete=include_incomplete)
+        ]
 
     def get_result_set_dataframe(
         self, collection_id: str | None, name_or_id: str, include_incomplete: bool = False
     ) -> "DataFrame":
         """As `get_results`, with columns `id`, `user_metadata.<name>` and `output.<name>`. Needs pandas."""
         made = found(self._room.sets, self._room.collection(collection_id), name_or_id)
-        shown = results.complete(self._room.sets, made, include_incomplete)
+        shown = complete(self._room.sets, made, include_incomplete=include_incomplete)
         return results.frame(shown, include_incomplete=include_incomplete)
 
     def close(self) -> None:

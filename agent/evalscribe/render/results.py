@@ -27,7 +27,7 @@ def result_text(result: JudgeResult, label: Mapping[str, Any]) -> str:
     """All of one result; strings that cite are `CitedText` as a dict."""
     lines = [headline(result, label)]
     if result.result_type == ResultType.DIRECT_RESULT:
-        lines += [line for name, value in result.output.items() if value != "" for line in _field(name, value)]
+        lines += [line for name, value in result.output.items() if value != "" for line in field(name, value)]
         lines += _votes(result)
     return "\n".join([*lines, *_gaps(result)])
 
@@ -37,7 +37,8 @@ def citations_line(counts: CitationCounts) -> str:
     return ", ".join(f"{getattr(counts, name)} {name}" for name in CitationCounts.model_fields)
 
 
-def _field(name: str, value: Any) -> Iterator[str]:
+def field(name: str, value: Any) -> Iterator[str]:
+    """One field of an answer, its strings' citations with whether they hold."""
     text = visible(_shown(value))
     if "\n" not in text:
         yield f"  {one_line(name)}: {text}"
@@ -48,7 +49,7 @@ def _field(name: str, value: Any) -> Iterator[str]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict) and set(value) == {"text", "citations"}:
-        return _cited(value)
+        return cited(value)
     if isinstance(value, dict):
         return "\n".join(f"{name}: {_shown(part)}" for name, part in value.items())
     if isinstance(value, list):
@@ -60,7 +61,7 @@ def _plain(value: Any) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
-def _cited(value: Mapping[str, Any]) -> str:
+def cited(value: Mapping[str, Any]) -> str:
     """The text with a word behind each citation that does not stand where it says."""
     text, shown, at = str(value["text"]), "", 0
     for citation in value["citations"]:

@@ -1,0 +1,69 @@
+"""`evalscribe results list|show`."""
+
+from typing import Annotated
+
+import typer
+
+from evalscribe.cli import options
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+
+
+@app.command("list", short_help="List result sets and how far they are.")
+def list_sets(
+    prefix: Annotated[
+        str | None, typer.Argument(metavar="[PREFIX]", help="Only sets below this name.", show_default=False)
+    ] = None,
+    collection: options.Collection = None,
+    as_json: options.Json = False,
+) -> int:
+    """List the result sets of a collection: how many requests are answered, failed or not asked yet."""
+    from pydantic import RootModel
+
+    from evalscribe import wiring
+    from evalscribe.app.results import listed
+    from evalscribe.cli import finish
+    from evalscribe.render.result_sets import set_line
+    from evalscribe.result_set import ListedSet
+    from evalscribe.settings import Options
+    from evalscribe.wiring.requests import Room
+
+    with Room(wiring.settings(Options())) as room:
+        sets = listed(room.sets, room.collection(collection), prefix)
+    if as_json:
+        finish.print_json(RootModel[tuple[ListedSet, ...]](tuple(ListedSet.of(*one) for one in sets)))
+        return 0
+    for made, counts in sets:
+        finish.say(set_line(made, counts))
+    if not sets:
+        finish.say("No result sets yet: Client.submit_llm_requests makes them.")
+    return 0
+
+
+@app.command(short_help="Show the results of a set.")
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The result set's name or id.", show_default=False)],
+    incomplete: Annotated[bool, typer.Option("--all", help="Also requests without an answer, and why.")] = False,
+    collection: options.Collection = None,
+    as_json: options.Json = False,
+) -> int:
+    """Show the results of a set: what was answered, and whether what it cites holds."""
+    from pydantic import RootModel
+
+    from evalscribe import wiring
+    from evalscribe.app.results import complete, found
+    from evalscribe.cli import finish
+    from evalscribe.render.result_sets import result_text
+    from evalscribe.result_set import Result
+    from evalscribe.settings import Options
+    from evalscribe.wiring.requests import Room
+
+    with Room(wiring.settings(Options())) as room:
+        made = found(room.sets, room.collection(collection), name)
+        results = complete(room.sets, made, include_incomplete=incomplete)
+    if as_json:
+        finish.print_json(RootModel[tuple[Result, ...]](results))
+        return 0
+    for result in results:
+        finish.say(f"{result_text(result)}\n")
+    return 0
