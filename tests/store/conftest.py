@@ -1,9 +1,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from evalscribe.store import tables
 from evalscribe.store.sql import SqlStore, open_store
+from postgres_server import PostgresServer
+
+_EMPTY = "; ".join(f"DELETE FROM {name}" for name in tables.metadata.tables)
 
 
 @pytest.fixture
@@ -11,8 +16,32 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / ".evalscribe"
 
 
+@pytest.fixture(scope="session")
+def shared_url(postgres_server: PostgresServer) -> Iterator[str]:
+    with postgres_server.database() as url:
+        open_store(url).close()
+        yield url
+
+
 @pytest.fixture
-def store(folder: Path) -> Iterator[SqlStore]:
-    store = open_store(folder)
+def server_url(shared_url: str) -> str:
+    """A store on a server with nothing in it; made once, for to make one takes half a second."""
+    with psycopg.connect(shared_url) as connection:
+        connection.execute(_EMPTY.encode())
+    return shared_url
+
+
+@pytest.fixture(params=["file", "server"])
+def place(request: pytest.FixtureRequest, folder: Path) -> Path | str:
+    """Where a store is: a folder or a database on a server."""
+    if request.param == "file":
+        return folder
+    url: str = request.getfixturevalue("server_url")
+    return url
+
+
+@pytest.fixture
+def store(place: Path | str) -> Iterator[SqlStore]:
+    store = open_store(place)
     yield store
     store.close()

@@ -24,8 +24,8 @@ REPLY = Reply(
 
 
 @pytest.fixture
-def intents(folder: Path) -> Iterator[SqlIntents]:
-    opened = open_intents(folder)
+def intents(place: Path | str) -> Iterator[SqlIntents]:
+    opened = open_intents(place)
     yield opened
     opened.close()
 
@@ -91,11 +91,16 @@ def test_an_answer_is_taken_once_and_only_what_was_taken_is_released(intents: Sq
     assert intents.add(intent("j", "a", "b", "c")).keys == ("a",)
 
 
-def test_a_claim_is_one_processs(intents: SqlIntents, folder: Path) -> None:
+def test_a_claim_is_one_processs(intents: SqlIntents) -> None:
     with intents.claim("i") as mine, intents.claim("i") as theirs, intents.claim("j") as another:
         assert (mine, theirs, another) == (True, False, True)
     with intents.claim("i") as mine:
         assert mine
+
+
+def test_no_claim_is_left_behind(folder: Path) -> None:
+    with closing(open_intents(folder)) as intents, intents.claim("../i"):
+        assert [path.name for path in folder.glob("batch-*")] == ["batch-..-i.lock"]
     assert list(folder.glob("batch-*")) == []
 
 
@@ -106,34 +111,38 @@ def test_a_claim_ends_with_an_error_too(intents: SqlIntents) -> None:
         assert mine
 
 
-def test_a_planted_link_is_not_followed(intents: SqlIntents, folder: Path, tmp_path: Path) -> None:
+def test_a_planted_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    intents = open_intents(folder)
     target = tmp_path / "precious"
     target.write_text("kept")
     (folder / "batch-i.lock").symlink_to(target)
     with pytest.raises(AccessError), intents.claim("i"):
         pass
     assert target.read_text() == "kept"
+    intents.close()
 
 
-def test_many_at_once_share_the_questions_out(folder: Path) -> None:
+def test_many_at_once_share_the_questions_out(place: Path | str) -> None:
     def take(n: int) -> tuple[str, ...]:
-        opened = open_intents(folder)
+        opened = open_intents(place)
         try:
             return opened.add(intent(f"i{n}", *(f"k{m}" for m in range(50)), f"own{n}")).keys
         finally:
             opened.close()
 
-    open_intents(folder).close()
+    open_intents(place).close()
     with ThreadPoolExecutor(4) as pool:
         taken = [key for keys in pool.map(take, range(8)) for key in keys]
     assert sorted(taken) == sorted([*(f"k{m}" for m in range(50)), *(f"own{n}" for n in range(8))])
 
 
 @pytest.mark.parametrize("body", [b"no zlib", b"x\x9c\x03\x00\x00\x00\x00\x01"])
-def test_an_answer_that_cannot_be_read(intents: SqlIntents, folder: Path, body: bytes) -> None:
+def test_an_answer_that_cannot_be_read(folder: Path, body: bytes) -> None:
+    intents = open_intents(folder)
     intents.add(intent("i", "a"))
     with closing(sqlite3.connect(folder / "store.db")) as raw:
         raw.execute("UPDATE batch_items SET body = ?", (body,))
         raw.commit()
     with pytest.raises(DataError, match="damaged"):
         intents.outcome("a")
+    intents.close()

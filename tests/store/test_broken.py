@@ -13,7 +13,7 @@ import pytest
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError
 from evalscribe.report_file import StoredReport
 from evalscribe.run import Run
-from evalscribe.store import database, failures
+from evalscribe.store import failures, file
 from evalscribe.store.failures import ROOM, explained
 from evalscribe.store.sql import open_store
 from store.store_cases import LABEL, SIGHTING
@@ -154,7 +154,7 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
 
 
 def test_a_store_that_another_process_keeps_busy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "BUSY_S", 0.05)
+    monkeypatch.setattr(file, "BUSY_S", 0.05)
     store = open_store(folder)
     with closing(sqlite3.connect(folder / "store.db", isolation_level=None)) as raw:
         raw.execute("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""What every store does, the real one and the one that tests use."""
+"""What every store does, on a file and on a server, and the one that tests use."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +14,10 @@ from graph.lane_cases import MemoryStore
 from store.store_cases import ANOTHER, BUSY, EVAL, EVIDENCE, LABEL, PROPOSAL, REFUSED, RUN, SIGHTING, VERDICT
 
 
-@pytest.fixture(params=["sql", "memory"])
+@pytest.fixture(params=["file", "server", "memory"])
 def any_store(request: pytest.FixtureRequest, folder: Path) -> Iterator[Store]:
-    store: Store = open_store(folder) if request.param == "sql" else MemoryStore()
+    place = request.getfixturevalue("server_url") if request.param == "server" else folder
+    store: Store = MemoryStore() if request.param == "memory" else open_store(place)
     yield store
     store.close()
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,19 +18,20 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from evalscribe.store.sql import open_store
-with open_store(Path(sys.argv[1])).lock("run/../1"):
+place = sys.argv[1] if "://" in sys.argv[1] else Path(sys.argv[1])
+with open_store(place).lock("run/../1"):
     print("held", flush=True)
     time.sleep(60)
 """
 
 
-def test_the_second_is_told_who_holds_it_and_goes_on_after_a_kill(store: SqlStore, folder: Path) -> None:
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(folder)], stdout=subprocess.PIPE)
+def test_the_second_is_told_who_holds_it_and_goes_on_after_a_kill(store: SqlStore, place: Path | str) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(place)], stdout=subprocess.PIPE)
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         since = r"since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
-        with pytest.raises(UnavailableError, match=f"process {holder.pid} {since}"), store.lock("run/../1"):
+        with pytest.raises(UnavailableError, match=rf"process {holder.pid} (on \S+ )?{since}"), store.lock("run/../1"):
             pass
     finally:
         holder.send_signal(signal.SIGKILL)
@@ -47,13 +49,14 @@ def test_released_at_the_end_and_after_an_error(store: SqlStore) -> None:
         pass
 
 
-def test_a_lock_that_somebody_else_wrote_into(store: SqlStore, folder: Path) -> None:
-    other = open_store(folder)
+def test_a_lock_that_somebody_else_wrote_into(folder: Path) -> None:
+    store, other = open_store(folder), open_store(folder)
     with store.lock("r"):
         lock = next(path for path in folder.glob("r-*.lock"))
         lock.write_text("\x1b[2J owned")
         with pytest.raises(UnavailableError, match="by another process"), other.lock("r"):
             pass
+    store.close()
     other.close()
 
 
@@ -64,14 +67,14 @@ def test_two_runs_at_once(store: SqlStore) -> None:
         pass
 
 
-def test_within_one_process_too(store: SqlStore, folder: Path) -> None:
-    other = open_store(folder)
+def test_within_one_process_too(store: SqlStore, place: Path | str) -> None:
+    other = open_store(place)
     with store.lock("r"), pytest.raises(UnavailableError, match=re.escape(f"process {os.getpid()} ")), other.lock("r"):
         pass
     other.close()
 
 
-def test_the_lock_is_a_file_of_the_store(store: SqlStore, folder: Path) -> None:
-    with store.lock("../../etc/passwd\x00" + "x" * 4000):
+def test_the_lock_is_a_file_of_the_store(folder: Path) -> None:
+    with closing(open_store(folder)) as store, store.lock("../../etc/passwd\x00" + "x" * 4000):
         locks = [path for path in folder.iterdir() if path.suffix == ".lock" and "upgrade" not in path.name]
     assert len(locks) == 1

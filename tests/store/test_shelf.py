@@ -23,8 +23,8 @@ import sys
 from pathlib import Path
 from evalscribe.rubric import Collection, Rubric
 from evalscribe.store.shelf import open_shelf
-folder, name = Path(sys.argv[1]), sys.argv[2]
-shelf = open_shelf(folder)
+place, name = sys.argv[1], sys.argv[2]
+shelf = open_shelf(place if "://" in place else Path(place))
 shelf.add_collection(Collection(id="c1", name="here"))
 for number in range(8):
     made = shelf.add_rubric("c1", Rubric(id="r", rubric_text=f"{name} {number}"))
@@ -34,13 +34,13 @@ shelf.close()
 """
 
 
-def test_versions_made_by_several_processes_at_once(folder: Path) -> None:
+def test_versions_made_by_several_processes_at_once(place: Path | str) -> None:
     """Different contents get a number each; the same content is one version. All find no database."""
-    command = [sys.executable, "-c", MAKER, str(folder)]
+    command = [sys.executable, "-c", MAKER, str(place)]
     makers = [subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in "abc"]
     told = "".join(maker.communicate()[0] for maker in makers)
     assert [maker.returncode for maker in makers] == [0, 0, 0]
-    shelf = open_shelf(folder)
+    shelf = open_shelf(place)
     numbers = Counter(int(line.split(" ", 1)[0]) for line in told.splitlines())
     assert numbers == Counter(range(1, 25))
     for line in told.splitlines():

@@ -1,4 +1,4 @@
-"""What every shelf does, the real one and the one that tests use."""
+"""What every shelf does, on a file and on a server, and the one that tests use."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +14,10 @@ from store.memory_shelf import MemoryShelf
 from store.shelf_cases import ANOTHER, CHANGED, FAILED, FAILED_AGAIN, HERE, LABELS, RESULT, RUBRIC, THERE
 
 
-@pytest.fixture(params=["sql", "memory"])
+@pytest.fixture(params=["file", "server", "memory"])
 def shelf(request: pytest.FixtureRequest, folder: Path) -> Iterator[Shelf]:
-    shelf: Shelf = open_shelf(folder) if request.param == "sql" else MemoryShelf()
+    place = request.getfixturevalue("server_url") if request.param == "server" else folder
+    shelf: Shelf = MemoryShelf() if request.param == "memory" else open_shelf(place)
     shelf.add_collection(HERE)
     yield shelf
     shelf.close()

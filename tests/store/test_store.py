@@ -5,18 +5,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from evalscribe.ports import Store
 from evalscribe.report_file import StoredReport
 from evalscribe.store.sql import SqlStore, open_store
 from store.store_cases import EVIDENCE, RUN, VERDICT
 
 
-def test_everything_comes_back_to_another_process(store: SqlStore, folder: Path) -> None:
+def test_everything_comes_back_to_another_process(store: SqlStore, place: Path | str) -> None:
     store.put_run(RUN)
     store.put_evidence(RUN.id, EVIDENCE)
     store.put_verdict("k", VERDICT)
     store.put_report(RUN.id, StoredReport(path="a/b.md", text="# é\r\n"))
-    other: Store = open_store(folder)
+    other: Store = open_store(place)
     assert other.get_run(RUN.id) == RUN
     assert other.get_evidence(RUN.id, "e1") == EVIDENCE
     assert other.get_verdict("k") == VERDICT
@@ -29,19 +31,21 @@ import sys
 from pathlib import Path
 from evalscribe.run import Run
 from evalscribe.store.sql import open_store
-store = open_store(Path(sys.argv[1]))
+store = open_store(sys.argv[1] if "://" in sys.argv[1] else Path(sys.argv[1]))
 for n in range(50):
     store.put_run(Run(id=f"{sys.argv[2]} {n}", provider="p", model="m"))
 store.close()
 """
 
 
-def test_many_processes_open_and_write_at_once(folder: Path) -> None:
-    """All four find no database and want to make it."""
-    commands = [[sys.executable, "-c", WRITER, str(folder), str(n)] for n in range(4)]
+@pytest.mark.parametrize("place", ["file", "server"])
+def test_many_processes_open_and_write_at_once(place: str, request: pytest.FixtureRequest, folder: Path) -> None:
+    """All four find no database, or none with tables in it, and want to make it."""
+    where = request.getfixturevalue("postgres_url") if place == "server" else folder
+    commands = [[sys.executable, "-c", WRITER, str(where), str(n)] for n in range(4)]
     writers = [subprocess.Popen(command, stderr=subprocess.PIPE) for command in commands]
     assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [(b"", 0)] * 4
-    store = open_store(folder)
+    store = open_store(where)
     assert len(store.run_ids()) == 200
     store.close()
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.json import set_json_dumps
 from sqlalchemy import Connection, Engine, create_engine
 
 from evalscribe.errors import DataError, UnavailableError, UsageError
@@ -73,7 +74,6 @@ class DatabaseServer:
             pool_size=2,
             max_overflow=8,
             pool_pre_ping=True,
-            json_serializer=json_text,
             use_native_hstore=False,
         )
 
@@ -131,6 +131,7 @@ class DatabaseServer:
         connection = psycopg.connect(**{**options(self.url), **more})
         try:
             _check(connection)
+            set_json_dumps(json_text, connection)
             settings = {"lock_timeout": f"{BUSY_S}s", **GONE}
             connection.execute("; ".join(f"SET {name} = '{value}'" for name, value in settings.items()).encode())
             connection.commit()

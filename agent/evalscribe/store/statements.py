@@ -28,8 +28,9 @@ def upsert(table: Table, unless: ColumnElement[bool] | None = None) -> Insert:
 
 
 def unless_there(table: Table) -> Insert:
-    """Insert a row, unless there is one with its key."""
-    return insert(table).on_conflict_do_nothing(index_elements=_keys(table))
+    """Insert a row, unless there is one with its key; `rowcount` says how many were inserted."""
+    insertion = insert(table).on_conflict_do_nothing(index_elements=_keys(table))
+    return insertion.execution_options(preserve_rowcount=True)
 
 
 def _keys(table: Table) -> list[str]:
