@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Select, bindparam, delete, insert, select
 
 from evalscribe.evidence import Document
 from evalscribe.store.database import Database
+from evalscribe.store.failures import unstorable
 from evalscribe.store.statements import unless_there
 from evalscribe.store.tables import documents, texts
 
@@ -50,11 +51,18 @@ class Kept:
             connection.execute(_INSERT, self.rows)
 
     def _keep(self, text: str) -> str:
-        plain = text.encode()
+        plain = _encoded(text)
         digest = f"sha256:{sha256(plain).hexdigest()}"
         if digest not in self.texts:
             self.texts[digest] = zlib.compress(plain)
         return digest
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise unstorable() from error
 
 
 def replace_gathered(connection: Connection, run_id: str, eval_id: str, given: Sequence[Document]) -> None:

@@ -1,0 +1,236 @@
+"""Whole runs come back as they were read, are stored once, and are counted from what is there."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from evalscribe.agent_run import UserMessage
+from evalscribe.errors import DataError, NotFoundError
+from evalscribe.evidence import Document, Evidence, files_digest
+from evalscribe.gather import sighting
+from evalscribe.ports import Added
+from evalscribe.record import Record
+from evalscribe.run import Eval, EvalStatus
+from evalscribe.store import archive as module
+from evalscribe.store import tables
+from evalscribe.store.archive import SqlArchive, open_archive
+from evalscribe.store.database import open_database
+from evalscribe.store.shelf import open_shelf
+from evalscribe.store.sql import SqlStore
+from store.archive_cases import HERE, RICH, RUN, TALK, THERE, record
+
+STATUSES: tuple[EvalStatus, ...] = ("passed", "failed", "error", "incomplete")
+
+
+@pytest.fixture
+def archive(place: Path | str) -> Iterator[SqlArchive]:
+    shelf = open_shelf(place)
+    for collection in (HERE, THERE):
+        shelf.add_collection(collection)
+    shelf.close()
+    archive = open_archive(place)
+    yield archive
+    archive.close()
+
+
+def counts(archive: SqlArchive, collection_id: str = "c1") -> dict[str, tuple[int, int, int]]:
+    return {run.id: (run.passed, run.failed, run.total) for run in archive.runs(collection_id)}
+
+
+def test_everything_comes_back(archive: SqlArchive) -> None:
+    assert archive.add("c1", [RUN], [RICH, record(2)]) == Added(new=2)
+    assert archive.record("e1") == RICH
+    assert list(archive.records("r1")) == [RICH, record(2)]
+    assert list(archive.records("r1", "passed")) == [record(2)]
+    assert archive.documents("r1", "e1") == RICH.documents
+    assert archive.transcript(TALK.id) == RICH.model_copy(update={"transcripts": (TALK,)})
+    assert archive.runs("c1") == (RUN.model_copy(update={"passed": 1, "failed": 1, "total": 2}),)
+
+
+def test_what_is_not_there(archive: SqlArchive) -> None:
+    archive.add("c1", [RUN], [RICH])
+    assert archive.record("e9") is None
+    assert archive.transcript("t9") is None
+    assert archive.documents("r1", "e9") == ()
+    assert list(archive.records("r9")) == []
+    assert archive.graded("r9") == ()
+    assert archive.runs("c2") == ()
+
+
+def test_a_collection_shows_only_its_runs(archive: SqlArchive) -> None:
+    archive.add("c1", [RUN], [RICH])
+    assert archive.record("e1", "c1") == RICH
+    assert archive.record("e1", "c2") is None
+    assert archive.transcript(TALK.id, "c2") is None
+    assert archive.transcript(TALK.id, "c1") is not None
+    for asked in (lambda: archive.runs("c9"), lambda: archive.add("c9", [RUN], []), lambda: archive.remove("c9", "r1")):
+        with pytest.raises(NotFoundError, match="no collection 'c9'; there is: c1, c2"):
+            asked()
+
+
+def test_importing_twice_adds_nothing_and_another_collection_shares(archive: SqlArchive) -> None:
+    batch = [record(n) for n in range(5)]
+    assert archive.add("c1", [RUN], batch) == Added(new=5)
+    assert archive.add("c1", [RUN], batch) == Added(same=5)
+    assert archive.add("c2", [RUN], batch) == Added(same=5)
+    assert counts(archive) == counts(archive, "c2") == {"r1": (5, 0, 5)}
+    archive.remove("c1", "r1")
+    assert counts(archive) == {}
+    assert counts(archive, "c2") == {"r1": (5, 0, 5)}
+
+
+def test_what_differs_is_replaced_in_its_place(archive: SqlArchive) -> None:
+    archive.add("c1", [RUN], [RICH, record(2), record(3)])
+    poorer = RICH.model_copy(update={"transcripts": (), "steps": (), "documents": RICH.documents[:1]})
+    graded = poorer.model_copy(update={"eval": poorer.eval.model_copy(update={"status": "passed"})})
+    assert archive.add("c1", [], [record(3), graded, record(4)]) == Added(new=1, changed=1, same=1)
+    assert list(archive.records("r1")) == [graded, record(2), record(3), record(4)]
+    assert archive.transcript(TALK.id) is None
+    assert counts(archive) == {"r1": (4, 0, 4)}
+
+
+def test_a_run_is_counted_from_its_records_however_they_come(archive: SqlArchive) -> None:
+    for n in range(40):
+        archive.add("c1", [RUN] if n in (0, 7) else [], [record(n, STATUSES[n % 4]), record(n + 100)])
+    assert counts(archive) == {"r1": (50, 20, 80)}
+
+
+def test_a_source_that_counts_more_than_it_lists_is_believed_until_all_are_there(
+    archive: SqlArchive, store: SqlStore
+) -> None:
+    told = RUN.model_copy(update={"passed": 2, "failed": 1, "total": 4})
+    archive.add("c1", [told], [record(0, "failed")])
+    assert counts(archive) == {"r1": (2, 1, 4)}
+    assert (run := store.get_run("r1")) is not None
+    assert run.evals is None
+    archive.add("c1", [], [record(1), record(2)])
+    assert counts(archive) == {"r1": (2, 1, 4)}
+    archive.add("c1", [], [record(3, "incomplete"), record(4)])
+    assert counts(archive) == {"r1": (3, 1, 5)}
+    assert (run := store.get_run("r1")) is not None
+    assert run.evals == tuple(f"a/{n:03d}" for n in range(5))
+
+
+def test_a_batch_is_stored_whole_or_not_at_all(archive: SqlArchive) -> None:
+    lost = record(1, run_id="r9")
+    with pytest.raises(DataError, match="'r9' came without its run"):
+        archive.add("c1", [RUN], [RICH, lost])
+    half = record(3).model_copy(update={"documents": (Document(role="log", path="p", text="\ud800"),)})
+    with pytest.raises(DataError, match="half a character"):
+        archive.add("c1", [RUN], [RICH, half])
+    assert archive.runs("c1") == ()
+    assert archive.record("e1") is None
+
+
+def test_equal_texts_are_stored_once(archive: SqlArchive, place: Path | str) -> None:
+    archive.add("c1", [RUN], [record(n) for n in range(100)])
+    archive.add("c1", [], [record(n) for n in range(100, 120)])
+    database = open_database(place)
+    with database.transaction() as connection:
+        assert connection.scalar(select(func.count()).select_from(tables.texts)) == 1
+        assert connection.scalar(select(func.count()).select_from(tables.documents)) == 120
+    database.close()
+
+
+def test_the_last_of_two_with_one_id_counts(archive: SqlArchive) -> None:
+    assert archive.add("c1", [RUN], [record(1), record(1, "failed")]).new == 1
+    assert counts(archive) == {"r1": (0, 1, 1)}
+
+
+def test_records_are_read_page_by_page_in_order(archive: SqlArchive, monkeypatch: pytest.MonkeyPatch) -> None:
+    several = [record(n, STATUSES[n % 4]) for n in (5, 3, 9, 1, 7, 2, 8)]
+    archive.add("c1", [RUN], several)
+    for at_once in (1, 2, 7, 100):
+        monkeypatch.setattr(module, "AT_ONCE", at_once)
+        monkeypatch.setattr(module, "_NEXT", module._NEXT.limit(at_once))
+        assert list(archive.records("r1")) == several
+    assert list(archive.records("r1", "failed")) == [one for one in several if one.eval.status == "failed"]
+
+
+def test_how_evals_were_graded(archive: SqlArchive) -> None:
+    archive.add("c1", [RUN], [RICH, record(2)])
+    rich, plain = archive.graded("r1")
+    assert rich.eval == RICH.eval
+    assert rich.scores == {"reward": 0.5, "tries": 3.0}
+    assert rich.task == files_digest([Document(role="task", path="TASK.txt", text="do it\n")], "task")
+    assert rich.grader is None
+    assert (plain.eval, plain.scores) == (record(2).eval, {"reward": 1.0})
+
+
+def test_a_run_that_was_only_analysed_shows_its_failures(archive: SqlArchive, store: SqlStore) -> None:
+    failures = (Eval(id="x", category="a", name="1"), Eval(id="e1", category="a", name="2"))
+    run = RUN.model_copy(update={"failures": failures, "failed": 2, "total": 9})
+    store.put_run(run)
+    found = Evidence(eval=failures[0], documents=(Document(role="task", path="t", text="do"),))
+    store.put_evidence("r1", found)
+    assert [one.eval for one in archive.graded("r1")] == list(failures)
+    store.put_sightings("r1", [sighting(run, found)])
+    assert archive.graded("r1")[0].task == files_digest(found.documents, "task")
+    assert archive.documents("r1", "x") == found.documents
+    assert archive.record("x") is None
+    assert list(archive.records("r1")) == []
+
+
+def test_a_listed_failure_becomes_whole_and_keeps_what_was_gathered(archive: SqlArchive, store: SqlStore) -> None:
+    listed = Eval(id="e1", category="a", name="one", reason="listed")
+    store.put_run(RUN.model_copy(update={"failures": (listed, Eval(id="z", category="a", name="z"))}))
+    gathered = Evidence(eval=listed, documents=(Document(role="log", path="l", text="boom"),))
+    store.put_evidence("r1", gathered)
+    assert archive.add("c1", [RUN], [record(2), RICH]) == Added(new=2)
+    assert list(archive.records("r1")) == [record(2), RICH]
+    assert store.get_evidence("r1", "e1") == gathered
+    assert archive.documents("r1", "e1") == RICH.documents
+    assert (run := store.get_run("r1")) is not None
+    assert [eval.id for eval in run.failures] == ["z", "e1"]
+    assert run.failures[1] == RICH.eval
+
+
+def test_what_was_gathered_from_a_record_goes_with_it(archive: SqlArchive, store: SqlStore) -> None:
+    archive.add("c1", [RUN], [RICH])
+    told = Document(role="transcript", path="main", text="user: hello")
+    store.put_evidence("r1", Evidence(eval=RICH.eval, documents=(*RICH.documents, told)))
+    assert archive.record("e1") == RICH
+    assert archive.documents("r1", "e1") == RICH.documents
+    archive.add("c1", [], [RICH.model_copy(update={"missing": ()})])
+    assert store.get_evidence("r1", "e1") is None
+
+
+def test_analysing_an_imported_run_leaves_it_as_it_is(archive: SqlArchive, store: SqlStore) -> None:
+    several = [record(n, STATUSES[n % 4]) for n in range(8)]
+    archive.add("c1", [RUN], several)
+    run = store.get_run("r1")
+    assert run is not None
+    assert [eval.status for eval in run.failures] == ["failed", "error"] * 2
+    assert (run.passed, run.failed, run.total, len(run.evals or ())) == (2, 4, 8, 8)
+    store.put_run(run.model_copy(update={"model": "renamed"}))
+    assert store.get_run("r1") == run.model_copy(update={"model": "renamed"})
+    assert list(archive.records("r1")) == several
+    assert archive.add("c1", [RUN], several) == Added(same=8)
+
+
+def test_numbers_that_json_has_none_for(archive: SqlArchive) -> None:
+    odd = record(1, metadata={"scores": {"a": float("nan"), "b": float("inf"), "c": True}, "big": 10**30})
+    archive.add("c1", [RUN], [odd])
+    assert archive.graded("r1")[0].scores == {"c": 1.0}
+    read = archive.record(odd.eval.id)
+    assert read is not None
+    assert read.metadata["big"] == 10**30
+
+
+def test_nul_is_nowhere_in_what_users_read(archive: SqlArchive) -> None:
+    talk = TALK.model_copy(update={"messages": (UserMessage(content="a\x00b \\u0000"),)})
+    archive.add("c1", [RUN], [record(1, transcripts=(talk,), metadata={"a\x00": "\x00"})])
+    read = archive.record("r1-1")
+    assert read is not None
+    assert read.transcripts[0].messages[0].content == "a\ufffdb \\u0000"
+    assert read.metadata == {"a\ufffd": "\ufffd"}
+
+
+def test_the_digest_is_of_all_of_it() -> None:
+    changed = [
+        RICH.model_copy(update={name: value})
+        for name, value in Record(run_id="other", eval=Eval(id="o", category="", name="o"))
+    ]
+    assert len({RICH.digest, *(one.digest for one in changed)}) == len(changed) + 1
