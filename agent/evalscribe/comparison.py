@@ -20,6 +20,7 @@ class Trial(Frozen):
     run_id: str
     eval_id: str | None = None
     """None where the source does not name what passed."""
+    trial: int = 1
     status: EvalStatus
     scores: dict[str, float] = Field(default_factory=dict)
     step: str | None = None
@@ -127,9 +128,10 @@ class CategoryFlips(Frozen):
 
     category: str
     evals: int
-    base: float
-    candidate: float
-    """Mean pass rates."""
+    """Of those that are named."""
+    base: float | None
+    candidate: float | None
+    """Mean pass rates; None where not every eval is named."""
     regressed: int
     fixed: int
     p: float
@@ -144,6 +146,8 @@ class Behaviour(Frozen):
     evals: tuple[str, ...]
     by: str
     """Who says so: a judge's id, or `rules`."""
+    known: bool = True
+    """False for evals of which nothing tells why."""
 
 
 class Side(Frozen):
@@ -158,6 +162,8 @@ class Side(Frozen):
     passed: int
     trials: int
     """Of the compared evals."""
+    rate: float | None
+    """Mean of the compared evals' pass rates; None where there is none."""
 
 
 class Comparison(Frozen):

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from evalscribe.compare.divergence import RULES
 from evalscribe.comparison import Behaviour, Pair, Trial
 
+UNKNOWN = "no reason recorded"
+
 
 def behaviours(pairs: Sequence[Pair]) -> tuple[Behaviour, ...]:
     """Regressed evals by what they share, most frequent first: what a judge names, the cause of the run's report, the
@@ -15,7 +17,10 @@ def behaviours(pairs: Sequence[Pair]) -> tuple[Behaviour, ...]:
         if pair.change == "regressed":
             groups[_shared(pair)].append(pair.eval)
     ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    return tuple(Behaviour(name=name, text=text, evals=tuple(evals), by=by) for (name, text, by), evals in ranked)
+    return tuple(
+        Behaviour(name=name, text=text, evals=tuple(evals), by=by, known=name != UNKNOWN)
+        for (name, text, by), evals in ranked
+    )
 
 
 def _shared(pair: Pair) -> tuple[str, str, str]:
@@ -39,4 +44,4 @@ def _recorded(failed: Trial) -> tuple[str, str, str]:
         return failed.error or failed.signature, "the same error", RULES
     if failed.step:
         return f"fails in {failed.step}", "the step that fails", RULES
-    return "no reason recorded", "nothing tells why", RULES
+    return UNKNOWN, "nothing tells why", RULES

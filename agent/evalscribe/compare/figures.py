@@ -31,20 +31,20 @@ def scores(pairs: Sequence[Pair]) -> tuple[ScoreDifference, ...]:
     return tuple(_score(name, tasks, result, corrected[name]) for name, (tasks, result) in found.items())
 
 
-def categories(pairs: Sequence[Pair]) -> tuple[CategoryFlips, ...]:
-    """By name."""
+def categories(pairs: Sequence[Pair], *, all_named: bool = True) -> tuple[CategoryFlips, ...]:
+    """By name; none where there is only one."""
     groups: dict[str, list[Pair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.category].append(pair)
     if len(groups) < 2:
         return ()
     corrected = holm({name: paired(list(map(_task, group))).luck.p for name, group in groups.items()})
-    return tuple(_category(name, group, corrected[name]) for name, group in sorted(groups.items()))
+    return tuple(_category(name, group, corrected[name], all_named) for name, group in sorted(groups.items()))
 
 
-def rate(sides: Iterable[tuple[Trial, ...]]) -> float:
-    """Mean of the evals' pass rates."""
-    return fmean(sum(trial.passed for trial in side) / len(side) for side in sides)
+def rate(tried: Iterable[Sequence[Trial]], unnamed: int = 0) -> float:
+    """Mean of the evals' pass rates; `unnamed` ones passed."""
+    return fmean([*(sum(trial.passed for trial in trials) / len(trials) for trials in tried), *[1.0] * unnamed])
 
 
 def difference(found: Paired, p: float | None = None) -> Difference:
@@ -82,13 +82,13 @@ def _score(name: str, tasks: Sequence[Task], found: Paired, p: float) -> ScoreDi
     return ScoreDifference(name=name, base=base, candidate=candidate, found=difference(found, p))
 
 
-def _category(name: str, group: Sequence[Pair], p: float) -> CategoryFlips:
+def _category(name: str, group: Sequence[Pair], p: float, all_named: bool) -> CategoryFlips:
     changes = [pair.change for pair in group]
     return CategoryFlips(
         category=name,
         evals=len(group),
-        base=rate(pair.base for pair in group),
-        candidate=rate(pair.candidate for pair in group),
+        base=rate(pair.base for pair in group) if all_named else None,
+        candidate=rate(pair.candidate for pair in group) if all_named else None,
         regressed=changes.count("regressed"),
         fixed=changes.count("fixed"),
         p=p,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from evalscribe.compare.figures import categories, passes, scores
+from evalscribe.compare.figures import categories, passes, rate, scores
 from evalscribe.compare.tries import Played, Tries, named, tries
 from evalscribe.comparison import Apart, Change, Comparison, Pair, Reason, Side, Trial
 from evalscribe.ids import model_folder, run_id_prefix, same_experiment
@@ -25,7 +25,7 @@ def compared(base: Sided, candidate: Sided) -> Comparison:
         apart=apart,
         passes=passes(pairs, unnamed),
         scores=scores(pairs),
-        categories=categories(pairs),
+        categories=categories(pairs, all_named=not unnamed),
         notes=tuple(_notes(base, candidate)),
     )
 
@@ -93,6 +93,7 @@ def side_of(side: Sided, other: Sided, trials: Sequence[tuple[Trial, ...]], unna
         runs=tuple(played.run.id for played in side),
         passed=sum(trial.passed for tries in trials for trial in tries) + unnamed * len(side),
         trials=sum(map(len, trials)) + unnamed * len(side),
+        rate=rate(trials, unnamed) if trials or unnamed else None,
     )
 
 

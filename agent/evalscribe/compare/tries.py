@@ -106,6 +106,7 @@ def _trial(played: Played, one: Graded) -> Trial | str:
     return Trial(
         run_id=one.run_id,
         eval_id=eval.id,
+        trial=eval.trial,
         status=eval.status,
         scores=one.scores,
         step=eval.failed_step,

@@ -11,7 +11,7 @@ def within(side: Sequence[Played]) -> Within:
     """Evals that always pass appear nowhere."""
     pairs, without, tried = [], [], []
     for path, mine in sorted(tries(side, named(side)).items()):
-        tried.append(tuple(mine.judged))
+        tried += [tuple(mine.judged)] if mine.judged else []
         passed = next((trial for trial in mine.judged if trial.passed), None)
         failed = [trial for trial in mine.judged if not trial.passed]
         without += [path] if failed and passed is None else []
