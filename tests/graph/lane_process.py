@@ -1,6 +1,7 @@
 """A whole process that judges a run in lanes: `python lane_process.py FOLDER GROUPS SECONDS [stubborn|busy]`.
 
-Each question is noted in FOLDER/asked as it is sent, each answer in FOLDER/answered, the way a provider would see it.
+The store is in FOLDER or, where LANE_STORE is set, at that postgresql:// address. Each question is noted in
+FOLDER/asked as it is sent, each answer in FOLDER/answered, the way a provider would see it.
 """
 
 import asyncio
@@ -34,10 +35,11 @@ async def main(folder: Path, count: int, seconds: float, manner: str) -> Counts:
         await asyncio.sleep(seconds)
         note(folder / "answered", path)
 
-    run, store = run_of(count), open_store(folder / ".evalscribe")
+    url = os.environ.get("LANE_STORE")
+    run, store = run_of(count), open_store(url or folder / ".evalscribe")
     with store.lock(run.id):
         deps = Deps(run=run, groups=groups_of(run), case_of=cases_of(run), judge=ScriptedJudge(script), store=store)
-        outcome = await judge_groups(deps, folder / ".evalscribe" / "checkpoints.db")
+        outcome = await judge_groups(deps, url or folder / ".evalscribe" / "checkpoints.db")
     store.close()
     return outcome.counts
 

@@ -5,10 +5,11 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from evalscribe.errors import AccessError, DataError
+from evalscribe.graph.checkpoints import SCHEMA, checkpoints
 from evalscribe.graph.deps import Deps
 from evalscribe.graph.run import judge_groups
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of
@@ -19,16 +20,16 @@ def deps_of(judge: ScriptedJudge, count: int = 9) -> Deps:
     return Deps(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=MemoryStore())
 
 
-async def last_state(path: Path, thread: str = "run1") -> dict[str, object]:
-    async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
+async def last_state(place: Path | str, thread: str = "run1") -> dict[str, object]:
+    async with checkpoints(place) as saver:
         found = await saver.aget_tuple({"configurable": {"thread_id": thread}})
         assert found is not None
         return found.checkpoint["channel_values"]
 
 
-async def test_state_is_ids_counts_and_status(tmp_path: Path) -> None:
-    await judge_groups(deps_of(ScriptedJudge()), tmp_path / "c.db")
-    state = await last_state(tmp_path / "c.db")
+async def test_state_is_ids_counts_and_status(place: Path | str) -> None:
+    await judge_groups(deps_of(ScriptedJudge()), place)
+    state = await last_state(place)
     assert json.loads(json.dumps(state)) == state
     assert {name: state[name] for name in ("run_id", "judge", "groups", "status")} == {
         "run_id": "run1",
@@ -39,13 +40,13 @@ async def test_state_is_ids_counts_and_status(tmp_path: Path) -> None:
     assert state["counts"] == {"total": 9, "judged": 9, "cached": 0, "unclassified": 0}
 
 
-async def test_a_stopped_run_says_so(tmp_path: Path) -> None:
+async def test_a_stopped_run_says_so(place: Path | str) -> None:
     async def script(path: str) -> None:
         raise AccessError("wrong key")
 
     with pytest.raises(AccessError):
-        await judge_groups(deps_of(ScriptedJudge(script)), tmp_path / "c.db")
-    assert (await last_state(tmp_path / "c.db"))["status"] == "stopped"
+        await judge_groups(deps_of(ScriptedJudge(script)), place)
+    assert (await last_state(place))["status"] == "stopped"
 
 
 async def test_starts_do_not_add_up(tmp_path: Path) -> None:
@@ -55,6 +56,17 @@ async def test_starts_do_not_add_up(tmp_path: Path) -> None:
         assert outcome.counts.total == 9
         sizes.append(sum(path.stat().st_size for path in tmp_path.iterdir()))  # noqa: ASYNC240
     assert sizes[-1] <= sizes[1]
+
+
+async def test_starts_do_not_add_up_on_a_server(server_url: str) -> None:
+    rows = []
+    for _ in range(3):
+        assert (await judge_groups(deps_of(ScriptedJudge()), server_url)).counts.total == 9
+        with psycopg.connect(server_url) as connection:
+            tables = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
+            counted = [connection.execute(f"SELECT count(*) FROM {SCHEMA}.{name}".encode()) for name in tables]
+            rows.append([cursor.fetchone() for cursor in counted])
+    assert rows[0] == rows[1] == rows[2]
 
 
 async def test_evidence_and_verdicts_are_in_no_checkpoint(tmp_path: Path) -> None:

@@ -39,7 +39,12 @@ def wait_for(file: Path, count: int) -> None:
         time.sleep(0.005)
 
 
-def test_kill_9_repeats_only_what_was_in_flight(tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", ["file", "server"])
+def test_kill_9_repeats_only_what_was_in_flight(
+    store: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if store == "server":
+        monkeypatch.setenv("LANE_STORE", request.getfixturevalue("postgres_url"))
     process = start(tmp_path, 40, 0.1)
     wait_for(tmp_path / "answered", 20)
     end(process, signal.SIGKILL)
