@@ -14,9 +14,16 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
+from evalscribe.errors import DataError
+from evalscribe.evidence import Unreadable
+from evalscribe.report_file import StoredReport
 from evalscribe.run import Run
 from evalscribe.store import schema, tables
+from evalscribe.store.archive import open_archive
+from evalscribe.store.shelf import open_shelf
 from evalscribe.store.sql import open_store
+from store.shelf_cases import FAILED, HERE, LABELS, RESULT, RUBRIC
+from store.store_cases import EVAL, EVIDENCE, LABEL, PROPOSAL, RUN, SIGHTING, VERDICT
 
 RELEASED = {
     "0001": "7262111b2845f500f8879565de6d81171b2fa9df0213f3e29e888bb1278033b5",
@@ -66,6 +73,42 @@ def test_from_blank_and_from_every_past_revision(folder: Path, revision: str | N
     store.close()
     with closing(sqlite3.connect(folder / "store.db")) as raw:
         assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [(tables.HEAD,)]
+
+
+def test_what_an_old_store_holds_is_the_same_in_the_new_one(folder: Path) -> None:
+    """The dump is a database that the code of revision 0005 filled, and four rows that it could not read."""
+    folder.mkdir()
+    with closing(sqlite3.connect(folder / "store.db")) as raw:
+        raw.executescript(Path(__file__).with_name("dumps").joinpath("0005_filled.sql").read_text())
+    store, shelf, archive = open_store(folder), open_shelf(folder), open_archive(folder)
+    bare = EVAL.model_copy(update={"id": "e2", "category": "", "trial": 2, "trials": 3})
+    run = RUN.model_copy(update={"failures": (EVAL, bare), "passed": 2, "failed": 3, "total": 7})
+    assert store.get_run(RUN.id) == run
+    assert [one.eval for one in archive.graded(RUN.id)] == [EVAL, bare]
+    assert store.get_evidence(RUN.id, "e1") == store.get_evidence("r2", "e1") == EVIDENCE
+    unreadable = Unreadable(eval=EVAL.model_copy(update={"id": "e2"}), reason="corrupt zip")
+    assert store.get_evidence(RUN.id, "e2") == unreadable
+    assert store.get_verdict("k") == VERDICT
+    assert store.get_report(RUN.id) == StoredReport(path="a/b.md", text="# é\r\n")
+    assert store.sightings("r1") == (SIGHTING,)
+    assert store.labels() == (LABEL, LABEL.model_copy(update={"reviewer": "Ben"}))
+    assert store.proposal("k") == PROPOSAL
+    assert (shelf.collections(), shelf.rubric("c1", "polite"), shelf.label_sets("c1")) == ((HERE,), RUBRIC, (LABELS,))
+    assert (shelf.get_result("k"), shelf.get_result("f")) == (RESULT, FAILED)
+    assert store.get_report("damaged") is None
+    for asked in (lambda: store.get_run("damaged"), lambda: store.get_evidence("r3", "e1")):
+        with pytest.raises(DataError, match="damaged"):
+            asked()
+    for opened in (store, shelf, archive):
+        opened.close()
+    with closing(sqlite3.connect(folder / "store.db")) as raw:
+        assert raw.execute("SELECT count(*) FROM texts").fetchone() == (1,)
+        found = raw.execute("SELECT agent_run_id, cost_usd, json_extract(output, '$.label') FROM judge_results")
+        assert set(found) == {("a1", 0.25, "match"), ("a1", 0.25, None)}
+        assert set(raw.execute("SELECT eval, label, reviewer FROM labels")) == {
+            ("basics/001", "KNOWN_GAP", "Ada Ö"),
+            ("basics/001", "KNOWN_GAP", "Ben"),
+        }
 
 
 KILLED = """
