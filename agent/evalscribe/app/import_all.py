@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evalscribe.app.collections import planned
-from evalscribe.app.importing import Imported, ImportDesk, ImportWatcher
+from evalscribe.app.importing import ImportDesk, Imported, ImportWatcher
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Shelf

@@ -97,7 +97,11 @@ def _record(run: Run, found: Evidence | Unreadable) -> Record:
     return Record(
         run_id=run.id,
         eval=found.eval,
-        metadata={"task": task, "scores": {"passed": 0.0}, "agent": {"model_name": run.model, "provider": run.provider}},
+        metadata={
+            "task": task,
+            "scores": {"passed": 0.0},
+            "agent": {"model_name": run.model, "provider": run.provider},
+        },
         steps=found.steps,
         documents=tuple(one for one in found.documents if one.role != "transcript"),
         missing=found.missing,
@@ -135,6 +139,8 @@ class _Tally:
 
     def _counted(self, run: Run) -> Run:
         counts = self.statuses[run.id]
+        if run.total > counts.total():
+            return run  # Its source counts evals that it does not name.
         failed = counts["failed"] + counts["error"]
         return run.model_copy(update={"passed": counts["passed"], "failed": failed, "total": counts.total()})
 

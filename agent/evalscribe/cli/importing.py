@@ -1,6 +1,5 @@
 """`evalscribe import PATH…` and `evalscribe export`."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer

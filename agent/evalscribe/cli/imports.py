@@ -8,6 +8,7 @@ from evalscribe.app.import_all import ImportedAll
 from evalscribe.app.importing import Imported
 from evalscribe.cli import finish
 from evalscribe.errors import DataError
+from evalscribe.ids import model_folder
 from evalscribe.ports import Added
 from evalscribe.prose import counted, one_line
 from evalscribe.run import Run
@@ -32,7 +33,7 @@ def show(done: ImportedAll, *, as_json: bool, dry_run: bool) -> int:
 def _lines(done: ImportedAll, *, dry_run: bool) -> Iterator[str]:
     for name, one in done.imports.items():
         yield f"{one_line(name)} ({one.format})"
-        yield from (f"  {_run(run)}" for run in one.runs[:MOST_RUNS])
+        yield from (f"  {run_line(run)}" for run in one.runs[:MOST_RUNS])
         if len(one.runs) > MOST_RUNS:
             yield f"  and {len(one.runs) - MOST_RUNS} more runs"
         yield f"  {_came_in(one, dry_run=dry_run)}"
@@ -42,10 +43,12 @@ def _lines(done: ImportedAll, *, dry_run: bool) -> Iterator[str]:
     yield from _next(done, dry_run=dry_run)
 
 
-def _run(run: Run) -> str:
+def run_line(run: Run) -> str:
+    """A run on one line, with its counts."""
     counts = f"{run.passed} of {counted(run.total, 'eval')} passed"
     rest = [f"{number} {what}" for number, what in ((run.failed, "failed"), (run.incomplete, "incomplete")) if number]
-    return one_line(f"{run.id}  {run.provider}/{run.model}, {run.experiment}: {', '.join([counts, *rest])}")
+    model = "/".join(model_folder(run.provider, run.model))
+    return one_line(f"{run.id}  {model}, {run.experiment}: {', '.join([counts, *rest])}")
 
 
 def _came_in(one: Imported, *, dry_run: bool) -> str:

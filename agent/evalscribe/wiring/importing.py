@@ -1,21 +1,23 @@
 """What imports, exports and collections work with."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
 from evalscribe.app.import_all import Bring, Given
-from evalscribe.app.importing import Imported, ImportDesk, ImportWatcher, import_file, import_source
+from evalscribe.app.importing import ImportDesk, Imported, ImportWatcher, import_file, import_source
 from evalscribe.errors import NotFoundError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Archive, Shelf
+from evalscribe.record import Record
 from evalscribe.rubric import Collection
+from evalscribe.run import Run
 from evalscribe.settings import Options, Settings
 from evalscribe.sources.imports import Wish
 from evalscribe.wiring.shelf import shelf
 
-__all__ = ["ImportChoice", "Wish", "collection_name", "given", "shelves"]
+__all__ = ["ImportChoice", "Wish", "collection_name", "given", "shelves", "written"]
 PACKED = (".gz", ".jsonl", ".json", ".eval", ".xml", ".ndjson")
 """Ends of file names that are no part of a collection's name."""
 
@@ -36,6 +38,13 @@ def shelves(found: Settings) -> Iterator[tuple[Shelf, Archive]]:
     with ExitStack() as stack:
         collections = stack.enter_context(closing(shelf(found)))
         yield collections, stack.enter_context(closing(archive(found)))
+
+
+def written() -> Callable[[Run | Record], str]:
+    """How an export writes a run or an eval: one line."""
+    from evalscribe.sources.imports.export_lines import written as line
+
+    return line
 
 
 def given(choice: ImportChoice, found: Settings) -> Sequence[Given]:
@@ -59,6 +68,8 @@ def _given(path: str, choice: ImportChoice, found: Settings) -> Iterator[Given]:
     place = Path(path)
     if _is_run(path, place):
         yield Given(name=path, open=lambda: partial(_run, path, choice, found))
+    elif place.name == SUMMARY:
+        yield Given(name=path, open=partial(_run_of, path, choice, found))
     elif place.is_dir():
         for file in files(place):
             whole = file.is_dir() or file.name == SUMMARY

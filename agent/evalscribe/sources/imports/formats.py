@@ -1,11 +1,12 @@
 """Which format a file has, by its content."""
 
+from collections.abc import Container, Iterator
 from contextlib import closing
 from pathlib import Path
 
 from evalscribe.errors import DataError
 from evalscribe.ports import Records
-from evalscribe.sources.imports.json_text import JsonText
+from evalscribe.sources.imports.json_text import JsonText, decode
 from evalscribe.sources.imports.reading import Reading
 from evalscribe.sources.imports.wish import Wish
 from evalscribe.sources.imports.zip_members import MAGIC, open_members
@@ -16,6 +17,10 @@ UNDERSTOOD = (
 )
 
 
+MOST_KEYS = 64
+"""How many names of an object are looked at."""
+
+
 def opened(path: Path, wish: Wish) -> Records:
     """Raises `DataError` naming what is understood."""
     with Reading(path) as reading:
@@ -24,11 +29,12 @@ def opened(path: Path, wish: Wish) -> Records:
         return _zipped(path, wish)
     with Reading(path) as reading:
         text = JsonText(reading, str(path))
-        if text.peek() == "[":
-            return _listed(path, wish, text)
-        if text.peek() == "{":
-            return _one(path, wish, text)
-    raise DataError(f"{path} holds no runs. {UNDERSTOOD}")
+        begins = text.peek()
+        found = {"<": _xml, "[": _listed, "{": _object}.get(begins)
+        records = found(path, wish, text) if found else None
+    if records is None:
+        raise DataError(f"{path} {'holds no runs' if begins else 'is empty'}. {UNDERSTOOD}")
+    return records
 
 
 def _zipped(path: Path, wish: Wish) -> Records:
@@ -40,17 +46,75 @@ def _zipped(path: Path, wish: Wish) -> Records:
     raise DataError(f"{path} is a zip file, but no Inspect log. {UNDERSTOOD}")
 
 
-def _listed(path: Path, wish: Wish, text: JsonText) -> Records:
-    from evalscribe.sources.imports.tau_bench import TauBench
+def _xml(path: Path, wish: Wish, _: JsonText) -> Records | None:
+    from evalscribe.sources.imports.junit import JUnit
+    from evalscribe.sources.imports.xml_events import Start, events
 
-    return TauBench(path, wish)
+    with Reading(path) as reading:
+        root = next(events(reading, str(path)), None)
+    return JUnit(path, wish) if isinstance(root, Start) and root.tag in ("testsuites", "testsuite") else None
 
 
-def _one(path: Path, wish: Wish, text: JsonText) -> Records:
+def _listed(path: Path, wish: Wish, text: JsonText) -> Records | None:
+    first = next(text.elements(), None)
+    if not isinstance(first, dict):
+        return None
+    if "traj" in first or ("task_id" in first and "reward" in first):
+        from evalscribe.sources.imports.tau_bench import TauBench
+
+        return TauBench(path, wish)
+    return _agent_runs(path, wish, first, by_line=False)
+
+
+def _object(path: Path, wish: Wish, text: JsonText) -> Records | None:
+    """One object, or one a line: the first line says it, if it is whole."""
+    from evalscribe.sources.imports.lines import first_line
+
+    line = first_line(path)
+    try:
+        first = decode(line) if line else None
+    except DataError:
+        first = None
+    if isinstance(first, dict):
+        return _line(path, wish, first)
+    names = dict.fromkeys(_names(text))
+    if "eval" in names and ("samples" in names or "plan" in names or "status" in names):
+        return _inspect(path, wish)
+    return _agent_runs(path, wish, names, by_line=False)
+
+
+def _line(path: Path, wish: Wish, first: dict[str, object]) -> Records | None:
     from evalscribe.sources.imports.export_lines import is_ours
     from evalscribe.sources.imports.exported import Exported
+
+    if is_ours(first):
+        return Exported(path, wish)
+    if "eval" in first and ("samples" in first or "plan" in first or "status" in first):
+        return _inspect(path, wish)
+    if "run" in first and "failedEvals" in first:
+        raise DataError(f"{path} is part of a snapshot: name its folder")
+    return _agent_runs(path, wish, first, by_line=True)
+
+
+def _inspect(path: Path, wish: Wish) -> Records:
     from evalscribe.sources.imports.inspect_log import JsonFile
 
-    if is_ours(text.value()):
-        return Exported(path, wish)
     return JsonFile(path, wish)
+
+
+def _agent_runs(path: Path, wish: Wish, names: Container[str], *, by_line: bool) -> Records | None:
+    from evalscribe.sources.imports.agent_runs import AgentRuns
+
+    return AgentRuns(path, wish, by_line=by_line) if "transcripts" in names or "messages" in names else None
+
+
+def _names(text: JsonText) -> Iterator[str]:
+    """The first names of an object, as far as they can be read."""
+    try:
+        for number, name in enumerate(text.names()):
+            yield name
+            if number == MOST_KEYS or name == "samples":
+                return
+            text.skip()
+    except DataError:
+        return

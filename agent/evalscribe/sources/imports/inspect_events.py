@@ -1,17 +1,27 @@
 """What the events of an Inspect sample say that its messages do not."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from evalscribe.sources.imports.left_out import LeftOut
 
 _TELLING = ("error", "info", "logger", "sample_limit", "approval", "input", "interrupt", "score_edit", "compaction")
 """Kinds of events that are told whole; of all others only an error."""
-_UNTOLD = ("timestamp", "completed", "working_start", "working_time", "uuid", "span_id", "parent_id", "event", "pending")
+_UNTOLD = (
+    "timestamp",
+    "completed",
+    "working_start",
+    "working_time",
+    "uuid",
+    "span_id",
+    "parent_id",
+    "event",
+    "pending",
+)
 _TRACES = ("traceback", "traceback_ansi")
 
 
-def told(events: list[object], left_out: LeftOut) -> str:
+def told(events: Sequence[object], left_out: LeftOut) -> str:
     """A line for each event that says something; the others are counted."""
     return "\n".join(line for event in events for line in _lines(event, left_out))
 

@@ -191,9 +191,7 @@ def _without_text(key: str, value: JsonValue) -> JsonValue:
     return {**value, "choices": choices}  # type: ignore[dict-item]
 
 
-def _documents(
-    sample: Sample, scores: Mapping[str, dict[str, JsonValue]], events: str, last: str
-) -> list[Document]:
+def _documents(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], events: str, last: str) -> list[Document]:
     found: list[tuple[Role, str, str]] = [
         ("task", "input", _input(sample.get("input"))),
         ("expected", "target", _text(sample.get("target"))),
@@ -218,7 +216,9 @@ def _input(value: JsonValue) -> str:
 def _content(value: JsonValue) -> str:
     if not isinstance(value, list):
         return _text(value)
-    parts = [one if isinstance(one, str) else _of(one).get("text") or f"[{_of(one).get('type', 'part')}]" for one in value]
+    parts = [
+        one if isinstance(one, str) else _of(one).get("text") or f"[{_of(one).get('type', 'part')}]" for one in value
+    ]
     return "\n".join(map(str, parts))
 
 

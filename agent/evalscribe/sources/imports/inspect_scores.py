@@ -29,7 +29,9 @@ def main(score: Mapping[str, JsonValue]) -> float | None:
     """The number by which a sample passed or failed; of several values the least."""
     value = score.get("value")
     if isinstance(value, dict | list):
-        parts = [part for one in (value.values() if isinstance(value, dict) else value) if (part := number(one)) is not None]
+        parts = [
+            part for one in (value.values() if isinstance(value, dict) else value) if (part := number(one)) is not None
+        ]
         return min(parts) if parts else None
     return number(value)
 

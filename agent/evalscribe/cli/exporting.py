@@ -1,0 +1,36 @@
+"""`evalscribe export [RUN…] [-o FILE]`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evalscribe.cli import options
+
+
+def export(
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN…]", help="Default: every run.", show_default=False)
+    ] = None,
+    collection: options.Collection = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Default: standard output. FILE.gz is packed."),
+    ] = None,
+) -> int:
+    """Write runs of a collection as JSON lines, which `import` reads again."""
+    from evalscribe.app.collections import chosen
+    from evalscribe.app.exporting import lines
+    from evalscribe.cli import finish
+    from evalscribe.cli.line_file import write
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.importing import shelves, written
+
+    found = settings(Options())
+    with shelves(found) as (shelf, archive):
+        one = chosen(shelf, collection, found.collection.value)
+        number = write(lines(archive, one, runs or (), written()), output)
+    if output is not None:
+        finish.say(f"{number} lines of {one.name} are in {output}")
+    return 0

@@ -1,0 +1,46 @@
+"""Lines into a file, whole or not at all, or onto standard output."""
+
+import gzip
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TextIO, cast
+
+from evalscribe.errors import not_written
+
+
+def write(lines: Iterator[str], output: Path | None) -> int:
+    """How many lines were written. Raises `EvalscribeError` where the file cannot be."""
+    if output is None:
+        return _print(lines, sys.stdout)
+    try:
+        with _replacing(output) as file:
+            return _print(lines, file)
+    except OSError as error:
+        raise not_written(f"cannot write {output}", error) from None
+
+
+def _print(lines: Iterator[str], file: TextIO) -> int:
+    number = 0
+    for number, line in enumerate(lines, 1):  # noqa: B007 (the last number is the answer)
+        file.write(f"{line}\n")
+    return number
+
+
+@contextmanager
+def _replacing(output: Path) -> Iterator[TextIO]:
+    """A file beside the wanted one, which takes its place when all is in it."""
+    with NamedTemporaryFile(dir=output.absolute().parent, prefix=".part-", delete=False) as raw:
+        part = Path(raw.name)
+    try:
+        packed = output.suffix == ".gz"
+        file = gzip.open(part, "wt", encoding="utf-8") if packed else part.open("w", encoding="utf-8")  # noqa: SIM115
+        with file:
+            yield cast(TextIO, file)
+        os.replace(part, output)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

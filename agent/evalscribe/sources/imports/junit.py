@@ -1,0 +1,216 @@
+"""JUnit XML as pytest and others write it: each test case is an eval, a file is a run."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from pydantic import JsonValue
+
+from evalscribe.evidence import Document
+from evalscribe.record import Record
+from evalscribe.run import Eval, EvalStatus, Run, Step
+from evalscribe.sources.imports import values
+from evalscribe.sources.imports.left_out import LeftOut
+from evalscribe.sources.imports.reading import Reading
+from evalscribe.sources.imports.wish import Wish, agent, named
+from evalscribe.sources.imports.xml_events import End, Start, events
+
+NAME = "junit"
+_VERDICTS: dict[str, EvalStatus] = {"error": "error", "failure": "failed", "skipped": "incomplete"}
+"""What an element says of its test case, the worst first."""
+_TEXTS = ("failure", "error", "skipped", "system-out", "system-err", "rerunFailure", "rerunError", "flakyFailure")
+_SUMS = ("tests", "failures", "errors", "skipped", "disabled", "assertions", "time")
+"""Attributes of a suite that its cases say too."""
+
+
+class Part(NamedTuple):
+    """An element of a test case."""
+
+    tag: str
+    attributes: dict[str, str]
+    text: str
+
+
+class Case(NamedTuple):
+    attributes: dict[str, str]
+    suite: dict[str, JsonValue]
+    parts: tuple[Part, ...]
+    properties: dict[str, str]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.attributes.get("classname", ""), self.attributes.get("name", "")
+
+
+class JUnit:
+    """A file of test results as `ports.Records`. It is read twice: reruns of a test are its trials."""
+
+    format = NAME
+
+    def __init__(self, path: Path, wish: Wish) -> None:
+        self._path = path
+        self._wish = wish
+        self._left_out = LeftOut()
+        self._reading: Reading | None = None
+        self._passes = 0
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        return self._left_out.told()
+
+    @property
+    def progress(self) -> float:
+        return (self._passes + (self._reading.progress if self._reading else 0)) / 2
+
+    def read(self) -> Iterator[Run | Record]:
+        trials: Counter[tuple[str, str]] = Counter()
+        suite: JsonValue = None
+        for case in self._cases(LeftOut()):
+            trials[case.key] += 1
+            suite = suite or case.suite.get("name")
+        assert self._reading is not None
+        run_id = self._reading.digest[:32]
+        self._passes = 1
+        provider, model = named(self._wish, None)
+        experiment = self._wish.experiment or values.line(values.safe(suite) or NAME)
+        run = Run(id=run_id, provider=provider, model=model, experiment=experiment)
+        yield run
+        seen: Counter[tuple[str, str]] = Counter()
+        for case in self._cases(self._left_out):
+            seen[case.key] += 1
+            yield _record(case, run, seen[case.key], trials[case.key])
+
+    def _cases(self, left_out: LeftOut) -> Iterator[Case]:
+        with Reading(self._path) as self._reading:
+            yield from cases(events(self._reading, str(self._path)), left_out)
+
+
+def cases(told: Iterator[Start | End], left_out: LeftOut) -> Iterator[Case]:
+    """The test cases of a document, whatever suites they stand in."""
+    open_: list[Start] = []
+    suite: dict[str, JsonValue] = {}
+    case: Case | None = None
+    for event in told:
+        if isinstance(event, Start):
+            open_.append(event)
+            if event.tag == "testsuite":
+                suite = _suite(event, left_out)
+            elif event.tag == "testcase":
+                case = Case(event.attributes, suite, (), {})
+            continue
+        started = open_.pop()
+        if event.tag == "testcase" and case is not None:
+            yield case
+            case = None
+        elif case is None:
+            _of_suite(started, event, suite, left_out)
+        else:
+            case = _with(case, started, event, left_out)
+
+
+def _suite(event: Start, left_out: LeftOut) -> dict[str, JsonValue]:
+    for name in event.attributes.keys() & set(_SUMS):
+        left_out.add(f"the attribute `{name}` of a suite, which is a sum of its tests")
+    return {name: value for name, value in event.attributes.items() if name not in _SUMS}
+
+
+def _of_suite(started: Start, event: End, suite: dict[str, JsonValue], left_out: LeftOut) -> None:
+    if event.tag == "property":
+        name, value = _property(started, event)
+        suite["properties"] = {**_dict(suite.get("properties")), name: value}
+    elif event.tag not in ("testsuite", "testsuites", "properties"):
+        left_out.add(f"the element `{values.line(event.tag)}` of a suite")
+
+
+def _with(case: Case, started: Start, event: End, left_out: LeftOut) -> Case:
+    if event.tag == "property":
+        name, value = _property(started, event)
+        return case._replace(properties={**case.properties, name: value})
+    if event.tag in _TEXTS:
+        return case._replace(parts=(*case.parts, Part(event.tag, started.attributes, event.text)))
+    if event.tag != "properties":
+        left_out.add(f"the element `{values.line(event.tag)}` of a test case")
+    return case
+
+
+def _property(started: Start, event: End) -> tuple[str, str]:
+    return started.attributes.get("name", "unnamed"), started.attributes.get("value", event.text)
+
+
+def _record(raw: Case, run: Run, trial: int, trials: int) -> Record:
+    case = _safe(raw)
+    classname, name = values.line(case.attributes.get("classname", "")), values.line(case.attributes.get("name", ""))
+    category = "" if not case.attributes.get("classname") else classname
+    task = f"{category}/{name}" if category else name
+    verdict = next((part for tag in _VERDICTS for part in case.parts if part.tag == tag), None)
+    status = _VERDICTS[verdict.tag] if verdict else "passed"
+    reason = _reason(verdict) if verdict else None
+    steps = (Step(name="test", status="passed"),) if status == "passed" else ()
+    if status in ("failed", "error"):
+        steps = (Step(name="test", status="failed", error=reason),)
+    return Record(
+        run_id=run.id,
+        eval=Eval(
+            id=values.eval_id(run.id, task, trial),
+            category=category,
+            name=name,
+            trial=trial,
+            trials=trials,
+            status=status,
+            failed_step="test" if status == "failed" else None,
+            reason=reason,
+        ),
+        metadata={**_metadata(case, status, task), "agent": agent(run)},
+        steps=steps,
+        documents=_documents(case),
+    )
+
+
+def _safe(case: Case) -> Case:
+    parts = (Part(part.tag, _texts(part.attributes), _text(part.text)) for part in case.parts)
+    return Case(_texts(case.attributes), _dict(values.safe(case.suite)), tuple(parts), _texts(case.properties))
+
+
+def _texts(value: dict[str, str]) -> dict[str, str]:
+    return cast(dict[str, str], values.safe(value))
+
+
+def _text(value: str) -> str:
+    return cast(str, values.safe(value))
+
+
+def _reason(verdict: Part) -> str:
+    message = verdict.attributes.get("message") or next(iter(verdict.text.strip().splitlines()), "")
+    return message or verdict.attributes.get("type") or verdict.tag
+
+
+def _metadata(case: Case, status: EvalStatus, task: str) -> dict[str, JsonValue]:
+    scored = {"passed": 1.0 if status == "passed" else 0.0} if status in ("passed", "failed") else {}
+    told: dict[str, JsonValue] = {
+        part.tag: dict(part.attributes) for part in case.parts if part.attributes and part.tag in _TEXTS
+    }
+    return {
+        **case.attributes,
+        **told,
+        **({"properties": dict(case.properties)} if case.properties else {}),
+        "suite": dict(case.suite),
+        "task": task,
+        "scores": dict(scored),
+    }
+
+
+def _documents(case: Case) -> tuple[Document, ...]:
+    """Each text once under its name, and numbered where there are several."""
+    seen: Counter[str] = Counter()
+    documents = []
+    for part in case.parts:
+        if part.text.strip():
+            seen[part.tag] += 1
+            path = part.tag if seen[part.tag] == 1 else f"{part.tag}-{seen[part.tag]}"
+            documents.append(Document(role="log", path=path, text=part.text))
+    return tuple(documents)
+
+
+def _dict(value: JsonValue) -> dict[str, JsonValue]:
+    return value if isinstance(value, dict) else {}
