@@ -174,6 +174,8 @@ def problem(name: str, error: ValidationError) -> str:
             told = (
                 f"must be a {'list' if details['type'] == 'tuple_type' else 'dict'}, not {_spelled(details['input'])}"
             )
+        case "model_type":
+            told = f"must be made by {details['ctx']['class_name']}(…), not {_spelled(details['input'])}"
         case _:
             told = f"{details['msg'].replace('Input should', 'must', 1)}, not {_spelled(details['input'])}"
     return f"{name}: {path} {told}" if path else f"{name}: {told}"
