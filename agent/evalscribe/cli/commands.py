@@ -5,12 +5,13 @@ from typing import Annotated
 import typer
 
 from evalscribe import __version__
-from evalscribe.cli import reports, results, review, rubric
+from evalscribe.cli import collections, reports, results, review, rubric
 from evalscribe.cli.analyze import analyze
 from evalscribe.cli.apply import apply
 from evalscribe.cli.discuss import discuss
 from evalscribe.cli.doctor import doctor
 from evalscribe.cli.explain import explain
+from evalscribe.cli.exporting import export
 from evalscribe.cli.fetch import fetch
 from evalscribe.cli.importing import import_runs
 from evalscribe.cli.judge import judge
@@ -43,6 +44,8 @@ app.command(short_help="Discuss a report: ask about it, or search it.")(discuss)
 app.command(short_help="Propose a recommended change, commit it after a yes.")(apply)
 app.command(short_help="Write a run into a snapshot folder, redacted.")(fetch)
 app.command("import", short_help="Bring runs into a collection.")(import_runs)
+app.command(short_help="Write runs of a collection as JSON lines.")(export)
+app.add_typer(collections.app, name="collections", help="List, show and change collections of runs.")
 app.add_typer(reports.app, name="reports", help="List, show, check and parse reports.")
 app.command(short_help="Judge agent runs or failed evals by a rubric.")(judge)
 app.command("judge-eval", short_help="Compare judges with the labels that people gave.")(judge_eval)
