@@ -390,3 +390,67 @@ def test_doctor_shows_every_provider(folder: Path) -> None:
     assert shown["OpenRouter key"] == ("set", "environment")
     assert shown["Google key"] == ("missing", "set GOOGLE_API_KEY")
     assert "Google host" not in shown
+
+
+STORE = "postgresql://evals@db.example:5433/evals"
+
+
+def test_a_store_is_a_folder_unless_an_address_is_set(folder: Path) -> None:
+    assert read(folder).store_place == folder / ".evalscribe"
+    assert read(folder, {"EVALSCRIBE_STORE_URL": STORE}).store_place == STORE
+
+
+@pytest.mark.parametrize("file", [".env", ".env.local", "evalscribe.toml"])
+def test_an_address_of_the_folder_gets_no_password_of_the_users(folder: Path, file: str) -> None:
+    """Neither PGPASSWORD nor ~/.pgpass: libpq takes what the address says, an empty password and no file."""
+    text = f'store_url = "{STORE}"' if file == "evalscribe.toml" else f"EVALSCRIBE_STORE_URL={STORE}"
+    (folder / file).write_text(f"{text}\n")
+    assert read(folder).store_place == f"{STORE}?password=&passfile=%2Fdev%2Fnull%2Fnone"
+    (row,) = [row for row in read(folder).describe() if row.name == "store"]
+    assert (row.value, row.origin) == (STORE, file)
+
+
+def test_an_address_of_a_named_file_is_the_users(folder: Path) -> None:
+    (folder / "mine").write_text(f"EVALSCRIBE_STORE_URL={STORE}\n")
+    assert read(folder, env_file=Path("mine")).store_place == STORE
+
+
+def test_a_password_in_the_address_goes_with_it_and_is_never_shown(folder: Path) -> None:
+    (folder / ".env").write_text("EVALSCRIBE_STORE_URL=postgres://u:hid%40den@h/d?sslmode=require\n")
+    settings = read(folder)
+    assert settings.store_place == "postgres://u:hid%40den@h/d?sslmode=require&passfile=%2Fdev%2Fnull%2Fnone"
+    assert "hid" not in "".join(f"{row.value} {row.origin}" for row in settings.describe())
+    assert "hid" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("mysql://u@h/d", "is no postgresql://"),
+        ("postgresql://u@h", "is no postgresql://"),
+        ("postgresql://u:hidd/en@h/d", "is no postgresql://"),
+        ("postgresql://u:hidd@en@h/d", "is no postgresql://"),
+        ("postgresql://u@h:hidden/d", "is no postgresql://"),
+        ("postgresql://u@h1,h2/d", "is no postgresql://"),
+        ("postgresql://u@h/d#hidden", "is no postgresql://"),
+        ("postgresql://u@h/d?passfile=/home/u/hidden", "has a parameter 'passfile'"),
+        ("postgresql://u@h/d?service=hidden", "has a parameter 'service'"),
+        ("postgresql://u@h/d?options=-chidden", "has a parameter 'options'"),
+    ],
+)
+def test_an_address_that_is_none_is_not_repeated(folder: Path, address: str, says: str) -> None:
+    settings = read(folder, {"EVALSCRIBE_STORE_URL": address})
+    with pytest.raises(UsageError, match=says) as caught:
+        settings.store_place  # noqa: B018
+    assert message(caught).startswith("EVALSCRIBE_STORE_URL (environment) ")
+    assert "hidd" not in str(caught.value)
+    (row,) = [row for row in settings.describe() if row.name == "store"]
+    assert row.origin == "refused"
+    assert "hidd" not in row.value
+
+
+def test_a_password_in_evalscribe_toml_is_refused(folder: Path) -> None:
+    (folder / "evalscribe.toml").write_text('store_url = "postgresql://u:hidden@h/d"\n')
+    with pytest.raises(UsageError, match=r"store_url \(evalscribe.toml\) has a password.*\.env\.local") as caught:
+        read(folder).store_place  # noqa: B018
+    assert "hidden" not in str(caught.value)

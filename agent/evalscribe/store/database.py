@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from sqlalchemy import Connection, Engine, Executable, Table, event
 
-from evalscribe.errors import DataError
+from evalscribe.errors import DataError, UsageError
 from evalscribe.store import tables
 from evalscribe.store.failures import unstorable
 from evalscribe.store.file import DatabaseFile
@@ -29,6 +29,9 @@ class Place(Protocol):
         """What messages call it; never with a password."""
 
     def engine(self) -> Engine: ...
+    def version(self, engine: Engine) -> str:
+        """Of the program that keeps it, with its name."""
+
     def explained(self) -> AbstractContextManager[None]:
         """What goes wrong inside becomes an `EvalscribeError`."""
 
@@ -125,6 +128,10 @@ class Database:
                 mine = held.enter_context(self.place.claimed(name))
             yield mine
 
+    def told(self) -> str:
+        """What `doctor` says of a database that is open."""
+        return f"{self.place.shown} can be written: {self.place.version(self._engine)}, revision {tables.HEAD}"
+
     def close(self) -> None:
         self._engine.dispose()
 
@@ -140,8 +147,10 @@ def pack(value: BaseModel) -> bytes:
 def _place(place: Path | str) -> Place:
     if isinstance(place, Path):
         return DatabaseFile(place)
-    from evalscribe.store.server import server_at
-
+    try:
+        from evalscribe.store.server import server_at
+    except ImportError as error:
+        raise UsageError("a store on a server needs psycopg: pip install 'evalscribe[postgres]'") from error
     return server_at(place)
 
 

@@ -1,5 +1,6 @@
 """The database as a SQLite file in a folder of the workspace's."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -38,6 +39,9 @@ class DatabaseFile:
         engine = create_engine(url, connect_args={"timeout": BUSY_S}, json_serializer=json_text)
         event.listen(engine, "connect", _tune)
         return engine
+
+    def version(self, engine: Engine) -> str:  # noqa: ARG002  a server is asked
+        return f"SQLite {sqlite3.sqlite_version}"
 
     def explained(self) -> AbstractContextManager[None]:
         return failures.explained(self.path)

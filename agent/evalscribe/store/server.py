@@ -77,6 +77,10 @@ class DatabaseServer:
             use_native_hstore=False,
         )
 
+    def version(self, engine: Engine) -> str:
+        with engine.connect() as connection:
+            return f"Postgres {connection.exec_driver_sql('SHOW server_version').scalar_one()}"
+
     def explained(self) -> AbstractContextManager[None]:
         return explained(self.shown)
 

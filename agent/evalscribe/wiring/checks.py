@@ -33,10 +33,13 @@ def _has_token(found: Settings) -> bool:
 
 
 async def _store_opens(found: Settings) -> str:
-    from evalscribe.store.sql import open_store
+    from evalscribe.store.database import open_database
 
-    open_store(found.store).close()
-    return f"{found.store} can be written"
+    database = open_database(found.store_place)
+    try:
+        return database.told()
+    finally:
+        database.close()
 
 
 async def _convex_answers(found: Settings) -> str:
