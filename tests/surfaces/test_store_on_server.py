@@ -1,0 +1,67 @@
+"""Commands whose store is a database on a server: the same words, and nothing on this machine's disk but reports."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from messages_server import MessagesServer
+from postgres_server import PASSWORD
+from suite_repository import RELAXED, SuiteRepository, patch
+from surfaces.command import Workspace
+
+ANALYZE = ("analyze", "sample", "--judge", "rules", "--date", "2026-11-02")
+
+
+@pytest.fixture
+def on_server(workspace: Workspace, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setenv("EVALSCRIBE_STORE_URL", postgres_url)
+    return workspace
+
+
+def test_the_sample_from_its_analysis_to_a_commit(on_server: Workspace, tmp_path: Path) -> None:
+    on_server.run(*ANALYZE)
+    again = on_server.run(*ANALYZE)
+    assert "unchanged" in again.out + again.err
+    assert [path.name for path in on_server.folder.iterdir()] == ["reports"]
+    suite = SuiteRepository(tmp_path / "suite")
+    words = ("apply", "smp7q2ka", "R3", "--repo", suite.suite)
+    with MessagesServer(patch()) as server:
+        access = {"ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": server.url}
+        assert "Nothing was changed. Once a person agreed" in on_server.run(*words, **access).out
+        assert "\n\nCommitted as " in on_server.run(*words, "--yes", **access).out
+        assert len(server.calls) == 1
+    assert suite.git("show", "evalscribe/R3-smp7q2ka:ruff.toml").endswith(RELAXED)
+
+
+def test_a_report_is_the_same_wherever_the_store_is(on_server: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_server.run(*ANALYZE, "--quiet")
+    there = {path.name: path.read_text() for path in on_server.reports}
+    monkeypatch.delenv("EVALSCRIBE_STORE_URL")
+    on_server.run(*ANALYZE, "--quiet", "--reports", "here/reports")
+    here = {path.name: path.read_text() for path in (on_server.folder / "here").rglob("*.md")}
+    assert (on_server.folder / "here" / ".evalscribe" / "store.db").is_file()
+    assert here == there
+
+
+def test_doctor(on_server: Workspace, postgres_url: str) -> None:
+    out = on_server.run("doctor").out
+    shown = postgres_url.replace(f":{PASSWORD}", "")
+    assert re.search(
+        rf"{re.escape(shown)} can be written: Postgres \d+\.\d+.*, revision \d{{4}}", " ".join(out.split())
+    )
+    assert PASSWORD not in out
+
+
+def test_a_database_that_is_gone(on_server: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVALSCRIBE_STORE_URL", "postgresql://u:hidden@127.0.0.1:1/d")
+    said = on_server.run(*ANALYZE, code=69).err
+    assert "the store postgresql://u@127.0.0.1:1/d does not answer" in said
+    assert on_server.reports == []
+
+
+def test_a_wrong_password(on_server: Workspace, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVALSCRIBE_STORE_URL", postgres_url.replace(PASSWORD, "hidden"))
+    said = on_server.run(*ANALYZE, code=77).err
+    assert "refuses: password authentication failed" in said
+    assert "hidden" not in said
