@@ -1,16 +1,24 @@
 """Reports as files, and what git knows of them."""
 
+import re
 from pathlib import Path
 
 from evalscribe.ids import Frozen
 
 LARGEST = 16 * 1024 * 1024
 """Bytes; no report is larger, and what is larger is not read."""
+_FRONT = re.compile(r"\ufeff?---\r?\n(?:(?!---\r?\n).*\n){0,40}?kind:[ \t]*[\"']?evalscribe-([a-z]+/?)")
 
 
 def is_report(path: str) -> bool:
     """Whether a path below the reports folder, with `/`, is a report's by its name."""
     return path.endswith(".md") and not any(part.startswith(".") for part in path.split("/"))
+
+
+def is_of_another_kind(text: str) -> bool:
+    """Whether a document of ours says that it is no report: a comparison, an exploration."""
+    front = _FRONT.match(text)
+    return front is not None and not front[1].startswith("report/")
 
 
 class StoredReport(Frozen):

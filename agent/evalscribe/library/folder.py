@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 from evalscribe import git_process
 from evalscribe.errors import DataError, not_written
 from evalscribe.ids import same_model
-from evalscribe.report_file import LARGEST, FileVersion, MergedReports, ReportFile, UnmergedReport, is_report
+from evalscribe.report_file import (
+    LARGEST,
+    FileVersion,
+    MergedReports,
+    ReportFile,
+    UnmergedReport,
+    is_of_another_kind,
+    is_report,
+)
 
 if TYPE_CHECKING:
     from evalscribe.library.git_history import GitHistory
@@ -38,6 +46,10 @@ class ReportsFolder:
     def all(self) -> Iterator[ReportFile]:
         """Every markdown file, by name."""
         yield from (report for report in map(self._read, self._files()) if report)
+
+    def document(self, name: str) -> str | None:
+        """What a file of any kind holds; None where there is none. Raises `DataError` for a name outside the folder."""
+        return self._text(self._inside(name))
 
     def write(self, name: str, text: str) -> Path:
         """Write one report; its absolute path. Raises `DataError`, `AccessError`, `UnavailableError`."""
@@ -97,15 +109,20 @@ class ReportsFolder:
         return file.relative_to(self.root).as_posix()
 
     def _read(self, file: Path) -> ReportFile | None:
-        """None for what is no readable file of this folder. Bytes that are no UTF-8 are replaced."""
+        """None for what is no readable report of this folder. Bytes that are no UTF-8 are replaced."""
+        text = self._text(file)
+        if text is None or is_of_another_kind(text):
+            return None
+        return ReportFile(path=file.absolute(), name=self._name(file), text=text)
+
+    def _text(self, file: Path) -> str | None:
         try:
             inside = file.resolve().is_relative_to(self.root.resolve())
             if not inside or not file.is_file() or file.stat().st_size > LARGEST:
                 return None
-            text = file.read_bytes().decode("utf-8-sig", "replace")
+            return file.read_bytes().decode("utf-8-sig", "replace")
         except (OSError, RuntimeError):  # a link may lead to itself
             return None
-        return ReportFile(path=file.absolute(), name=self._name(file), text=text)
 
     def _inside(self, name: str) -> Path:
         """The file that a name means, links resolved. Raises `DataError` where it leaves the folder."""

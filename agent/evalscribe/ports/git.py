@@ -14,7 +14,11 @@ class Library(Protocol):
     def of_model(self, provider: str, model: str) -> Sequence[ReportFile]:
         """Every report of the model, whatever its spelling, in no promised order."""
 
-    def all(self) -> Iterable[ReportFile]: ...
+    def all(self) -> Iterable[ReportFile]:
+        """Every report; documents of another kind are none."""
+
+    def document(self, name: str) -> str | None:
+        """What a file of any kind holds, by its name below the folder; None where there is none."""
 
     def write(self, name: str, text: str) -> Path:
         """Write one report whole or not at all; `name` is relative to the reports folder."""

@@ -1,0 +1,80 @@
+"""Two tries at one eval as one subject, and what a judge's answer about them comes to."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from evalscribe.comparison import Quote, Why
+from evalscribe.finding import CAUSE_KINDS
+from evalscribe.judge_result import JudgeResult, Target
+from evalscribe.judging.requests.shown import run_items, transcripts_of
+from evalscribe.judging.rubric.cited import JudgeResultWithCitations
+from evalscribe.judging.subject import Subject
+from evalscribe.prose import one_line, slug
+from evalscribe.record import Record
+from evalscribe.rubric import Rubric
+
+_SPACE_BEFORE = re.compile(r"\s+(?=[.,;:!?)])")
+_EMPTY = re.compile(r"\(\s*[,;]*\s*\)")
+
+
+def of_two(base: Record | None, candidate: Record) -> Subject:
+    """`R0` and its transcripts, then `R1` with those that follow; without a base `R1` alone, from `T0` on.
+
+    The subject has the id of the candidate's agent run.
+    """
+    before = [] if base is None else list(run_items(0, 0, base))
+    first = 0 if base is None else transcripts_of(base)
+    return Subject.of(candidate.eval.id, [*before, *run_items(1, first, candidate)])
+
+
+def why(result: JudgeResult, rubric: Rubric, subject: Subject, base_id: str | None) -> Why:
+    """What the judge says, its citations as quotations; `base_id`: of the base's agent run."""
+    cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject)
+    explanation = cited.output["explanation"]
+    kind = cited.output.get("kind")
+    return Why(
+        behaviour=slug(str(cited.output["behaviour"])).lower() or "unnamed",
+        text=without_marks(explanation),
+        kind=kind if kind in CAUSE_KINDS else None,
+        quotes=tuple(_once(_quotes(explanation["citations"], subject, base_id))),
+        judge=result.judge,
+        result=result.id,
+    )
+
+
+def without_marks(cited: Mapping[str, Any]) -> str:
+    """A cited text in one line, without its marks."""
+    text, told, at = str(cited["text"]), "", 0
+    for one in cited["citations"]:
+        told += text[at : max(at, one["start_idx"])]
+        at = max(at, one["end_idx"])
+    return one_line(_SPACE_BEFORE.sub("", _EMPTY.sub("", told + text[at:])))
+
+
+def _quotes(citations: Iterable[Mapping[str, Any]], subject: Subject, base_id: str | None) -> Iterator[Quote]:
+    for one in citations:
+        target = Target.model_validate(one["target"]) if one["target"] else None
+        if target is None:
+            said = one["quote"]
+            yield from [Quote(side="candidate", place="nowhere", text=said, verified=False)] if said else []
+            continue
+        text = _text(target, subject) if target.start_idx is not None else one["quote"]
+        side = "base" if base_id is not None and target.agent_run_id == base_id else "candidate"
+        yield from [Quote(side=side, place=_place(target), text=text, verified=True)] if text else []
+
+
+def _text(target: Target, subject: Subject) -> str:
+    return (subject.text_of(target) or "")[target.start_idx : target.end_idx]
+
+
+def _place(target: Target) -> str:
+    if target.kind == "document":
+        return f"{target.role} {target.path}"
+    if target.block_idx is not None:
+        return f"message {target.block_idx + 1}"
+    return target.metadata_key or {"agent_run": "as recorded"}.get(target.kind, target.item)
+
+
+def _once(quotes: Iterable[Quote]) -> Iterator[Quote]:
+    yield from dict.fromkeys(quotes)
