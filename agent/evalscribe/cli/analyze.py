@@ -66,6 +66,7 @@ def analyze(
         run=run,
         via=via,
         convex_dir=convex_dir,
+        wish=wiring.FileWish(provider=provider, model=model),
         rubric=rubric,
         cascade=cascade,
         batch=batch,
@@ -86,8 +87,8 @@ def analyze(
     )
 
     async def main() -> Analyzed | Plan | NothingFailed:
-        async with wiring.open_desk(given) as desk:
-            with Display(quiet=quiet) as display:
+        with Display(quiet=quiet) as display:
+            async with wiring.open_desk(given, display) as desk:
                 outcome = await use_case(desk, wish, display)
         try:
             if commit and isinstance(outcome, Analyzed):

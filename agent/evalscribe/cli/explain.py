@@ -36,7 +36,7 @@ def explain(
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
 
-    name = eval or wiring.address(run).eval_id
+    name = eval or wiring.eval_named(run)
     if name is None:
         raise UsageError("which eval? `evalscribe explain RUN category/name`, or an eval's URL")
     given = wiring.Choice(
@@ -59,8 +59,8 @@ def explain(
     )
 
     async def main() -> None:
-        async with wiring.open_desk(given) as desk:
-            with Display(quiet=False) as display:
+        with Display(quiet=False) as display:
+            async with wiring.open_desk(given, display) as desk:
                 explained = await use_case(desk, name, display)
         finish.explanation(explained, as_json=as_json)
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from evalscribe.finding import Unclassified, Verdict
 from evalscribe.graph.deps import Judged
-from evalscribe.prose import one_line
+from evalscribe.prose import counted, one_line
 from evalscribe.run import Eval, Run
 
 
@@ -47,6 +47,10 @@ class Display:
 
     def say(self, line: str) -> None:
         self._console.print(Text(one_line(line)))
+
+    def imported(self, evals: int, progress: float) -> None:
+        what = f"Importing, {counted(evals, 'eval')}"
+        self._bar.update(self._task, description=what, completed=round(100 * progress), total=100, visible=True)
 
     def fetched(self, done: int, total: int) -> None:
         self._bar.update(self._task, description="Reading evidence", completed=done, total=total, visible=True)

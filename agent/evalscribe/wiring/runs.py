@@ -1,0 +1,135 @@
+"""Which run is meant, and where it is read from: the store, a file, a snapshot folder or a deployment."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evalscribe.app.stored_runs import Arrivals, bring_in, whole_run
+from evalscribe.errors import UsageError
+from evalscribe.ids import Frozen
+from evalscribe.ports import Source
+from evalscribe.settings import Options, Settings
+from evalscribe.sources.address import SUMMARY, RunAddress, parse_address
+from evalscribe.sources.imports.wish import Wish
+from evalscribe.wiring.archive import archive
+from evalscribe.wiring.importing import collection_name
+from evalscribe.wiring.shelf import shelf
+from evalscribe.wiring.stores import has_store, store
+
+if TYPE_CHECKING:
+    from evalscribe.sources.payload_source import PayloadSource
+
+SAMPLE = "sample"
+"""The RUN that ships with the package."""
+
+
+class Choice(Frozen):
+    """What the command line chose: which run, how to reach it, and the settings it gave."""
+
+    run: str
+    via: str = "http"
+    convex_dir: Path | None = None
+    wish: Wish = Wish()
+    """What the user says of a run whose file does not."""
+    writes: bool = False
+    """Whether the command may write into the reports folder."""
+    rubric: str | None = None
+    """The rubric that failures are judged by, `NAME` or `NAME@VERSION`; None for the one that comes with evalscribe."""
+    cascade: bool = False
+    fresh: bool = False
+    """Whether the stages of a cascade ask again what the store knows."""
+    batch: bool = False
+    """Whether models are asked through Message Batches."""
+    options: Options = Options()
+
+
+def address(run: str) -> RunAddress:
+    """Raises `EvalscribeError` for what names no run."""
+    if run == SAMPLE:
+        from evalscribe.sample import snapshot_folder
+
+        return RunAddress(kind="snapshot", folder=snapshot_folder())
+    return parse_address(run, Path.cwd())
+
+
+def is_file_of_runs(run: str) -> bool:
+    """Whether it names a file that is no part of a snapshot."""
+    try:
+        return run != SAMPLE and Path(run).is_file() and Path(run).name != SUMMARY
+    except (OSError, ValueError):
+        return False
+
+
+def eval_named(run: str) -> str | None:
+    """The eval whose page RUN is. Raises as `address` does."""
+    return None if is_file_of_runs(run) else address(run).eval_id
+
+
+def source(choice: Choice, found: Settings) -> "PayloadSource":
+    """The source of the chosen run. Raises `EvalscribeError` where it cannot be reached as things are set."""
+    named = address(choice.run)
+    links = named.links(found.visualizer.value)
+    if named.folder is not None:
+        from evalscribe.sources.snapshot import open_snapshot
+
+        return open_snapshot(named.folder, links)
+    run_id = named.run_id or ""
+    if choice.via == "npx":
+        from evalscribe.sources.npx import open_npx
+
+        if choice.convex_dir is None:
+            raise UsageError("--via npx needs --convex-dir DIR, the folder in which `npx convex run` works")
+        return open_npx(choice.convex_dir, run_id, links)
+    if choice.via != "http":
+        raise UsageError(f"--via {choice.via} is not known: http or npx")
+    from evalscribe.sources.convex import open_convex
+
+    access = found.convex()
+    return open_convex(access.url, access.key, run_id, links)
+
+
+@asynccontextmanager
+async def open_source(choice: Choice, found: Settings) -> AsyncIterator["PayloadSource"]:
+    """The source of a run that is no file of runs, closed at the end."""
+    runs = source(choice, found)
+    try:
+        yield runs
+    finally:
+        await runs.close()
+
+
+@asynccontextmanager
+async def open_run(choice: Choice, found: Settings, watcher: Arrivals) -> AsyncIterator[Source]:
+    """The source of the chosen run: a file of runs is imported first, and what was imported is read from the store."""
+    async with AsyncExitStack() as opened:
+        held = await _held(choice, found, watcher, opened)
+        yield held if held is not None else await opened.enter_async_context(open_source(choice, found))
+
+
+async def _held(choice: Choice, found: Settings, watcher: Arrivals, opened: AsyncExitStack) -> Source | None:
+    """The run in the store, where it was imported or is now."""
+    from_file = is_file_of_runs(choice.run)
+    if not from_file and (not has_store(found) or choice.run == SAMPLE or address(choice.run).kind != "id"):
+        return None
+    from evalscribe.sources.stored import StoredSource
+
+    kept = opened.enter_context(closing(store(found)))
+    whole = opened.enter_context(closing(archive(found)))
+    if from_file:
+        run_id = await _imported(choice, found, watcher)
+        return StoredSource(kept, whole, run_id)
+    known = whole_run(kept, whole, choice.run)
+    if known is None:
+        return None
+    watcher.say(f"Run {known} was imported: it is read from the store.")
+    return StoredSource(kept, whole, known)
+
+
+async def _imported(choice: Choice, found: Settings, watcher: Arrivals) -> str:
+    from evalscribe.sources.imports import open_records
+
+    path = Path(choice.run)
+    with closing(archive(found)) as whole, closing(shelf(found)) as books:
+        called = (path.name, collection_name(choice.run))
+        return await bring_in(whole, books, lambda: open_records(path, choice.wish), called, watcher)
