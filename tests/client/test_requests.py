@@ -1,0 +1,249 @@
+"""Requests and result sets through the SDK, to a provider on loopback."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chat_server
+from chat_server import ChatServer
+from client import trajectories
+from client.providers import Providers
+from evalscribe import AgentRunRef, Client, LLMRequest, Prompt, ResultRef
+from evalscribe.errors import AccessError, NotFoundError, UsageError
+from surfaces.command import wait_until
+
+MODEL = "openai/gpt-5-mini"
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "cause": {"type": "string", "enum": ["lied", "forgot"]},
+        "why": {"type": "string", "citations": True},
+    },
+    "required": ["cause", "why"],
+}
+
+
+@pytest.fixture
+def collection(client: Client, tmp_path: Path) -> str:
+    made: str = client.import_file(trajectories.write(tmp_path), "Shop", collection_id="shop")["collection_id"]
+    return made
+
+
+@pytest.fixture
+def requests(client: Client, collection: str) -> list[LLMRequest]:
+    return [about(collection, id) for id in client.list_agent_run_ids(collection)]
+
+
+def about(collection: str, id: str) -> LLMRequest:
+    prompt = Prompt(["Why did it fail?\n", AgentRunRef(id=id, collection_id=collection)])
+    return LLMRequest(prompt=prompt, metadata={"run": id})
+
+
+def test_a_file_becomes_agent_runs(client: Client, tmp_path: Path) -> None:
+    path = trajectories.write(tmp_path)
+    first = client.import_file(path, "Shop")
+    again = client.import_file(path, "Shop")
+    assert (first["new"], again["new"], again["same"]) == (6, 0, 6)
+    assert again["run_ids"] == first["run_ids"]
+    ids = client.list_agent_run_ids(first["collection_id"])
+    assert len(ids) == 6
+    run = client.get_agent_run(first["collection_id"], ids[0])
+    assert run.id == ids[0]
+    assert run.metadata["scores"] == {"reward": 0.0}
+    assert run.transcripts[0].messages[-1].content == "Trial 0 says no."
+    with pytest.raises(NotFoundError, match="no agent run 'x' in collection 'Shop'"):
+        client.get_agent_run("Shop", "x")
+
+
+def test_requests_come_back_as_a_data_frame(
+    providers: Providers, client: Client, collection: str, requests: list[LLMRequest]
+) -> None:
+    providers.fixed = "It refused [T0B2:<RANGE>says no</RANGE>] [T0B9]."
+    done = client.submit_llm_requests(
+        collection_id=collection, requests=requests[:2], model_string=MODEL, result_set_name="failures/causes/v1"
+    )
+    assert (done["name"], done["collection_id"]) == ("failures/causes/v1", "shop")
+    assert done["counts"] == {"requests": 2, "results": 2, "errors": 0, "pending": 0, "asked": 2}
+    assert done["citations"] == {"verified": 2, "relocated": 0, "unverified": 2}
+    assert done["spent"]["calls"] == 2
+    frame = client.get_result_set_dataframe(collection, "failures/causes/v1")
+    assert frame.columns.tolist() == [
+        *("id", "user_metadata.run", "output.output", "output.citations"),
+        *("model", "input_tokens", "output_tokens", "cost_usd", "created_at"),
+    ]
+    assert frame["user_metadata.run"].tolist() == [one.metadata["run"] for one in requests[:2]]
+    assert frame["output.output"].tolist() == [providers.fixed] * 2
+    assert frame["output.citations"][0][0]["target"]["agent_run_id"] == requests[0].metadata["run"]
+    assert client.get_result_set(collection, done["result_set_id"])["result_count"] == 2
+
+
+def test_answers_of_a_shape_are_columns(
+    providers: Providers, client: Client, collection: str, requests: list[LLMRequest]
+) -> None:
+    providers.fixed = '<response>{"cause": "lied", "why": "[T0B2] says so"}</response>'
+    client.submit_llm_requests(collection, requests[:1], MODEL, "causes", output_schema=SCHEMA)
+    row = client.get_result_set_dataframe(collection, "causes").iloc[0]
+    assert (row["output.cause"], row["output.why"]) == ("lied", "[T0B2] says so")
+    assert row["output.why.citations"][0]["status"] == "verified"
+    assert client.get_result_set(collection, "causes")["output_schema"] == SCHEMA
+
+
+def test_results_without_an_answer_are_left_out_unless_wanted(
+    providers: Providers, client: Client, collection: str, requests: list[LLMRequest]
+) -> None:
+    providers.fixed = ""
+    done = client.submit_llm_requests(collection, requests[:1], MODEL, "causes")
+    assert done["counts"]["errors"] == 1
+    assert client.get_result_set_dataframe(collection, "causes").empty
+    assert client.get_results(collection, "causes") == []
+    (row,) = client.get_results(collection, "causes", include_incomplete=True)
+    assert (row["output"], row["error"]) == (None, "the answer is empty")
+    frame = client.get_result_set_dataframe(collection, "causes", include_incomplete=True)
+    assert frame["error"].tolist() == ["the answer is empty"]
+
+
+def test_names_are_paths(providers: Providers, client: Client, collection: str, requests: list[LLMRequest]) -> None:
+    providers.fixed = "Well."
+    for name in ("failures/causes/v2", "failures/causes/v1", "failures-old", "tags"):
+        client.submit_llm_requests(collection, requests[:1], MODEL, name)
+
+    def names(prefix: str | None) -> list[str]:
+        return [one["name"] for one in client.list_result_sets(collection, prefix)]
+
+    assert names(None) == ["failures-old", "failures/causes/v1", "failures/causes/v2", "tags"]
+    assert names("failures") == names("failures/") == ["failures/causes/v1", "failures/causes/v2"]
+    assert names("failures/causes/v1") == ["failures/causes/v1"]
+    with pytest.raises(NotFoundError) as missing:
+        client.get_result_set(collection, "failures/v1")
+    assert str(missing.value).startswith("no result set 'failures/v1' in collection 'Shop'; there is: failures/causes/")
+
+
+async def test_it_works_where_a_loop_runs_already(
+    providers: Providers, client: Client, collection: str, requests: list[LLMRequest]
+) -> None:
+    """As in a notebook."""
+    assert asyncio.get_running_loop().is_running()
+    providers.fixed = "Well."
+    assert client.submit_llm_requests(collection, requests, MODEL)["counts"]["results"] == 6
+
+
+def test_the_collection_may_be_configured(
+    providers: Providers, workspace: Path, collection: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    providers.fixed = "Well."
+    client.create_collection("another")
+    with pytest.raises(UsageError, match="which collection"):
+        client.list_result_sets()
+    monkeypatch.setenv("EVALSCRIBE_COLLECTION_ID", "shop")
+    with Client() as configured:
+        asked = [LLMRequest(prompt="What is a refund?")]
+        done = configured.submit_llm_requests(requests=asked, model_string=MODEL, result_set_name="words")
+        assert done["collection_id"] == "shop"
+        assert configured.get_results(None, "words")[0]["output"] == {"output": "Well.", "citations": []}
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"requests": []}, "requests is empty"),
+        ({"model_string": None}, "model_string is missing: give provider/model, such as openai/gpt-5-mini"),
+        ({"model_string": "gpt-5-mini"}, "names no model"),
+        ({"model_string": "nobody/gpt-5-mini"}, "nobody/gpt-5-mini names no model"),
+        ({"max_concurrency": 0}, "max_concurrency must be at least 1"),
+    ],
+)
+def test_what_cannot_be_asked(
+    providers: Providers, client: Client, collection: str, fields: dict[str, Any], told: str
+) -> None:
+    asked = {"requests": [LLMRequest(prompt="Why?")], "model_string": MODEL, "collection_id": collection, **fields}
+    with pytest.raises(UsageError, match=told):
+        client.submit_llm_requests(**asked)
+    with pytest.raises(NotFoundError, match="there is no collection 'nowhere'; there is: Shop"):
+        client.submit_llm_requests("nowhere", [LLMRequest(prompt="Why?")], MODEL)
+    assert providers.calls == []
+
+
+def test_a_missing_key_is_told_before_a_set_is_made(client: Client, collection: str) -> None:
+    with pytest.raises(AccessError, match="OPENAI_API_KEY"):
+        client.submit_llm_requests(collection, [LLMRequest(prompt="Why?")], MODEL, "why")
+    assert client.list_result_sets(collection) == []
+
+
+def test_the_budget_holds_and_more_of_it_goes_on(
+    providers: Providers, client: Client, collection: str, requests: list[LLMRequest]
+) -> None:
+    providers.fixed = "Well."
+    with Client(max_tokens=20_000) as poor:
+        done = poor.submit_llm_requests(collection, requests, MODEL, "why", max_concurrency=1)
+        assert 0 < done["counts"]["results"] < 6
+        assert done["counts"]["results"] + done["counts"]["errors"] == 6
+        left = [one["error"] for one in poor.get_results(collection, "why", include_incomplete=True) if one["error"]]
+        assert "left undone, run again with more" in left[0]
+    before = len(providers.calls)
+    done = client.submit_llm_requests(collection, requests, MODEL, "why")
+    assert (done["counts"]["results"], len(providers.calls)) == (6, 6)
+    assert before < 6
+
+
+def test_data_frames_say_what_they_need(
+    providers: Providers, client: Client, collection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    providers.fixed = "Well."
+    client.submit_llm_requests(collection, [LLMRequest(prompt="Why?")], MODEL, "why")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UsageError, match=r"pip install 'evalscribe\[data\]'; get_results gives the same"):
+        client.get_result_set_dataframe(collection, "why")
+
+
+SCRIPT = """
+from evalscribe import AgentRunRef, Client, LLMRequest, Prompt
+client = Client()
+refs = [AgentRunRef(id=id, collection_id="shop") for id in client.list_agent_run_ids("shop")]
+asked = [LLMRequest(prompt=Prompt(["Why?", ref]), metadata={"run": ref.id}) for ref in refs]
+done = client.submit_llm_requests("shop", asked, "openai/gpt-5-mini", "why", max_concurrency=1)
+print(done["counts"])
+"""
+
+
+def test_interrupted_and_killed_it_goes_on_where_it_was(
+    client: Client, collection: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ChatServer(chat_server.says("Well."), latency_s=0.2) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+
+        def finished() -> int:
+            sets = client.list_result_sets(collection)
+            return int(sets[0]["result_count"]) if sets else 0
+
+        for number in (signal.SIGINT, signal.SIGKILL):
+            before = finished()
+            process = subprocess.Popen([sys.executable, "-c", SCRIPT], stderr=subprocess.PIPE, text=True)
+            wait_until(lambda before=before: finished() > before, "another result")
+            process.send_signal(number)
+            _, err = process.communicate(timeout=20)
+            assert process.returncode != 0
+            assert ("KeyboardInterrupt" in err) == (number == signal.SIGINT)
+        done, asked = finished(), len(server.calls)
+        assert 2 <= done < 6
+        exec(SCRIPT, {})
+        assert len(server.calls) == asked + 6 - done
+    told = f"{{'requests': 6, 'results': 6, 'errors': 0, 'pending': 0, 'asked': {6 - done}}}\n"
+    assert capsys.readouterr() == (told, ""), "nothing is shown where no person looks"
+
+
+def test_results_are_asked_about(
+    providers: Providers, client: Client, collection: str, requests: list[LLMRequest]
+) -> None:
+    providers.fixed = "It refused [T0B2]."
+    done = client.submit_llm_requests(collection, requests[:2], MODEL, "why")
+    ids = client.get_result_set_dataframe(collection, "why")["id"].tolist()
+    refs = [ResultRef(id=id, result_set_id=done["result_set_id"], collection_id=collection) for id in ids]
+    providers.fixed = "Both refused [A0:<RANGE>It refused</RANGE>] [A1] [A2]."
+    summary = client.submit_llm_requests(collection, [LLMRequest(prompt=Prompt(["Sum up:", *refs]))], MODEL, "sum")
+    assert summary["citations"] == {"verified": 2, "relocated": 0, "unverified": 1}
