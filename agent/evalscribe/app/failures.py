@@ -1,7 +1,7 @@
 """From a run to its failures, ready to be judged, and to their findings. Shared by `analyze` and `explain`."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -105,23 +105,27 @@ async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> tup
         watcher.judged(event)
 
     desk = docket.desk
-    deps = Deps(
-        run=docket.run,
-        groups=docket.groups,
-        case_of=docket.case,
-        judge=desk.judge,
-        store=desk.store,
-        concurrency=desk.concurrency,
-        timeout_s=desk.timeout_s,
-        fresh=fresh,
-        on_event=hear,
-    )
-    outcome = await judge_groups(deps, desk.checkpoints)
+    outcome = await judge_groups(deps(docket, hear, fresh=fresh), desk.checkpoints)
     findings = tuple(
         finding.model_copy(update={"across": docket.across(eval.id for eval in finding.evals)})
         for finding in outcome.findings
     )
     return findings, _spent(desk, sum(spent, Usage()))
+
+
+def deps(docket: Docket, hear: Callable[[Judged], None], *, fresh: bool = False) -> Deps:
+    """What the lanes work with."""
+    return Deps(
+        run=docket.run,
+        groups=docket.groups,
+        case_of=docket.case,
+        judge=docket.desk.judge,
+        store=docket.desk.store,
+        concurrency=docket.desk.concurrency,
+        timeout_s=docket.desk.timeout_s,
+        fresh=fresh,
+        on_event=hear,
+    )
 
 
 def _spent(desk: Desk, told: Usage) -> Spent:

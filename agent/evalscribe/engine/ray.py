@@ -43,7 +43,7 @@ class RayEngine:
         self.lanes = lanes
         self._address = address
         self._tries = tries
-        self._joined: asyncio.Task[None] | None = None
+        self._joined: asyncio.Task[bool] | None = None
 
     @asynccontextmanager
     async def crew(self, factory: Factory[T, R], clerk: Clerk | None = None) -> AsyncIterator[Crew[T, R]]:
@@ -59,14 +59,14 @@ class RayEngine:
                 yield done
 
     async def close(self) -> None:
+        """Leave the cluster, unless this process was in one before."""
         if self._joined is None:
             return
         import ray
 
-        self._joined.cancel()
-        with suppress(asyncio.CancelledError, UnavailableError):
-            await self._joined
-        await asyncio.to_thread(ray.shutdown)
+        with suppress(UnavailableError):
+            if await self._joined:
+                await asyncio.to_thread(ray.shutdown)
 
     async def _ready(self) -> int:
         """Join the cluster, once; how many processors it has. Raises `UnavailableError`."""
@@ -78,8 +78,11 @@ class RayEngine:
         return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
-def join(address: str | None) -> None:
-    """Not in the main thread, where Ray would take SIGTERM for itself. Raises `UnavailableError`."""
+def join(address: str | None) -> bool:
+    """Whether this process was in no cluster before. Not in the main thread, where Ray would take SIGTERM for itself.
+
+    Raises `UnavailableError`.
+    """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if address is None:
         # Nobody else may use it; without this Ray writes a token into the home folder.
@@ -88,15 +91,18 @@ def join(address: str | None) -> None:
     import ray
 
     _silence()
+    if ray.is_initialized():
+        return False
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL, "configure_logging": False}
     if address is None:
         quiet |= {"include_dashboard": False, "object_store_memory": OBJECTS, "_node_ip_address": LOOPBACK}
     try:
-        ray.init(address=address or "local", ignore_reinit_error=True, **quiet)
+        ray.init(address=address or "local", **quiet)
     except Exception as error:
         said = " ".join(str(error).split())[:200]
         where = f"the Ray cluster {address} cannot be joined" if address else "Ray cannot be started here"
         raise UnavailableError(f"{where}: {said}") from None
+    return True
 
 
 def _silence() -> None:

@@ -1,25 +1,21 @@
 """The graph: plan, lanes, tally."""
 
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 
-from evalscribe.graph.nodes import State, lane, plan, spread, tally
+from evalscribe.graph.deps import Start
+from evalscribe.graph.nodes import Nodes, State
 from evalscribe.graph.shift import Shift
 
 
-def builder() -> StateGraph[State, Shift, State, State]:
-    """Nodes and edges. No node has a retry policy: a lane never raises, and retries belong to the model's adapter."""
-    graph = StateGraph(State, context_schema=Shift)
-    graph.add_node("plan", plan)
-    graph.add_node("lane", lane)
-    graph.add_node("tally", tally)
+def builder(shift: Shift | None) -> StateGraph[State, Start, State, State]:
+    """Nodes and edges over one shift. No node has a retry policy: a lane never raises, and retries belong to models."""
+    nodes = Nodes(shift)
+    graph = StateGraph(State, context_schema=Start)
+    graph.add_node("plan", nodes.plan)
+    graph.add_node("lane", nodes.lane)
+    graph.add_node("tally", nodes.tally)
     graph.add_edge(START, "plan")
-    graph.add_conditional_edges("plan", spread, ["lane", "tally"])
+    graph.add_conditional_edges("plan", nodes.spread, ["lane", "tally"])
     graph.add_edge("lane", "tally")
     graph.add_edge("tally", END)
     return graph
-
-
-def make_graph() -> CompiledStateGraph[State, Shift, State, State]:
-    """What `langgraph.json` names: without a checkpointer, because the server brings its own."""
-    return builder().compile(name="evalscribe")

@@ -3,27 +3,52 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pydantic import JsonValue
+
 from evalscribe.classify import CaseOf
 from evalscribe.finding import Finding, Group, Unclassified, Verdict
 from evalscribe.ids import Frozen
 from evalscribe.ports import Judge, Store
-from evalscribe.run import Run
+from evalscribe.run import Eval, Run
 
 LANES = 4
 TIMEOUT_S = 660.0
 """A judge has bounds of its own and knows what it spent when they end it; this one is for a judge that hangs."""
 
 
+class Start(Frozen):
+    """What a server's client gives in place of the live objects: a thread is started and gone on with by the same."""
+
+    run: str
+    """A run's address or id, a snapshot folder, or `sample`."""
+    judge: str | None = None
+    """`rules` or `provider/model`; None for what is set."""
+    rubric: str | None = None
+    cascade: bool = False
+    concurrency: int | None = None
+    budget: float | None = None
+    """US dollars of this start."""
+
+
 class Judged(Frozen):
     """One group was answered."""
 
     group: Group
+    evals: tuple[Eval, ...]
     verdict: Verdict | Unclassified
     n: int
     """How many are answered now, this one included."""
     total: int
     cached: bool
     """The store knew it, nobody was asked."""
+
+    def told(self) -> dict[str, JsonValue]:
+        """As a stream tells it."""
+        row: dict[str, JsonValue] = {"n": self.n, "total": self.total, "evals": [eval.path for eval in self.evals]}
+        if isinstance(self.verdict, Unclassified):
+            return row | {"unclassified": self.verdict.reason}
+        said = self.verdict
+        return row | {"classification": said.classification, "cause": said.cause, "known": self.cached}
 
 
 class Counts(Frozen):

@@ -19,9 +19,9 @@ async def judge_groups(deps: Deps, place: Path | str) -> Outcome:
     """
     shift = Shift(deps)
     async with _saver(place, deps.run.id) as saver:
-        graph = builder().compile(checkpointer=saver, name="evalscribe")
+        graph = builder(shift).compile(checkpointer=saver, name="evalscribe")
         with untraced():
-            state = await graph.ainvoke({}, {"configurable": {"thread_id": deps.run.id}}, context=shift)
+            state = await graph.ainvoke({}, {"configurable": {"thread_id": deps.run.id}})
     return shift.outcome(Counts(**state["counts"]))
 
 

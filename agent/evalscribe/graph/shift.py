@@ -1,8 +1,9 @@
 """What the lanes of one start share: whose turn it is, what came out, and why they had to stop."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 from evalscribe.classify import Answer, Terms, cancelled_from_outside, classify
 from evalscribe.finding import Finding, Group, Verdict
@@ -15,6 +16,7 @@ class Shift:
     """One start over the groups of one run. Lanes take turns on one event loop, so nothing here needs a lock."""
 
     deps: Deps
+    id: str = field(default_factory=lambda: uuid4().hex)
     error: Exception | None = None
     """What concerns all failures and stopped the lanes."""
     _waiting: Iterator[Group] = field(init=False)
@@ -31,11 +33,11 @@ class Shift:
         await asyncio.sleep(0)  # a lane that only meets stored answers would keep signals and the other lanes waiting
         return None if self.error else next(self._waiting, None)
 
-    async def answer(self, group: Group) -> Counts:
+    async def answer(self, group: Group, hear: Callable[[Judged], None]) -> Counts:
         """Answer one group. Never raises but for a cancellation from outside: what concerns all stops the lanes."""
         try:
             answer = await self._ask(group)
-            return self._keep(group, answer)
+            return self._keep(group, answer, hear)
         except asyncio.CancelledError:
             if self.error is None or cancelled_from_outside():
                 raise
@@ -60,12 +62,14 @@ class Shift:
         finally:
             self._under_way.discard(task)
 
-    def _keep(self, group: Group, answer: Answer) -> Counts:
+    def _keep(self, group: Group, answer: Answer, hear: Callable[[Judged], None]) -> Counts:
         verdict, cached = answer.verdict, answer.cached
         evals = tuple(self._evals[eval_id] for eval_id in group.eval_ids)
         self._findings[group.id] = Finding(group=group.id, evals=evals, signature=group.signature, verdict=verdict)
         n, total = len(self._findings), len(self.deps.groups)
-        self.deps.on_event(Judged(group=group, verdict=verdict, n=n, total=total, cached=cached))
+        event = Judged(group=group, evals=evals, verdict=verdict, n=n, total=total, cached=cached)
+        self.deps.on_event(event)
+        hear(event)
         if cached:
             return Counts(total=1, cached=1)
         classified = isinstance(verdict, Verdict)
