@@ -1,0 +1,123 @@
+"""Result sets, on a file and on a server."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from evalscribe.errors import DataError, UnavailableError
+from evalscribe.llm_request import AgentRunRef, ResultRef
+from evalscribe.result_set import Result, ResultCounts, ResultSet
+from evalscribe.store.results import SqlResultSets, open_result_sets
+
+SCHEMA = {"type": "object", "properties": {"z": {"type": "string"}, "a": {"type": "boolean"}}}
+SET = ResultSet(id="s1", collection_id="c1", name="why/v1", output_schema=SCHEMA, created_at="2026-11-02T12:00:00.000Z")
+FREE = ResultSet(id="s2", collection_id="c1", name="tags", created_at=SET.created_at)
+
+
+def waiting(number: int, of: str = "s1", id: str | None = None, text: str = "Why?") -> Result:
+    return Result(
+        id=id or f"{of}-{number}",
+        result_set_id=of,
+        number=number,
+        request=f"sha256:{number}",
+        prompt=(text, AgentRunRef(id="a", collection_id="c1"), ResultRef(id="r", result_set_id="s0")),
+        user_metadata={"n": number, "deep": {"list": [1, None, "\u00fc"]}},
+        model="openai/m",
+        created_at=SET.created_at,
+    )
+
+
+def answered(one: Result, text: str = "Well.") -> Result:
+    output = {"output": text, "citations": []}
+    return one.model_copy(update={"key": "k1", "output": output, "input_tokens": 7, "cost_usd": 0.25, "error": None})
+
+
+def failed(one: Result) -> Result:
+    return one.model_copy(update={"key": "k1", "error": "overloaded", "output": None})
+
+
+@pytest.fixture
+def sets(place: Path | str) -> Iterator[SqlResultSets]:
+    with closing(open_result_sets(place)) as sets:
+        yield sets
+
+
+def test_what_is_put_in_comes_out(sets: SqlResultSets) -> None:
+    rows = (waiting(0), waiting(1))
+    sets.add(SET, rows)
+    assert sets.find("c1", "why/v1") == sets.find("c1", "s1") == SET
+    assert sets.results("s1") == rows
+    assert sets.result("s1", "s1-1") == rows[1]
+    assert sets.result("s2", "s1-1") is None
+    sets.put(answered(rows[1]))
+    assert sets.results("s1") == (rows[0], answered(rows[1]))
+    assert sets.find("c2", "s1") is None
+
+
+def test_a_set_grows(sets: SqlResultSets) -> None:
+    sets.add(SET, [waiting(0)])
+    sets.add(SET, [])
+    sets.add(SET, [waiting(1)])
+    assert [one.number for one in sets.results("s1")] == [0, 1]
+
+
+def test_sets_are_counted_by_name(sets: SqlResultSets) -> None:
+    sets.add(SET, [waiting(n) for n in range(3)])
+    sets.add(FREE, [])
+    sets.put(answered(waiting(0)))
+    sets.put(failed(waiting(1)))
+    assert sets.sets("c1") == ((FREE, ResultCounts()), (SET, ResultCounts(requests=3, results=1, errors=1)))
+    assert sets.sets("c2") == ()
+
+
+def test_an_answer_is_never_replaced_by_an_error(sets: SqlResultSets) -> None:
+    sets.add(SET, [waiting(0)])
+    sets.put(failed(waiting(0)))
+    assert sets.answered("k1") is None
+    sets.put(answered(waiting(0)))
+    sets.put(failed(waiting(0)))
+    assert sets.results("s1") == (answered(waiting(0)),)
+
+
+def test_an_answer_is_found_by_its_question(sets: SqlResultSets) -> None:
+    sets.add(SET, [waiting(0), waiting(1)])
+    assert sets.answered("k1") is None
+    sets.put(answered(waiting(1)))
+    assert sets.answered("k1") == answered(waiting(1))
+    assert sets.answered("k2") is None
+
+
+def test_all_of_a_call_or_nothing(sets: SqlResultSets) -> None:
+    with pytest.raises(DataError):
+        sets.add(SET, [waiting(0), waiting(1, text="half \ud800")])
+    assert (sets.find("c1", "why/v1"), sets.results("s1")) == (None, ())
+
+
+def test_what_no_server_can_hold_is_replaced(sets: SqlResultSets) -> None:
+    sets.add(SET, [waiting(0, text="nul \x00 byte")])
+    (row,) = sets.results("s1")
+    assert row.prompt[0] == "nul \ufffd byte"
+
+
+def test_one_at_a_time_works_on_a_set(sets: SqlResultSets, place: Path | str) -> None:
+    with closing(open_result_sets(place)) as other, sets.lock("s1"):
+        with pytest.raises(UnavailableError, match="another process is asking for this result set"), other.lock("s1"):
+            pass
+        with other.lock("s2"):
+            pass
+    with sets.lock("s1"):
+        pass
+
+
+def test_what_is_not_there_is_null_to_sql(server_url: str) -> None:
+    """A JSON null is not null."""
+    with closing(open_result_sets(server_url)) as sets:
+        sets.add(FREE, [waiting(0, "s2")])
+        sets.put(failed(waiting(0, "s2")))
+    with psycopg.connect(server_url) as connection:
+        asked = "SELECT count(*) FROM results JOIN result_sets s ON s.id = result_set_id"
+        (found,) = connection.execute(f"{asked} WHERE output IS NULL AND output_schema IS NULL").fetchall()
+    assert found == (1,)
