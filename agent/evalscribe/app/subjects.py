@@ -104,7 +104,7 @@ class Finder:
 
     async def run(self, name: str) -> RunChoice:
         """A run by its address, its id, or a prefix of the id of a stored one. Raises `EvalscribeError`."""
-        if stored := self._stored(name):
+        if stored := self.stored(name):
             return RunChoice(run=stored, source=None)
         address = self._runs.address(name)
         source = self._runs.source(name)
@@ -137,8 +137,8 @@ class Finder:
             failure = f"no failed eval of run {current.run.id} is called {argument!r}, and as a run: {error}"
             raise NotFoundError(failure) from None
 
-    def _stored(self, name: str) -> Run | None:
-        """Raises `UsageError` where several stored runs begin so."""
+    def stored(self, name: str) -> Run | None:
+        """The stored run of that id, or whose id begins so. Raises `UsageError` where several begin so."""
         if not (address := self._runs.address(name)).is_id:
             return None
         run_id = address.run_id or name

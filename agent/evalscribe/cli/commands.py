@@ -8,6 +8,7 @@ from evalscribe import __version__
 from evalscribe.cli import collections, reports, results, review, rubric
 from evalscribe.cli.analyze import analyze
 from evalscribe.cli.apply import apply
+from evalscribe.cli.compare import compare
 from evalscribe.cli.discuss import discuss
 from evalscribe.cli.doctor import doctor
 from evalscribe.cli.explain import explain
@@ -40,6 +41,7 @@ def evalscribe(
 
 app.command()(analyze)
 app.command(short_help="Explain one failure in full; nothing is written.")(explain)
+app.command(short_help="Compare two runs or checkpoints: what changed, is it noise, why.")(compare)
 app.command(short_help="Discuss a report: ask about it, or search it.")(discuss)
 app.command(short_help="Propose a recommended change, commit it after a yes.")(apply)
 app.command(short_help="Write a run into a snapshot folder, redacted.")(fetch)

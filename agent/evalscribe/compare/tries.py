@@ -24,6 +24,8 @@ class Played:
     """Of its report, by the path that is printed there."""
     signatures: Mapping[str, str | None] = field(default_factory=dict)
     """By eval id."""
+    unreached: frozenset[str] = frozenset()
+    """Ids of evals whose evidence shows that the model's work was never reached."""
 
     @property
     def names_all(self) -> bool:
@@ -103,6 +105,8 @@ def _trial(played: Played, one: Graded) -> Trial | str:
         return f"it never completed{f': {error}' if error else ''}"
     if finding and finding.cause_kind in NOT_THE_MODEL:
         return f"{finding.cause_kind}, as its report says{f': {finding.cause}' if finding.cause else ''}"
+    if finding is None and eval.id in played.unreached:
+        return f"its work was never reached{f': {error}' if error else ''}"
     return Trial(
         run_id=one.run_id,
         eval_id=eval.id,

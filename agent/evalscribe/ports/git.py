@@ -11,6 +11,8 @@ from evalscribe.report_file import FileVersion, MergedReports, ReportFile, Unmer
 class Library(Protocol):
     """The folder of reports, kept in git by people."""
 
+    root: Path
+
     def of_model(self, provider: str, model: str) -> Sequence[ReportFile]:
         """Every report of the model, whatever its spelling, in no promised order."""
 

@@ -74,7 +74,7 @@ async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
             rubric=rubric,
             judge=_Judges(rubric, bench, maker).loaded,
             knew=made.knew,
-            finder=lambda watcher: Finder(kept, _Runs(choice, found, opened), watcher),
+            finder=lambda watcher: Finder(kept, Reached(choice, found, opened), watcher),
             spent=asked.spent,
             concurrency=BATCH_LANES if choice.batch else found.concurrency.value,
             notes=lambda: bench.notes,
@@ -103,7 +103,7 @@ class _Judges:
         return ByRubric(self.maker.by_model(self.rubric, name))
 
 
-class _Runs:
+class Reached:
     """`app.subjects.Runs`, as things are set; every source is closed with the rest."""
 
     def __init__(self, choice: JudgeChoice, found: Settings, opened: AsyncExitStack) -> None:

@@ -25,5 +25,16 @@ def untouched(text: str) -> bool:
     return match is not None and _digest(plain[match.end() :]) == match[1]
 
 
+def same_runs(text: str, other: str) -> bool:
+    """Whether two documents compare the same runs, as far as their front matter says."""
+    return _runs(text) == _runs(other) is not None
+
+
+def _runs(text: str) -> list[str] | None:
+    head, end, _ = text.removeprefix("\ufeff").replace("\r\n", "\n").removeprefix("---\n").partition("\n---\n")
+    told = [line for line in head.split("\n") if line.startswith(("base: ", "candidate: "))]
+    return told if end else None
+
+
 def _digest(body: str) -> str:
     return content_id(body)[: len("sha256:") + 16]

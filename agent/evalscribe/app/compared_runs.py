@@ -1,0 +1,117 @@
+"""Which runs a person means by BASE and CANDIDATE, and what is known of each."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evalscribe.analysis import FindingSummary
+from evalscribe.app.collections import chosen
+from evalscribe.app.sightings import sightings
+from evalscribe.app.subjects import Finder
+from evalscribe.compare import Played
+from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
+from evalscribe.ids import model_key, same_model
+from evalscribe.ports import Archive, Library, Shelf, Store
+from evalscribe.prose import name as printed
+from evalscribe.recall import read
+from evalscribe.run import Run
+
+SUMMARY = "failed_evals.json"
+"""Of a snapshot: such a folder is one run."""
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """Where runs are kept, and how others get there."""
+
+    store: Store
+    archive: Archive
+    shelf: Shelf
+    library: Library
+    finder: Finder
+    bring: Callable[[Path], Awaitable[Sequence[Run]]]
+    """Imports a file; its runs."""
+    collection: str | None = None
+    """As the command line names it."""
+    configured: str | None = None
+
+
+async def side(rooms: Rooms, name: str) -> tuple[Played, ...]:
+    """The runs of one side: a file's, a run by its id, its beginning or address, or all of a model in the collection.
+
+    Raises `EvalscribeError`; `UsageError` where they are of several models.
+    """
+    runs = await _runs(rooms, name)
+    if len({model_key(run.provider, run.model) for run in runs}) > 1:
+        told = ", ".join(sorted({f"{run.provider}/{run.model}" for run in runs}))
+        raise UsageError(f"{name} has runs of several models ({told}): name one of them in place of it")
+    return tuple(played(rooms, run) for run in runs)
+
+
+def played(rooms: Rooms, run: Run) -> Played:
+    """A stored run with its evals, and what its report and its evidence say of its failures."""
+    known = rooms.store.get_run(run.id) or run
+    seen = sightings(rooms.store, known) if known.failures else ()
+    return Played(
+        run=known,
+        graded=rooms.archive.graded(run.id),
+        findings=_findings(rooms.library, known),
+        signatures={one.eval_id: one.signature for one in seen},
+        unreached=frozenset(one.eval_id for one in seen if not one.judged and (one.task or one.grader)),
+    )
+
+
+async def _runs(rooms: Rooms, name: str) -> Sequence[Run]:
+    if _is_file(name):
+        runs = await rooms.bring(Path(name))
+        if not runs:
+            raise DataError(f"{name} holds no run")
+        return runs
+    if run := rooms.finder.stored(name):
+        return (run,)
+    return _of_model(rooms, name) or (await _fetched(rooms, name),)
+
+
+def _is_file(name: str) -> bool:
+    try:
+        path = Path(name)
+        return path.is_file() and path.name != SUMMARY
+    except (OSError, ValueError):
+        return False
+
+
+def _of_model(rooms: Rooms, name: str) -> tuple[Run, ...]:
+    """`provider/model`, or the model's name alone, within the collection."""
+    try:
+        collection = chosen(rooms.shelf, rooms.collection, rooms.configured)
+    except EvalscribeError:
+        if rooms.collection:
+            raise
+        return ()
+    return tuple(run for run in rooms.archive.runs(collection.id) if _is_called(run, name))
+
+
+def _is_called(run: Run, name: str) -> bool:
+    provider, slash, model = name.partition("/")
+    return name == run.model or (bool(slash) and same_model(provider, model, run.provider, run.model))
+
+
+async def _fetched(rooms: Rooms, name: str) -> Run:
+    try:
+        choice = await rooms.finder.run(name)
+    except NotFoundError as error:
+        raise NotFoundError(f"{error}\n{name!r} is no stored run, file or model of a collection either") from None
+    await rooms.finder.gathered(choice)
+    return choice.run
+
+
+def _findings(library: Library, run: Run) -> dict[str, FindingSummary]:
+    """Of the run's report as it stands, people's corrections included."""
+    for file in library.of_model(run.provider, run.model):
+        try:
+            report = read(file.text, file.name.rpartition("/")[2])
+        except DataError:
+            continue  # `reports check` says what is wrong with it
+        if report.run.id == printed(run.id):
+            return {one.eval: one for one in report.findings}
+    return {}
