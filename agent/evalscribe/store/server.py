@@ -24,8 +24,8 @@ from evalscribe.store.server_failures import explained
 
 NAME = "evalscribe"
 """Of our connections, as the server lists them."""
-BUSY_S = 30
-"""How long an operation waits for another one that writes."""
+BUSY_S = 120
+"""How long an operation waits for those that write before it: many machines may."""
 OLDEST = 14
 """Of the server's versions."""
 GONE = {"tcp_keepalives_idle": 30, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
