@@ -41,7 +41,7 @@ def _shared(pair: Pair) -> tuple[str, str, str]:
 
 def _recorded(failed: Trial) -> tuple[str, str, str]:
     if failed.signature:
-        return failed.error or failed.signature, "the same error", RULES
+        return failed.signature, "the same error", RULES
     if failed.step:
         return f"fails in {failed.step}", "the step that fails", RULES
     return UNKNOWN, "nothing tells why", RULES

@@ -1,11 +1,12 @@
 """Where a failed try first did something else than one that passed: the first tool call that differs."""
 
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import islice, takewhile, zip_longest
 from typing import NamedTuple
 
-from evalscribe.agent_run import Transcript
-from evalscribe.agent_run.told import Turn, heard, told
+from pydantic import JsonValue
+
+from evalscribe.agent_run import AssistantMessage, ChatMessage, ToolMessage, Transcript
 from evalscribe.comparison import Quote, Why
 from evalscribe.prose import cut, one_line
 
@@ -16,11 +17,12 @@ LONGEST = 200
 class _Call(NamedTuple):
     name: str
     message: int
-    turn: Turn
+    """Number of the message, from 1."""
+    arguments: dict[str, JsonValue]
 
     @property
     def said(self) -> str:
-        arguments = ", ".join(f"{key}={value!r}" for key, value in self.turn.arguments.items())
+        arguments = ", ".join(f"{key}={value!r}" for key, value in self.arguments.items())
         return cut(one_line(f"{self.name}({arguments})"), LONGEST)
 
 
@@ -30,16 +32,24 @@ def first_divergence(base: Transcript, candidate: Transcript) -> Why | None:
     Which call made the difference nobody knows from this alone: it is where to look first.
     """
     for before, after in zip_longest(_calls(base), _calls(candidate)):
-        if before and after and (before.name, before.turn.arguments) == (after.name, after.turn.arguments):
+        if before and after and (before.name, before.arguments) == (after.name, after.arguments):
             continue
         return _why(before, after)
     return None
 
 
 def _calls(transcript: Transcript) -> Iterator[_Call]:
-    for turn in heard(told(transcript)):
-        if turn.kind == "calls":
-            yield _Call(turn.name or "unnamed", turn.number, turn)
+    """Calls that gave something back: what answers nothing, such as a note to oneself, did nothing."""
+    for at, message in enumerate(transcript.messages):
+        if isinstance(message, AssistantMessage):
+            answers = list(takewhile(_answers, islice(transcript.messages, at + 1, None)))
+            for call, answer in zip_longest(message.tool_calls, answers[: len(message.tool_calls)]):
+                if answer is None or answer.content.strip() or getattr(answer, "error", None):
+                    yield _Call(call.function, at + 1, call.arguments)
+
+
+def _answers(message: ChatMessage) -> bool:
+    return isinstance(message, ToolMessage)
 
 
 def _why(before: _Call | None, after: _Call | None) -> Why:
@@ -51,15 +61,15 @@ def _why(before: _Call | None, after: _Call | None) -> Why:
 
 def _difference(before: _Call | None, after: _Call | None) -> tuple[str, str]:
     if before is None and after is not None:
-        return f"also calls {after.name}", f"Goes on with `{after.name}` where the base has made its last call."
+        return f"also calls {after.name}", f"Goes on with `{after.name}` where the passing try has made its last call."
     if after is None and before is not None:
-        return f"stops before {before.name}", f"Makes no further call where the base calls `{before.name}`."
+        return f"stops before {before.name}", f"Makes no further call where the passing try calls `{before.name}`."
     if before is None or after is None:
-        return "calls nothing", "Neither calls a tool."
+        raise ValueError("no call on either side is no difference")
     if before.name != after.name:
         return (
             f"{after.name} instead of {before.name}",
-            f"First calls `{after.name}` where the base calls `{before.name}`.",
+            f"First calls `{after.name}` where the passing try calls `{before.name}`.",
         )
     return f"other arguments for {after.name}", f"First differs in what it gives to `{after.name}`."
 

@@ -10,6 +10,7 @@ from evalscribe.prose import cut, one_line
 from evalscribe.prose import path as printed_path
 from evalscribe.record import Graded
 from evalscribe.run import Eval, Run
+from evalscribe.signature import is_stock
 
 ERROR_LENGTH = 160
 
@@ -98,7 +99,7 @@ def _trial(played: Played, one: Graded) -> Trial | str:
     """A try, or why the model's work was not judged in it."""
     eval = one.eval
     finding = None if eval.status == "passed" else played.findings.get(printed_path(eval.path))
-    error = cut(one_line((finding and finding.error) or eval.reason or ""), ERROR_LENGTH)
+    error = _error(played, eval, finding)
     if eval.status == "error":
         return f"the harness broke{f': {error}' if error else ''}"
     if eval.status == "incomplete":
@@ -119,3 +120,12 @@ def _trial(played: Played, one: Graded) -> Trial | str:
         cause_kind=finding and finding.cause_kind,
         signature=played.signatures.get(eval.id),
     )
+
+
+def _error(played: Played, eval: Eval, finding: FindingSummary | None) -> str:
+    """As a report quotes it, else as it is recorded; where that says nothing, as it was found in the evidence."""
+    said = (finding and finding.error) or eval.reason or ""
+    found = played.signatures.get(eval.id)
+    if found and is_stock(said):
+        said = found.removeprefix(f"{eval.failed_step or 'before grading'}: ")
+    return cut(one_line(said), ERROR_LENGTH)

@@ -15,18 +15,25 @@ def regressed(pairs: Sequence[Pair], *, trials: bool = False) -> Iterator[str]:
     """A part for each, then the names of those beyond `MOST`. `trials`: each is one try of its eval."""
     for pair in pairs[:MOST]:
         name = f"{pair.eval}#{pair.candidate[0].trial}" if trials else pair.eval
-        yield from ("", f"### {inline.path(one_line(name))}", *one(pair))
+        yield from ("", f"### {inline.path(one_line(name))}", _sides(pair, trials=trials), *_told(pair, trials=trials))
     if len(pairs) > MOST:
         yield from ("", f"And {len(pairs) - MOST} more: {inline.paths(pair.eval for pair in pairs[MOST:])}.")
 
 
-def one(pair: Pair) -> Iterator[str]:
-    yield f"- Base {passed(pair.base)}; candidate {passed(pair.candidate)}"
+def _sides(pair: Pair, *, trials: bool) -> str:
+    if trials:
+        return f"- Beside trial {pair.base[0].trial}, which passed"
+    return f"- Base {passed(pair.base)}; candidate {passed(pair.candidate)}"
+
+
+def _told(pair: Pair, *, trials: bool) -> Iterator[str]:
     failed = next((trial for trial in pair.candidate if not trial.passed), None)
     yield from _failure(failed) if failed else ()
-    if pair.why:
-        yield f"- {'First difference' if pair.why.judge == 'rules' else 'Why'}: {prose(pair.why.text)}"
-        yield from map(_quote, pair.why.quotes)
+    if why := pair.why:
+        kind = f" ({why.kind})" if why.kind else ""
+        yield f"- {'First difference' if why.judge == 'rules' else f'Why{kind}'}: {prose(why.text)}"
+        names = {"base": "passed", "candidate": "failed"} if trials else {}
+        yield from (_quote(quote, names.get(quote.side, quote.side)) for quote in why.quotes)
 
 
 def passed(side: Sequence[Trial]) -> str:
@@ -49,8 +56,8 @@ def _failure(failed: Trial) -> Iterator[str]:
         yield f"- Cause: {cause(failed)}"
 
 
-def _quote(quote: Quote) -> str:
+def _quote(quote: Quote, side: str) -> str:
     mark = "" if quote.verified else "(unverified) "
     text = one_line(quote.text)
     short = text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 1] + "…"
-    return f"  - {mark}{quote.side}, {inline.code(one_line(quote.place))}: {inline.code(short)}"
+    return f"  - {mark}{side}, {inline.code(one_line(quote.place))}: {inline.code(short)}"

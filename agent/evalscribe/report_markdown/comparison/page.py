@@ -112,8 +112,10 @@ def _apart(apart: Sequence[Apart]) -> Iterator[str]:
         if of and reason.startswith("only"):
             yield f"- {what} ({len(of)}): {_listed([one.eval for one in of])}"
         elif of:
+            details = dict.fromkeys(one.detail for one in of)
             yield f"- {what} ({len(of)}):"
-            yield from (f"  - {inline.path(one_line(one.eval))}: {prose(one.detail)}" for one in of[:MOST_NAMES])
+            for detail in list(details)[:MOST_NAMES]:
+                yield f"  - {prose(detail)}: {_listed([one.eval for one in of if one.detail == detail])}"
 
 
 def _names(names: Sequence[str]) -> Iterator[str]:
