@@ -10,8 +10,8 @@ from evalscribe.record import Record
 from evalscribe.run import Run
 from evalscribe.sources.imports.values import safe
 
-_UNTOLD = {"failures", "evals", "passed", "failed", "total"}
-"""What the records say."""
+_UNTOLD = {"failures"}
+"""They are records."""
 
 
 def written(one: Run | Record) -> str:
@@ -46,7 +46,7 @@ def is_ours(value: object) -> bool:
 
 
 def _run(value: object) -> object:
-    """A file may say a run's counts and failures; they are what its records say."""
+    """Without what records say."""
     return {key: part for key, part in value.items() if key not in _UNTOLD} if isinstance(value, dict) else value
 
 

@@ -36,7 +36,7 @@ def _lines(event: object, left_out: LeftOut) -> Iterator[str]:
         return
     if error := event.get("error"):
         yield f"{kind}: {_json({'error': _short(error)})}"
-    left_out.add(f"an event of the kind {kind[:40]}, which the messages say or which is the harness's own")
+    left_out.add(f"an event `{kind[:40]}` (of the harness, or said by messages)")
 
 
 def _short(error: object) -> object:

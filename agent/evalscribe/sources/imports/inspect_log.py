@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from evalscribe.errors import DataError
-from evalscribe.ids import content_id
+from evalscribe.ids import canonical_json, content_id
 from evalscribe.record import Record
 from evalscribe.run import Run, RunStatus
 from evalscribe.sources.imports import inspect_sample, values
@@ -35,6 +35,8 @@ _STATUS: dict[str, tuple[RunStatus, str | None]] = {
 }
 _UNKEPT = ("dataset", "packages", "scorers", "metrics", "viewer", "shards", "model_roles")
 """Of the description of the eval: long, and the same for all samples."""
+LONGEST_KEPT = 2000
+"""Characters of a field of the header, which every sample keeps."""
 Header = Mapping[str, JsonValue]
 
 
@@ -47,6 +49,7 @@ class InspectLog(ABC):
         self._left_out = LeftOut()
         self._trials: Counter[str] = Counter()
         self._taken: dict[str, set[int]] = {}
+        self._header_kept: dict[str, JsonValue] = {}
 
     @property
     def left_out(self) -> Mapping[str, int]:
@@ -64,9 +67,13 @@ class InspectLog(ABC):
         for field in header.keys() - {"version", "status", "eval", "error", "samples", "location", "etag"}:
             if header[field]:
                 self._left_out.add(f"the log's field `{values.line(field)}`")
-        for field in _UNKEPT:
-            if eval.get(field):
-                self._left_out.add(f"the log's field `eval.{field}`")
+        for field, value in eval.items():
+            if value in (None, {}, []):
+                continue
+            if field in _UNKEPT or len(canonical_json(value)) > LONGEST_KEPT:
+                self._left_out.add(f"the log's field `eval.{values.line(field)}`")
+            else:
+                self._header_kept[field] = value
         provider, model = named(self._wish, _text(eval.get("model")))
         status, reason = _STATUS.get(str(header.get("status", "started")), ("unknown", None))
         return Run(
@@ -102,7 +109,7 @@ class InspectLog(ABC):
             agent=agent(run),
             trial=trial,
             trials=max(self._trials[key], 1),
-            header={key: value for key, value in eval.items() if key not in _UNKEPT and value not in (None, {}, [])},
+            header=self._header_kept,
             name=place,
         )
 

@@ -150,7 +150,7 @@ def _scored(score: Sample, sample: Sample) -> str:
 
 def _error(sample: Sample) -> str:
     error = sample.get("error")
-    return values.line(_of(sample, "error").get("message") or _text(error))
+    return _text(_of(sample, "error").get("message")) or _text(error)
 
 
 def _metadata(
@@ -160,8 +160,10 @@ def _metadata(
     for key, value in sample.items():
         if key in _ELSEWHERE or value in (None, [], {}, ""):
             continue
-        if key in ("output", "error"):
-            value = _without_text(key, value)
+        if key == "output":
+            value = _without_last(value, _list(sample.get("messages")))
+        elif key == "error" and isinstance(value, dict):
+            value = {name: part for name, part in value.items() if not name.startswith("traceback")}
         if len(_json(value)) > LARGEST_KEPT:
             left_out.add(f"the field `{key[:40]}` of a sample, which is too long", place.name)
         else:
@@ -177,18 +179,19 @@ def _metadata(
     }
 
 
-def _without_text(key: str, value: JsonValue) -> JsonValue:
-    """Without what is a document or a message."""
-    if not isinstance(value, dict):
+def _without_last(value: JsonValue, messages: list[JsonValue]) -> JsonValue:
+    """The output without the message that is the last one too, as it mostly is."""
+    last = next((one for one in reversed(messages) if _of(one).get("role") == "assistant"), None)
+    choices = _list(_of(value).get("choices"))
+    if last is None or not choices or not isinstance(value, dict):
         return value
-    if key == "error":
-        return {name: part for name, part in value.items() if not name.startswith("traceback")}
-    choices = [
-        {name: part for name, part in choice.items() if name != "message"}
-        for choice in _list(value.get("choices"))
-        if isinstance(choice, dict)
-    ]
-    return {**value, "choices": choices}  # type: ignore[dict-item]
+    return {**value, "choices": [_without(choice, last) for choice in choices]}
+
+
+def _without(choice: JsonValue, message: JsonValue) -> JsonValue:
+    if not isinstance(choice, dict) or choice.get("message") != message:
+        return choice
+    return {name: part for name, part in choice.items() if name != "message"}
 
 
 def _documents(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], events: str, last: str) -> list[Document]:

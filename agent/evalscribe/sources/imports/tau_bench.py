@@ -163,7 +163,7 @@ def _status(entry: _Entry, info: _Entry) -> EvalStatus:
 
 def _reason(status: EvalStatus, failed: Step | None, entry: _Entry, info: _Entry) -> str | None:
     if status == "error":
-        return values.line(info.get("error") or "the harness broke")
+        return _text(info.get("error") or "the harness broke")
     if status != "failed":
         return None
     return failed.error if failed else f"reward {entry.get('reward')}"

@@ -1,0 +1,80 @@
+"""Files to be imported, and what became of them."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from evalscribe.record import Record
+from evalscribe.run import Run
+from evalscribe.sources.imports import Wish, open_records
+
+
+@dataclass(frozen=True)
+class Read:
+    """All that a file gave."""
+
+    format: str
+    run: Run
+    records: list[Record]
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def told(self) -> str:
+        """Everything, without the id that is made of the file's content."""
+        dumped = [self.run.model_dump(mode="json"), *(one.model_dump(mode="json") for one in self.records)]
+        return json.dumps([dumped, self.left_out], ensure_ascii=False).replace(self.run.id, "RUN")
+
+
+def read(path: Path, **wish: str) -> Read:
+    records = open_records(path, Wish(**wish))
+    run, *rest = list(records.read())
+    assert isinstance(run, Run)
+    assert all(isinstance(one, Record) for one in rest)
+    return Read(records.format, run, [one for one in rest if isinstance(one, Record)], dict(records.left_out))
+
+
+@pytest.fixture
+def read_file() -> Callable[..., Read]:
+    return read
+
+
+@pytest.fixture
+def read_value(tmp_path: Path) -> Callable[..., Read]:
+    """Of a JSON value in a file."""
+
+    def read_it(value: object, **wish: str) -> Read:
+        path = tmp_path / "given.json"
+        path.write_text(json.dumps(value))
+        return read(path, **wish)
+
+    return read_it
+
+
+@pytest.fixture
+def leaves() -> Callable[[object], Iterator[tuple[str, object]]]:
+    """Every way in which one leaf of a value can be another: its place and the whole value then."""
+
+    def changed(value: object, place: str = "") -> Iterator[tuple[str, object]]:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                for where, other in changed(inner, f"{place}.{key}"):
+                    yield where, {**value, key: other}
+        elif isinstance(value, list):
+            for n, inner in enumerate(value):
+                for where, other in changed(inner, f"{place}[{n}]"):
+                    yield where, [*value[:n], other, *value[n + 1 :]]
+        else:
+            yield place, _other(value)
+
+    return changed
+
+
+def _other(leaf: object) -> object:
+    if isinstance(leaf, bool):
+        return not leaf
+    if isinstance(leaf, int | float):
+        return leaf + 7
+    return f"{leaf} changed"

@@ -1,0 +1,332 @@
+"""Logs of Inspect, of all the versions and states that they come in."""
+
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalscribe.errors import DataError
+from evalscribe.sources.imports.values import safe
+
+PICTURE = "data:image/png;base64," + "A" * 4000
+HEADER: dict[str, Any] = {
+    "version": 2,
+    "status": "success",
+    "eval": {
+        "eval_id": "eV4l1dOfThisRun",
+        "run_id": "r1",
+        "created": "2026-01-02T03:04:05+00:00",
+        "task": "suite/arithmetic",
+        "task_id": "t1",
+        "task_args": {"level": 2},
+        "dataset": {"name": "d", "samples": 3},
+        "model": "acme/large/m-1",
+        "config": {"epochs": 2},
+    },
+    "plan": {"name": "plan"},
+    "results": {"scores": []},
+}
+
+
+def sample(id: str | int = "one", epoch: int = 1, score: object = "C", **more: Any) -> dict[str, Any]:
+    return {
+        "id": id,
+        "epoch": epoch,
+        "input": "What is 6 x 7?",
+        "target": "42",
+        "messages": [
+            {"role": "user", "content": "What is 6 x 7?", "source": "input"},
+            {
+                "role": "assistant",
+                "content": [{"type": "reasoning", "reasoning": "six sevens"}, {"type": "text", "text": "It is 42"}],
+                "tool_calls": [{"id": "c", "function": "submit", "arguments": {"answer": "42"}, "type": "function"}],
+                "model": "m-1",
+            },
+            {
+                "role": "tool",
+                "content": "",
+                "tool_call_id": "c",
+                "function": "submit",
+                "error": {"type": "timeout", "message": "too slow"},
+            },
+        ],
+        "output": {
+            "model": "m-1",
+            "choices": [{"message": {"role": "assistant", "content": "It is 42"}, "stop_reason": "stop"}],
+            "usage": {"input_tokens": 5, "output_tokens": 6, "total_tokens": 11},
+        },
+        "scores": {"match": {"value": score, "answer": "It is 42", "explanation": "the last number is 42"}},
+        "metadata": {"kind": "easy"},
+        "model_usage": {"acme/large/m-1": {"input_tokens": 5}},
+        "events": [
+            {"event": "info", "data": "warming up"},
+            {"event": "model", "error": "overloaded"},
+            {"event": "state"},
+        ],
+        "attachments": {},
+        **more,
+    }
+
+
+def log(*samples: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    return {**HEADER, "samples": [*samples], **more}
+
+
+def packed(path: Path, *samples: Mapping[str, Any], header: Mapping[str, Any] | None = HEADER) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("_journal/start.json", json.dumps({"version": 2, "eval": HEADER["eval"], "plan": {}}))
+        for one in samples:
+            archive.writestr(f"samples/{one['id']}_epoch_{one['epoch']}.json", json.dumps(one))
+        if header is not None:
+            archive.writestr("header.json", json.dumps(header))
+    return path
+
+
+def test_what_a_record_holds(read_value: Callable[..., Any]) -> None:
+    read = read_value(log(sample()))
+    assert (read.format, read.run.id, read.run.provider, read.run.model) == (
+        "inspect",
+        "eV4l1dOfThisRun",
+        "acme",
+        "large/m-1",
+    )
+    assert (read.run.experiment, read.run.status) == ("suite/arithmetic", "completed")
+    (record,) = read.records
+    assert (record.eval.path, record.eval.status) == ("arithmetic/one", "passed")
+    assert record.metadata["task"] == "arithmetic/one"
+    assert record.metadata["scores"] == {"match": 1}
+    assert record.metadata["metadata"] == {"kind": "easy"}
+    assert record.metadata["eval"]["task_args"] == {"level": 2}  # type: ignore[index,call-overload]
+    assert {(one.role, one.path): one.text for one in record.documents} == {
+        ("task", "input"): "What is 6 x 7?",
+        ("expected", "target"): "42",
+        ("output", "choice-1"): "It is 42",
+        ("log", "scorer/match"): "the last number is 42",
+        ("log", "events"): 'info: {"data": "warming up"}\nmodel: {"error": "overloaded"}',
+    }
+    _, said, tool = record.transcripts[0].messages
+    assert (said.reasoning, said.content, tool.error) == ("six sevens", "It is 42", "timeout: too slow")  # type: ignore[union-attr]
+    assert read.left_out == {
+        "the log's field `plan`": 1,
+        "the log's field `results`": 1,
+        "the log's field `eval.dataset`": 1,
+        "an event `model` (of the harness, or said by messages)": 1,
+        "an event `state` (of the harness, or said by messages)": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("score", "numbers", "status", "reason"),
+    [
+        pytest.param("C", {"match": 1}, "passed", None, id="correct"),
+        pytest.param("I", {"match": 0}, "failed", "scored I, answered 'It is 42', expected '42'", id="incorrect"),
+        pytest.param("P", {"match": 0.5}, "failed", "scored P, answered 'It is 42', expected '42'", id="partly"),
+        pytest.param("N", {"match": 0}, "failed", "scored N, answered 'It is 42', expected '42'", id="no answer"),
+        pytest.param("yes", {"match": 1}, "passed", None, id="yes"),
+        pytest.param(True, {"match": 1}, "passed", None, id="true"),
+        pytest.param("0.25", {"match": 0.25}, "failed", "scored 0.25, answered 'It is 42', expected '42'", id="text"),
+        pytest.param(None, {}, "incomplete", None, id="null"),
+        pytest.param(float("nan"), {}, "incomplete", None, id="NaN"),
+        pytest.param(7, {"match": 7}, "incomplete", None, id="of another scale"),
+        pytest.param(
+            {"a": 1, "b": "I", "c": None},
+            {"match.a": 1, "match.b": 0},
+            "failed",
+            'scored {"a": 1, "b": "I", "c": null}, answered \'It is 42\', expected \'42\'',
+            id="several",
+        ),
+        pytest.param([1, "C"], {"match.0": 1, "match.1": 1}, "passed", None, id="list"),
+    ],
+)
+def test_scores(
+    read_value: Callable[..., Any], score: object, numbers: dict[str, float], status: str, reason: str | None
+) -> None:
+    (record,) = read_value(log(sample(score=score))).records
+    assert (record.metadata["scores"], record.eval.status, record.eval.reason) == (numbers, status, reason)
+    assert record.eval.failed_step == ("match" if status == "failed" else None)
+
+
+def test_each_scorer_is_a_step(read_value: Callable[..., Any]) -> None:
+    scores = {"fast": {"value": 1}, "exact": {"value": "I", "answer": "41"}, "style": {"value": None}}
+    (record,) = read_value(log(sample(scores=scores))).records
+    assert [(step.name, step.status) for step in record.steps] == [("fast", "passed"), ("exact", "failed")]
+    assert (record.eval.status, record.metadata["scores"]) == ("passed", {"fast": 1, "exact": 0})
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "step", "reason"),
+    [
+        pytest.param(
+            {"error": {"message": "no sandbox", "traceback": "Traceback …"}, "scores": None},
+            "error",
+            None,
+            "no sandbox",
+            id="harness",
+        ),
+        pytest.param(
+            {"limit": {"type": "token", "limit": 9, "reason": "used 12"}, "score": "I"},
+            "failed",
+            "limit",
+            "the token limit of 9 was reached: used 12",
+            id="limit",
+        ),
+        pytest.param(
+            {"limit": {"type": "time", "limit": 9}, "scores": {}},
+            "failed",
+            "limit",
+            "the time limit of 9 was reached",
+            id="limit without a score",
+        ),
+        pytest.param({"limit": {"type": "time", "limit": 9}}, "passed", None, None, id="passed all the same"),
+        pytest.param({"scores": None}, "incomplete", None, None, id="never scored"),
+        pytest.param({"messages": [], "scores": {}}, "incomplete", None, None, id="nothing said"),
+    ],
+)
+def test_status(
+    read_value: Callable[..., Any], more: dict[str, Any], status: str, step: str | None, reason: str | None
+) -> None:
+    (record,) = read_value(log(sample(**{"score": "C", **more}))).records
+    assert (record.eval.status, record.eval.failed_step, record.eval.reason) == (status, step, reason)
+
+
+def test_the_first_versions(read_value: Callable[..., Any]) -> None:
+    old = sample(score="I")
+    old["score"] = old.pop("scores")["match"]
+    old["transcript"] = {"events": old.pop("events"), "content": {"k": "the long task"}}
+    old["input"] = "attachment://k"
+    header = {**HEADER, "eval": {key: value for key, value in HEADER["eval"].items() if key != "eval_id"}}
+    first, again = (read_value({**header, "samples": [old]}) for _ in range(2))
+    assert first.run.id == again.run.id
+    (record,) = first.records
+    assert (record.eval.failed_step, record.documents[0].text) == ("score", "the long task")
+
+
+def test_images_and_attachments(read_value: Callable[..., Any]) -> None:
+    shown = [{"type": "text", "text": "attachment://t"}, {"type": "image", "image": "attachment://i"}]
+    given = sample(messages=[{"role": "user", "content": shown}], attachments={"t": "Look:", "i": PICTURE})
+    (record,) = read_value(log(given)).records
+    assert record.transcripts[0].messages[0].content == "Look:\n[image]"
+    assert len(record.model_dump_json()) < 3000
+
+
+def test_epochs_are_trials_and_every_one_has_an_id(
+    read_value: Callable[..., Any], read_file: Callable[..., Any], tmp_path: Path
+) -> None:
+    samples = [sample(1, 1), sample(1, 2), sample("a/b", 1), sample(1, 2)]
+    read = read_value(log(*samples))
+    assert [one.eval.path for one in read.records] == [
+        "arithmetic/1#1",
+        "arithmetic/1#2",
+        "arithmetic/a/b",
+        "arithmetic/1#3",
+    ]
+    assert len({one.eval.id for one in read.records}) == 4
+    assert [one.eval.path for one in read_file(packed(tmp_path / "x.eval", *samples[:3])).records] == [
+        "arithmetic/1#1",
+        "arithmetic/1#2",
+        "arithmetic/a/b",
+    ]
+    (record,) = read_value(log(sample(uuid="hgtUv3i9KzqgkqxdTqfAcM"))).records
+    assert record.eval.id == "hgtUv3i9KzqgkqxdTqfAcM"
+
+
+def test_zipped_and_plain_are_the_same(
+    read_value: Callable[..., Any], read_file: Callable[..., Any], tmp_path: Path
+) -> None:
+    samples = [sample("a"), sample("b", score="I")]
+    zipped = read_file(packed(tmp_path / "log.eval", *samples))
+    assert zipped.told == read_value(log(*samples)).told
+
+
+@pytest.mark.parametrize(
+    ("status", "expected", "reason"),
+    [
+        ("cancelled", "failed", "the run was cancelled"),
+        ("error", "failed", "out of memory"),
+        ("started", "running", "the log was never finished"),
+        ("new", "unknown", None),
+    ],
+)
+def test_runs_that_did_not_end_well(
+    read_value: Callable[..., Any], status: str, expected: str, reason: str | None
+) -> None:
+    error = {"error": {"message": "out of memory"}} if status == "error" else {}
+    run = read_value(log(sample(), status=status, **error)).run
+    assert (run.status, run.status_reason) == (expected, reason)
+
+
+def test_without_a_header(read_file: Callable[..., Any], tmp_path: Path) -> None:
+    read = read_file(packed(tmp_path / "x.eval", sample(), header=None))
+    assert (read.run.status, read.run.experiment, len(read.records)) == ("running", "suite/arithmetic", 1)
+    with zipfile.ZipFile(tmp_path / "y.eval", "w") as archive:
+        archive.writestr("samples/one_epoch_1.json", json.dumps(sample()))
+    read = read_file(tmp_path / "y.eval")
+    assert read.left_out["the log's header, which is missing"] == 1
+    assert (read.run.model, [one.eval.path for one in read.records]) == ("unknown", ["task/one"])
+
+
+def test_a_log_that_was_cut_off(tmp_path: Path) -> None:
+    from evalscribe.record import Record
+    from evalscribe.sources.imports import Wish, open_records
+
+    whole = packed(tmp_path / "x.eval", *(sample(n) for n in range(5)))
+    torn = tmp_path / "torn.eval"
+    torn.write_bytes(whole.read_bytes()[:2600])
+    read, records = [], open_records(torn, Wish())
+    with pytest.raises(DataError, match=r"torn\.eval is cut off: \d samples could be found"):
+        for one in records.read():
+            read.append(one)
+    found = [one for one in read if isinstance(one, Record)]
+    assert 1 <= len(found) < 5
+    assert found[0].eval.path == "arithmetic/0"
+
+
+def test_samples_that_are_no_good_leave_the_others(read_file: Callable[..., Any], tmp_path: Path) -> None:
+    path = packed(tmp_path / "x.eval", sample("good"))
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("samples/bomb_epoch_1.json", b'"' + b"a" * (20 * 1024 * 1024) + b'"')
+        archive.writestr("samples/deep_epoch_1.json", "[" * 100_000)
+        archive.writestr("samples/torn_epoch_1.json", '{"id": 1,')
+        archive.writestr("samples/list_epoch_1.json", "[1]")
+        archive.writestr("../../etc/passwd", "nobody")
+    read = read_file(path)
+    assert [one.eval.name for one in read.records] == ["good"]
+    assert set(read.left_out) > {
+        "a member that is packed more tightly than any text is (first: samples/bomb_epoch_1.json)",
+        "JSON nested too deeply (first: samples/deep_epoch_1.json)",
+        "a sample that cannot be read: it is no object with an `id` (first: samples/list_epoch_1.json)",
+    }
+
+
+def test_whatever_leaf_changes_is_seen(read_value: Callable[..., Any], leaves: Callable[..., Any]) -> None:
+    given = log(
+        sample(limit={"type": "token", "limit": 9}, store={"n": 1}, setup="x", choices=["a"], new_field={"deep": [1]})
+    )
+    del given["plan"], given["results"], given["eval"]["dataset"]
+    before = read_value(given).told
+    untold = (".version", ".eval_id")
+    for place, other in leaves(given):
+        if not place.endswith(untold):
+            assert read_value(other).told != before, place
+
+
+def test_the_real_log(real_data: Path, read_file: Callable[..., Any]) -> None:
+    path = real_data / "inspect" / "log.eval"
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if name.startswith("samples/")]
+        given = {one["id"]: one for one in (json.loads(archive.read(name)) for name in names)}
+    read = read_file(path)
+    assert (read.run.provider, read.run.model, len(read.records)) == ("openai", "gpt-4o", 15)
+    for record in read.records:
+        raw = given[record.metadata["sample_id"]]
+        correct = raw["scores"]["includes"]["value"] == "C"
+        assert record.metadata["scores"] == {"includes": float(correct)}
+        assert record.eval.status == ("passed" if correct else "failed")
+        assert len(record.transcripts[0].messages) == len(raw["messages"])
+        assert [one.content for one in record.transcripts[0].messages if one.role == "tool"] == [
+            safe(one["content"]) for one in raw["messages"] if one["role"] == "tool"
+        ]
+    assert [one.eval.failed_step for one in read.records].count("limit") == 3

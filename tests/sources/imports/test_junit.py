@@ -1,0 +1,157 @@
+"""Test results in XML."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalscribe.errors import DataError
+
+TESTS = r"""
+import pytest, warnings
+
+@pytest.fixture
+def broken(): raise RuntimeError("no database")
+
+def test_good(record_property):
+    record_property("owner", "ann")
+    print("hello")
+
+@pytest.mark.parametrize("n", [1, "a/b\x00"])
+def test_many(n): assert n == 1
+
+class TestThings:
+    def test_setup(self, broken): pass
+    @pytest.mark.skip(reason="later")
+    def test_later(self): pass
+    @pytest.mark.xfail
+    def test_odd(self): assert 0
+"""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Written by pytest itself."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "test_all.py").write_text(TESTS)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--junitxml=out.xml",
+        "-o",
+        "junit_logging=all",
+    ]
+    subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        check=False,
+        capture_output=True,
+        timeout=60,
+    )
+    return folder / "out.xml"
+
+
+def test_what_pytest_writes(results: Path, read_file: Callable[..., Any]) -> None:
+    read = read_file(results, model="acme/m-1")
+    assert (read.format, read.run.experiment, read.run.model) == ("junit", "pytest", "m-1")
+    assert [(one.eval.path, one.eval.status, one.eval.failed_step) for one in read.records] == [
+        ("test_all/test_good", "passed", None),
+        ("test_all/test_many[1]", "passed", None),
+        (r"test_all/test_many[a/b\x00]", "failed", "test"),
+        ("test_all.TestThings/test_setup", "error", None),
+        ("test_all.TestThings/test_later", "incomplete", None),
+        ("test_all.TestThings/test_odd", "incomplete", None),
+    ]
+    good, _, many, setup, later, _ = read.records
+    assert good.metadata["properties"] == {"owner": "ann"}
+    assert good.metadata["scores"] == {"passed": 1.0}
+    assert "hello" in good.documents[0].text
+    assert many.eval.reason.startswith("AssertionError: assert 'a/b")
+    assert many.steps[0].error == many.eval.reason
+    assert "def test_many(n): assert n == 1" in next(one for one in many.documents if one.path == "failure").text
+    assert setup.eval.reason == 'failed on setup with "RuntimeError: no database"'
+    assert later.eval.reason == "later"
+    assert later.metadata["scores"] == {}
+
+
+CASE = """<testsuite name="s" tests="3" hostname="h"><properties><property name="seed" value="7"/></properties>
+<testcase classname="a" name="b" time="0.5"><rerunFailure message="once">text one</rerunFailure>
+<failure message="AssertionError" type="E">line &lt;1&gt;</failure><system-out>out</system-out><extra/></testcase>
+<testcase classname="a" name="b"/><testcase name="c"/><system-err>noise</system-err></testsuite>"""
+
+
+def test_reruns_suites_and_what_is_left_out(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+    path = tmp_path / "x.xml"
+    path.write_text(CASE)
+    read = read_file(path)
+    assert [(one.eval.path, one.eval.status) for one in read.records] == [
+        ("a/b#1", "failed"),
+        ("a/b#2", "passed"),
+        ("c", "passed"),
+    ]
+    assert read.records[0].metadata["suite"] == {"name": "s", "hostname": "h", "properties": {"seed": "7"}}
+    assert [one.path for one in read.records[0].documents] == ["rerunFailure", "failure", "system-out"]
+    assert read.left_out == {
+        "the attribute `tests` of a suite, which is a sum of its tests": 1,
+        "the element `extra` of a test case": 1,
+        "the element `system-err` of a suite": 1,
+    }
+
+
+def test_whatever_changes_is_seen(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+    path = tmp_path / "x.xml"
+    path.write_text(CASE)
+    before = read_file(path).told
+    for part in (
+        '"s"',
+        '"h"',
+        '"seed"',
+        '"7"',
+        '"a"',
+        '"b"',
+        '"0.5"',
+        '"once"',
+        "text one",
+        '"AssertionError"',
+        '"E"',
+        "line",
+        ">out<",
+    ):
+        path.write_text(CASE.replace(part, f"{part[:-1]}X{part[-1]}", 1))
+        assert read_file(path).told != before, part
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param(
+            '<?xml version="1.0"?><!DOCTYPE a [<!ENTITY x "y">]><testsuite>&x;</testsuite>',
+            "a document type or entity is declared",
+            id="entity",
+        ),
+        pytest.param(
+            '<!DOCTYPE a SYSTEM "file:///etc/passwd"><testsuite/>',
+            "a document type or entity is declared",
+            id="outside",
+        ),
+        pytest.param("<testsuite>" + "<a>" * 100, "nested too deeply", id="deep"),
+        pytest.param(
+            "<testsuite><testcase name='a'></testsuite>", "no valid XML at line 1, column 33: mismatched tag", id="torn"
+        ),
+        pytest.param("<html></html>", "holds no runs", id="other XML"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, read_file: Callable[..., Any], text: str, told: str) -> None:
+    path = tmp_path / "x.xml"
+    path.write_text(text)
+    with pytest.raises(DataError, match=told):
+        read_file(path)

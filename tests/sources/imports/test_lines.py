@@ -1,0 +1,165 @@
+"""Lines of our own, and agent runs as others write them."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalscribe.agent_run import Transcript
+from evalscribe.evidence import ROLES, Document
+from evalscribe.record import Record
+from evalscribe.run import Eval, Run, Step
+from evalscribe.sources.imports.export_lines import parsed, written
+from evalscribe.sources.imports.json_text import decode
+
+SECRET = "-".join(["sk", "ant", "api03", "a1B2" * 6])
+RUN = Run(
+    id="r1",
+    provider="acme",
+    model="m-1",
+    experiment="e",
+    status="failed",
+    status_reason="x",
+    passed=1,
+    failed=2,
+    total=9,
+)
+NAMES = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1, max_size=8)
+JSON: Any = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(allow_nan=False, allow_infinity=False) | NAMES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=6,
+)
+CALLS = st.fixed_dictionaries({"id": NAMES, "function": NAMES, "arguments": st.dictionaries(NAMES, JSON, max_size=2)})
+MESSAGES = st.one_of(
+    st.fixed_dictionaries({"role": st.sampled_from(["system", "user"]), "content": NAMES}),
+    st.fixed_dictionaries(
+        {"role": st.just("assistant"), "content": NAMES, "reasoning": NAMES, "tool_calls": st.lists(CALLS, max_size=2)}
+    ),
+    st.fixed_dictionaries(
+        {"role": st.just("tool"), "content": NAMES, "tool_call_id": NAMES, "error": st.none() | NAMES}
+    ),
+)
+RECORDS = st.builds(
+    Record,
+    run_id=st.just("r1"),
+    eval=st.builds(Eval, id=NAMES, category=NAMES, name=NAMES, reason=st.none() | NAMES, trials=st.integers(1, 9)),
+    metadata=st.dictionaries(NAMES, JSON, max_size=4),
+    transcripts=st.lists(
+        st.builds(
+            Transcript.model_validate, st.fixed_dictionaries({"id": NAMES, "messages": st.lists(MESSAGES, max_size=4)})
+        ),
+        max_size=2,
+    ).map(tuple),
+    steps=st.lists(st.builds(Step, name=NAMES, status=st.just("failed"), error=st.none() | NAMES), max_size=2).map(
+        tuple
+    ),
+    documents=st.lists(st.builds(Document, role=st.sampled_from(ROLES), path=NAMES, text=NAMES), max_size=2).map(tuple),
+    missing=st.lists(NAMES, max_size=2).map(tuple),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(RECORDS)
+def test_what_is_written_is_read_again(record: Record) -> None:
+    assert parsed(decode(written(record)), None) == record
+
+
+def test_a_run_is_read_again() -> None:
+    assert parsed(decode(written(RUN)), None) == RUN
+
+
+def test_an_export_is_imported(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+    record = Record(run_id="r1", eval=Eval(id="e1", category="c", name="n"), metadata={"scores": {"a": 1.5}})
+    short = {"eval": {"id": "e2", "category": "", "name": "m"}}
+    lines = [
+        written(RUN),
+        "",
+        written(record),
+        json.dumps(short),
+        "not json",
+        "[" * 5000,
+        json.dumps({"eval": {"id": "e3"}}),
+    ]
+    lines.append(json.dumps({"eval": {**short["eval"], "id": "e4"}, "run_id": "another"}))
+    path = tmp_path / "x.whatever"
+    path.write_bytes(gzip.compress(("\ufeff" + "\r\n".join(lines)).encode()))
+    read = read_file(path)
+    assert read.format == "evalscribe"
+    assert read.run == RUN
+    assert read.records == [record, Record(run_id="r1", eval=Eval(id="e2", category="", name="m"))]
+    assert read.left_out == {
+        "no valid JSON: Expecting value at character 1 (first: line 5)": 1,
+        "JSON nested too deeply (first: line 6)": 1,
+        "a line whose `eval.category` is wrong: field required (first: line 7)": 1,
+        "an eval before its run (first: line 8)": 1,
+    }
+    assert read_file(path, model="other/m-2", experiment="f").run == RUN.model_copy(
+        update={"provider": "other", "model": "m-2", "experiment": "f"}
+    )
+
+
+def test_a_secret_is_not_read(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+    document = {"role": "log", "path": "l", "text": f"key {SECRET}"}
+    line = json.dumps({"eval": {"id": "e", "category": "", "name": "n"}, "documents": [document]})
+    path = tmp_path / "x.jsonl"
+    path.write_text(f"{written(RUN)}\n{line}\n")
+    assert read_file(path).records[0].documents[0].text == "key [redacted:anthropic-key]"
+
+
+def test_agent_runs_by_line(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+    uuid = "d4557fa9-c65a-4ee3-9c94-4241e5e0e7e9"
+    runs: list[dict[str, Any]] = [
+        {
+            "id": uuid,
+            "messages": [{"role": "user", "content": "hi"}],
+            "metadata": {"task": "t", "scores": {"reward": 0}, "agent": {"model_name": "m-9"}},
+        },
+        {
+            "id": "2",
+            "transcripts": [{"messages": []}],
+            "metadata": {"task": "t", "scores": {"speed": 3, "reward": 1.0}},
+        },
+        {"name": "n", "messages": [], "reward": 5},
+        {"id": "x", "messages": [{"role": "ghost"}]},
+    ]
+    path = tmp_path / "x.jsonl"
+    path.write_text("\n".join(map(json.dumps, [*runs, 5])) + "\n{")
+    read = read_file(path)
+    assert (read.format, read.run.model) == ("agent-runs", "m-9")
+    assert [(one.eval.path, one.eval.status, one.eval.failed_step, one.eval.reason) for one in read.records] == [
+        ("t#1", "failed", "reward", "scored 0"),
+        ("t#2", "passed", None, None),
+        ("n", "incomplete", None, None),
+    ]
+    assert [one.eval.id for one in read.records] == [uuid, f"{read.run.id}-t-2", f"{read.run.id}-n-1"]
+    assert read.records[2].metadata["reward"] == 5
+    assert read_file(path).told == read.told
+    assert list(read.left_out) == [
+        'an agent run that cannot be read: it: transcripts[0].messages[0]: unknown role "ghost"; known are system, user, assistant, tool and developer (first: line 4)',
+        "an agent run that cannot be read: no object (first: line 5)",
+        "a line that cannot be read: no valid JSON: Expecting property name enclosed in double quotes (first: line 6)",
+    ]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_agent_runs_in_a_list_or_alone(read_file: Callable[..., Any], tmp_path: Path, indent: int | None) -> None:
+    one = {"name": "n", "messages": [{"role": "user", "content": "hi"}], "metadata": {"scores": {"a": True}}}
+    path = tmp_path / "x.json"
+    for given, number in ((one, 1), ([one, one], 2)):
+        path.write_text(json.dumps(given, indent=indent))
+        assert [record.eval.status for record in read_file(path).records] == ["passed"] * number
+
+
+def test_whatever_leaf_changes_is_seen(read_value: Callable[..., Any], leaves: Callable[..., Any]) -> None:
+    call = {"id": "c", "function": "f", "arguments": {"a": 1}}
+    message = {"role": "assistant", "content": "hi", "tool_calls": [call], "source": "s"}
+    one = {"id": "i", "name": "n", "messages": [message], "metadata": {"scores": {"a": 1}, "x": [None]}, "more": 3}
+    before = read_value(one).told
+    for place, other in leaves(one):
+        assert read_value(other).told != before, place
