@@ -1,0 +1,76 @@
+"""`evalscribe results`, as people use it."""
+
+import json
+from contextlib import closing
+
+import pytest
+
+from asked_runs import RUN
+from evalscribe.judging.marks import resolve
+from evalscribe.judging.requests import Question
+from evalscribe.result_set import Result, ResultSet
+from evalscribe.rubric import Collection
+from evalscribe.store.results import open_result_sets
+from evalscribe.store.shelf import open_shelf
+from surfaces.command import Inside
+
+WHEN = "2026-11-02T12:00:00.000+00:00"
+CITED = resolve("It gave up [T0B3].", Question.of(("Why?",), {}).subject).model_dump(mode="json")
+ANSWERS = ({"output": "Two\nlines \x1b[2J.", "citations": []}, {"cause": "lied", "why": CITED}, None, None)
+ERRORS = (None, None, "overloaded (tried 5 times)", None)
+
+
+@pytest.fixture
+def filled(inside: Inside) -> Inside:
+    """A collection with a set of four requests: two are answered, one failed, one waits."""
+    place = inside.folder / ".evalscribe"
+    made = ResultSet(id="s1", collection_id="c1", name="why/v1", created_at=WHEN)
+    rows = [
+        Result(
+            id=f"r{n}",
+            result_set_id="s1",
+            number=n,
+            request=RUN.id,
+            prompt=("Why?",),
+            user_metadata={"task": n},
+            model="openai/m",
+            output=ANSWERS[n],
+            error=ERRORS[n],
+            created_at=WHEN,
+        )
+        for n in range(4)
+    ]
+    with closing(open_shelf(place)) as shelf, closing(open_result_sets(place)) as sets:
+        shelf.add_collection(Collection(id="c1", name="airline"))
+        sets.add(made, rows)
+    return inside
+
+
+def test_sets_are_listed_with_how_far_they_are(filled: Inside) -> None:
+    assert filled.run("results", "list").out == "why/v1  2 results, 1 error, 1 pending  2026-11-02\n"
+    assert filled.run("results", "list", "why", "--collection", "airline").out.startswith("why/v1  ")
+    assert filled.run("results", "list", "other").out.startswith("No result sets yet")
+    (told,) = json.loads(filled.run("results", "list", "--json").out)
+    assert (told["name"], told["result_count"], told["pending_count"]) == ("why/v1", 2, 1)
+
+
+def test_results_are_shown_with_whether_citations_hold(filled: Inside) -> None:
+    assert filled.run("results", "show", "why/v1").out == (
+        "0  task: 0\n  answer:\n    Two\n    lines [2J.\n  citations: 0 verified, 0 relocated, 0 unverified\n\n"
+        "1  task: 1\n  cause: lied\n  why: It gave up [T0B3] (unverified).\n"
+        "  citations: 0 verified, 0 relocated, 1 unverified\n\n"
+    )
+    everything = filled.run("results", "show", "s1", "--all").out
+    assert everything.endswith("2  task: 2\n  no answer: overloaded (tried 5 times)\n\n3  task: 3\n  not asked yet\n\n")
+    told = json.loads(filled.run("results", "show", "why/v1", "--json").out)
+    assert [one["user_metadata"] for one in told] == [{"task": 0}, {"task": 1}]
+
+
+def test_what_is_not_there_is_told(filled: Inside) -> None:
+    missing = filled.run("results", "show", "why/v2", code=66).err
+    assert "no result set 'why/v2' in collection 'airline'; there is: why/v1" in missing
+    assert "no collection 'nowhere'" in filled.run("results", "list", "--collection", "nowhere", code=66).err
+
+
+def test_without_any_collection(inside: Inside) -> None:
+    assert "there is no collection yet" in inside.run("results", "list", code=66).err
