@@ -5,6 +5,7 @@ import re
 from evalscribe.evidence import Document, Evidence
 from evalscribe.gather.pack import pack
 from evalscribe.ids import content_id
+from evalscribe.judging.rules.spoken import Spoken
 from evalscribe.signature import failed_log, locate, signature
 
 _ACCIDENTS = re.compile(r"\bport \d+|:\d{4,5}\b|\b\d+(?:\.\d+)?\s?m?s\b|\b\d{1,2}:\d{2}:\d{2}\b|/tmp/\S+|\b\d{9,}\b")
@@ -24,8 +25,12 @@ def likeness(evidence: Evidence) -> str:
 
 
 def before_output(evidence: Evidence) -> bool:
-    """Whether no step passed and neither output nor log nor transcript says that the model did anything."""
-    did = any(document.text.strip() for document in evidence.of("output", "log", "transcript"))
+    """Whether no step passed and neither output nor log nor transcript says that the model did anything.
+
+    Where the source says that the harness broke, a log is the harness's.
+    """
+    log = () if evidence.eval.status == "error" else evidence.of("log")
+    did = any(document.text.strip() for document in (*evidence.of("output"), *log)) or Spoken(evidence).by_model
     return not did and not any(step.status == "passed" for step in evidence.steps)
 
 

@@ -9,12 +9,21 @@ from evalscribe.gather.code import Differences, code_excerpts, differences
 from evalscribe.gather.grader import grader_excerpts
 from evalscribe.gather.log import log_excerpts
 from evalscribe.gather.pieces import excerpts, fitting, head, shown
+from evalscribe.gather.transcript import transcript_excerpts
 from evalscribe.signature import Located, locate_all, names_tests, tests
 
 BUDGET = 6000
 """Tokens of one packed failure at most."""
 MOST_LEFT_OUT = 30
-SHARES = {"log": 0.25, "known_gaps": 0.1, "task": 0.2, "grader": 0.2, "differences": 0.5}
+SHARES = {
+    "log": 0.25,
+    "known_gaps": 0.1,
+    "task": 0.2,
+    "grader": 0.2,
+    "differences": 0.5,
+    "expected": 0.15,
+    "transcript": 0.6,
+}
 """How much of the budget one kind may take; together more than one, because seldom all are long."""
 
 
@@ -47,6 +56,11 @@ def _chosen(
         yield excerpt, budget
     for excerpt in _whole(evidence, "task", int(budget * SHARES["task"])):
         yield excerpt, budget
+    if evidence.of("transcript"):
+        for excerpt in _whole(evidence, "expected", int(budget * SHARES["expected"])):
+            yield excerpt, budget
+        for excerpt in transcript_excerpts(evidence, int(budget * SHARES["transcript"])):
+            yield excerpt, budget
     for excerpt in code_excerpts(evidence, located, told):
         yield excerpt, budget
     if names_tests(evidence.eval.failed_step):

@@ -25,7 +25,7 @@ def locate_all(evidence: Evidence) -> tuple[Located, ...]:
     citation.
     """
     log = log_of(evidence)
-    found = list(_found(failed_sections(evidence)))[: 20 * MAX_LOCATED]
+    found = [] if _graded_afterwards(evidence) else list(_found(failed_sections(evidence)))[: 20 * MAX_LOCATED]
     if not found:
         log, found = None, list(_found_in_reason(evidence))
     found.sort(key=lambda one: one.severity == "warning")
@@ -56,6 +56,11 @@ def tests(evidence: Evidence) -> TestOutcome:
     return TestOutcome(
         runner=outcome.runner, passed=outcome.passed, failed=outcome.failed, failures=failures, step=step
     )
+
+
+def _graded_afterwards(evidence: Evidence) -> bool:
+    """Whether a grader judged what an agent had done: then the log of its work is not why it failed."""
+    return bool(evidence.of("transcript")) and evidence.eval.status != "error" and bool(evidence.eval.reason)
 
 
 def _found(lines: Sequence[Line]) -> Iterator[Found]:

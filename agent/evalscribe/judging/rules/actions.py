@@ -79,7 +79,7 @@ def _otherwise(spoken: Spoken, first: Difference, found: tuple[Difference, ...])
         confidence=0.75,
         error=told,
         why=_briefly(made, wanted, first),
-        reasoning=f"{told}.{_more(found)} {_knowable(known)}".strip(),
+        reasoning=f"{_else_alike(made, wanted, first)}{_more(found)} {_knowable(known)}".strip(),
         citations=(
             *(made.call.argument(name) for name in names),
             *(wanted.argument(name) for name in names),
@@ -91,6 +91,14 @@ def _otherwise(spoken: Spoken, first: Difference, found: tuple[Difference, ...])
 def _briefly(made: Made, wanted: Said, difference: Difference) -> str:
     told = str(innermost(difference.arguments[0], made.call.turn.arguments, wanted.turn.arguments))
     return wording.whole_or(f"`{difference.tool}`: {told}", wording.cut(told))
+
+
+def _else_alike(made: Made, wanted: Said, difference: Difference) -> str:
+    same = len(wanted.turn.arguments) - len(set(difference.arguments) & set(wanted.turn.arguments))
+    others = (
+        f"{same} of {len(wanted.turn.arguments)} arguments are as expected" if same else "no argument is as expected"
+    )
+    return f"In message {made.call.turn.number} the model calls `{difference.tool}`; {others}."
 
 
 def _unasked(spoken: Spoken, first: Difference, found: tuple[Difference, ...]) -> Decision:

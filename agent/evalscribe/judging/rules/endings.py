@@ -73,6 +73,7 @@ def cut_off(facts: Facts) -> Decision | None:
         cause="stuck-at-limit" if stuck else "limit-reached",
         confidence=0.6 if stuck else 0.5,
         uncertain=not stuck,
+        error=step.error,
         why=wording.cut(f"not finished when the limit came: {step.error or step.name}"),
         reasoning=f"{_work(facts.spoken)} "
         + (

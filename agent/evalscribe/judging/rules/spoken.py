@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import dropwhile, takewhile
 
 from evalscribe.agent_run.actions import Action
 from evalscribe.agent_run.told import Turn, heard, heard_calls
@@ -25,10 +26,12 @@ class Said:
     turn: Turn
 
     def quoted(self, lines: int = MOST_QUOTED) -> Citation:
-        """Its first lines that say anything, without the header."""
+        """Its first lines that say anything, without the header, up to a blank one."""
         texts = self.document.lines
-        first = next((n for n in range(self.turn.first + 1, self.turn.last + 1) if texts[n - 1].strip()), 0)
-        return cite(self.document, first or self.turn.first, min(first + lines - 1, self.turn.last) if first else 0)
+        below = range(self.turn.first + 1, self.turn.last + 1)
+        said = list(takewhile(lambda n: texts[n - 1].strip(), dropwhile(lambda n: not texts[n - 1].strip(), below)))
+        first, last = (said[0], said[:lines][-1]) if said else (self.turn.first, self.turn.first)
+        return cite(self.document, first, last)
 
     def header(self, lines: int = 1) -> Citation:
         return cite(self.document, self.turn.first, min(self.turn.first + lines - 1, self.turn.last))
