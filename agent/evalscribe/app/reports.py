@@ -1,6 +1,7 @@
 """Look at the reports: list and read them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from evalscribe.analysis import Analysis
@@ -8,7 +9,7 @@ from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Library
 from evalscribe.recall import read
-from evalscribe.report_file import ReportFile
+from evalscribe.report_file import ReportFile, is_report
 
 
 class Listed(Frozen):
@@ -43,11 +44,19 @@ def found(library: Library, name: str) -> ReportFile:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise NotFoundError(f"{name[:80]!r} cannot be read as a file: {reason}") from None
-    files = [file for file in library.all() if _means(name, file)]
+    files = [file for file in library.all() if _means(name, file)] or list(_document(library, name))
     if len(files) != 1:
         several = ", ".join(file.name for file in files[:5]) or "none"
         raise NotFoundError(f"no single report is called {name!r} (found: {several}); see `evalscribe reports list`")
     return files[0]
+
+
+def _document(library: Library, name: str) -> Iterator[ReportFile]:
+    """A document of another kind, a comparison for one, by its name below the reports folder."""
+    for whole in (name, f"{name}.md"):
+        with suppress(DataError):
+            if is_report(whole) and (text := library.document(whole)) is not None:
+                yield ReportFile(path=library.root / whole, name=whole, text=text)
 
 
 def again(file: ReportFile) -> ReportFile:

@@ -13,7 +13,7 @@ from evalscribe.ids import Frozen
 from evalscribe.ports import Library, Store
 from evalscribe.recall import read
 from evalscribe.recall.history import EvalPaths
-from evalscribe.report_file import FileVersion, UnmergedReport
+from evalscribe.report_file import FileVersion, UnmergedReport, is_of_another_kind
 from evalscribe.review.given import About, given, run_of, words
 from evalscribe.review.recalled import Subject, disagreements
 from evalscribe.review.stats import Judged, Stats, stats, truths, verdicts
@@ -169,6 +169,8 @@ class _Reader:
     def labels(self, name: str, versions: Sequence[FileVersion]) -> tuple[GivenLabel, ...]:
         reading = cache(lambda text: self.read(text, name))
         texts = [version.text for version in versions if version.text is not None]
+        if texts and is_of_another_kind(texts[-1]):
+            return ()
         problems = [reading(text) for text in texts[-1:]]
         self.unread.extend(Unread(report=name, problem=one) for one in problems if isinstance(one, str))
         said = next((found for text in reversed(texts) if (found := _readable(reading(text)))), None)
