@@ -26,6 +26,8 @@ def clean_text(text: str) -> str:
     """`clean` of one text."""
     if "\x00" in text:
         text = text.replace("\x00", "\ufffd")
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

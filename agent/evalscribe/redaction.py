@@ -236,13 +236,27 @@ def _kind(name: str) -> str:
 
 def _is_secret(name: str, value: str) -> bool:
     """Whether the literal `value`, assigned to `name`, is a secret rather than an id, a hash or words."""
-    strong = bool(_STRONG_NAME.search(name) or _QUALIFIED_KEY.search(name))
-    if not strong and (_HARMLESS_KEY.search(name) or not _PLAIN_KEY.search(name)):
+    if not _SHORTEST <= len(value) <= 1000:
+        return False
+    shortest, strong = _secrets_of(name) if len(name) > _SHORT else _secrets_of_short(name)
+    if shortest is None or len(value) < shortest:
         return False
     if not strong and (_HASH.fullmatch(value) or _RECORD_ID.fullmatch(value)):
         return False
-    shortest = 10 if _SHORT_NAME.search(name) else 16
-    return shortest <= len(value) <= 1000 and not _UUID.fullmatch(value) and _looks_random(value)
+    return not _UUID.fullmatch(value) and _looks_random(value)
+
+
+def _secrets_of(name: str) -> tuple[int | None, bool]:
+    """How long a secret of this name is at least, None where it names none; and whether the name alone says so."""
+    strong = bool(_STRONG_NAME.search(name) or _QUALIFIED_KEY.search(name))
+    if not strong and (_HARMLESS_KEY.search(name) or not _PLAIN_KEY.search(name)):
+        return None, False
+    return (_SHORTEST if _SHORT_NAME.search(name) else 16), strong
+
+
+_SHORTEST = 10
+"""Characters that a secret has at least."""
+_secrets_of_short = lru_cache(8192)(_secrets_of)
 
 
 def _looks_random(value: str) -> bool:

@@ -3,6 +3,7 @@
 An `AgentRun` is one eval with its transcripts (DESIGN: words). Ids are made where none is given.
 """
 
+from functools import cache
 from typing import Annotated, Any, Literal
 from uuid import uuid4
 
@@ -28,12 +29,18 @@ class _Kept(Frozen):
     def _as_written(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        return written.with_unknown_kept(cls._understood(value), frozenset(cls.model_fields))
+        return written.with_unknown_kept(cls._understood(value), _names(cls))
 
     @classmethod
     def _understood(cls, value: dict[str, Any]) -> dict[str, Any]:
         """The same in our words. `value` is not changed."""
         return value
+
+
+@cache
+def _names(shape: type[_Kept]) -> frozenset[str]:
+    """Of its fields; pydantic takes its time to tell them, and every message asks."""
+    return frozenset(shape.model_fields)
 
 
 class TranscriptToolCall(_Kept):

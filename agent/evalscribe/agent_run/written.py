@@ -26,6 +26,8 @@ def with_known_role(message: Any) -> Any:
 
 def with_unknown_kept(value: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
     """Unknown fields moved into `metadata`, nulls left out. A name that is taken there gets a longer one."""
+    if value.keys() <= known and None not in value.values():
+        return dict(value)
     given = {key: part for key, part in value.items() if part is not None}
     unknown = {key: part for key, part in given.items() if key not in known}
     metadata = given.get("metadata", {})

@@ -12,7 +12,7 @@ from evalscribe.record import Record
 from evalscribe.run import Run
 from evalscribe.store import documents, record_rows, run_rows
 from evalscribe.store.database import Database
-from evalscribe.store.record_rows import Key, Prepared, key_of
+from evalscribe.store.record_rows import Key, RecordRows
 from evalscribe.store.run_rows import Counts, of_status
 from evalscribe.store.shelf import require
 from evalscribe.store.statements import unless_there
@@ -39,22 +39,20 @@ class Addition:
         self._database = database
         self._collection_id = collection_id
         self._runs = runs
-        self._records = {key_of(record): record for record in records}
-        self._digests = {key: record.digest for key, record in self._records.items()}
+        self._records = {(rows := RecordRows(record)).key: rows for record in records}
 
     def made(self) -> Added:
         """All of it or nothing. Raises as `Archive.add` does."""
         with self._database.transaction() as connection:
             there = self._states(connection, self._records)
-        fresh = [record for key, record in self._records.items() if not self._same(key, there)]
-        # Made before the database is locked, so that others wait for the writing only.
-        rows = Prepared(fresh, self._digests)
+        fresh = [rows for key, rows in self._records.items() if not self._same(key, there)]
         with self._database.writing() as connection:
             require(connection, self._collection_id)
             self._put_runs(connection)
             self._require_runs(connection)
-            there |= self._states(connection, map(key_of, fresh))
-            self._put(connection, rows, there)
+            # Once more, now that nobody else writes: another process may have stored some of them meanwhile.
+            there |= self._states(connection, (rows.key for rows in fresh))
+            self._put(connection, fresh, there)
         return self._added(there)
 
     def _put_runs(self, connection: Connection) -> None:
@@ -70,12 +68,12 @@ class Addition:
         if missing := sorted(wanted - known):
             raise DataError(f"a record of run {missing[0]!r} came without its run")
 
-    def _put(self, connection: Connection, rows: Prepared, there: dict[Key, Row[Any]]) -> None:
-        written = [(row["run_id"], row["eval_id"]) for row in rows.evals]
+    def _put(self, connection: Connection, fresh: Sequence[RecordRows], there: dict[Key, Row[Any]]) -> None:
+        written = [rows.key for rows in fresh]
         replaced = [key for key in written if key in there and there[key].digest is not None]
         record_rows.forget(connection, replaced)
         self._forget_evidence(connection, replaced)
-        rows.put(connection, self._numbers(connection, written, there))
+        record_rows.put(connection, fresh, self._numbers(connection, written, there))
         for run_id, (recorded, change) in self._changes(written, there).items():
             run_rows.gained(connection, self._database, run_id, recorded, change)
 
@@ -107,7 +105,7 @@ class Addition:
         changes: dict[str, tuple[int, Counts]] = defaultdict(lambda: (0, Counts()))
         for key in written:
             recorded, change = changes[key[0]]
-            change += of_status(self._records[key].eval.status)
+            change += of_status(self._records[key].status)
             if key in there and there[key].digest is not None:
                 changes[key[0]] = recorded, change + of_status(there[key].status, -1)
             else:
@@ -126,7 +124,7 @@ class Addition:
         return there
 
     def _same(self, key: Key, there: dict[Key, Row[Any]]) -> bool:
-        return key in there and there[key].digest == self._digests[key]
+        return key in there and there[key].digest == self._records[key].digest
 
     def _added(self, there: dict[Key, Row[Any]]) -> Added:
         same = sum(self._same(key, there) for key in self._records)

@@ -162,8 +162,10 @@ def _without_nul(
 
 
 def _clean(row: Any) -> Any:
-    values = row.values() if isinstance(row, dict) else row
-    if not any(isinstance(value, str) and "\x00" in value for value in values):
+    for value in row.values() if isinstance(row, dict) else row:
+        if isinstance(value, str) and "\x00" in value:
+            break
+    else:
         return row
     if isinstance(row, dict):
         return {name: _cleaned(value) for name, value in row.items()}

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -10,7 +11,7 @@ from sqlalchemy import Connection, Select, bindparam, delete, insert, select
 from evalscribe.evidence import Document
 from evalscribe.store.database import Database
 from evalscribe.store.failures import unstorable
-from evalscribe.store.statements import unless_there
+from evalscribe.store.statements import execute_many, unless_there
 from evalscribe.store.tables import documents, texts
 
 _KEEP_TEXT = unless_there(texts)
@@ -32,37 +33,46 @@ class Kept:
     """Documents of one eval or of many, ready to be stored: each text packed once."""
 
     def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
-        self.texts: dict[str, bytes] = {}
+        self._rows: list[dict[str, Any]] = []
+        self._texts: dict[str, bytes] = {}
 
     def add(self, run_id: str, eval_id: str, given: Sequence[Document], *, first: int) -> None:
         """`first` is the number of the first of them."""
         key = {"run_id": run_id, "eval_id": eval_id}
         for number, document in enumerate(given, first):
-            digest = self._keep(document.text)
+            digest = digest_of(document.text)
+            if digest not in self._texts:
+                self._texts[digest] = _packed(document.text)
             named = {"number": number, "role": document.role, "path": document.path, "digest": digest}
-            self.rows.append({**key, **named})
+            self._rows.append({**key, **named})
 
     def put(self, connection: Connection) -> None:
         # In order of their keys: two that write the same texts at once never wait for each other.
-        if kept := [{"digest": digest, "body": body} for digest, body in sorted(self.texts.items())]:
-            connection.execute(_KEEP_TEXT, kept)
-        if self.rows:
-            connection.execute(_INSERT, self.rows)
-
-    def _keep(self, text: str) -> str:
-        plain = _encoded(text)
-        digest = f"sha256:{sha256(plain).hexdigest()}"
-        if digest not in self.texts:
-            self.texts[digest] = zlib.compress(plain)
-        return digest
+        kept = [{"digest": digest, "body": body} for digest, body in sorted(self._texts.items())]
+        execute_many(connection, _KEEP_TEXT, kept)
+        execute_many(connection, _INSERT, self._rows)
 
 
-def _encoded(text: str) -> bytes:
+def digest_of(text: str) -> str:
+    """Content id of a text. Raises `DataError` for half a character."""
+    return _digest_of_short(text) if len(text) <= _SHORT else _digest(text)
+
+
+def _digest(text: str) -> str:
     try:
-        return text.encode()
+        return f"sha256:{sha256(text.encode()).hexdigest()}"
     except UnicodeEncodeError as error:
         raise unstorable() from error
+
+
+def _packed(text: str) -> bytes:
+    return _packed_short(text) if len(text) <= _SHORT else zlib.compress(text.encode())
+
+
+_SHORT = 4_000
+"""Characters of a text that may well come again: the task of many trials."""
+_digest_of_short = lru_cache(1_000)(_digest)
+_packed_short = lru_cache(1_000)(lambda text: zlib.compress(text.encode()))
 
 
 def replace_gathered(connection: Connection, run_id: str, eval_id: str, given: Sequence[Document]) -> None:

@@ -14,6 +14,10 @@ class Written(str):
 
 
 def json_text(value: object) -> str:
-    """The text of a value for a JSON column, without NUL, which Postgres cannot hold."""
-    text = value if isinstance(value, Written) else json.dumps(value, ensure_ascii=False)
-    return json.dumps(clean(json.loads(text)), ensure_ascii=False) if _NUL in text else text
+    """The text of a value for a JSON column."""
+    return value if isinstance(value, Written) else written(json.dumps(value, ensure_ascii=False))
+
+
+def written(text: str) -> Written:
+    """JSON text without NUL, which Postgres cannot hold."""
+    return Written(json.dumps(clean(json.loads(text)), ensure_ascii=False) if _NUL in text else text)

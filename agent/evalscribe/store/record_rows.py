@@ -1,7 +1,9 @@
 """Records as rows of evals, steps, transcripts and documents, and back."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from typing import Any
 
 from pydantic import JsonValue, TypeAdapter
@@ -14,8 +16,8 @@ from evalscribe.run import Step
 from evalscribe.store import documents, run_rows
 from evalscribe.store.database import Database
 from evalscribe.store.failures import unstorable
-from evalscribe.store.json_text import Written
-from evalscribe.store.statements import upsert
+from evalscribe.store.json_text import Written, written
+from evalscribe.store.statements import execute_many, upsert
 from evalscribe.store.tables import documents as document_rows
 from evalscribe.store.tables import evals, steps, texts, transcripts
 
@@ -25,6 +27,7 @@ Key = tuple[str, str]
 _JSON = TypeAdapter[JsonValue](JsonValue)
 _MESSAGES = TypeAdapter[tuple[ChatMessage, ...]](tuple[ChatMessage, ...])
 _PUT = upsert(evals)
+_NO_NAMES, _NO_PARTS = Written("{}"), Written("[]")
 
 
 def _of_eval(table: Table) -> tuple[Any, Any]:
@@ -46,38 +49,38 @@ _DOCUMENTS = _of_several(
 )
 
 
-class Prepared:
-    """Records as the rows they become, made before anything is locked."""
+class RecordRows:
+    """A record as the rows it becomes, made before anything is locked."""
 
-    def __init__(self, records: Iterable[Record], digests: dict[Key, str]) -> None:
-        self.evals: list[dict[str, Any]] = []
-        self._steps: list[dict[str, Any]] = []
-        self._transcripts: list[dict[str, Any]] = []
-        self._documents = documents.Kept()
-        for record in records:
-            self._add(record, digests[key_of(record)])
-
-    def put(self, connection: Connection, numbers: dict[Key, int]) -> None:
-        """Every record at its number; what was imported of the same evals before is gone already."""
-        rows = [{**row, "number": numbers[row["run_id"], row["eval_id"]]} for row in self.evals]
-        for statement, values in ((_PUT, rows), (insert(steps), self._steps), (insert(transcripts), self._transcripts)):
-            if values:
-                connection.execute(statement, values)
-        self._documents.put(connection)
-
-    def _add(self, record: Record, digest: str) -> None:
-        key = {"run_id": record.run_id, "eval_id": record.eval.id}
-        self.evals.append(_eval_row(record, digest))
-        for number, step in enumerate(record.steps):
-            said = {"name": step.name, "status": step.status, "error": step.error}
-            self._steps.append({**key, "number": number, **said})
-        for number, transcript in enumerate(record.transcripts):
-            self._transcripts.append({**key, "number": number, **_transcript_row(transcript)})
-        self._documents.add(record.run_id, record.eval.id, record.documents, first=0)
+    def __init__(self, record: Record) -> None:
+        self.key: Key = (record.run_id, record.eval.id)
+        self.status = record.eval.status
+        self.eval = _eval_row(record)
+        self.steps = [_step_row(step) for step in record.steps]
+        self.transcripts = [_transcript_row(transcript) for transcript in record.transcripts]
+        self.documents = record.documents
+        said = [[one.role, one.path, documents.digest_of(one.text)] for one in record.documents]
+        content = json.dumps([self.eval, self.steps, self.transcripts, said])
+        self.eval["digest"] = self.digest = f"sha256:{sha256(content.encode()).hexdigest()}"
 
 
-def key_of(record: Record) -> Key:
-    return record.run_id, record.eval.id
+def put(connection: Connection, records: Sequence[RecordRows], numbers: dict[Key, int]) -> None:
+    """Every record at its number; what was imported of the same evals before is gone already."""
+    execute_many(connection, _PUT, [{**one.eval, "number": numbers[one.key]} for one in records])
+    execute_many(connection, insert(steps), _numbered((one.key, one.steps) for one in records))
+    execute_many(connection, insert(transcripts), _numbered((one.key, one.transcripts) for one in records))
+    kept = documents.Kept()
+    for one in records:
+        kept.add(*one.key, one.documents, first=0)
+    kept.put(connection)
+
+
+def _numbered(rows: Iterable[tuple[Key, list[dict[str, Any]]]]) -> list[dict[str, Any]]:
+    return [
+        {"run_id": run_id, "eval_id": eval_id, "number": number, **row}
+        for (run_id, eval_id), several in rows
+        for number, row in enumerate(several)
+    ]
 
 
 def forget(connection: Connection, keys: Iterable[Key]) -> None:
@@ -124,15 +127,18 @@ def _document(database: Database, row: Row[Any]) -> Document:
     return Document.model_construct(role=row.role, path=row.path, text=database.unzip(row.body).decode())
 
 
-def _eval_row(record: Record, digest: str) -> dict[str, Any]:
+def _eval_row(record: Record) -> dict[str, Any]:
     return {
         **run_rows.of_eval(record.run_id, record.eval),
         "task_digest": files_digest(record.documents, "task"),
         "grader_digest": files_digest(record.documents, "grader"),
-        "metadata_json": _json(_JSON, record.metadata),
-        "missing": _json(_JSON, list(record.missing)),
-        "digest": digest,
+        "metadata_json": _json(_JSON, record.metadata) if record.metadata else _NO_NAMES,
+        "missing": _json(_JSON, list(record.missing)) if record.missing else _NO_PARTS,
     }
+
+
+def _step_row(step: Step) -> dict[str, Any]:
+    return {"name": step.name, "status": step.status, "error": step.error}
 
 
 def _transcript_row(transcript: Transcript) -> dict[str, Any]:
@@ -140,13 +146,13 @@ def _transcript_row(transcript: Transcript) -> dict[str, Any]:
         "id": transcript.id,
         "name": transcript.name,
         "messages": _json(_MESSAGES, transcript.messages),
-        "metadata_json": _json(_JSON, transcript.metadata),
+        "metadata_json": _json(_JSON, transcript.metadata) if transcript.metadata else _NO_NAMES,
     }
 
 
 def _json(shape: TypeAdapter[Any], value: object) -> Written:
     """Raises `DataError` for half a character."""
     try:
-        return Written(shape.dump_json(value).decode())
+        return written(shape.dump_json(value).decode())
     except ValueError as error:
         raise unstorable() from error

@@ -11,7 +11,7 @@ from evalscribe.given_label import GivenLabel
 from evalscribe.store import tables
 from evalscribe.store.database import Database
 from evalscribe.store.failures import unstorable
-from evalscribe.store.json_text import Written
+from evalscribe.store.json_text import Written, written
 
 _LABEL = TypeAdapter(GivenLabel)
 _LABELS = select(tables.labels.c.label_json).order_by(tables.labels.c.run_id, tables.labels.c.number)
@@ -60,6 +60,6 @@ def _label(label: GivenLabel) -> dict[str, Any]:
 def _json(value: FindingSummary | GivenLabel) -> Written:
     """Raises `DataError` for half a character."""
     try:
-        return Written(value.model_dump_json())
+        return written(value.model_dump_json())
     except ValueError as error:
         raise unstorable() from error
