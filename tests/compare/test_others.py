@@ -1,0 +1,77 @@
+"""Matrices, one side beside itself, and the first call that differs."""
+
+from typing import Any
+
+from compare.made import failures_only, played
+from evalscribe.agent_run import Transcript
+from evalscribe.compare import first_divergence, matrix, within
+
+
+def test_a_matrix_tells_what_is_steady_and_what_tells_runs_apart() -> None:
+    one = played("aaaaaaaa1", {"x/1": "pp", "x/2": "pf", "x/3": "ff"})
+    other = played("bbbbbbbb1", {"x/1": "pp", "x/2": "pp", "x/4": "ee"})
+    found = matrix([[one], [other], [failures_only("cccccccc1", ["x/3"], 3)]])
+    rows = {row.eval: row for row in found.rows}
+    assert rows["x/2"].cells == ((1, 2), (2, 2), (1, 1))
+    assert rows["x/2"].discriminates
+    assert not rows["x/1"].discriminates
+    assert rows["x/1"].rate == 1
+    assert rows["x/3"].cells == ((0, 2), None, (0, 1))
+    assert rows["x/4"].cells == (None, None, (1, 1))
+    first = found.columns[0]
+    assert (first.always, first.sometimes, first.never) == (1, 1, 1)
+    assert first.name == "p/m (aaaaaaaa)"
+    assert "cccccccc" in found.notes[0]
+
+
+def test_what_is_not_the_same_everywhere_is_said() -> None:
+    one = played("a", {"x/1": "p", "x/2": "p"}, graded={"x/1": {"task": "t1"}, "x/2": {"grader": "g"}})
+    other = played("b", {"x/1": "p", "x/2": "p"}, graded={"x/1": {"task": "t2"}, "x/2": {"grader": "g"}})
+    assert matrix([[one], [other]]).changed == ("x/1",)
+
+
+def test_every_failed_try_stands_beside_one_that_passed() -> None:
+    found = within([played("a", {"x/1": "fpf", "x/2": "ff", "x/3": "pp", "x/4": "ep"})])
+    assert [(pair.eval, pair.candidate[0].trial, pair.base[0].trial) for pair in found.pairs] == [
+        ("x/1", 1, 2),
+        ("x/1", 3, 2),
+    ]
+    assert found.without == ("x/2",)
+    assert (found.side.passed, found.side.trials) == (4, 8)
+
+
+def calling(*calls: tuple[str, dict[str, Any], str]) -> Transcript:
+    """Each call with what it gave back."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
+    for n, (name, arguments, answer) in enumerate(calls):
+        call = {"id": str(n), "function": name, "arguments": arguments}
+        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        messages.append({"role": "tool", "content": answer, "tool_call_id": str(n), "function": name})
+    return Transcript.model_validate({"id": "t", "messages": messages})
+
+
+LOOK, BOOK = ("look", {"id": 1}, "found"), ("book", {"id": 1}, "booked")
+
+
+def test_the_first_call_that_differs_is_where_to_look() -> None:
+    why = first_divergence(calling(LOOK, BOOK), calling(LOOK, ("cancel", {"id": 1}, "gone")))
+    assert why is not None
+    assert why.behaviour == "cancel instead of book"
+    assert [(quote.side, quote.place, quote.text) for quote in why.quotes] == [
+        ("base", "message 4", "book(id=1)"),
+        ("candidate", "message 4", "cancel(id=1)"),
+    ]
+
+
+def test_other_arguments_a_call_too_few_and_one_too_many() -> None:
+    names = [
+        (why := first_divergence(calling(LOOK, BOOK), other)) and why.behaviour
+        for other in (calling(LOOK, ("book", {"id": 2}, "booked")), calling(LOOK), calling(LOOK, BOOK, BOOK))
+    ]
+    assert names == ["other arguments for book", "stops before book", "also calls book"]
+
+
+def test_what_gives_nothing_back_makes_no_difference() -> None:
+    noted = calling(("think", {"thought": "hm"}, ""), LOOK, BOOK)
+    assert first_divergence(calling(LOOK, BOOK), noted) is None
+    assert first_divergence(calling(), calling()) is None

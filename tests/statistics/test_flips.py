@@ -1,0 +1,84 @@
+"""The exact test against enumeration, scipy and published tables."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from evalscribe.statistics import holm, sign_flip
+from evalscribe.statistics.flips import DRAWS
+
+SOME = st.builds(Fraction, st.integers(-6, 6), st.sampled_from((1, 2, 3, 4, 5)))
+
+
+def single(better: int, worse: int, same: int = 0) -> list[Fraction]:
+    return [Fraction(1)] * better + [Fraction(-1)] * worse + [Fraction(0)] * same
+
+
+def enumerated(differences: Sequence[Fraction]) -> float:
+    observed = abs(sum(differences))
+    flips = list(product((1, -1), repeat=len(differences)))
+    far = (abs(sum(d * f for d, f in zip(differences, flip, strict=True))) >= observed for flip in flips)
+    return sum(far) / len(flips)
+
+
+@given(st.lists(SOME, min_size=1, max_size=9))
+@settings(max_examples=60, deadline=None)
+def test_it_is_what_enumerating_every_flip_gives(differences: list[Fraction]) -> None:
+    luck = sign_flip(differences)
+    assert luck.exact
+    assert luck.p == pytest.approx(enumerated(differences), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "p"),
+    [
+        pytest.param(1, 7, 0.0703, id="airways: Fagerland, Lydersen and Laake 2013"),
+        pytest.param(6, 3, 0.5078, id="nine changed"),
+        pytest.param(5, 0, 0.0625, id="five of five are still luck"),
+        pytest.param(6, 0, 0.03125, id="six are not"),
+    ],
+)
+def test_with_single_trials_it_is_mcnemars_exact(better: int, worse: int, p: float) -> None:
+    assert sign_flip(single(better, worse, 20)).p == pytest.approx(p, abs=5e-5)
+
+
+def test_the_survey_of_agresti_is_no_luck() -> None:
+    """1,600 people asked twice: 150 changed to disapproval, 86 to approval (McNemar's z² is 17.36)."""
+    luck = sign_flip(single(86, 150, 1364))
+    assert luck.p == pytest.approx(binomtest(86, 236).pvalue, rel=1e-9)
+    assert luck.p < 1e-4
+
+
+@pytest.mark.parametrize(("better", "worse"), [(0, 0), (40, 40), (900, 1100), (5_000, 5_200)])
+def test_large_counts_agree_with_scipy(better: int, worse: int) -> None:
+    expected = binomtest(better, better + worse).pvalue if better + worse else 1.0
+    assert sign_flip(single(better, worse)).p == pytest.approx(expected, rel=1e-7)
+
+
+def test_the_order_and_the_direction_do_not_matter() -> None:
+    differences = [Fraction(n, 4) for n in (3, -1, 2, 4, -2, 0, 1)]
+    assert sign_flip(differences) == sign_flip(reversed([-one for one in differences]))
+
+
+def test_what_takes_too_long_is_drawn_the_same_each_time_and_about_right() -> None:
+    many = [Fraction(n % 9 - 3, 8) for n in range(20_000)]
+    few = [Fraction((n * n) % 997 - 470, 10_007) for n in range(400)]
+    assert sign_flip(few) == sign_flip(few)
+    assert not sign_flip(few).exact
+    spread = sum(float(one) ** 2 for one in few) ** 0.5
+    assert abs(sum(map(float, few))) / spread > 1
+    assert 0 < sign_flip(few).p < 0.5
+    assert sign_flip(many).p == pytest.approx(1 / (DRAWS + 1))
+
+
+def test_holm_corrects_for_how_many_there_are() -> None:
+    """The worked example of Holm's procedure: the smallest times four, the next times three …"""
+    corrected = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005})
+    assert corrected == pytest.approx({"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02})
+    assert holm({}) == {}
+    assert holm({"a": 0.7, "b": 0.9}) == {"a": 1.0, "b": 1.0}

@@ -1,0 +1,92 @@
+"""The interval beside published ones, and what it promises at its edges."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import t as student
+
+from evalscribe.statistics import Task, paired
+from evalscribe.statistics.student import quantile
+
+TRIALS = st.lists(st.sampled_from((Fraction(0), Fraction(1))), min_size=1, max_size=5).map(tuple)
+
+
+def tasks(both: int = 0, fixed: int = 0, regressed: int = 0, neither: int = 0) -> list[Task]:
+    outcomes = (((1, 1), both), ((0, 1), fixed), ((1, 0), regressed), ((0, 0), neither))
+    return [Task((Fraction(b),), (Fraction(c),)) for (b, c), count in outcomes for _ in range(count)]
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 30, 199, 200, 201, 5_000])
+@pytest.mark.parametrize("share", [0.8, 0.975, 0.999])
+def test_quantiles_of_t_are_scipys(freedom: int, share: float) -> None:
+    assert quantile(share, freedom) == pytest.approx(student.ppf(share, freedom), rel=1e-6)
+
+
+def test_the_survey_of_agresti_has_his_interval() -> None:
+    """794 approve twice, 86 come to approve, 150 no longer, 570 never: 0.04, from 0.02 to 0.06."""
+    found = paired(tasks(794, 86, 150, 570))
+    assert found.difference == pytest.approx(-0.04)
+    assert found.interval == pytest.approx((-0.06, -0.02), abs=2e-3)
+    assert found.significant
+
+
+def test_bonett_and_price_is_what_single_trials_get() -> None:
+    """Their standard error, with one pair more in each direction, around the difference as it is."""
+    fixed, regressed, number = 12, 30, 100
+    found = paired(tasks(40, fixed, regressed, 18))
+    p12, p21 = (fixed + 1) / (number + 2), (regressed + 1) / (number + 2)
+    error = ((p12 + p21 - (p12 - p21) ** 2) / (number + 1)) ** 0.5
+    half = student.ppf(0.975, number + 1) * error
+    assert found.interval.low == pytest.approx(found.difference - half, abs=1e-9)
+
+
+def test_where_nothing_changed_the_interval_still_has_a_width() -> None:
+    few, many = paired(tasks(both=10)), paired(tasks(both=1_000))
+    assert few.luck.p == 1
+    assert few.interval.low < -0.1
+    assert few.interval.high > 0.1
+    assert many.interval.high < 0.01
+
+
+def test_five_tasks_can_show_nothing_six_can() -> None:
+    assert not paired(tasks(regressed=5)).significant
+    assert paired(tasks(regressed=5)).detectable is None
+    assert paired(tasks(regressed=6)).significant
+    assert paired([]).detectable is None
+    assert paired([]).difference == 0
+
+
+def test_trials_sharpen_what_can_be_seen_and_more_tasks_do_too() -> None:
+    one = [Task((Fraction(n % 2),), (Fraction(n % 3 == 0),)) for n in range(40)]
+    four = [Task(task.base * 4, task.candidate * 4) for task in one]
+    assert paired(four).detectable < paired(one).detectable  # type: ignore[operator]
+    assert paired(one * 4).detectable < paired(one).detectable  # type: ignore[operator]
+
+
+def test_a_task_is_one_unit_however_many_trials_it_has() -> None:
+    """Four equal trials of six tasks are no 24 observations."""
+    one, four = tasks(regressed=3, both=3), [Task(t.base * 4, t.candidate * 4) for t in tasks(regressed=3, both=3)]
+    assert paired(one).luck.p == paired(four).luck.p == 0.25
+
+
+def test_unequal_trials_are_tested_by_as_many_of_each() -> None:
+    """One try against eight leans to one side even where both are alike."""
+    task = Task((Fraction(1),), (Fraction(1),) * 7 + (Fraction(0),))
+    found = paired([task] * 20)
+    assert found.difference == -0.125
+    assert found.luck.p == 1
+    assert found.interval.high >= 0
+
+
+@given(st.lists(st.builds(Task, TRIALS, TRIALS), max_size=14))
+@settings(max_examples=80, deadline=None)
+def test_interval_and_test_say_the_same_of_zero(some: list[Task]) -> None:
+    found = paired(some)
+    low, high = found.interval
+    assert -1 <= low <= high <= 1
+    if not found.significant:
+        assert low <= 0 <= high
+    else:
+        assert low >= 0 or high <= 0
