@@ -20,6 +20,7 @@ from evalscribe.cli.judge_eval import judge_eval
 from evalscribe.cli.publish import publish
 from evalscribe.cli.recurring import recurring
 from evalscribe.cli.schema import schema
+from evalscribe.cli.sql import sql
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
 
@@ -48,6 +49,7 @@ app.command(short_help="Write a run into a snapshot folder, redacted.")(fetch)
 app.command("import", short_help="Bring runs into a collection.")(import_runs)
 app.command(short_help="Write runs of a collection as JSON lines.")(export)
 app.add_typer(collections.app, name="collections", help="List, show and change collections of runs.")
+app.command(short_help="Ask a collection in SQL; it only reads.")(sql)
 app.add_typer(reports.app, name="reports", help="List, show, check and parse reports.")
 app.command(short_help="Judge agent runs or failed evals by a rubric.")(judge)
 app.command("judge-eval", short_help="Compare judges with the labels that people gave.")(judge_eval)

@@ -1,7 +1,7 @@
 """Collections of one workspace: their runs, rubrics, label sets, judges and results."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -189,6 +189,21 @@ class Client:
         made = found(self._room.sets, self._room.collection(collection_id), name_or_id)
         shown = complete(self._room.sets, made, include_incomplete=include_incomplete)
         return results.frame(shown, include_incomplete=include_incomplete)
+
+    def execute_dql(self, collection_id: str, dql: str, *, max_rows: int | None = None) -> dict[str, Any]:
+        """What one SELECT gives: `columns`, `rows`, `truncated`, `row_count`, `applied_limit`, `execution_time_ms`.
+
+        Tables and spelling are told in agent/docs/sql.md. Raises `UsageError` with line and column, `NotFoundError`,
+        `UnavailableError` when the time is up.
+        """
+        from evalscribe.client.querying import executed
+
+        return executed(self._found, self._shelf, collection_id, dql, max_rows)
+
+    @staticmethod
+    def dql_result_to_dicts(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Each row by its columns' names; of equal names the last one counts."""
+        return [dict(zip(result["columns"], row, strict=True)) for row in result["rows"]]
 
     def close(self) -> None:
         """Judges of this client can no longer be called."""

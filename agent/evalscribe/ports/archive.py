@@ -91,8 +91,9 @@ class Tables(Protocol):
 
     dialect: Literal["sqlite", "postgres"]
 
-    def select(self, statement: str, values: Mapping[str, str], *, most_rows: int, timeout_s: float) -> Rows:
-        """`values` stand for `:name` in the statement. The engine's own guards hold as well.
+    def select(self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float) -> Rows:
+        """`values` stand for `:name` in the statement. The engine's own guards hold as well; `columns` is left empty,
+        for the statement's author knows them.
 
         Raises `UsageError` for what the engine refuses, with its words, `UnavailableError` when the time is up.
         """

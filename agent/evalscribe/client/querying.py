@@ -1,0 +1,17 @@
+"""Queries of the SDK."""
+
+from typing import Any
+
+from evalscribe.app.collections import chosen
+from evalscribe.app.query import MOST_ROWS, select
+from evalscribe.ports import Shelf
+from evalscribe.settings import Settings
+from evalscribe.wiring.querying import open_query_desk
+
+
+def executed(found: Settings, shelf: Shelf, collection: str, sql: str, most_rows: int | None) -> dict[str, Any]:
+    """As JSON has it. Raises `EvalscribeError`."""
+    which = chosen(shelf, collection, found.collection.value)
+    with open_query_desk(found) as desk:
+        answer = select(desk, which.id, sql, most_rows=MOST_ROWS if most_rows is None else most_rows)
+    return answer.model_dump(mode="json")

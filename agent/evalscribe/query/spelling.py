@@ -1,0 +1,93 @@
+"""Reading a query: Postgres spelling, one SELECT. Functions keep their names, so that ours alone give them meaning."""
+
+from typing import ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.postgres import PostgresParser
+from sqlglot.tokenizer_core import TokenType
+
+from evalscribe.query import problem
+from evalscribe.query.problem import Refused, refusal
+
+LONGEST = 50_000
+"""Characters of a query."""
+SPECIAL = ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
+"""Calls with words in place of commas."""
+
+
+def _extract(_parser: object, this: exp.Expr, to: exp.Expr) -> exp.Expr:
+    return exp.JSONExtract(this=this, expression=to)
+
+
+def _extract_text(_parser: object, this: exp.Expr, to: exp.Expr) -> exp.Expr:
+    return exp.JSONExtractScalar(this=this, expression=to)
+
+
+class Spelling(Postgres):
+    class Parser(PostgresParser):
+        FUNCTIONS: ClassVar = {}
+        FUNCTION_PARSERS: ClassVar = {name: PostgresParser.FUNCTION_PARSERS[name] for name in SPECIAL}
+        # `f(a -> 'key')` is no lambda.
+        LAMBDAS: ClassVar = {}
+        COLUMN_OPERATORS: ClassVar = {
+            **PostgresParser.COLUMN_OPERATORS,
+            TokenType.ARROW: _extract,
+            TokenType.DARROW: _extract_text,
+        }
+
+
+def parsed(sql: str) -> exp.Query:
+    """Raises `Refused`."""
+    if len(sql) > LONGEST:
+        raise Refused(f"it has {len(sql):,} characters, and {LONGEST:,} are read", None)
+    if "\x00" in sql:
+        raise Refused("it holds a NUL character", sql.index("\x00"))
+    statements = [one for one in _read(sql) if one is not None]
+    if len(statements) != 1:
+        raise Refused("give one SELECT" if not statements else "give one SELECT, not several statements", None)
+    return _select(statements[0])
+
+
+def _read(sql: str) -> list[exp.Expr | None]:
+    try:
+        return list(Spelling().parse(sql))
+    except TokenError as error:
+        raise Refused(f"this cannot be read: a quotation or comment is not closed ({_short(error)})", None) from None
+    except ParseError as error:
+        found = error.errors[0] if error.errors else {}
+        offset = _offset(sql, found.get("line"), found.get("col"), found.get("highlight") or "")
+        raise Refused(_reading(str(found.get("description") or "it is no SQL")), offset) from None
+    except RecursionError:
+        raise Refused("it is nested too deeply", None) from None
+
+
+def _reading(said: str) -> str:
+    return "this cannot be read: " + said.split(" but got <Token")[0].rstrip(".")
+
+
+def _short(error: Exception) -> str:
+    return str(error).splitlines()[0][:100]
+
+
+def _offset(sql: str, line: int | None, column: int | None, highlight: str) -> int | None:
+    """The parser counts the column of a token's end."""
+    if line is None or column is None:
+        return None
+    lines = sql.split("\n")
+    before = sum(len(one) + 1 for one in lines[: line - 1])
+    return max(0, min(len(sql), before + column - max(1, len(highlight))))
+
+
+def _select(statement: exp.Expr) -> exp.Query:
+    if isinstance(statement, exp.Subquery):
+        problem.only(statement, "this")
+        return _select(statement.this)
+    if not isinstance(statement, exp.Select | exp.SetOperation):
+        raise refusal(statement, f"only SELECT is run here, not {_word(statement)}")
+    return statement
+
+
+def _word(statement: exp.Expr) -> str:
+    return str(statement.this).upper() if isinstance(statement, exp.Command) else statement.key.upper()

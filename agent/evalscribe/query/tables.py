@@ -1,0 +1,311 @@
+"""The tables that users read: what their columns mean, and where the store has them. Every one ends at a collection."""
+
+from functools import cache
+
+from evalscribe.ids import Frozen
+from evalscribe.query.kinds import Dialect, Kind
+
+
+class Column(Frozen):
+    name: str
+    kind: Kind
+    about: str
+    source: str | tuple[str, str]
+    """What it is in the store; on SQLite and on Postgres where they differ."""
+
+
+class Table(Frozen):
+    name: str
+    about: str
+    columns: tuple[Column, ...]
+    source: str | tuple[str, str]
+    """What follows FROM."""
+
+    @property
+    def written(self) -> str:
+        """Its name in what we write: never the name of a table of the store."""
+        return f"all_{self.name}"
+
+    def scoped(self, dialect: Dialect) -> str:
+        """Its rows of one collection."""
+        parts = [f"{_source(one, dialect)} AS {one.name}" for one in self.columns]
+        return f"SELECT {', '.join(parts)} FROM {_chosen(self.source, dialect)}"
+
+
+_TYPES: dict[Kind, str] = {"text": "text", "bigint": "bigint", "double precision": "double precision"}
+_MINE = "collection_runs AS mine JOIN"
+_WHERE = "WHERE mine.collection_id = :collection_id"
+
+
+def _chosen(source: str | tuple[str, str], dialect: Dialect) -> str:
+    return source if isinstance(source, str) else source[0 if dialect == "sqlite" else 1]
+
+
+def _source(column: Column, dialect: Dialect) -> str:
+    text = _chosen(column.source, dialect)
+    kind = _TYPES.get(column.kind)
+    return f"({text})::{kind}" if kind and dialect == "postgres" else text
+
+
+def _of(table: str, *columns: tuple[str, Kind, str]) -> tuple[Column, ...]:
+    return tuple(Column(name=name, kind=kind, about=about, source=f"{table}.{name}") for name, kind, about in columns)
+
+
+def _renamed(name: str, kind: Kind, about: str, source: str | tuple[str, str]) -> Column:
+    return Column(name=name, kind=kind, about=about, source=source)
+
+
+_EVAL = _renamed("agent_run_id", "text", "the eval: `agent_runs.id`", "it.eval_id")
+_RUN: tuple[str, Kind, str] = ("run_id", "text", "its run: `runs.id`")
+_NUMBER: tuple[str, Kind, str] = ("number", "bigint", "its place, from 0")
+
+
+def _message(name: str, about: str) -> Column:
+    return _renamed(name, "text", about, (f"one.value ->> '$.{name}'", f"one.value ->> '{name}'"))
+
+
+TABLES = (
+    Table(
+        name="agent_runs",
+        about="evals: one task of a run with its result",
+        columns=(
+            _renamed("id", "text", "unique among all runs", "it.eval_id"),
+            _renamed("name", "text", "path: `category/task`", "it.path"),
+            *_of("it", _RUN),
+            *_of(
+                "run",
+                ("provider", "text", "of its run"),
+                ("model", "text", "of its run"),
+                ("experiment", "text", "of its run"),
+            ),
+            _renamed("task", "text", "what all trials of one task share", "it.name"),
+            *_of(
+                "it",
+                ("category", "text", "what tasks are grouped by"),
+                ("trial", "bigint", "from 1"),
+                ("trials", "bigint", "how many the run has of this task"),
+                ("status", "text", "passed, failed, error (the harness broke) or incomplete"),
+                ("failed_step", "text", "the step that failed, where the source has steps"),
+                ("reason", "text", "why it has no result, or what the source says of its failure"),
+                ("url", "text", "where it can be seen"),
+                ("metadata_json", "jsonb", "all else: `task`, `scores` (name to number), `agent` (`model_name`) …"),
+            ),
+        ),
+        source=f"{_MINE} evals AS it ON it.run_id = mine.run_id JOIN runs AS run ON run.run_id = mine.run_id {_WHERE}",
+    ),
+    Table(
+        name="runs",
+        about="executions of an eval suite by one model",
+        columns=(
+            _renamed("id", "text", "", "it.run_id"),
+            *_of(
+                "it",
+                ("provider", "text", ""),
+                ("model", "text", ""),
+                ("experiment", "text", "what is compared with each other"),
+                ("status", "text", ""),
+                ("passed", "bigint", "evals that passed"),
+                ("failed", "bigint", "evals that failed"),
+                ("total", "bigint", "all of them, incomplete ones too"),
+                ("url", "text", "where it can be seen"),
+            ),
+        ),
+        source=f"{_MINE} runs AS it ON it.run_id = mine.run_id {_WHERE}",
+    ),
+    Table(
+        name="steps",
+        about="parts of an eval's grading",
+        columns=(
+            *_of("it", _RUN),
+            _EVAL,
+            *_of(
+                "it",
+                _NUMBER,
+                ("name", "text", ""),
+                ("status", "text", ""),
+                ("error", "text", "of the step that failed"),
+            ),
+        ),
+        source=f"{_MINE} steps AS it ON it.run_id = mine.run_id {_WHERE}",
+    ),
+    Table(
+        name="transcripts",
+        about="what was said and done in an eval",
+        columns=(
+            *_of("it", ("id", "text", ""), _RUN),
+            _EVAL,
+            *_of(
+                "it",
+                _NUMBER,
+                ("name", "text", ""),
+                ("messages", "jsonb", "an array; table `messages` has one row for each"),
+                ("metadata_json", "jsonb", ""),
+            ),
+        ),
+        source=f"{_MINE} transcripts AS it ON it.run_id = mine.run_id {_WHERE}",
+    ),
+    Table(
+        name="messages",
+        about="messages of transcripts, one row each",
+        columns=(
+            _renamed("transcript_id", "text", "`transcripts.id`", "it.id"),
+            *_of("it", _RUN),
+            _EVAL,
+            _renamed("number", "bigint", "its place, from 0", ("one.key", "one.ordinality - 1")),
+            _message("role", "system, user, assistant or tool"),
+            _message("content", ""),
+            _message("reasoning", "of an assistant, where it was recorded"),
+            _message("model", "of an assistant, where it was recorded"),
+            _message("function", "of a tool's answer: its name"),
+            _message("error", "of a tool's answer: what went wrong"),
+            _renamed(
+                "tool_calls",
+                "jsonb",
+                "of an assistant: an array with `function` and `arguments`",
+                ("one.value -> '$.tool_calls'", "one.value -> 'tool_calls'"),
+            ),
+            _renamed(
+                "metadata_json",
+                "jsonb",
+                "what else was recorded",
+                ("one.value -> '$.metadata'", "one.value -> 'metadata'"),
+            ),
+        ),
+        source=(
+            f"{_MINE} transcripts AS it ON it.run_id = mine.run_id JOIN json_each(it.messages) AS one {_WHERE}",
+            f"{_MINE} transcripts AS it ON it.run_id = mine.run_id CROSS JOIN LATERAL"
+            f" jsonb_array_elements(it.messages) WITH ORDINALITY AS one(value, ordinality) {_WHERE}",
+        ),
+    ),
+    Table(
+        name="documents",
+        about="named texts that are known of an eval",
+        columns=(
+            *_of("it", _RUN),
+            _EVAL,
+            *_of(
+                "it",
+                ("number", "bigint", "from 0 what was imported, below what was gathered as evidence"),
+                ("role", "text", "task, output, expected, grader, log, transcript or known_gaps"),
+                ("path", "text", ""),
+                ("digest", "text", "equal for equal texts"),
+            ),
+        ),
+        source=f"{_MINE} documents AS it ON it.run_id = mine.run_id {_WHERE}",
+    ),
+    Table(
+        name="findings",
+        about="what the last report of a run says of each failed eval",
+        columns=(
+            *_of("it", _RUN),
+            _EVAL,
+            *_of(
+                "it",
+                ("number", "bigint", "in the report, from 1"),
+                ("path", "text", "`agent_runs.name`"),
+                ("step", "text", "the step that failed"),
+                ("classification", "text", "MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK, KNOWN_GAP; null: unclassified"),
+                ("cause", "text", "a short name of the root cause"),
+                ("cause_kind", "text", "model, task, grader, lint, harness or infrastructure"),
+                ("confidence", "double precision", "from 0 to 1"),
+                ("uncertain", "boolean", ""),
+                ("judge", "text", "who said so"),
+                ("error", "text", "in one line"),
+                ("reasoning", "text", ""),
+                ("recurrence", "text", "new, repeat, changed or fix-in-doubt"),
+                ("finding_json", "jsonb", "all of it"),
+            ),
+        ),
+        source=f"{_MINE} findings AS it ON it.run_id = mine.run_id {_WHERE}",
+    ),
+    Table(
+        name="reports",
+        about="the last report of each run",
+        columns=_of(
+            "it", _RUN, ("path", "text", "below the reports folder"), ("text", "text", "the markdown as it was written")
+        ),
+        source=f"{_MINE} reports AS it ON it.run_id = mine.run_id {_WHERE}",
+    ),
+    Table(
+        name="labels",
+        about="what people said of failures, in reviews",
+        columns=_of(
+            "it",
+            _RUN,
+            _NUMBER,
+            ("eval", "text", "`agent_runs.name`"),
+            ("label", "text", "the classification that a person gave"),
+            ("reviewer", "text", ""),
+            ("label_json", "jsonb", "all of it"),
+        ),
+        source=f"{_MINE} labels AS it ON it.run_id = mine.run_id {_WHERE}",
+    ),
+    Table(
+        name="judge_results",
+        about="what judges made of agent runs and failed evals by a rubric",
+        columns=(
+            _renamed("id", "text", "", "it.key"),
+            *_of(
+                "it",
+                ("kind", "text", "the result's type; FAILURE where there is none"),
+                ("agent_run_id", "text", "`agent_runs.id`, or of a failed eval `run id/path`"),
+                ("rubric_id", "text", ""),
+                ("rubric_version", "bigint", ""),
+                ("judge", "text", "who was asked"),
+                ("output", "jsonb", "in the rubric's own schema"),
+                ("reason", "text", "why there is no output"),
+                ("confidence", "double precision", "from 0 to 1"),
+                ("cost_usd", "double precision", ""),
+            ),
+        ),
+        source=(
+            "judge_results AS it WHERE it.agent_run_id IN (SELECT ours.eval_id FROM collection_runs AS mine"
+            f" JOIN evals AS ours ON ours.run_id = mine.run_id {_WHERE} UNION ALL"
+            " SELECT ours.run_id || '/' || ours.path FROM collection_runs AS mine"
+            f" JOIN evals AS ours ON ours.run_id = mine.run_id {_WHERE})"
+        ),
+    ),
+    Table(
+        name="result_sets",
+        about="answers of models to requests that belong together",
+        columns=_of(
+            "it",
+            ("id", "text", ""),
+            ("name", "text", "a path: `analysis/v1`"),
+            ("output_schema", "jsonb", "what answers look like; null: text"),
+            ("created_at", "text", "ISO 8601"),
+        ),
+        source="result_sets AS it WHERE it.collection_id = :collection_id",
+    ),
+    Table(
+        name="results",
+        about="one answer of a model to one request",
+        columns=_of(
+            "it",
+            ("id", "text", ""),
+            ("result_set_id", "text", "`result_sets.id`"),
+            _NUMBER,
+            ("user_metadata", "jsonb", "what the request was given"),
+            ("output", "jsonb", "the answer"),
+            ("error", "text", "why there is none"),
+            ("model", "text", ""),
+            ("input_tokens", "bigint", ""),
+            ("output_tokens", "bigint", ""),
+            ("cost_usd", "double precision", ""),
+            ("prompt", "jsonb", "what was asked, with the ids of what it refers to"),
+            ("created_at", "text", "ISO 8601"),
+        ),
+        source="results AS it JOIN result_sets AS whole ON whole.id = it.result_set_id"
+        " WHERE whole.collection_id = :collection_id",
+    ),
+)
+
+
+def tables() -> tuple[Table, ...]:
+    """All that a query can name, in the order they are told in."""
+    return TABLES
+
+
+@cache
+def by_name() -> dict[str, Table]:
+    return {table.name: table for table in TABLES}

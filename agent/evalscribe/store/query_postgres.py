@@ -1,0 +1,125 @@
+"""Queries over the Postgres store: one that only reads, in a transaction of its own that ends with it."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import psycopg
+from psycopg import sql
+from pydantic import JsonValue
+
+from evalscribe.errors import UsageError
+from evalscribe.ports import Rows
+from evalscribe.store.query_bounds import LONGEST_CELL, MOST_CHARACTERS, cut
+from evalscribe.store.query_sqlite import overdue
+from evalscribe.store.server import options
+from evalscribe.store.server_failures import explained
+
+READER = "pg_read_all_data"
+"""A role that every server has, which may read tables and nothing else: no files, no writing, no large objects."""
+AT_A_TIME = 500
+"""Rows."""
+SETTINGS = {
+    "standard_conforming_strings": "on",
+    "extra_float_digits": "1",
+    "datestyle": "ISO, YMD",
+    "timezone": "UTC",
+    "intervalstyle": "postgres",
+    "work_mem": "64MB",
+    "max_parallel_workers_per_gather": "0",
+    "jit": "off",
+    "lock_timeout": "10s",
+    "lc_messages": "C",
+}
+_PLACE = re.compile(r"(?<!:):([a-z_]+\d*)")
+_USERS_FAULT = ("22", "21", "42", "0A", "54")
+"""How SQLSTATE begins: values, rows in place of a value, names and types, what is not supported, limits."""
+
+
+class PostgresTables:
+    """A `ports.Tables`."""
+
+    dialect: Literal["sqlite", "postgres"] = "postgres"
+
+    def __init__(self, url: str, shown: str) -> None:
+        """`shown`: what messages call it, without a password."""
+        self._url = url
+        self._shown = shown
+
+    def select(self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float) -> Rows:
+        with explained(self._shown), psycopg.connect(**options(self._url)) as connection:
+            try:
+                return self._rows(connection, statement, values, most_rows, timeout_s)
+            except psycopg.errors.QueryCanceled:
+                raise overdue(timeout_s) from None
+            except psycopg.Error as error:
+                if (error.sqlstate or "").startswith(_USERS_FAULT):
+                    raise UsageError(f"the query failed: {_said(error)}") from None
+                raise
+            finally:
+                connection.rollback()
+
+    def close(self) -> None:
+        """Nothing is open between queries."""
+
+    def _rows(
+        self,
+        connection: psycopg.Connection,
+        statement: str,
+        values: Mapping[str, str | float],
+        most_rows: int,
+        timeout_s: float,
+    ) -> Rows:
+        _only_reading(connection, timeout_s)
+        text = _PLACE.sub(r"%(\1)s", statement.replace("%", "%%"))
+        with connection.cursor(name="evalscribe_query") as cursor:
+            cursor.execute(text.encode(), dict(values))
+            return _fetched(cursor, most_rows)
+
+
+def _only_reading(connection: psycopg.Connection, timeout_s: float) -> None:
+    """The schema is asked first: afterwards nothing but it and the server's own is looked into."""
+    connection.read_only = True
+    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    row = connection.execute("SELECT current_schema()").fetchone()
+    schema = sql.Identifier(row[0] if row and row[0] else "public")
+    connection.execute(sql.SQL("SET LOCAL search_path = pg_catalog, {}").format(schema))
+    for name, value in {**SETTINGS, "statement_timeout": f"{math.ceil(timeout_s * 1000)}"}.items():
+        _attempt(connection, sql.SQL("SET LOCAL {} = {}").format(sql.Identifier(name), sql.Literal(value)))
+    for statement in ("SET LOCAL temp_file_limit = '1GB'", f"SET LOCAL ROLE {READER}"):
+        _attempt(connection, sql.SQL(statement))
+
+
+def _attempt(connection: psycopg.Connection, statement: sql.SQL | sql.Composed) -> None:
+    """What we may not set we go without: the statement was checked, and the transaction only reads."""
+    try:
+        with connection.transaction():
+            connection.execute(statement)
+    except psycopg.errors.InsufficientPrivilege:
+        return
+
+
+def _fetched(cursor: psycopg.ServerCursor[Any], most_rows: int) -> Rows:
+    rows: list[tuple[JsonValue, ...]] = []
+    size = 0
+    while some := cursor.fetchmany(min(AT_A_TIME, most_rows + 1 - len(rows))):
+        for row in some:
+            cells = tuple(map(_cell, row))
+            size += sum(len(cell) for cell in cells if isinstance(cell, str))
+            if len(rows) == most_rows or size > MOST_CHARACTERS:
+                return Rows(columns=(), rows=tuple(rows), truncated=True)
+            rows.append(cells)
+    return Rows(columns=(), rows=tuple(rows))
+
+
+def _cell(value: Any) -> JsonValue:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError("the query failed: value out of range: overflow")
+    if value is None or isinstance(value, bool | int | float | str):
+        return cut(value) if isinstance(value, str) and len(value) > LONGEST_CELL else value
+    raise UsageError("the query failed: a column holds no text")
+
+
+def _said(error: psycopg.Error) -> str:
+    return (error.diag.message_primary or str(error)).splitlines()[0]

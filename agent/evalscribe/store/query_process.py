@@ -1,0 +1,151 @@
+"""The process in which one query runs on SQLite: whatever the query does, it ends with its process.
+
+Reads what to do as JSON on standard input, writes what came of it as JSON on standard output.
+"""
+
+import json
+import math
+import resource
+import sqlite3
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from evalscribe.store.as_postgres.functions import NAMES, Said, add
+from evalscribe.store.query_bounds import LONGEST_CELL, MOST_CHARACTERS, cut
+
+MEMORY = 512 * 1024 * 1024
+"""Bytes that SQLite may use; what this process may address is three times that."""
+STEPS = 5_000
+"""Instructions of SQLite between two looks at the clock."""
+LIMITS = {
+    sqlite3.SQLITE_LIMIT_LENGTH: 200_000_000,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 2_000_000,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 1000,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 100,
+    sqlite3.SQLITE_LIMIT_VDBE_OP: 2_000_000,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1000,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+TABLES = _words(
+    "agent_runs runs evals steps transcripts documents findings reports labels judge_results result_sets "
+    "results collection_runs json_each "
+)
+HIDDEN = frozenset({"body"})
+"""Columns that hold what nobody reads in SQL."""
+FUNCTIONS = NAMES | _words(
+    "-> ->> abs avg coalesce count cume_dist dense_rank first_value instr json_extract json_type lag "
+    "last_value lead length like lower ltrim max min nth_value ntile nullif percent_rank rank replace "
+    "row_number rtrim sign substr sum trim upper "
+)
+
+
+class Overdue(Exception):
+    """The time is up."""
+
+
+def main() -> None:
+    asked = json.load(sys.stdin)
+    _bound_memory()
+    try:
+        told = _select(asked)
+    except MemoryError:
+        told = {"error": "unavailable", "message": "the query needs too much memory"}
+    json.dump(told, sys.stdout)
+
+
+def _bound_memory() -> None:
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (3 * MEMORY, 3 * MEMORY))
+
+
+def _select(asked: dict[str, Any]) -> dict[str, Any]:
+    connection = _opened(Path(asked["path"]))
+    said = add(connection)
+    deadline = time.monotonic() + asked["timeout_s"]
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
+    connection.set_authorizer(_allowed)
+    try:
+        cursor = connection.execute(asked["statement"], asked["values"])
+        return _rows(cursor, asked["most_rows"])
+    except sqlite3.Error as error:
+        return _explained(error, said, overdue=time.monotonic() > deadline)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Nothing in it can be written. Beside writers it reads the state of its beginning."""
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None, cached_statements=0
+    )
+    for pragma in (
+        "query_only=ON",
+        "trusted_schema=OFF",
+        "temp_store=MEMORY",
+        "case_sensitive_like=ON",
+        "busy_timeout=10000",
+        f"hard_heap_limit={MEMORY}",
+    ):
+        connection.execute(f"PRAGMA {pragma}").close()
+    for limit, value in LIMITS.items():
+        connection.setlimit(limit, value)
+    # A table-valued function is declared when it is first used, which is more than the authorizer will let anybody do.
+    connection.execute("SELECT key FROM json_each('[]')").close()
+    return connection
+
+
+def _allowed(action: int, first: str | None, second: str | None, _database: str | None, _trigger: str | None) -> int:
+    if action == sqlite3.SQLITE_SELECT:
+        return sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_READ and first in TABLES and second not in HIDDEN:
+        return sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_FUNCTION and str(second).lower() in FUNCTIONS:
+        return sqlite3.SQLITE_OK
+    return sqlite3.SQLITE_DENY
+
+
+def _rows(cursor: sqlite3.Cursor, most: int) -> dict[str, Any]:
+    rows: list[list[Any]] = []
+    size = 0
+    for row in cursor:
+        cells = [_cell(value) for value in row]
+        size += sum(len(cell) for cell in cells if isinstance(cell, str))
+        if len(rows) == most or size > MOST_CHARACTERS:
+            return {"rows": rows, "truncated": True}
+        rows.append(cells)
+    return {"rows": rows, "truncated": False}
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise sqlite3.DataError("value out of range: overflow")
+    if isinstance(value, bytes):
+        raise sqlite3.DataError("a column holds no text")
+    if isinstance(value, str) and len(value) > LONGEST_CELL:
+        return cut(value)
+    return value
+
+
+def _explained(error: sqlite3.Error, said: Said, *, overdue: bool) -> dict[str, Any]:
+    if overdue and "interrupted" in str(error):
+        return {"error": "overdue", "message": ""}
+    if isinstance(said.error, MemoryError) or "out of memory" in str(error):
+        return {"error": "unavailable", "message": "the query needs too much memory"}
+    if isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorname", "").startswith(
+        ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_LOCKED")
+    ):
+        return {"error": "unavailable", "message": str(error)}
+    return {"error": "refused", "message": str(said.error or error)}
+
+
+if __name__ == "__main__":
+    main()
