@@ -1,4 +1,6 @@
-"""The sample: a small real eval suite, a recorded run of an imagined model, and an earlier report about that model."""
+"""The sample: a small real eval suite, a recorded run of an imagined model, and an earlier report about that model;
+and two recorded runs of a small agent, a checkpoint each.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +21,11 @@ def suite_folder() -> Path:
 def outputs_folder() -> Path:
     """What the imagined model wrote: `<category>/<name>/`."""
     return HERE / "outputs"
+
+
+def checkpoints_file() -> Path:
+    """Two checkpoints of a small agent, three trials of twelve tasks each, as `evalscribe export` writes runs."""
+    return HERE / "checkpoints.jsonl"
 
 
 def earlier_reports() -> Iterable[tuple[str, str]]:

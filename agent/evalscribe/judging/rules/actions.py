@@ -32,6 +32,8 @@ def does_otherwise(facts: Facts) -> Decision | None:
 def _never(facts: Facts, spoken: Spoken, first: Difference, found: tuple[Difference, ...]) -> Decision:
     if first.made is not None:
         return _refused(spoken, first, found)
+    if spoken.made and spoken.made[-1].failed:
+        return _gives_up(spoken, first, found)
     idle = not spoken.made
     silent = _untold(facts) if idle else ()
     return Decision(
@@ -64,6 +66,23 @@ def _refused(spoken: Spoken, first: Difference, found: tuple[Difference, ...]) -
         reasoning=f"{_expected(spoken, first)} was expected. The model called the tool, which refused: "
         f"{said.rstrip('.')}. No later call of it succeeded.{_more(found)}",
         citations=(*_header(spoken, first), made.call.header(), *([made.answer.quoted(1)] if made.answer else [])),
+    )
+
+
+def _gives_up(spoken: Spoken, first: Difference, found: tuple[Difference, ...]) -> Decision:
+    """The last call of all failed, and what would have been the way on was never tried."""
+    made = spoken.made[-1]
+    tool, said = made.action.tool, _answer(made)
+    return Decision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause=f"gives-up-after-{code.kebab(tool)}",
+        confidence=0.75,
+        error=f"`{tool}`: {said}",
+        why=wording.cut(f"gives up when `{tool}` fails: {said}"),
+        reasoning=f"{_expected(spoken, first)} was expected and never called. The last call, of `{tool}`, failed: "
+        f"{said.rstrip('.')}. The model tried nothing else.{_more(found)}",
+        citations=(*_header(spoken, first), *([made.answer.quoted(1)] if made.answer else []), *_last_words(spoken)),
     )
 
 
@@ -172,7 +191,7 @@ def _knowable(known: tuple[str, Citation | None] | None) -> str:
         return ""
     text, place = known
     if place is None:
-        return f"`{text}` stands nowhere before that call, so the model never looked it up."
+        return f"`{text}` stands nowhere in the transcript before that."
     return f"`{text}` stood before it in line {place.first}."
 
 

@@ -1,0 +1,88 @@
+"""Make the collection of two checkpoints anew: `python tests/sample/checkpoints.py [FILE]`."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from evalscribe.agent_run import Transcript, TranscriptToolCall
+from evalscribe.agent_run.actions import Action, differences, told_difference
+from evalscribe.agent_run.told import told_calls
+from evalscribe.evidence import Document
+from evalscribe.record import Record
+from evalscribe.run import Eval, Run, Step
+from evalscribe.sample import checkpoints_file
+from evalscribe.sources.imports.export_lines import written
+from sample.room_desk import AGENTS, Agent, Conversation, Request, conversations, reached
+
+TRIALS = 3
+
+
+def text() -> str:
+    return "".join(written(one) + "\n" for agent in AGENTS for one in _of(agent))
+
+
+def _of(agent: Agent) -> Iterator[Run | Record]:
+    run = Run(id=f"room-desk-{agent.name.rpartition('-')[2]}", provider="example", model=agent.name)
+    run = run.model_copy(update={"experiment": "room-desk"})
+    yield run
+    for request, trial, held in conversations(agent, TRIALS):
+        yield _record(run, agent, request, trial, held)
+
+
+def _record(run: Run, agent: Agent, request: Request, trial: int, held: Conversation) -> Record:
+    steps = (_actions(request, held), *_outputs(request, held))
+    failed = next((step for step in steps if step.status == "failed"), None)
+    eval = Eval(
+        id=f"{run.id}-{request.name}-{trial}",
+        category="room-desk",
+        name=request.name,
+        trial=trial,
+        trials=TRIALS,
+        status="failed" if failed else "passed",
+        failed_step=failed.name if failed else None,
+        reason=failed.error if failed else None,
+    )
+    return Record(
+        run_id=run.id,
+        eval=eval,
+        metadata={
+            "task": request.name,
+            "scores": {"reward": 0.0 if failed else 1.0},
+            "agent": {"model_name": agent.name},
+        },
+        transcripts=(Transcript(id=f"{eval.id}-0", messages=tuple(held.messages)),),
+        steps=steps,
+        documents=tuple(_documents(request)),
+    )
+
+
+def _actions(request: Request, held: Conversation) -> Step:
+    """Graded by what the desk holds in the end, whoever called what on the way."""
+    if held.desk.bookings == reached(request).bookings:
+        return Step(name="actions", status="passed")
+    expected = [Action(tool, arguments) for tool, arguments in request.expected]
+    made = [Action(*call) for call in held.calls]
+    return Step(name="actions", status="failed", error=told_difference(differences(expected, made)[0], expected, made))
+
+
+def _outputs(request: Request, held: Conversation) -> Iterator[Step]:
+    if request.outputs:
+        lacking = [text for text in request.outputs if text not in held.said]
+        error = f"the user was never told {lacking[0]}" if lacking else None
+        yield Step(name="outputs", status="failed" if lacking else "passed", error=error)
+
+
+def _documents(request: Request) -> Iterator[Document]:
+    yield Document(role="task", path="request", text=request.text)
+    calls = [TranscriptToolCall(function=tool, arguments=arguments) for tool, arguments in request.expected]
+    if calls:
+        yield Document(role="expected", path="actions", text=told_calls(calls))
+    if request.outputs:
+        yield Document(role="expected", path="outputs.json", text=json.dumps(request.outputs))
+
+
+if __name__ == "__main__":
+    (Path(sys.argv[1]) if len(sys.argv) > 1 else checkpoints_file()).write_text(text(), "utf-8")

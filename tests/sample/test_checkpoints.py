@@ -1,0 +1,29 @@
+"""The collection of two checkpoints is what two scripted agents really did at the desk."""
+
+from collections import Counter
+
+from evalscribe.record import Record
+from evalscribe.sample import checkpoints_file
+from evalscribe.sources.imports import Wish, open_records
+from sample import checkpoints
+
+
+def test_running_the_agents_again_changes_nothing() -> None:
+    assert checkpoints.text() == checkpoints_file().read_text("utf-8")
+
+
+def test_one_thing_got_better_and_another_worse() -> None:
+    passed: dict[str, Counter[str]] = {}
+    for one in open_records(checkpoints_file(), Wish()).read():
+        if isinstance(one, Record):
+            passed.setdefault(one.run_id, Counter())[one.eval.name] += one.eval.status == "passed"
+    first, second = passed["room-desk-c1"], passed["room-desk-c2"]
+    assert {name for name in first if first[name] == 0 and second[name] == 3} == {"book-small", "book-pair"}
+    assert {name for name in first if first[name] == 3 and second[name] == 0} == {
+        "move-taken",
+        "move-clash",
+        "move-full",
+    }
+    assert {name for name in first if first[name] == second[name] == 0} == {"book-unsaid"}
+    assert all(sum(counts.values()) < 36 for counts in passed.values())
+    assert any(0 < count < 3 for counts in passed.values() for count in counts.values())
