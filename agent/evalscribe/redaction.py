@@ -163,10 +163,15 @@ def redact_json(value: object) -> object:
     return value
 
 
-def _redact_member(name: str, value: object) -> object:
-    if isinstance(value, str) and _is_secret(name, value):
+def redact_member(name: str, text: str) -> str:
+    """`redact` of a member's text: the member's name counts as the name of its text."""
+    if _may_name(name) and _is_secret(name, text):
         return f"[redacted:{_kind(name)}]"
-    return redact_json(value)
+    return _redact_short(text) if len(text) <= _SHORT else redact(text)
+
+
+def _redact_member(name: str, value: object) -> object:
+    return redact_member(name, value) if isinstance(value, str) else redact_json(value)
 
 
 def _redact_named(text: str) -> str:
@@ -232,6 +237,13 @@ def _is_expression(lead: str, value: str) -> bool:
 def _kind(name: str) -> str:
     lowered = name.lower()
     return next((kind for kind in ("password", "secret", "token") if kind[:5] in lowered), "key")
+
+
+@lru_cache(8192)
+def _may_name(name: str) -> bool:
+    """Whether anything assigned to `name` can be a secret."""
+    strong = _STRONG_NAME.search(name) or _QUALIFIED_KEY.search(name)
+    return bool(strong or (not _HARMLESS_KEY.search(name) and _PLAIN_KEY.search(name)))
 
 
 def _is_secret(name: str, value: str) -> bool:

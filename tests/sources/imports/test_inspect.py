@@ -275,11 +275,10 @@ def test_a_log_that_was_cut_off(tmp_path: Path) -> None:
     whole = packed(tmp_path / "x.eval", *(sample(n) for n in range(5)))
     torn = tmp_path / "torn.eval"
     torn.write_bytes(whole.read_bytes()[:2600])
-    read, records = [], open_records(torn, Wish())
+    records = open_records(torn, Wish()).read()
+    found: list[Record] = []
     with pytest.raises(DataError, match=r"torn\.eval is cut off: \d samples could be found"):
-        for one in records.read():
-            read.append(one)
-    found = [one for one in read if isinstance(one, Record)]
+        found += (one for one in records if isinstance(one, Record))
     assert 1 <= len(found) < 5
     assert found[0].eval.path == "arithmetic/0"
 

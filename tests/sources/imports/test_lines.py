@@ -141,7 +141,8 @@ def test_agent_runs_by_line(tmp_path: Path, read_file: Callable[..., Any]) -> No
     assert read.records[2].metadata["reward"] == 5
     assert read_file(path).told == read.told
     assert list(read.left_out) == [
-        'an agent run that cannot be read: it: transcripts[0].messages[0]: unknown role "ghost"; known are system, user, assistant, tool and developer (first: line 4)',
+        'an agent run that cannot be read: transcripts[0].messages[0]: unknown role "ghost"; known are system, user, '
+        "assistant, tool and developer (first: line 4)",
         "an agent run that cannot be read: no object (first: line 5)",
         "a line that cannot be read: no valid JSON: Expecting property name enclosed in double quotes (first: line 6)",
     ]
@@ -151,8 +152,8 @@ def test_agent_runs_by_line(tmp_path: Path, read_file: Callable[..., Any]) -> No
 def test_agent_runs_in_a_list_or_alone(read_file: Callable[..., Any], tmp_path: Path, indent: int | None) -> None:
     one = {"name": "n", "messages": [{"role": "user", "content": "hi"}], "metadata": {"scores": {"a": True}}}
     path = tmp_path / "x.json"
-    for given, number in ((one, 1), ([one, one], 2)):
-        path.write_text(json.dumps(given, indent=indent))
+    for value, number in ((one, 1), ([one, one], 2)):
+        path.write_text(json.dumps(value, indent=indent))
         assert [record.eval.status for record in read_file(path).records] == ["passed"] * number
 
 

@@ -21,6 +21,8 @@ from evalscribe.sources.imports.wish import Wish, agent, named
 NAME = "agent-runs"
 _MAIN = ("reward", "score", "passed", "correct")
 """Scores that say whether an eval passed, the first that there is; else the first of all."""
+IT = "it"
+"""How a run is called in errors that are told with its place."""
 _Numbered = tuple[int, object]
 
 
@@ -73,7 +75,8 @@ class AgentRuns:
             seen[_name(value)] += 1
             return _record(value, run, seen[_name(value)], trials[_name(value)])
         except DataError as error:
-            self._left_out.add(f"an agent run that cannot be read: {error}", place)
+            told = str(error).removeprefix(f"{IT}: ")
+            self._left_out.add(f"an agent run that cannot be read: {told}", place)
             return None
 
     def _values(self, left_out: LeftOut) -> Iterator[_Numbered]:
@@ -97,7 +100,7 @@ def _decoded(read: Iterator[tuple[int, str | None]], left_out: LeftOut) -> Itera
 
 
 def _record(value: dict[str, object], run: Run, trial: int, trials: int) -> Record:
-    given = parse_agent_run(value, "it")
+    given = parse_agent_run(value, IT)
     name = values.line(_name(value))
     eval_id = given.id if _is_unique(value.get("id")) else values.eval_id(run.id, name, trial)
     status, steps = _graded(given)

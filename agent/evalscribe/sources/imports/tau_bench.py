@@ -227,7 +227,7 @@ def _call(action: JsonValue) -> TranscriptToolCall | None:
     name, arguments = action["name"], action["kwargs"]
     if not isinstance(name, str) or not isinstance(arguments, dict):
         return None
-    return TranscriptToolCall.model_construct(function=name, arguments=arguments)
+    return TranscriptToolCall.model_construct(id="", function=name, arguments=arguments, metadata={})
 
 
 def _text(value: JsonValue) -> str:

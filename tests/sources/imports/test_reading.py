@@ -1,0 +1,171 @@
+"""Files that are not what they should be."""
+
+import gzip
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError
+from evalscribe.prose import NAME_LIMIT
+from evalscribe.sources.imports import Wish, json_text, open_records
+from evalscribe.sources.imports.folder import files
+from evalscribe.sources.imports.json_text import JsonText
+from evalscribe.sources.imports.reading import Reading
+
+ENTRY = {"task_id": 1, "reward": 1.0, "info": {}, "traj": [{"role": "user", "content": "hi"}], "trial": 0}
+
+
+def values(path: Path, text: str | bytes) -> list[object]:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with Reading(path) as reading:
+        return list(JsonText(reading, path.name).elements())
+
+
+@pytest.fixture
+def in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Reading.read
+    monkeypatch.setattr(Reading, "read", lambda self, size=3: read(self, min(size, 3)))
+    monkeypatch.setattr(json_text, "PIECE", 3)
+
+
+@pytest.mark.usefixtures("in_small_pieces")
+def test_values_are_whole_however_they_are_cut(tmp_path: Path) -> None:
+    given: list[object] = [12345, -1.5e3, 'é\n😀 \\ "', True, None, {}, [], {"a": [{"b": "c" * 50}]}, "", 7]
+    for indent in (None, 1):
+        assert values(tmp_path / "x", json.dumps(given, indent=indent, ensure_ascii=indent is None)) == given
+
+
+def test_what_only_python_writes(tmp_path: Path) -> None:
+    text = '[NaN, -Infinity, 1e999, 123456789012345678901234567890, "\\ud800", "a\tb", 1.0]'
+    assert values(tmp_path / "x", text) == [
+        "NaN",
+        "-Infinity",
+        "1e999",
+        "123456789012345678901234567890",
+        "\ud800",
+        "a\tb",
+        1.0,
+    ]
+
+
+def test_digits_without_end(tmp_path: Path) -> None:
+    assert values(tmp_path / "x", f"[{'9' * 10_000}]") == ["9" * 10_000]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param("[1, 2", "',' or ']' was expected at character 6", id="cut off"),
+        pytest.param("[1, 2 3]", "',' or ']' was expected at character 7", id="no comma"),
+        pytest.param('["a', "no valid JSON: Unterminated string starting at at character 2", id="open text"),
+        pytest.param("[1, nope]", "no valid JSON: Expecting value at character 5", id="no value"),
+        pytest.param("[" * 100_000, "JSON nested too deeply at character 2", id="deep"),
+    ],
+)
+def test_errors_say_where(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(DataError, match=r"^x: ") as error:
+        values(tmp_path / "x", text)
+    assert str(error.value) == f"x: {told}"
+
+
+def test_what_cannot_be_right_is_not_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x"
+    path.write_text('[{"a": nope, "b": "' + "x" * 2_000_000 + '"}]')
+    with Reading(path) as reading, pytest.raises(DataError, match="character 8"):
+        list(JsonText(reading, "x").elements())
+    monkeypatch.setattr(json_text, "LARGEST", 1_000_000)
+    path.write_text('["' + "x" * 2_000_000 + '"]')
+    with Reading(path) as reading, pytest.raises(DataError, match="a value is longer"):
+        list(JsonText(reading, "x").elements())
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        pytest.param(b"", "is empty. Understood are tau-bench", id="empty"),
+        pytest.param(b" \n\xef\xbb\xbf", "holds no runs", id="nearly empty"),
+        pytest.param(b"\x00\xff\xfe\x80 binary", "holds no runs. Understood are", id="binary"),
+        pytest.param(b"task,score\na,1\n", "holds no runs", id="csv"),
+        pytest.param(b"[]", "holds no runs", id="empty list"),
+        pytest.param(b'{"a": 1}', "holds no runs", id="other object"),
+        pytest.param(b"[1, 2]", "holds no runs", id="other list"),
+        pytest.param(b"[" * 100_000, "JSON nested too deeply", id="deep"),
+        pytest.param(b"PK\x03\x04 and then nothing", "is a zip file that is damaged", id="no zip"),
+        pytest.param(b"\x1f\x8b and then nothing", "cannot be unpacked", id="no gzip"),
+        pytest.param(gzip.compress(b"[" + b" " * 9999)[:-12], "ends in the middle", id="torn gzip"),
+        pytest.param(
+            b'{"run": {"_id": "r"}, "failedEvals": []}', "is part of a snapshot: name its folder", id="snapshot"
+        ),
+    ],
+)
+def test_what_holds_no_runs(tmp_path: Path, content: bytes, told: str) -> None:
+    path = tmp_path / "given.json"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=told) as error:
+        list(open_records(path, Wish()).read())
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_encodings(tmp_path: Path, read_file: Callable[..., Any], encoding: str) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(json.dumps([{**ENTRY, "note": "é"}], ensure_ascii=False).encode(encoding))
+    assert read_file(path).records[0].metadata["note"] == "é"
+
+
+def test_no_utf_8_nul_and_surrogates(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(json.dumps([ENTRY]).encode()[:-2] + b', "a": "\xff", "b": "x\\u0000", "c": "\\ud800"}]')
+    metadata = read_file(path).records[0].metadata
+    assert (metadata["a"], metadata["b"], metadata["c"]) == ("\ufffd", "x\ufffd", "\ufffd")
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "locked").write_text("[]")
+    cases: list[tuple[Path, type[EvalscribeError], str]] = [
+        (tmp_path / "pipe", DataError, "is no regular file"),
+        (tmp_path, DataError, "is no regular file"),
+        (tmp_path / "none", NotFoundError, "there is no file"),
+        (tmp_path / ("n" * 4000), DataError, "cannot be read"),
+        (tmp_path / "a\x00b", DataError, "can be no file"),
+    ]
+    for path, kind, told in cases:
+        with pytest.raises(kind, match=told):
+            open_records(path, Wish())
+
+
+def test_what_may_not_be_read(tmp_path: Path) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    (folder / "x").write_text("[]")
+    if os.geteuid() == 0:
+        pytest.skip("root may read everything")
+    (folder / "x").chmod(0)
+    with pytest.raises(AccessError, match="may not be read"):
+        open_records(folder / "x", Wish())
+    folder.chmod(0)
+    with pytest.raises(AccessError, match="may not be read"):
+        files(folder)
+    folder.chmod(0o700)
+
+
+def test_a_name_of_4_kb_and_a_task_id_that_is_a_path(read_value: Callable[..., Any]) -> None:
+    long, path = (read_value([{**ENTRY, "task_id": name}]).records[0] for name in ("x" * 4096, "../../etc/passwd"))
+    assert (len(long.eval.name) <= NAME_LIMIT + 5, len(long.eval.id) < 200) == (True, True)
+    assert "/" not in path.eval.id
+
+
+def test_the_files_of_a_folder(tmp_path: Path) -> None:
+    for name in ("b.json", "a/c.json", "a/.hidden", "snap/failed_evals.json", "snap/debug/x.json", ".git/config"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    assert [str(path.relative_to(tmp_path)) for path in files(tmp_path)] == ["a/c.json", "b.json", "snap"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotFoundError, match="has no files"):
+        files(tmp_path / "empty")
