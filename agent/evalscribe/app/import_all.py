@@ -8,6 +8,7 @@ from evalscribe.app.collections import planned
 from evalscribe.app.importing import ImportDesk, Imported, ImportWatcher
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen
+from evalscribe.judging.lanes import in_lanes
 from evalscribe.ports import Shelf
 from evalscribe.rubric import Collection
 
@@ -51,21 +52,29 @@ class AllWatcher(ImportWatcher, Protocol):
 
 
 async def import_all(
-    desk: ImportDesk, shelf: Shelf, given: Sequence[Given], plan: ImportPlan, watcher: AllWatcher
+    desk: ImportDesk, shelf: Shelf, given: Sequence[Given], plan: ImportPlan, watcher: AllWatcher, *, lanes: int = 1
 ) -> ImportedAll:
-    """Every file in turn; nothing is stored where one that the user named holds no runs. Raises `EvalscribeError`."""
+    """Every file, `lanes` at a time; nothing is stored where one that the user named holds no runs.
+
+    Raises `EvalscribeError`.
+    """
     passed_over: dict[str, str] = {}
     opened = _opened(given, passed_over)
     collection = _collection(shelf, plan)
     if opened and desk.archive is not None:
         shelf.add_collection(collection)
-    imports: dict[str, Imported] = {}
-    for one, bring in opened:
+    found: dict[str, Imported] = {}
+
+    async def one_file(file: tuple[Given, Bring]) -> None:
+        one, bring = file
         watcher.begins(one.name)
         try:
-            imports[one.name] = await bring(desk, collection, watcher)
+            found[one.name] = await bring(desk, collection, watcher)
         except DataError as error:
             _pass_over(one, error, passed_over)
+
+    await in_lanes(opened, one_file, lanes)
+    imports = {one.name: found[one.name] for one, _ in opened if one.name in found}
     if not imports:
         raise DataError("\n".join(["no file there holds runs:", *list(passed_over.values())[:3]]))
     return ImportedAll(collection=collection, imports=imports, passed_over=passed_over)

@@ -1,5 +1,6 @@
 """What prompts refer to: looked up in one collection, and all of it before anything is asked."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import cast
@@ -37,13 +38,16 @@ class References:
         """
         return tuple(self._stored(number, one) for number, one in enumerate(requests))
 
-    def check(self, prompts: Iterable[tuple[int, Sequence[Segment]]]) -> None:
+    async def check(self, prompts: Iterable[tuple[int, Sequence[Segment]]]) -> None:
         """Raises `NotFoundError` naming what is not there, and which request refers to it."""
         seen = dict[Ref, int]()
         for number, segments in prompts:
             for ref in _refs(segments):
                 seen.setdefault(ref, number)
-        missing = [told for ref, number in seen.items() if (told := self._missing(ref, number))]
+        missing = list[str]()
+        for ref, number in seen.items():
+            missing += self._missing(ref, number)
+            await asyncio.sleep(0)  # thousands of runs are looked up, and signals must not wait for all of them
         if missing:
             more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
             raise NotFoundError(
@@ -73,16 +77,16 @@ class References:
             )
         return segment.model_copy(update={"collection_id": collection.id})
 
-    def _missing(self, ref: Ref, number: int) -> str | None:
-        """`agent run 'x' (request 3)`, or None where it is there."""
+    def _missing(self, ref: Ref, number: int) -> list[str]:
+        """`agent run 'x' (request 3)`, or nothing where it is there."""
         found = self._kept(ref)
         whose = f" of result set {ref.result_set_id!r}" if isinstance(ref, ResultRef) else ""
         told = f"{KINDS[type(ref)]} {ref.id!r}{whose} (request {number})"
         if found is None:
-            return told
+            return [told]
         if isinstance(found, Result) and found.output is None:
-            return f"{told}, which has no answer: {found.error or 'it was not asked yet'}"
-        return None
+            return [f"{told}, which has no answer: {found.error or 'it was not asked yet'}"]
+        return []
 
     def _found(self, ref: Ref) -> Record | Result | None:
         if isinstance(ref, AgentRunRef):

@@ -8,7 +8,7 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from evalscribe.app.references import References
-from evalscribe.app.submission import Submission, planned
+from evalscribe.app.submission import Submission, named, planned
 from evalscribe.chat import Usage
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import CitationCounts
@@ -70,10 +70,10 @@ async def submit(
     references = References(desk.archive, desk.sets, collection)
     requests = references.belonging(submission.requests)
     when = _told(desk)
-    made, _ = planned(desk.sets, collection, submission, requests, when)
-    with desk.sets.lock(made.id):
-        made, plan = planned(desk.sets, collection, submission, requests, when)
-        references.check((n, one.prompt) for n, one in enumerate(plan.rows) if one.open)
+    with desk.sets.lock(named(desk.sets, collection, submission, requests, when).id):
+        made = named(desk.sets, collection, submission, requests, when)
+        plan = planned(made, desk.sets.results(made.id), submission, requests, when)
+        await references.check((n, one.prompt) for n, one in enumerate(plan.rows) if one.open)
         desk.sets.add(made, plan.new)
         work = _Work(desk, questioner, references, watcher)
         watcher.begun(made.name, sum(not one.open for one in plan.rows), len(plan.rows))

@@ -26,10 +26,10 @@ def whole_run(store: Store, archive: Archive, name: str) -> str | None:
 
     Raises `UsageError` where several begin so.
     """
-    if _is_whole(archive, name):
+    if is_whole(archive, name):
         return name
     ids = store.run_ids(name) if len(name) >= SHORTEST_PREFIX else ()
-    found = [run_id for run_id in ids if _is_whole(archive, run_id)]
+    found = [run_id for run_id in ids if is_whole(archive, run_id)]
     if len(found) > 1:
         raise UsageError(f"{len(found)} imported runs begin with {name}: {', '.join(found[:MOST_NAMED])}")
     return next(iter(found), None)
@@ -61,6 +61,6 @@ async def bring_in(
     return ids[0]
 
 
-def _is_whole(archive: Archive, run_id: str) -> bool:
+def is_whole(archive: Archive, run_id: str) -> bool:
     """Whether at least one eval of the run was imported."""
     return next(archive.records(run_id), None) is not None

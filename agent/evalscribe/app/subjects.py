@@ -43,6 +43,9 @@ class Runs(Protocol):
     def source(self, name: str) -> Source:
         """Closed by whoever made this. Raises `EvalscribeError` where it cannot be reached as things are set."""
 
+    def imported(self, run_id: str) -> Source | None:
+        """Of a stored run that was imported whole; None for one that was only analysed."""
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -68,7 +71,7 @@ class RunChoice:
 
     run: Run
     source: Source | None
-    """None where the store has the evidence."""
+    """None where the store has all of the evidence that there is."""
     evals: list[Eval] = field(default_factory=list)
 
     @property
@@ -105,7 +108,7 @@ class Finder:
     async def run(self, name: str) -> RunChoice:
         """A run by its address, its id, or a prefix of the id of a stored one. Raises `EvalscribeError`."""
         if stored := self.stored(name):
-            return RunChoice(run=stored, source=None)
+            return RunChoice(run=stored, source=self._runs.imported(stored.id))
         address = self._runs.address(name)
         source = self._runs.source(name)
         run = await source.run()

@@ -1,6 +1,5 @@
 """What is asked for in one call, beside what its result set has already."""
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,20 +79,30 @@ class Plan:
     """Those that the set does not have yet."""
 
 
-def planned(
+def named(
     sets: ResultSets, collection: Collection, submission: Submission, requests: Sequence[LLMRequest], when: str
-) -> tuple[ResultSet, Plan]:
-    """The set as it is or is to be made, and what to ask for it.
+) -> ResultSet:
+    """The set that is meant, as it is or as it is to be made; its id is the same for everybody."""
+    name = submission.name or _unnamed(submission, requests)
+    return sets.find(collection.id, name) or ResultSet(
+        id=_id("result set", collection.id, name),
+        collection_id=collection.id,
+        name=name,
+        output_schema=submission.output_schema,
+        created_at=when,
+    )
+
+
+def planned(
+    made: ResultSet, there: Sequence[Result], submission: Submission, requests: Sequence[LLMRequest], when: str
+) -> Plan:
+    """What to ask beside the results that are there.
 
     Raises `UsageError` where the name is taken by other requests, or by answers of another shape.
     """
     digests = [_digest(submission, one) for one in requests]
-    name = submission.name or _unnamed(submission, digests)
-    found = sets.find(collection.id, name)
-    there = sets.results(found.id) if found else ()
-    if found:
-        _fits(found, there, submission, digests)
-    made = found or _new_set(collection, name, submission, when)
+    if there:
+        _fits(made, there, submission, digests)
     waiting = defaultdict[str, list[Result]](list)
     for one in reversed(there):
         waiting[one.request].append(one)
@@ -104,7 +113,7 @@ def planned(
             continue
         new.append(_new(made, len(there) + len(new), request, digest, submission, when))
         rows.append(new[-1])
-    return made, Plan(rows=tuple(rows), new=tuple(new))
+    return Plan(rows=tuple(rows), new=tuple(new))
 
 
 def _fits(found: ResultSet, there: Sequence[Result], submission: Submission, digests: Sequence[str]) -> None:
@@ -118,13 +127,6 @@ def _fits(found: ResultSet, there: Sequence[Result], submission: Submission, dig
     raise UsageError(
         f"result set {found.name!r} is there with {counted(len(there), 'request')}, and these {len(digests)} are not "
         "the same (prompts, metadata and model count).\nGive another name, or exists_ok=True to add what is missing."
-    )
-
-
-def _new_set(collection: Collection, name: str, submission: Submission, when: str) -> ResultSet:
-    id = _id("result set", collection.id, name)
-    return ResultSet(
-        id=id, collection_id=collection.id, name=name, output_schema=submission.output_schema, created_at=when
     )
 
 
@@ -146,10 +148,10 @@ def _digest(submission: Submission, request: LLMRequest) -> str:
     return content_id([request, submission.model, submission.effort])
 
 
-def _unnamed(submission: Submission, digests: Sequence[str]) -> str:
+def _unnamed(submission: Submission, requests: Sequence[LLMRequest]) -> str:
     """The same requests have the same name, so that a script that is run again goes on."""
-    whole = content_id([list(digests), submission.output_schema])
-    return f"{UNNAMED}/{re.sub('^sha256:', '', whole)[:12]}"
+    whole = content_id([[_digest(submission, one) for one in requests], submission.output_schema])
+    return f"{UNNAMED}/{whole.removeprefix('sha256:')[:12]}"
 
 
 def _id(*parts: str) -> str:
