@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from cluster_address import Address
 from conftest import skip_or_fail
 from evalscribe.ports import Engine
 
 
 @pytest.fixture(scope="session")
-def _started() -> Iterator[None]:
+def address() -> Iterator[Address]:
+    """Of the cluster that this process starts."""
     if find_spec("ray") is None:
         skip_or_fail("ray")
     import ray
@@ -21,12 +23,14 @@ def _started() -> Iterator[None]:
 
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])  # where workers find `engine_work`
     join(None)
-    yield
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": os.environ["RAY_AUTH_TOKEN"]}
+    yield Address(ray.get_runtime_context().gcs_address, token)
     ray.shutdown()
 
 
 @pytest.fixture
-def cluster(_started: None) -> Callable[[], Engine]:
+def cluster(address: Address) -> Callable[[], Engine]:
     from evalscribe.engine.ray import RayEngine
 
+    assert address
     return lambda: RayEngine(lanes=3)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conftest import skip_or_fail
 from messages_server import Answer, MessagesServer, submit
 from surfaces import made_runs
@@ -23,6 +24,8 @@ from surfaces import made_runs
 ROOT = Path(__file__).parents[2]
 COUNT = 8
 PATIENCE_S = 60
+QUIETLY = ("--no-browser", "--no-reload", "--allow-blocking")
+"""The store's operations are short and synchronous."""
 
 
 def test_what_it_depends_on_is_this_project() -> None:
@@ -78,8 +81,7 @@ def server(folder: Path, models: MessagesServer) -> Iterator[str]:
     log = folder / "server.log"
     with log.open("w") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--allow-blocking"]
-            + ["--port", str(port), "--host", "127.0.0.1"],
+            [sys.executable, "-m", "langgraph_cli", "dev", *QUIETLY, "--port", str(port), "--host", "127.0.0.1"],
             cwd=folder,
             env={**os.environ, **environment},
             stdout=out,

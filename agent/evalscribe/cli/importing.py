@@ -27,6 +27,8 @@ def import_runs(
     model: options.Model = None,
     experiment: Experiment = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count, store nothing.")] = False,
+    engine: options.Engine = None,
+    ray_address: options.RayAddress = None,
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
@@ -41,11 +43,14 @@ def import_runs(
     from evalscribe.settings import Options
     from evalscribe.wiring import importing as wiring
     from evalscribe.wiring import settings
+    from evalscribe.wiring.import_afar import readers
 
     chosen = wiring.ImportChoice(
         paths=tuple(paths),
         wish=wiring.Wish(provider=provider, model=model, experiment=experiment),
-        options=Options(deployment=deployment, key_file=key_file, env_file=env_file),
+        options=Options(
+            engine=engine, ray_address=ray_address, deployment=deployment, key_file=key_file, env_file=env_file
+        ),
     )
     found = settings(chosen.options)
     plan = ImportPlan(
@@ -56,10 +61,12 @@ def import_runs(
     )
 
     async def main() -> int:
-        given = wiring.given(chosen, found)
-        with wiring.shelves(found) as (shelf, archive), ImportDisplay(quiet=as_json) as display:
-            desk = ImportDesk(archive=None if dry_run else archive)
-            done = await import_all(desk, shelf, given, plan, display)
+        async with readers(found, dry_run=dry_run) as crew:
+            given = wiring.given(chosen, found, crew)
+            with wiring.shelves(found) as (shelf, archive), ImportDisplay(quiet=as_json) as display:
+                desk = ImportDesk(archive=None if dry_run else archive)
+                lanes = found.concurrency.value if crew else 1
+                done = await import_all(desk, shelf, given, plan, display, lanes=lanes)
         return imports.show(done, as_json=as_json, dry_run=dry_run)
 
     return run_until_signal(main())

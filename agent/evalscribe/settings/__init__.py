@@ -39,7 +39,8 @@ from evalscribe.settings.place import (
 __all__ = ["Access", "Options", "Origin", "Row", "Settings", "Value", "load", "workspace_root"]
 
 T = TypeVar("T")
-_OWN_NAMES = tuple(ConfigFile().named())
+RAY_ADDRESS = "EVALSCRIBE_RAY_ADDRESS"
+_OWN_NAMES = (*ConfigFile().named(), RAY_ADDRESS)
 _NAMES = (*_OWN_NAMES, *access.CONVEX_NAMES, *providers.NAMES, *github.NAMES)
 DEFAULT_BUDGET = 5.0
 DEFAULT_CONCURRENCY = 4
@@ -174,7 +175,7 @@ def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
         max_tokens=_number(places, "EVALSCRIBE_MAX_TOKENS", int, None, least=1),
         context_tokens=_number(places, "EVALSCRIBE_CONTEXT_TOKENS", int, None, least=1),
         engine=find(places, "EVALSCRIBE_ENGINE") or Value(value=DEFAULT_ENGINE, origin=DEFAULT),
-        ray_address=_optional(find(places, "EVALSCRIBE_RAY_ADDRESS")),
+        ray_address=_optional(find(places, RAY_ADDRESS)),
         reports=_reports(find(places, "EVALSCRIBE_REPORTS"), cwd, root),
         collection=_optional(find(places, "EVALSCRIBE_COLLECTION_ID")),
         visualizer=_visualizer(find(places, "EVALSCRIBE_VISUALIZER")),
@@ -209,7 +210,7 @@ def _given(options: Options, cwd: Path) -> Place:
         "EVALSCRIBE_MAX_TOKENS": options.max_tokens,
         "EVALSCRIBE_REPORTS": options.reports,
         "EVALSCRIBE_ENGINE": options.engine,
-        "EVALSCRIBE_RAY_ADDRESS": options.ray_address,
+        RAY_ADDRESS: options.ray_address,
         "EVALSCRIBE_DEPLOYMENT": options.deployment,
         github.API_URL: options.api_url,
     }

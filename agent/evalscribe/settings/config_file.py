@@ -41,7 +41,6 @@ class ConfigFile(Frozen):
     max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     context_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     engine: Text | None = None
-    ray_address: Text | None = None
     reports: Text | None = None
     collection_id: Text | None = None
     """The collection that is meant where none is named."""
@@ -60,7 +59,6 @@ class ConfigFile(Frozen):
             "EVALSCRIBE_MAX_TOKENS": self.max_tokens,
             "EVALSCRIBE_CONTEXT_TOKENS": self.context_tokens,
             "EVALSCRIBE_ENGINE": self.engine,
-            "EVALSCRIBE_RAY_ADDRESS": self.ray_address,
             "EVALSCRIBE_REPORTS": self.reports,
             "EVALSCRIBE_COLLECTION_ID": self.collection_id,
             "EVALSCRIBE_STORE_URL": self.store_url,

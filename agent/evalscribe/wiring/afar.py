@@ -25,7 +25,6 @@ from evalscribe.ports import Ask, Crew, Judge, Lost, Model, Models, Worker
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 from evalscribe.settings import Access, Settings
-from evalscribe.settings.access import check_host
 from evalscribe.settings.providers import PROVIDERS
 from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.models import cost_of
@@ -109,18 +108,11 @@ class Recipe:
 
 
 def _allowed(found: Settings, provider: str) -> Access | None:
-    """None where this provider cannot be asked as things are set: whoever asks it hears why before any worker does.
-
-    Raises `UsageError` where a stranger's file names the cluster that a key would go to.
-    """
+    """None where this provider cannot be asked as things are set: whoever asks it hears why before any worker does."""
     try:
-        access = found.provider(provider)
+        return found.provider(provider)
     except UsageError:
         return None
-    cluster = found.ray_address
-    if access and access.key_origin and cluster.value is not None:
-        check_host("the Ray cluster's address", cluster.origin, PROVIDERS[provider].key_name, access.key_origin)
-    return access
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from evalscribe.errors import UsageError
 from evalscribe.llm.budget import Purse
 from evalscribe.ports import Engine
 from evalscribe.prompts import Prompts
-from evalscribe.settings import Settings
+from evalscribe.settings import Origin, Settings
+from evalscribe.settings.place import ENVIRONMENT
 from evalscribe.wiring.afar import Afar, Recipe
 
 LOCAL, RAY = "local", "ray"
@@ -21,12 +22,22 @@ def engine(found: Settings, name: str | None = None) -> Engine:
     if chosen == RAY:
         from evalscribe.engine.ray import RayEngine
 
+        _check_cluster(found.ray_address.origin)
         return RayEngine(lanes, found.ray_address.value)
     if chosen != LOCAL:
         raise UsageError(f"--engine {chosen} is not known: {LOCAL} or {RAY}")
     from evalscribe.engine.local import LocalEngine
 
     return LocalEngine(lanes)
+
+
+def _check_cluster(named: Origin) -> None:
+    """Whoever runs a cluster gets keys and evidence, and can run code here."""
+    if named.trust < ENVIRONMENT:
+        raise UsageError(
+            f"the Ray cluster's address comes from {named.where}, which may be a stranger's\n"
+            "name it with --ray-address or in the environment"
+        )
 
 
 @asynccontextmanager

@@ -15,9 +15,12 @@ from evalscribe.rubric import Collection
 from evalscribe.run import Run
 from evalscribe.settings import Options, Settings
 from evalscribe.sources.imports import Wish
+from evalscribe.wiring.import_afar import FilePiece, Readers, read_afar
 from evalscribe.wiring.shelf import shelf
 
 __all__ = ["ImportChoice", "Wish", "collection_name", "given", "shelves", "written"]
+SAMPLE = "sample"
+"""What ships with the package: to import, two runs of a small agent."""
 PACKED = (".gz", ".jsonl", ".json", ".eval", ".xml", ".ndjson")
 """Ends of file names that are no part of a collection's name."""
 
@@ -47,9 +50,9 @@ def written() -> Callable[[Run | Record], str]:
     return line
 
 
-def given(choice: ImportChoice, found: Settings) -> Sequence[Given]:
-    """Every file of what was named; what is no path names a run. Raises `EvalscribeError`."""
-    return [one for path in choice.paths for one in _given(path, choice, found)]
+def given(choice: ImportChoice, found: Settings, crew: Readers | None = None) -> Sequence[Given]:
+    """Every file of what was named, to be read by this crew; what is no path names a run. Raises `EvalscribeError`."""
+    return [one for path in choice.paths for one in _given(path, choice, found, crew)]
 
 
 def collection_name(path: str) -> str:
@@ -61,12 +64,15 @@ def collection_name(path: str) -> str:
     return name
 
 
-def _given(path: str, choice: ImportChoice, found: Settings) -> Iterator[Given]:
+def _given(path: str, choice: ImportChoice, found: Settings, crew: Readers | None) -> Iterator[Given]:
+    from evalscribe.sample import checkpoints_file
     from evalscribe.sources.address import SUMMARY
     from evalscribe.sources.imports.folder import files
 
     place = Path(path)
-    if _is_run(path, place):
+    if path == SAMPLE:
+        yield Given(name=path, open=partial(_file, checkpoints_file(), choice.wish, crew))
+    elif _is_run(path, place):
         yield Given(name=path, open=lambda: partial(_run, path, choice, found))
     elif place.name == SUMMARY:
         yield Given(name=path, open=partial(_run_of, path, choice, found))
@@ -75,29 +81,43 @@ def _given(path: str, choice: ImportChoice, found: Settings) -> Iterator[Given]:
             whole = file.is_dir() or file.name == SUMMARY
             yield Given(
                 name=str(file),
-                open=partial(_run_of, str(file), choice, found) if whole else partial(_file, file, choice.wish),
+                open=partial(_run_of, str(file), choice, found) if whole else partial(_file, file, choice.wish, crew),
                 named=file == place,
             )
     else:
-        yield Given(name=path, open=partial(_file, place, choice.wish))
+        yield Given(name=path, open=partial(_file, place, choice.wish, crew))
 
 
 def _is_run(path: str, place: Path) -> bool:
     """Whether this names a run of a deployment: an address, or an id that is no path."""
-    from evalscribe.wiring import SAMPLE
-
     try:
         there = place.exists()
     except (OSError, ValueError):
         there = False
-    return path == SAMPLE or (not there and ("://" in path or not ("/" in path or "." in path)))
+    return not there and ("://" in path or not ("/" in path or "." in path))
 
 
-def _file(path: Path, wish: Wish) -> Bring:
+def _file(path: Path, wish: Wish, crew: Readers | None) -> Bring:
     from evalscribe.sources.imports import open_records
 
     records = open_records(path, wish)
+    if crew is not None:
+        return partial(_by_crew, crew, path.resolve(), wish)
     return lambda desk, collection, watcher: import_file(desk, records, collection, watcher)
+
+
+async def _by_crew(
+    crew: Readers,
+    path: Path,
+    wish: Wish,
+    _: ImportDesk,
+    collection: Collection,
+    watcher: ImportWatcher,
+) -> Imported:
+    """Who reads it stores it, too."""
+    done = await read_afar(crew, FilePiece(path=path, wish=wish, collection=collection))
+    watcher.imported(sum(done.statuses.values()), 1.0)
+    return done
 
 
 def _run_of(path: str, choice: ImportChoice, found: Settings) -> Bring:
