@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -65,3 +66,21 @@ def test_a_wrong_password(on_server: Workspace, postgres_url: str, monkeypatch: 
     said = on_server.run(*ANALYZE, code=77).err
     assert "refuses: password authentication failed" in said
     assert "hidden" not in said
+
+
+def test_the_users_password_goes_to_no_address_of_the_folders(
+    workspace: Workspace, postgres_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Libpq would take it from the environment or from a file of the user's."""
+    bare, password = postgres_url.replace(f":{PASSWORD}", ""), unquote(PASSWORD)
+    (tmp_path / "passwords").write_text(f"*:*:*:*:{password}\n")
+    (tmp_path / "passwords").chmod(0o600)
+    for name, value in (("PGPASSWORD", password), ("PGPASSFILE", str(tmp_path / "passwords"))):
+        with monkeypatch.context() as users:
+            users.setenv(name, value)
+            assert "can be written" in workspace.run("doctor", EVALSCRIBE_STORE_URL=bare).out
+            (workspace.folder / "evalscribe.toml").write_text(f'store_url = "{bare}"\n')
+            said = workspace.run(*ANALYZE, code=77).err
+            assert "refuses: " in said
+            assert "PGPASSWORD and ~/.pgpass are for an address of the environment's" in " ".join(said.split())
+            (workspace.folder / "evalscribe.toml").unlink()
