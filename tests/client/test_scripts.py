@@ -47,7 +47,7 @@ def test_every_failed_run_is_compared_with_one_that_succeeded(
             client.get_agent_run("airline", rows[0]["user_metadata"][name]) for name in ("failed", "passed")
         )
     asked = next(call.body["messages"][1]["content"] for call in providers.calls if first.name in str(call.body))
-    blocks = re.findall(r"^<evidence-\S+ (T[01]B\d+) role", asked, re.M)
+    blocks = re.findall(r"^<evidence-\S+ (T\d+B\d+) role", asked, re.M)
     assert len(blocks) == len(first.transcripts[0].messages) + len(second.transcripts[0].messages)
 
     providers.fixed = "Both forget [A0:<RANGE>never asked</RANGE>] [A28] [A29]."

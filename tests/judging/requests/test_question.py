@@ -114,7 +114,7 @@ def test_documents_of_two_runs_with_the_same_names_are_told_apart() -> None:
 
 
 def test_what_an_earlier_result_cites_is_quoted_in_place_of_its_marks() -> None:
-    text = "It gave up [T0B3:<RANGE>I give up</RANGE>, T0B4:<RANGE>bye</RANGE>], then [T0B9] left."
+    text = "It gave up [T0B3:<RANGE>I give up</RANGE>, T0B4:<RANGE>bye</RANGE>] [T0B1], then [T0B9] left."
     citations = resolve(text, question(A).subject).model_dump(mode="json")["citations"]
     asked = question(EARLIER, known={EARLIER: result({"output": text, "citations": citations})})
     assert asked.subject.items[0].text == 'It gave up ("I give up", "bye"), then left.'

@@ -65,7 +65,7 @@ def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tup
     for one in citations:
         start, end, quote = one["start_idx"], one["end_idx"], one.get("quote")
         quotes = [quote.strip()] if quote else []
-        if whole and set(text[whole[1] : start]) <= BETWEEN and not text[:start].endswith("]"):
+        if whole and set(text[whole[1] : start]) <= BETWEEN and not text[: whole[1]].endswith("]"):
             whole = (whole[0], end, whole[2] + quotes)
             continue
         if whole:
