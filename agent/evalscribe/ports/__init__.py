@@ -1,6 +1,6 @@
 """What the stages consume, defined by the consumer. Adapters have these shapes; only `wiring` chooses them."""
 
-from evalscribe.ports.archive import Added, Archive, Records, Rows, Tables
+from evalscribe.ports.archive import Added, Archive, Forgotten, Records, Rows, Tables
 from evalscribe.ports.clock import Clock
 from evalscribe.ports.engine import Ask, Clerk, Crew, Engine, Factory, Lost, Worker
 from evalscribe.ports.git import Forge, Library, Repository
@@ -22,6 +22,7 @@ __all__ = [
     "Estimate",
     "Factory",
     "Forge",
+    "Forgotten",
     "Intent",
     "Intents",
     "Judge",

@@ -43,6 +43,16 @@ class Added(Frozen):
         return Added(new=self.new + other.new, changed=self.changed + other.changed, same=self.same + other.same)
 
 
+class Forgotten(Frozen):
+    """Rows of one kind that nobody needs any more."""
+
+    kind: str
+    """As their table is called."""
+    rows: int
+    bytes: int
+    """Of what they hold, not of the disk."""
+
+
 class Archive(Protocol):
     """Runs with all that their files said. A run is stored once, however many collections have it."""
 
@@ -72,7 +82,14 @@ class Archive(Protocol):
         """What is known of an eval beside its transcripts."""
 
     def remove(self, collection_id: str, run_id: str) -> None:
-        """Take a run out of a collection; `gc` forgets what no collection has."""
+        """Take a run out of a collection; `sweep` forgets what no collection has."""
+
+    def sweep(self, *, dry_run: bool) -> tuple[Forgotten, ...]:
+        """Forget runs that no collection has and nobody analysed or judged, evidence of evals that are gone, and texts
+        that nothing refers to; a dry run only counts them. Others may read and write meanwhile."""
+
+    def give_back(self) -> int:
+        """Give room that nothing takes any more back to the disk, as far as nobody else is at work; bytes."""
 
     def close(self) -> None: ...
 

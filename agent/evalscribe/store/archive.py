@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Row, Select, bindparam, delete, select
 
 from evalscribe.evidence import Document
-from evalscribe.ports import Added
+from evalscribe.ports import Added, Forgotten
 from evalscribe.record import Graded, Record
 from evalscribe.run import EvalStatus, Run
 from evalscribe.sighting import Sighting
@@ -16,6 +16,7 @@ from evalscribe.store.adding import Addition
 from evalscribe.store.database import Database, open_database
 from evalscribe.store.shelf import require
 from evalscribe.store.sql import SqlStore
+from evalscribe.store.sweeping import sweep
 from evalscribe.store.tables import collection_runs, evals, transcripts
 from evalscribe.store.tables import runs as runs_table
 
@@ -117,6 +118,12 @@ class SqlArchive:
         with self._database.writing() as connection:
             require(connection, collection_id)
             connection.execute(_LEAVE, {"collection_id": collection_id, "run_id": run_id})
+
+    def sweep(self, *, dry_run: bool) -> tuple[Forgotten, ...]:
+        return sweep(self._database, dry_run=dry_run)
+
+    def give_back(self) -> int:
+        return self._database.give_back()
 
     def close(self) -> None:
         self._database.close()

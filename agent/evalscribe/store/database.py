@@ -45,6 +45,9 @@ class Place(Protocol):
     def begin_writing(self, connection: Connection) -> None:
         """Of transactions that begin so there is one at a time."""
 
+    def give_back(self, engine: Engine) -> int:
+        """Give unused room back to the disk, as far as nobody else is at work; bytes."""
+
     def run_lock(self, run_id: str) -> AbstractContextManager[None]:
         """Dies with its process. Raises `UnavailableError` naming the holder."""
 
@@ -131,6 +134,11 @@ class Database:
     def told(self) -> str:
         """What `doctor` says of a database that is open."""
         return f"{self.place.shown} can be written: {self.place.version(self._engine)}, revision {tables.HEAD}"
+
+    def give_back(self) -> int:
+        """Give unused room back to the disk, as far as nobody else is at work; bytes."""
+        with self.place.explained():
+            return self.place.give_back(self._engine)
 
     def close(self) -> None:
         self._engine.dispose()

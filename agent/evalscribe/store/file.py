@@ -11,7 +11,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from evalscribe.errors import AccessError, DataError
 from evalscribe.ids import path_part
-from evalscribe.store import failures, lock
+from evalscribe.store import failures, lock, room
 from evalscribe.store.json_text import json_text
 
 FILE = "store.db"
@@ -57,6 +57,8 @@ class DatabaseFile:
     @contextmanager
     def upgrading(self, engine: Engine) -> Iterator[Connection]:
         with lock.exclusive(self.path.with_suffix(".upgrade.lock")), engine.connect() as connection:
+            # Only while there is no table yet.
+            connection.exec_driver_sql("PRAGMA auto_vacuum=INCREMENTAL")
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
@@ -64,6 +66,9 @@ class DatabaseFile:
 
     def begin_writing(self, connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    def give_back(self, engine: Engine) -> int:
+        return room.give_back(engine, self.path)
 
     def run_lock(self, run_id: str) -> AbstractContextManager[None]:
         return lock.run_lock(self.folder, run_id)

@@ -57,7 +57,8 @@ def of_status(status: str, n: int = 1) -> Counts:
 def put(connection: Connection, database: Database, run: Run) -> None:
     """The run as its source tells of it, in place of what was told before; imported evals stay."""
     before = connection.execute(_ROW, {"run_id": run.id}).one_or_none()
-    recorded = before.recorded if before else 0
+    # A run that is being forgotten may come back before all of its evals are gone.
+    recorded = before.recorded if before else connection.execute(_COUNTED, {"run_id": run.id}).one()[2]
     told = run.model_copy(update={"failures": (), "evals": None if _complete(recorded, run) else run.evals})
     connection.execute(_PUT, _values(told, recorded))
     if recorded:

@@ -205,7 +205,7 @@ judge_results = Table(
     metadata,
     Column("key", String, primary_key=True),
     Column("kind", String, nullable=False),
-    Column("agent_run_id", String, nullable=False),
+    Column("agent_run_id", String, nullable=False, index=True),
     Column("rubric_id", String, nullable=False),
     Column("rubric_version", Integer, nullable=False),
     Column("judge", String, nullable=False),

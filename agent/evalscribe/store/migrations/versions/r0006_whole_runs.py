@@ -63,6 +63,7 @@ def upgrade() -> None:
         sa.Column("recurrence", sa.String),
         sa.Column("finding_json", _JSON, nullable=False),
     )
+    op.create_index("ix_judge_results_agent_run_id", "judge_results", ["agent_run_id"])
     _split_evidence()
 
 

@@ -1,0 +1,128 @@
+"""What nobody needs any more: runs that no collection has and nobody analysed, evidence of evals that are gone, and
+texts that nothing refers to. Verdicts, results, reports, labels and rubrics are never touched.
+
+Each step is one short transaction that asks again whether a row is needed, so others may write meanwhile, and what is
+killed goes on when it is started again.
+"""
+
+from functools import reduce
+from operator import add
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    LargeBinary,
+    Select,
+    String,
+    Table,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+)
+
+from evalscribe.ports import Forgotten
+from evalscribe.store.database import Database
+from evalscribe.store.tables import (
+    collection_runs,
+    documents,
+    evals,
+    evidence,
+    findings,
+    judge_results,
+    labels,
+    reports,
+    runs,
+    sightings,
+    steps,
+    texts,
+    transcripts,
+)
+
+AT_ONCE = 500
+"""Rows that are forgotten in one transaction."""
+ROUND = 50_000
+"""Rows whose keys are in memory at once."""
+
+_Condition = ColumnElement[bool]
+_What = tuple[str, Table, _Condition, tuple[str, ...]]
+"""What they are called, which rows of which table, and the columns that take the room."""
+
+
+def sweep(database: Database, *, dry_run: bool) -> tuple[Forgotten, ...]:
+    """What is not needed, kind by kind, and forgotten unless this is a dry run."""
+    return tuple(_swept(database, what, dry_run=dry_run) for what in _unneeded(dry_run=dry_run))
+
+
+def _unneeded(*, dry_run: bool) -> tuple[_What, ...]:
+    """In the order in which one makes the next unneeded. In a dry run what is unneeded is there all the time."""
+    kept = select(runs.c.run_id).where(~_UNUSED) if dry_run else select(runs.c.run_id)
+
+    def gone(table: Table) -> _Condition:
+        return table.c.run_id.not_in(kept)
+
+    def unlisted(table: Table) -> _Condition:
+        listed = exists().where(evals.c.run_id == table.c.run_id, evals.c.eval_id == table.c.eval_id)
+        return or_(gone(table), ~listed)
+
+    referred = exists().where(documents.c.digest == texts.c.digest, ~unlisted(documents))
+    return (
+        ("runs", runs, _UNUSED, ("body",)),
+        ("sightings", sightings, gone(sightings), ("body",)),
+        ("evals", evals, gone(evals), ("metadata_json", "reason")),
+        ("steps", steps, gone(steps), ("error",)),
+        ("transcripts", transcripts, gone(transcripts), ("messages", "metadata_json")),
+        ("evidence", evidence, unlisted(evidence), ("body",)),
+        ("documents", documents, unlisted(documents), ("path",)),
+        ("texts", texts, ~referred, ("body",)),
+    )
+
+
+def _of_run(table: Table) -> _Condition:
+    return exists().where(table.c.run_id == runs.c.run_id)
+
+
+_JUDGED = exists().where(evals.c.run_id == runs.c.run_id, judge_results.c.agent_run_id == evals.c.eval_id)
+_UNUSED = and_(
+    runs.c.recorded > 0,
+    *(~_of_run(table) for table in (collection_runs, reports, findings, labels, evidence)),
+    ~_JUDGED,
+)
+"""Runs that were imported, that no collection has, and of which nobody ever said anything."""
+
+
+def _swept(database: Database, what: _What, *, dry_run: bool) -> Forgotten:
+    kind, table, unneeded, columns = what
+    with database.transaction() as connection:
+        rows, size = connection.execute(_counted(table, unneeded, columns)).one()
+    while not dry_run and _forget(database, table, unneeded) == ROUND:
+        pass
+    return Forgotten(kind=kind, rows=rows, bytes=int(size))
+
+
+def _counted(table: Table, unneeded: _Condition, columns: tuple[str, ...]) -> Select[Any]:
+    sizes = (func.coalesce(func.length(_held(table.c[name])), 0) for name in columns)
+    size = func.sum(reduce(add, sizes))
+    counted: Select[Any] = select(func.count(), func.coalesce(size, 0))
+    return counted.select_from(table).where(unneeded)
+
+
+def _held(column: Column[Any]) -> ColumnElement[Any]:
+    return column if isinstance(column.type, LargeBinary) else cast(column, String)
+
+
+def _forget(database: Database, table: Table, unneeded: _Condition) -> int:
+    """How many rows of this round were not needed."""
+    keys = list(table.primary_key)
+    with database.transaction() as connection:
+        found = connection.execute(select(*keys).where(unneeded).limit(ROUND)).mappings().all()
+    again = delete(table).where(*(key == bindparam(key.name) for key in keys), unneeded)
+    for start in range(0, len(found), AT_ONCE):
+        with database.writing() as connection:
+            connection.execute(again, [dict(row) for row in found[start : start + AT_ONCE]])
+    return len(found)
