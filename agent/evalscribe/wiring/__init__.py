@@ -16,8 +16,9 @@ from evalscribe.settings import Options, Settings, load
 from evalscribe.sources.imports.wish import Wish as FileWish
 from evalscribe.wiring.analysts import Bench, adviser
 from evalscribe.wiring.engine import afar
+from evalscribe.wiring.importing import SAMPLE
 from evalscribe.wiring.models import models, purse
-from evalscribe.wiring.runs import SAMPLE, Choice, address, eval_named, open_run, open_source, source
+from evalscribe.wiring.runs import Choice, address, eval_named, open_run, open_source, source
 from evalscribe.wiring.shelf import shelf
 from evalscribe.wiring.stores import checkpoints, has_store, store
 

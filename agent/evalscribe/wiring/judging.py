@@ -7,6 +7,7 @@ from pathlib import Path
 
 from evalscribe.app.judges import ByCascade, ByRubric, ByRules, LoadedJudge, Made
 from evalscribe.app.rubrics import DEFAULT_COLLECTION, parsed_name
+from evalscribe.app.stored_runs import is_whole
 from evalscribe.app.subjects import Address, Finder
 from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
@@ -18,6 +19,7 @@ from evalscribe.rubric import Rubric
 from evalscribe.settings import Options, Settings
 from evalscribe.wiring import Choice, address, settings, source, store
 from evalscribe.wiring.analysts import Bench
+from evalscribe.wiring.archive import archive
 from evalscribe.wiring.engine import afar
 from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.models import RULES, models, purse
@@ -120,3 +122,10 @@ class Reached:
         runs = source(reached, self._found)
         self._opened.push_async_callback(runs.close)
         return runs
+
+    def imported(self, run_id: str) -> Source | None:
+        from evalscribe.sources.stored import StoredSource
+
+        whole = self._opened.enter_context(closing(archive(self._found)))
+        kept = self._opened.enter_context(closing(store(self._found)))
+        return StoredSource(kept, whole, run_id) if is_whole(whole, run_id) else None
