@@ -14,6 +14,7 @@ from evalscribe.cli.doctor import doctor
 from evalscribe.cli.explain import explain
 from evalscribe.cli.exporting import export
 from evalscribe.cli.fetch import fetch
+from evalscribe.cli.gc import gc
 from evalscribe.cli.importing import import_runs
 from evalscribe.cli.judge import judge
 from evalscribe.cli.judge_eval import judge_eval
@@ -58,5 +59,6 @@ app.add_typer(review.app, name="review", help="Correct labels; read, count and e
 app.add_typer(rubric.app, name="rubric", help="Make, list, show, check and compare rubrics.")
 app.command(short_help="Push a report on a branch of its own and open its pull request.")(publish)
 app.command(short_help="Show each failing eval over all reports.")(recurring)
+app.command(short_help="Forget what nobody needs any more.")(gc)
 app.command(short_help="Show what is configured, reachable and missing.")(doctor)
 app.command(short_help="Print the JSON Schema of a document.")(schema)

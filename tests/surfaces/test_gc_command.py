@@ -1,0 +1,43 @@
+"""`evalscribe gc` forgets what no collection has, and says so."""
+
+import json
+
+import pytest
+
+from evalscribe.run import Eval, Run
+from evalscribe.sources.imports.export_lines import written
+from store.archive_cases import record
+from surfaces.command import Inside
+
+
+@pytest.fixture
+def filled(inside: Inside) -> Inside:
+    run = Run(id="r1", provider="example", model="m", failures=(Eval(id="e", category="", name="e"),))
+    lines = [written(run), *(written(record(n, "failed")) for n in range(3))]
+    (inside.folder / "runs.jsonl").write_text("\n".join(lines))
+    inside.run("import", "runs.jsonl")
+    return inside
+
+
+def test_what_no_collection_has(filled: Inside) -> None:
+    assert filled.run("gc").out == "There is nothing to forget.\n"
+    filled.run("collections", "remove", "r1")
+    would = filled.run("gc", "--dry-run").out
+    assert "Would forget 3 of evals" in would
+    told = json.loads(filled.run("gc", "--json").out)
+    assert told["dry_run"] is False
+    assert {one["kind"]: one["rows"] for one in told["forgotten"] if one["rows"]} == {
+        "runs": 1,
+        "evals": 3,
+        "transcripts": 3,
+        "documents": 3,
+        "texts": 1,
+    }
+    assert filled.run("gc").out == "There is nothing to forget.\n"
+    assert filled.run("import", "runs.jsonl").out
+
+
+def test_what_was_analysed_stays(filled: Inside) -> None:
+    filled.run("analyze", "r1", "--judge", "rules")
+    filled.run("collections", "remove", "r1")
+    assert filled.run("gc").out == "There is nothing to forget.\n"
