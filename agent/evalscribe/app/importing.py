@@ -160,7 +160,7 @@ def _batches(read: Iterator[Run | Record], tally: _Tally) -> Iterator[_Batch]:
         if len(records) >= MOST_RECORDS or size >= MOST_CHARACTERS:
             yield _Batch.model_construct(runs=tuple(runs), records=tuple(records))
             runs, records, size = [], [], 0
-    if runs or records:
+    if records or (runs and tally.stopped is None):
         yield _Batch.model_construct(runs=tuple(runs), records=tuple(records))
 
 

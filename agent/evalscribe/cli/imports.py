@@ -24,7 +24,7 @@ def show(done: ImportedAll, *, as_json: bool, dry_run: bool) -> int:
         finish.print_json(done)
     for line in () if as_json else _lines(done, dry_run=dry_run):
         finish.say(line)
-    torn = [f"{name}: {one.stopped}" for name, one in done.imports.items() if one.stopped]
+    torn = [one.stopped for one in done.imports.values() if one.stopped]
     for line in torn:
         finish.say(f"evalscribe: {line}\nWhat stands before it is kept.", file=sys.stderr)
     return DataError.exit_code if torn else 0
@@ -48,7 +48,7 @@ def run_line(run: Run) -> str:
     counts = f"{run.passed} of {counted(run.total, 'eval')} passed"
     rest = [f"{number} {what}" for number, what in ((run.failed, "failed"), (run.incomplete, "incomplete")) if number]
     model = "/".join(model_folder(run.provider, run.model))
-    return one_line(f"{run.id}  {model}, {run.experiment}: {', '.join([counts, *rest])}")
+    return one_line(f"{run.id} {model}, {run.experiment}: {', '.join([counts, *rest])}")
 
 
 def _came_in(one: Imported, *, dry_run: bool) -> str:

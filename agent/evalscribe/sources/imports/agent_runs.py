@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -50,10 +51,11 @@ class AgentRuns:
     def read(self) -> Iterator[Run | Record]:
         trials: Counter[str] = Counter()
         model: str | None = None
-        for _, value in self._values(LeftOut()):
-            if isinstance(value, dict):
-                trials[_name(value)] += 1
-                model = model or _model(value)
+        with suppress(DataError):  # The second pass tells where it ends.
+            for _, value in self._values(LeftOut()):
+                if isinstance(value, dict):
+                    trials[_name(value)] += 1
+                    model = model or _model(value)
         assert self._reading is not None
         run_id = self._reading.digest[:32]
         self._passes = 1

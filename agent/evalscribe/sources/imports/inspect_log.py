@@ -7,7 +7,7 @@ validates events that are not kept.
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -171,9 +171,10 @@ class JsonFile(InspectLog):
 
     def read(self) -> Iterator[Run | Record]:
         header: dict[str, JsonValue] = {}
-        for sample in self._pass(header):
-            if isinstance(sample, dict):
-                self._trials[str(sample.get("id"))] += 1
+        with suppress(DataError):  # The second pass tells where it ends.
+            for sample in self._pass(header):
+                if isinstance(sample, dict):
+                    self._trials[str(sample.get("id"))] += 1
         self._passes = 1
         run = self._run(header)
         yield run

@@ -1,0 +1,154 @@
+"""Import, export and collections, as people use them."""
+
+import json
+import os
+import signal
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from surfaces.command import Inside, Workspace, end, wait_until
+
+UNSAID = "The file does not say which model this is: say it with --model PROVIDER/MODEL (and import again).\n"
+
+
+def trials(number: int, **more: Any) -> list[dict[str, Any]]:
+    message = {"role": "user", "content": "hello"}
+    return [
+        {"task_id": n // 2, "trial": n % 2, "reward": float(n % 2), "info": {}, "traj": [message], **more}
+        for n in range(number)
+    ]
+
+
+@pytest.fixture
+def file(workspace: Workspace) -> Path:
+    path = workspace.folder / "airline run.json.gz.json"
+    path.write_text(json.dumps([*trials(4), 7]))
+    return path
+
+
+def collections(inside: Inside) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(inside.run("collections", "list", "--json").out)["collections"]
+    return found
+
+
+def test_a_file_becomes_a_collection(inside: Inside, file: Path) -> None:
+    first = inside.run("import", file.name)
+    run_id = collections(inside)[0]["runs"][0]["id"]
+    assert first.err == f"Reading {file.name}\n"
+    assert first.out == (
+        f"{file.name} (tau-bench)\n"
+        f"  {run_id} unknown/unknown, tau-bench: 2 of 4 evals passed, 2 failed\n"
+        "  4 new (2 failed, 2 passed)\n"
+        "  left out: 1 x an entry that is no object with a `task_id` (first: [4])\n"
+        f"{UNSAID}"
+        "Collection: airline run (id airline-run)\n"
+        f"Next: evalscribe analyze {run_id}\n"
+    )
+    assert "  0 new, 4 same (2 failed, 2 passed)\n" in inside.run("import", file.name).out
+    named = inside.run("import", file.name, "--model", "openai/gpt-4o", "--experiment", "airline").out
+    assert f"  {run_id} openai/gpt-4o, airline: 2 of 4 evals passed, 2 failed\n" in named
+    assert UNSAID not in named
+    assert inside.run("collections", "list").out == "airline run (id airline-run): 1 run, 4 evals\n"
+    assert inside.run("collections", "show").out == (
+        f"airline run (id airline-run)\n  {run_id} openai/gpt-4o, airline: 2 of 4 evals passed, 2 failed\n"
+    )
+
+
+def test_where_it_goes(inside: Inside, file: Path) -> None:
+    inside.run("import", file.name, "--collection", "checkpoints", "--collection-id", "c-1")
+    inside.run("import", file.name, "--collection-id", "c-1")
+    inside.run("import", file.name, "--collection", "checkpoints")
+    inside.run("import", file.name, EVALSCRIBE_COLLECTION_ID="mine")
+    assert [(one["id"], one["name"], len(one["runs"])) for one in collections(inside)] == [
+        ("c-1", "checkpoints", 1),
+        ("mine", "airline run", 1),
+    ]
+    ended = inside.run("import", file.name, "--collection", "other", "--collection-id", "c-1", code=64)
+    assert "c-1" in ended.err
+    assert "which collection? Name one" in inside.run("collections", "show", code=64).err
+    assert inside.run("collections", "show", EVALSCRIBE_COLLECTION_ID="mine").out.startswith("airline run (id mine)\n")
+    run_id = collections(inside)[0]["runs"][0]["id"]
+    assert inside.run("collections", "remove", run_id[:6], "--collection", "mine").out == (
+        f"Run {run_id} is no longer in airline run; `evalscribe gc` frees what no collection has.\n"
+    )
+    assert [len(one["runs"]) for one in collections(inside)] == [1, 0]
+    assert "has no run 'zzz'" in inside.run("collections", "remove", "zzz", "--collection", "c-1", code=66).err
+
+
+def test_a_dry_run_stores_nothing(inside: Inside, file: Path) -> None:
+    said = inside.run("import", file.name, "--dry-run").out
+    assert "  would come in: 2 failed, 2 passed\n" in said
+    assert said.endswith("Nothing was stored (--dry-run).\n")
+    assert inside.run("collections", "list").out == "There is no collection yet: `evalscribe import FILE` makes one.\n"
+
+
+def test_a_folder(inside: Inside, file: Path, made: Path) -> None:
+    folder = inside.folder / "runs"
+    (folder / "deep").mkdir(parents=True)
+    os.rename(file, folder / "deep" / "a.json")
+    (folder / "notes.md").write_text("# notes")
+    os.symlink(made, folder / "linked")
+    os.symlink(made / "failed_evals.json", folder / "failed.json")
+    done = json.loads(inside.run("import", "runs", made, "--json").out)
+    assert done["collection"] == {"id": "runs", "name": "runs"}
+    assert [one["format"] for one in done["imports"].values()] == ["tau-bench", "convex"]
+    assert done["imports"][str(made)]["added"] == {"new": 8, "changed": 0, "same": 0}
+    assert list(done["passed_over"]) == ["runs/notes.md"]
+    text = inside.run("import", "runs").out
+    assert "Passed over: runs/notes.md holds no runs. Understood are tau-bench" in text
+
+
+def test_what_was_named_and_holds_nothing_ends_it(inside: Inside, file: Path) -> None:
+    (inside.folder / "notes.md").write_text("# notes")
+    ended = inside.run("import", file.name, "notes.md", code=65)
+    assert ended.err.startswith("evalscribe: notes.md holds no runs. Understood are tau-bench trajectories, Inspect")
+    assert collections(inside) == []
+    assert "there is no file nothing.json" in inside.run("import", "nothing.json", code=66).err
+    (inside.folder / "only").mkdir()
+    (inside.folder / "only" / "notes.md").write_text("# notes")
+    assert "no file there holds runs" in inside.run("import", "only", code=65).err
+
+
+def test_what_stands_before_an_error_is_kept(inside: Inside) -> None:
+    (inside.folder / "torn.json").write_text(json.dumps(trials(4))[:-30])
+    ended = inside.run("import", "torn.json", code=65)
+    assert "  3 new (2 failed, 1 passed)\n" in ended.out
+    assert "torn.json: no valid JSON: Expecting value at character 383" in ended.err
+    assert ended.err.endswith("What stands before it is kept.\n")
+    (inside.folder / "none.xml").write_text("<testsuite><testcase name='a'>")
+    assert "none.xml: no valid XML at line 1" in inside.run("import", "none.xml", code=65).err
+    assert [len(one["runs"]) for one in collections(inside)] == [1, 0]
+
+
+def test_an_export_is_imported_again(inside: Inside, file: Path) -> None:
+    inside.run("import", file.name)
+    printed = inside.run("export").out
+    assert inside.run("export", "-o", "copy.jsonl.gz").out == "5 lines of airline run are in copy.jsonl.gz\n"
+    assert "  0 new, 4 same" in inside.run("import", "copy.jsonl.gz").out
+    run_id = json.loads(printed.splitlines()[0])["run"]["id"]
+    assert inside.run("export", run_id[:5], "--collection", "copy").out == printed
+    assert "has no run 'zzz'" in inside.run("export", "zzz", "--collection", "copy", code=66).err
+    assert "cannot write no/where" in inside.run("export", "--collection", "copy", "-o", "no/where", code=65).err
+
+
+def test_an_import_that_is_stopped_goes_on(workspace: Workspace, inside: Inside) -> None:
+    path = workspace.folder / "long.json"
+    path.write_text(json.dumps(trials(4000, note="x" * 300)))
+    process = workspace.apart.start("import", path.name)
+    wait_until(lambda: _evals(workspace.folder) > 0, "the first evals are stored")
+    ended, _ = end(process, signal.SIGINT)
+    assert (ended.code, "run the same command again to go on" in ended.err) == (130, True)
+    kept = _evals(workspace.folder)
+    assert 0 < kept < 4000
+    assert f"  {4000 - kept} new, {kept} same" in inside.run("import", path.name).out
+
+
+def _evals(folder: Path) -> int:
+    for path in (folder / ".evalscribe").glob("*.db"):
+        with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+            return int(database.execute("SELECT count(*) FROM evals").fetchone()[0])
+    return 0
