@@ -96,9 +96,20 @@ async def _explained(desk: CompareDesk, pairs: tuple[Pair, ...], wish: Wish, wat
     if wish.dry_run:
         return _Asked(pairs=pairs, behaviours=stage.behaviours(pairs), estimate=estimate)
     pairs, common = await by_judge(desk.rooms, desk.judges, pairs, watcher)
-    told = {eval for one in common for eval in one.evals}
-    rest = stage.behaviours([pair for pair in pairs if pair.eval not in told])
-    return _Asked(pairs=pairs, behaviours=(*common, *rest), judge=judge.id, estimate=estimate)
+    both = _joined(
+        common, stage.behaviours([pair for pair in pairs if not any(pair.eval in one.evals for one in common)])
+    )
+    return _Asked(pairs=pairs, behaviours=both, judge=judge.id, estimate=estimate)
+
+
+def _joined(common: Sequence[Behaviour], rest: Sequence[Behaviour]) -> tuple[Behaviour, ...]:
+    """What stayed apart goes to the group that is called the same."""
+    by_name = {one.name: one for one in rest}
+    joined = [
+        one.model_copy(update={"evals": (*one.evals, *alike.evals)}) if (alike := by_name.pop(one.name, None)) else one
+        for one in common
+    ]
+    return (*joined, *by_name.values())
 
 
 def _placed(

@@ -1,6 +1,7 @@
 """Which runs a person means by BASE and CANDIDATE, and what is known of each."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,8 +68,9 @@ async def _runs(rooms: Rooms, name: str) -> Sequence[Run]:
         if not runs:
             raise DataError(f"{name} holds no run")
         return runs
-    if run := rooms.finder.stored(name):
-        return (run,)
+    with suppress(NotFoundError):  # `provider/model` names no folder
+        if run := rooms.finder.stored(name):
+            return (run,)
     return _of_model(rooms, name) or (await _fetched(rooms, name),)
 
 

@@ -15,6 +15,8 @@ from evalscribe.record import Record
 from evalscribe.rubric import Rubric
 
 _SPACE_BEFORE = re.compile(r"\s+(?=[.,;:!?)])")
+_JOINS = re.compile(r"\s*[,;]?\s*(?:and)?\s*")
+"""What may stand between two marks, and joins nothing any more without them."""
 _EMPTY = re.compile(r"\(\s*[,;]*\s*\)")
 
 
@@ -47,7 +49,8 @@ def without_marks(cited: Mapping[str, Any]) -> str:
     """A cited text in one line, without its marks."""
     text, told, at = str(cited["text"]), "", 0
     for one in cited["citations"]:
-        told += text[at : max(at, one["start_idx"])]
+        between = text[at : max(at, one["start_idx"])]
+        told += "" if at and _JOINS.fullmatch(between) else between
         at = max(at, one["end_idx"])
     return one_line(_SPACE_BEFORE.sub("", _EMPTY.sub("", told + text[at:])))
 

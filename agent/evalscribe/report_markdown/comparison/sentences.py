@@ -65,7 +65,7 @@ def _luck(found: Comparison) -> Iterator[str]:
 
 def _seen(passes: Difference) -> str:
     if passes.detectable is None:
-        return f"{counted(passes.tasks, 'eval')} cannot tell any difference from luck."
+        return f"With {counted(passes.tasks, 'eval')} hardly any difference can be told from luck."
     return (
         f"With {counted(passes.tasks, 'eval')} a difference of {passes.detectable * 100:.0f} points is found "
         "in 80 of 100 comparisons, a smaller one more seldom."
