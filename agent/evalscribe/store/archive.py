@@ -80,7 +80,7 @@ class SqlArchive:
 
     def record(self, eval_id: str, collection_id: str | None = None) -> Record | None:
         statement = _within(_EVAL, evals.c.run_id, collection_id)
-        with self._database.transaction() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(statement, {"eval_id": eval_id, "collection_id": collection_id}).all()
             return next(iter(record_rows.read(connection, self._database, rows)), None)
 
@@ -89,7 +89,7 @@ class SqlArchive:
         statement = _NEXT if status is None else _NEXT.where(evals.c.status == status)
         after, more = -1, True
         while more:
-            with self._database.transaction() as connection:
+            with self._database.reading() as connection:
                 rows = connection.execute(statement, {"run_id": run_id, "after": after}).all()
                 found = record_rows.read(connection, self._database, rows)
             yield from found
@@ -98,7 +98,7 @@ class SqlArchive:
 
     def transcript(self, transcript_id: str, collection_id: str | None = None) -> Record | None:
         statement = _within(_TRANSCRIPT, transcripts.c.run_id, collection_id)
-        with self._database.transaction() as connection:
+        with self._database.reading() as connection:
             values = {"id": transcript_id, "collection_id": collection_id}
             found = connection.execute(statement, values).one_or_none()
             if found is None:
@@ -109,7 +109,7 @@ class SqlArchive:
         return record.model_copy(update={"transcripts": (record_rows.transcript_in(found),)})
 
     def documents(self, run_id: str, eval_id: str) -> tuple[Document, ...]:
-        with self._database.transaction() as connection:
+        with self._database.reading() as connection:
             whole = connection.execute(_EVAL_OF_RUN, {"run_id": run_id, "eval_id": eval_id}).first()
             found = documents.read(connection, self._database, run_id, eval_id, recorded=whole is not None)
         return tuple(document for document in found if document.role != "transcript")

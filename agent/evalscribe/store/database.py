@@ -42,6 +42,9 @@ class Place(Protocol):
     def upgrading(self, engine: Engine) -> AbstractContextManager[Connection]:
         """A transaction of the only process that makes or upgrades the database; waited for."""
 
+    def begin_reading(self, connection: Connection) -> None:
+        """What others write meanwhile is not seen."""
+
     def begin_writing(self, connection: Connection) -> None:
         """Of transactions that begin so there is one at a time."""
 
@@ -84,6 +87,13 @@ class Database:
     def transaction(self) -> Iterator[Connection]:
         """What is written inside is written whole or not at all."""
         with self.place.explained(), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction whose statements all see the database as it is at the first of them."""
+        with self.place.explained(), self._engine.connect() as connection:
+            self.place.begin_reading(connection)
             yield connection
 
     @contextmanager

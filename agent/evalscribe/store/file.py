@@ -64,6 +64,9 @@ class DatabaseFile:
             yield connection
             connection.commit()
 
+    def begin_reading(self, connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
     def begin_writing(self, connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 

@@ -106,6 +106,9 @@ class DatabaseServer:
             for alteration in connection.exec_driver_sql(_BY_CODE_POINT).scalars().all():
                 connection.exec_driver_sql(alteration)
 
+    def begin_reading(self, connection: Connection) -> None:
+        connection.execution_options(isolation_level="REPEATABLE READ")
+
     def begin_writing(self, connection: Connection) -> None:
         _wait_for_turn(connection, "writing")
 

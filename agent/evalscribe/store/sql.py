@@ -53,7 +53,7 @@ class SqlStore:
             run_rows.put_failures(connection, run)
 
     def get_run(self, run_id: str) -> Run | None:
-        with self._database.transaction() as connection:
+        with self._database.reading() as connection:
             return run_rows.get(connection, self._database, run_id)
 
     def run_ids(self, prefix: str = "") -> tuple[str, ...]:
@@ -66,7 +66,7 @@ class SqlStore:
             evidence_rows.put(connection, run_id, evidence)
 
     def get_evidence(self, run_id: str, eval_id: str) -> Evidence | Unreadable | None:
-        with self._database.transaction() as connection:
+        with self._database.reading() as connection:
             return evidence_rows.get(connection, self._database, run_id, eval_id)
 
     def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None:
