@@ -4,6 +4,8 @@ import asyncio
 import logging
 import os
 import secrets
+import signal
+import threading
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
@@ -75,6 +77,7 @@ class RayEngine:
         if self._joined is None:
             self._joined = asyncio.ensure_future(asyncio.to_thread(join, self._address))
         await asyncio.shield(self._joined)
+        _signals_are_ours()
         return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
@@ -103,6 +106,14 @@ def join(address: str | None) -> bool:
         where = f"the Ray cluster {address} cannot be joined" if address else "Ray cannot be started here"
         raise UnavailableError(f"{where}: {said}") from None
     return True
+
+
+def _signals_are_ours() -> None:
+    """Ray hears SIGTERM before Python does, and prints a page about it."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            if handler := signal.getsignal(number):
+                signal.signal(number, handler)
 
 
 def _silence() -> None:

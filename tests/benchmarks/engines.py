@@ -1,0 +1,151 @@
+"""What it costs to judge and to import on workers: figures for agent/docs/scaling.md.
+
+    python tests/benchmarks/engines.py [CASES]     400 when not said
+
+Pieces that do nothing, the rules and a model on loopback that answers after a second, by each engine; then files of
+2,000 evals each, read here and by workers, into SQLite and, where EVALSCRIBE_TEST_POSTGRES_URL names one, Postgres.
+"""
+
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parent)])
+
+import import_speed
+
+from classifier_case import case as a_case
+from evalscribe.engine.local import LocalEngine
+from evalscribe.engine.ray import RayEngine
+from evalscribe.llm.budget import Budget
+from evalscribe.llm.budget_line import served
+from evalscribe.ports import Ask, Engine, Lost, Worker
+from evalscribe.prompts import Prompts
+from evalscribe.settings import Options, load
+from evalscribe.sources.imports import Wish
+from evalscribe.store.shelf import open_shelf
+from evalscribe.wiring.afar import CasePiece, Recipe, Seat
+from evalscribe.wiring.import_afar import FilePiece, Importer
+
+MODEL = "anthropic/claude-opus-5-5"
+FILES, EVALS = 6, 2_000
+Make = Callable[[int], Engine]
+
+
+class Nothing:
+    """A factory whose workers give back what they get."""
+
+    @asynccontextmanager
+    async def __call__(self, ask: Ask) -> AsyncIterator[Worker[int, int]]:
+        async def same(piece: int) -> int:
+            return piece
+
+        yield same
+
+
+async def all_of(engine: Engine, crew_of: Callable[[], object], pieces: Iterator[object], lanes: int) -> int:
+    """How many were done, at most `lanes` at once."""
+    done = 0
+    async with crew_of() as crew:  # type: ignore[attr-defined]
+
+        async def lane() -> None:
+            nonlocal done
+            for piece in pieces:
+                assert not isinstance(await crew.do(piece), Lost)
+                done += 1
+
+        await crew.do(next(pieces))
+        with measured(f"{engine.name}, {lanes} lanes", lambda: done):
+            await asyncio.gather(*(lane() for _ in range(lanes)))
+    await engine.close()
+    return done
+
+
+@contextmanager
+def measured(what: str, count: Callable[[], int]) -> Iterator[None]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    each = 1000 * cpu / max(1, count())
+    print(f"  {what}: {count()} in {wall:.2f} s, {count() / wall:.0f}/s, {each:.2f} ms of this process's CPU each")
+
+
+@contextmanager
+def answering() -> Iterator[str]:
+    """A provider in a process of its own, whose time is not ours."""
+    script = "from messages_server import *\nwith MessagesServer(latency_s=1.0) as s: print(s.url, flush=True); input()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+    )
+    assert process.stdout is not None
+    yield process.stdout.readline().strip()
+    process.kill()
+    process.wait()
+
+
+def judged(make: Make, kind: str, cases: int, lanes: int) -> None:
+    os.chdir(tempfile.mkdtemp())
+    settings = load(Options(budget=1_000_000), Path.cwd(), os.environ)
+    recipe, budget = Recipe.of(settings, Prompts()), Budget(usd=1_000_000)
+    from evalscribe.judging.classifier.labels import shipped_rubric
+
+    seat = Seat(kind="rules") if kind == "rules" else Seat(kind="judge", model=MODEL, rubric=shipped_rubric())
+    piece = CasePiece(seat=seat, case=a_case())
+    engine = make(lanes)
+    crew = partial(engine.crew, recipe, partial(served, budget))
+    asyncio.run(all_of(engine, crew, iter([piece] * cases), lanes))
+
+
+async def imported(make: Make, place: Path | str, files: list[Path]) -> None:
+    collection = import_speed.COLLECTION
+    with closing(open_shelf(place)) as shelf:
+        shelf.add_collection(collection)
+    engine = make(4)
+    pieces = iter([FilePiece(path=file, wish=Wish(), collection=collection) for file in files])
+    await all_of(engine, partial(engine.crew, Importer(place)), pieces, 4)
+
+
+def main(cases: int) -> None:
+    engines: list[Make] = [LocalEngine, RayEngine]
+    begun = time.perf_counter()
+    engine = RayEngine(4)
+    asyncio.run(all_of(engine, partial(engine.crew, Nothing()), iter(range(1)), 1))
+    print(f"Ray started, one worker made, and ended: {time.perf_counter() - begun:.1f} s")
+    print("nothing")
+    for make in engines:
+        engine = make(4)
+        asyncio.run(all_of(engine, partial(engine.crew, Nothing()), iter(range(5 * cases)), 4))
+    print("rules")
+    for make in engines:
+        judged(make, "rules", cases, 4)
+    print("a model that answers after a second")
+    with answering() as url:
+        os.environ |= {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": url}
+        for make in engines:
+            judged(make, "judge", cases, 64)
+    folder = Path(tempfile.mkdtemp())
+    files = [folder / f"{n}.jsonl" for n in range(FILES)]
+    for n, file in enumerate(files):
+        import_speed.write(file, EVALS)
+        file.write_text(file.read_text().replace("bench-run", f"bench-run-{n}"))
+    places: list[Path | str] = [folder / "store"]
+    if named := os.environ.get("EVALSCRIBE_TEST_POSTGRES_URL"):
+        places.append(named)
+    for place in places:
+        print(f"files of {EVALS} evals into {'SQLite' if isinstance(place, Path) else 'Postgres'}; the first uncounted")
+        for make in engines:
+            asyncio.run(imported(make, place / make.__name__ if isinstance(place, Path) else place, files))
+    print(f"peak of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 400)
