@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -38,13 +38,16 @@ Id = Annotated[str, Field(strict=True), AfterValidator(_said)]
 class Told(Frozen):
     """Values whose making raises only `UsageError`, which says what is wrong where."""
 
+    called: ClassVar[str | None] = None
+    """What errors call it; None for the name of its class."""
+
     @model_validator(mode="wrap")
     @classmethod
     def _one_error(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         try:
             return handler(data)
         except ValidationError as error:
-            raise UsageError(problem(cls.__name__, error)) from None
+            raise UsageError(problem(cls.called or cls.__name__, error)) from None
 
 
 class AgentRunRef(Told):

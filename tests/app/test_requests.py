@@ -206,7 +206,7 @@ async def test_other_requests_under_a_taken_name_are_refused(bench: Bench, other
         case "model":
             oracle.id = "openai/another"
         case "effort":
-            fields = {"effort": "low"}
+            fields = {"reasoning_effort": "low"}
         case "fewer":
             requests.pop()
         case "order":
@@ -345,7 +345,7 @@ async def test_secrets_in_prompts_are_neither_kept_nor_sent(bench: Bench) -> Non
         ({"name": ""}, "result_set_name '' is no name"),
         ({"name": "a/\x1b[2J"}, "is no name"),
         ({"name": "x" * 201}, "result_set_name has 201 characters; 200 are the most"),
-        ({"effort": "hard"}, "effort"),
+        ({"reasoning_effort": "hard"}, "submit_llm_requests: reasoning_effort must be 'minimal'"),
         ({"output_schema": {"type": "string"}}, "output_schema"),
     ],
 )

@@ -48,6 +48,7 @@ def test_the_page_runs_from_beginning_to_end(server: ChatServer, capsys: pytest.
     assert "'results': 3, 'errors': 0" in said
     assert said.endswith("They all refuse [A0].\n")
     assert "['endings/causes/v1', 'endings/v1']" in said
+    assert "'why': 'It says no" in said, "SQL joins answers with runs"
     failed_with_a_success = 2
     assert len(server.calls) == 3 + 3 + failed_with_a_success + 1
     for line in blocks("bash")[0].splitlines():

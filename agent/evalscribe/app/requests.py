@@ -66,7 +66,7 @@ async def submit(
     anything is asked; `EvalscribeError` for what concerns all requests, with what is finished stored.
     """
     model = desk.models.open(submission.model, STAGE)
-    questioner = Questioner(model, desk.prompts, submission.output_schema, submission.effort)
+    questioner = Questioner(model, desk.prompts, submission.output_schema, submission.reasoning_effort)
     references = References(desk.archive, desk.sets, collection)
     requests = references.belonging(submission.requests)
     when = _told(desk)

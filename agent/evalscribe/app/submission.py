@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from uuid import NAMESPACE_URL, uuid5
 
 from pydantic import field_validator
@@ -26,6 +26,8 @@ UNNAMED = "unnamed"
 class Submission(Told):
     """Requests to one model, for one result set. Raises `UsageError`, for a schema `RubricError`."""
 
+    called: ClassVar[str] = "submit_llm_requests"
+
     requests: tuple[LLMRequest, ...]
     model: str
     """`provider/name`."""
@@ -34,7 +36,7 @@ class Submission(Told):
     exists_ok: bool = False
     """Whether requests may be added to a set that has others."""
     output_schema: dict[str, Any] | None = None
-    effort: Effort | None = None
+    reasoning_effort: Effort | None = None
 
     @field_validator("requests")
     @classmethod
@@ -139,13 +141,13 @@ def _new(made: ResultSet, number: int, request: LLMRequest, digest: str, submiss
         prompt=request.prompt.segments,
         user_metadata=request.metadata,
         model=submission.model,
-        effort=submission.effort,
+        effort=submission.reasoning_effort,
         created_at=when,
     )
 
 
 def _digest(submission: Submission, request: LLMRequest) -> str:
-    return content_id([request, submission.model, submission.effort])
+    return content_id([request, submission.model, submission.reasoning_effort])
 
 
 def _unnamed(submission: Submission, requests: Sequence[LLMRequest]) -> str:

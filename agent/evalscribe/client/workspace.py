@@ -153,7 +153,7 @@ class Client:
         `NotFoundError` naming what prompts refer to in vain; `EvalscribeError` for what concerns all requests.
         """
         asked = {"requests": requests, "model": model_string, "name": result_set_name, "exists_ok": exists_ok}
-        fields = {**asked, "output_schema": output_schema, "effort": reasoning_effort}
+        fields = {**asked, "output_schema": output_schema, "reasoning_effort": reasoning_effort}
         return submitted(self._service, self._room, collection_id, fields, max_concurrency)
 
     def list_result_sets(self, collection_id: str | None = None, prefix: str | None = None) -> list[dict[str, Any]]:

@@ -98,7 +98,7 @@ class Questioner:
             return None
         return (
             f"the prompt has about {prompt:,} tokens, {over:,} more than {self._model.id} can read and answer "
-            f"({window:,} in all): refer to less at once; a larger window is told by EVALSCRIBE_CONTEXT_TOKENS"
+            f"({window:,} in all): refer to less at once, or set EVALSCRIBE_CONTEXT_TOKENS where its window is larger"
         )
 
     def again(self, output: dict[str, Any], question: Question) -> dict[str, Any]:
