@@ -74,10 +74,11 @@ def differences(expected: Sequence[Action], made: Sequence[Action]) -> tuple[Dif
 
 def told_difference(difference: Difference, expected: Sequence[Action], made: Sequence[Action]) -> str:
     """In one line."""
-    if difference.kind == "never":
-        return f"`{difference.tool}` was never called" + (" with success" if difference.made is not None else "")
-    if difference.kind == "unasked" or difference.expected is None or difference.made is None:
-        return f"`{difference.tool}` was called, which was not expected"
+    if difference.kind == "never" and difference.expected is not None:
+        success = " with success" if difference.made is not None else ""
+        return f"{_which(expected[difference.expected])} was never called{success}"
+    if difference.made is None or difference.expected is None:
+        return f"{_which(made[difference.made or 0])} was called, which was not expected"
     ours, theirs = made[difference.made].arguments, expected[difference.expected].arguments
     told = [str(innermost(name, ours, theirs)) for name in difference.arguments[:MOST_TOLD]]
     told += [f"{len(difference.arguments) - MOST_TOLD} more"] if len(difference.arguments) > MOST_TOLD else []
@@ -87,6 +88,13 @@ def told_difference(difference: Difference, expected: Sequence[Action], made: Se
 def innermost(name: str, ours: Mapping[str, JsonValue], theirs: Mapping[str, JsonValue]) -> Mismatch:
     """An argument down to the first member that differs: `flights[1].date "May 2" instead of "May 1"`."""
     return _innermost(name, ours.get(name, NOTHING), theirs.get(name, NOTHING))
+
+
+def _which(action: Action) -> str:
+    """The call with the first of its arguments that is a plain value, which mostly says on what it works."""
+    plain = ((name, value) for name, value in action.arguments.items() if not isinstance(value, dict | list))
+    name, value = next(plain, ("", None))
+    return f"`{action.tool}` ({name} {_told(value)})" if name else f"`{action.tool}`"
 
 
 def changes(tool: str) -> bool:

@@ -9,6 +9,8 @@ from evalscribe.signature.wording import is_stock, stripped
 
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'\s*File "(?P<path>[^"]{1,400})", line (?P<line>\d+)')
+_RAISED_LINE = re.compile(r"E {3,}(?P<text>\S.*)")
+_PLACE_LINE = re.compile(r"\S+\.py:\d+: ")
 _RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Warning|Exit|Interrupt|Timeout|NotFound)\b.*")
 _INSTALLER: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("npm", re.compile(r"npm (?:ERR!|error) (?P<message>\S.*)")),
@@ -27,6 +29,15 @@ _ERROR_LINE = re.compile(
 _AT = re.compile(r"\s*at (?:\S+ )?\(?\S+:\d+(?::\d+)?\)?$")
 _PROGRESS = re.compile(r"\s*(?:[-$>+✔✓]\s|To ignore\b)|.*\.\.\.$")
 _PASSED_OVER = re.compile(r"0 errors?\b|\bno (?:errors?|problems?)\b", re.IGNORECASE)
+
+
+def raised(lines: Sequence[Line]) -> Iterator[Found]:
+    """What pytest says of one failed test without its header: the lines behind `E`, as its XML reports have them."""
+    told = [(line, match) for line in lines if (match := _RAISED_LINE.match(line.text))]
+    if told and any(_PLACE_LINE.match(line.text) for line in lines):
+        first, match = told[0]
+        same = [line.number for n, (line, _) in enumerate(told) if line.number == first.number + n]
+        yield Found("pytest", match["text"], first.number, same[-1])
 
 
 def tracebacks(lines: Sequence[Line]) -> Iterator[Found]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from evalscribe.evidence import Citation, Document, Evidence
 from evalscribe.signature.diagnostics import diagnostics
 from evalscribe.signature.found import Found
-from evalscribe.signature.general import below_heading, error_lines, first_saying, installers, tracebacks
+from evalscribe.signature.general import below_heading, error_lines, first_saying, installers, raised, tracebacks
 from evalscribe.signature.located import FailedTest, Located, Place, TestOutcome
 from evalscribe.signature.log import Line, failed_sections, lines_of, log_of, names_tests, plain_lines
 from evalscribe.signature.runners import Failure, Ran, ran
@@ -39,7 +39,10 @@ def locate(evidence: Evidence) -> Located | None:
 
 def signature(step: str | None, located: Located | None) -> str | None:
     """Step and normalised error; None, which equals nothing, where no error was located."""
-    return f"{step or 'before grading'}: {normalised(located.error)}" if located else None
+    if located is None:
+        return None
+    said = located.error.casefold() if located.exact else normalised(located.error)
+    return f"{step or 'before grading'}: {said}"
 
 
 def tests(evidence: Evidence) -> TestOutcome:
@@ -68,6 +71,7 @@ def _found(lines: Sequence[Line]) -> Iterator[Found]:
     told = ran(lines)
     ways: tuple[Iterable[Found], ...] = (
         _of_tests(told) if told else (),
+        raised(lines),
         diagnostics(lines),
         tracebacks(lines),
         installers(lines),
@@ -118,6 +122,7 @@ def _located(one: Found, log: Document | None, evidence: Evidence) -> Located:
         citation=_cited(log, one.first, one.last) if log else None,
         places=tuple(_places(one.places, evidence)),
         test=quoted(one.test) if one.test else None,
+        exact=log is None and _graded_afterwards(evidence),
     )
 
 

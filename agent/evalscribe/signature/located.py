@@ -32,6 +32,8 @@ class Located(Frozen):
     places: tuple[Place, ...] = ()
     test: str | None = None
     """Name of the test, where a test said it."""
+    exact: bool = False
+    """Whether no character of it is an accident: a grader's words about what an agent did."""
 
 
 class FailedTest(Frozen):

@@ -43,32 +43,32 @@ BOOKED = ACTION["kwargs"]
     [
         pytest.param(
             (),
-            'book_seat(user="ann", legs=[{"flight": "A1", "day": 3}], bags=1) was expected and never called',
+            '`book_seat` (user "ann") was never called',
             id="never",
         ),
         pytest.param(
             (call("book_seat", **{**BOOKED, "legs": [{"flight": "B2", "day": 3}]}),),
-            'book_seat was called with other arguments: legs[0].flight "B2" in place of "A1"',
+            '`book_seat` was called with legs[0].flight "B2" instead of "A1"',
             id="other argument, as deep as it is",
         ),
         pytest.param(
             (call("book_seat", user="ann", legs=BOOKED["legs"], meal="x"),),
-            'book_seat was called with other arguments: bags nothing in place of 1, meal "x" in place of nothing',
+            '`book_seat` was called with bags nothing instead of 1 and meal "x" instead of nothing',
             id="one too few and one too many",
         ),
         pytest.param(
             (call("book_seat", **BOOKED), answer("Error: no seat left")),
-            "book_seat was called as expected and refused: Error: no seat left",
+            '`book_seat` (user "ann") was never called with success',
             id="refused",
         ),
         pytest.param(
             (call("book_seat", **BOOKED), call("cancel_seat", user="ann"), call("get_user", user="ann")),
-            'cancel_seat(user="ann") was called and not expected',
+            '`cancel_seat` (user "ann") was called, which was not expected',
             id="one that should not be, reading aside",
         ),
         pytest.param(
             (call("book_seat", **BOOKED), call("book_seat", **BOOKED)),
-            'book_seat(user="ann", legs=[{"flight": "A1", "day": 3}], bags=1) was called and not expected',
+            '`book_seat` (user "ann") was called, which was not expected',
             id="twice",
         ),
         pytest.param(
@@ -103,7 +103,7 @@ def test_an_output_that_was_not_said(read_value: Callable[..., Any]) -> None:
         pytest.param(
             {"reward": 0.5},
             "failed",
-            'book_seat(user="ann", legs=[{"flight": "A1", "day": 3}], bags=1) was expected and never called',
+            '`book_seat` (user "ann") was never called',
             id="partly",
         ),
         pytest.param({"reward": None}, "incomplete", None, id="no reward"),

@@ -114,7 +114,6 @@ def _otherwise_written(answer: Answer, target: Answer, how: str) -> Decision:
         "The target or the comparison may be wrong; look at both.",
         citations=(answer.citation, target.citation),
         fix="check the target for lost signs, and whether the comparison should allow other spellings",
-        would_pass=True,
     )
 
 

@@ -25,7 +25,7 @@ class Decision:
     would_pass: bool = False
     uncertain: bool = False
     error: str | None = None
-    """What went wrong in one line, where the rule knows it better than the log."""
+    """What went wrong in one line, for a failure of which the source records no reason."""
 
 
 Rule = Callable[[Facts], Decision | None]

@@ -180,6 +180,8 @@ def _work(spoken: Spoken) -> str:
 
 
 def _so_far(spoken: Spoken) -> str:
+    if not spoken.turns:
+        return "Outside of what is judged,"
     done = len(spoken.made) + len(spoken.words)
     return f"After {done} words and calls of the model" if done else "Before the model said anything"
 

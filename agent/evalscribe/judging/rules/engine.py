@@ -53,6 +53,7 @@ RULES: tuple[Rule, ...] = (
     imports.imports_from_elsewhere,
     faults.uses_unknown_name,
     answers.grader_says_why,
+    faults.only_a_test_says,
 )
 """In the order of decision: never judged, said before, known gap, too strict, unclear, the model's own."""
 
@@ -97,7 +98,7 @@ def _verdict(facts: Facts, decision: Decision, rule: str | None) -> Verdict:
         cause_kind=decision.kind,
         confidence=decision.confidence,
         uncertain=decision.uncertain,
-        error=decision.error or _error(facts),
+        error=_error(facts, decision),
         why=wording.cut(decision.why),
         reasoning=" ".join(decision.reasoning.split()),
         citations=_unique(decision.citations),
@@ -108,10 +109,12 @@ def _verdict(facts: Facts, decision: Decision, rule: str | None) -> Verdict:
     )
 
 
-def _error(facts: Facts) -> str:
-    """The located error; never a stock message."""
+def _error(facts: Facts, decision: Decision) -> str:
+    """The located error, by which the failure is known again; else what the rule found. Never a stock message."""
     if facts.first:
         return facts.first.error
+    if decision.error:
+        return decision.error
     if facts.outcome.failures:
         return f"{facts.outcome.failures[0].name}: the log does not say why"
     return f"{facts.step} failed; the log ends before the reason"

@@ -20,6 +20,7 @@ LANGUAGE = """
 """
 BUILT_IN = frozenset(LANGUAGE.split())
 """What every program may call: a reference that does without proves nothing against it."""
+RAISED = re.compile(r"(?!AssertionError)((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Timeout|NotFound))\b")
 IMPORTED = re.compile(r"^\s*(?:import|from)\b|\brequire\(")
 
 
@@ -83,6 +84,26 @@ def uses_unknown_name(facts: Facts) -> Decision | None:
         reasoning=f"The log ends before the reason. {line.document.path}:{line.number} uses `{name}`, which reference, "
         "task and grader never mention: the likeliest cause.",
         citations=(*quote.pairs(facts, [line]), *quote.suspects(facts, 2), *quote.log(facts)),
+    )
+
+
+def only_a_test_says(facts: Facts) -> Decision | None:
+    """A report of tests has neither code nor task: what failed is known, and not whose fault it was."""
+    error, evidence = facts.first, facts.evidence
+    if error is None or evidence.of("output", "expected", "task", "grader", "transcript") or not evidence.of("log"):
+        return None
+    kind = RAISED.match(error.error)
+    said = wording.brief(error.error).rstrip(".")
+    return Decision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause=f"raises-{code.kebab(kind.group(1))}" if kind else "assertion-fails",
+        confidence=0.5,
+        uncertain=True,
+        why=wording.cut(said),
+        reasoning=f"The test {'ended with' if kind else 'failed at'} `{wording.cut(said, 120)}`. There is neither "
+        "code nor a task beside it, so whose fault it is, the test alone cannot tell.",
+        citations=quote.log(facts),
     )
 
 

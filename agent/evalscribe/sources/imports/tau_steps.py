@@ -2,33 +2,21 @@
 what was said. The grader compares two databases; where it says that they differ, this says why they do.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from pydantic import JsonValue
 
 from evalscribe.agent_run import AssistantMessage, ChatMessage, ToolMessage
+from evalscribe.agent_run.actions import Action, differences, told_difference
 from evalscribe.prose import cut
 from evalscribe.run import Step
 from evalscribe.sources.imports.values import line, number
 
 LENGTH = 160
 """Characters of a value in an error."""
-_READS = re.compile(r"(?:get|list|find|search|lookup|calculate|think|read|check|view|show)(?:_|$)", re.IGNORECASE)
-"""Tools that change nothing, by the way such tools are called."""
 _REFUSED = re.compile(r"error\b", re.IGNORECASE)
-MOST_PLACES = 2
-NOTHING = "nothing"
 _Named = Mapping[str, JsonValue]
-
-
-class Call(NamedTuple):
-    name: str
-    arguments: _Named
-    refused: str | None
-    """What the tool answered in place of doing it."""
 
 
 def steps(entry: _Named, messages: Sequence[ChatMessage]) -> tuple[Step, ...]:
@@ -77,103 +65,25 @@ def _outputs(expected: list[JsonValue], messages: Sequence[ChatMessage], reward:
     )
 
 
-def calls(messages: Sequence[ChatMessage]) -> Iterator[Call]:
+def calls(messages: Sequence[ChatMessage]) -> Iterator[Action]:
     """The calls of tools that the model made, in order."""
     answers = {one.tool_call_id: one for one in messages if isinstance(one, ToolMessage)}
     for message in messages:
         for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
             answer = answers.get(call.id)
-            yield Call(call.function, call.arguments, _refusal(answer) if answer else None)
+            refused = answer is not None and (answer.error is not None or _REFUSED.match(answer.content) is not None)
+            yield Action(call.function, call.arguments, refused)
 
 
-def _refusal(answer: ToolMessage) -> str | None:
-    return answer.error or (answer.content if _REFUSED.match(answer.content) else None)
-
-
-def _expected(action: JsonValue) -> Call:
+def _expected(action: JsonValue) -> Action:
     named = _named(action)
-    return Call(line(named.get("name")), _named(named.get("kwargs", named.get("arguments"))), None)
+    return Action(line(named.get("name")), _named(named.get("kwargs", named.get("arguments"))))
 
 
-def _difference(expected: list[Call], made: list[Call]) -> str | None:
-    """The first differences that there are, in one line; None where all was called and nothing else.
-
-    What changes nothing is told only where all else is as expected.
-    """
-    left = list(made)
-    lacking = []
-    for action in expected:
-        match = next((call for call in left if _same(action, call) and not call.refused), None)
-        if match is None:
-            lacking.append(action)
-        else:
-            left.remove(match)
-    lacking.sort(key=_reads)
-    extra = [call for call in left if not call.refused and not _reads(call)]
-    if not lacking or (extra and _reads(lacking[0])):
-        return f"{_called(extra[0])} was called and not expected" if extra else None
-    more = f" (and {len(lacking) - 1} more of {len(expected)} expected actions)" if len(lacking) > 1 else ""
-    others = [call for call in extra if call.name not in {action.name for action in lacking}]
-    also = f"; {_called(others[0])} was called and not expected" if others else ""
-    return _why(lacking[0], left) + more + also
-
-
-def _reads(call: Call) -> bool:
-    return bool(_READS.match(call.name))
-
-
-def _why(action: Call, left: list[Call]) -> str:
-    if refused := next((call for call in left if _same(action, call)), None):
-        return f"{action.name} was called as expected and refused: {cut(line(refused.refused), LENGTH)}"
-    others = [call for call in left if call.name == action.name]
-    if not others:
-        return f"{_called(action)} was expected and never called"
-    nearest = max(others, key=lambda call: (_alike(action, call), not call.refused))
-    refused_too = f"; it was refused: {cut(line(nearest.refused), LENGTH)}" if nearest.refused else ""
-    return f"{action.name} was called with other arguments: {_other(action, nearest)}{refused_too}"
-
-
-def _other(action: Call, call: Call) -> str:
-    places = list(_places("", dict(action.arguments), dict(call.arguments)))
-    more = [f"{len(places) - MOST_PLACES} more"] if len(places) > MOST_PLACES else []
-    return ", ".join(places[:MOST_PLACES] + more)
-
-
-def _places(place: str, expected: JsonValue, given: JsonValue) -> Iterator[str]:
-    """Where two values differ, as deep as they can be told apart: `flights[0].date "05-21" in place of "05-22"`."""
-    if isinstance(expected, dict) and isinstance(given, dict):
-        for name in {**expected, **given}:
-            inner = f"{place}.{name}" if place else name
-            yield from _places(inner, expected.get(name, NOTHING), given.get(name, NOTHING))
-    elif isinstance(expected, list) and isinstance(given, list) and len(expected) == len(given):
-        for n, (one, other) in enumerate(zip(expected, given, strict=True)):
-            yield from _places(f"{place}[{n}]", one, other)
-    elif expected != given:
-        yield f"{line(place)} {_shown(given)} in place of {_shown(expected)}"
-
-
-def _shown(value: JsonValue) -> str:
-    return NOTHING if value is NOTHING else _json(value)
-
-
-def _called(call: Call) -> str:
-    return f"{call.name}({cut(', '.join(f'{name}={_json(value)}' for name, value in call.arguments.items()), LENGTH)})"
-
-
-def _json(value: JsonValue) -> str:
-    return cut(line(json.dumps(value, ensure_ascii=False)), LENGTH)
-
-
-def _alike(action: Call, call: Call) -> int:
-    return sum(_equal(action, call, name) for name in action.arguments)
-
-
-def _equal(action: Call, call: Call, name: str) -> bool:
-    return name in action.arguments and name in call.arguments and action.arguments[name] == call.arguments[name]
-
-
-def _same(action: Call, call: Call) -> bool:
-    return action.name == call.name and action.arguments == call.arguments
+def _difference(expected: list[Action], made: list[Action]) -> str | None:
+    """The most telling difference in one line; None where all was called and nothing else."""
+    found = differences(expected, made)
+    return line(told_difference(found[0], expected, made)) if found else None
 
 
 def _unfinished(messages: Sequence[ChatMessage]) -> str:
