@@ -82,7 +82,7 @@ def _number(text: str) -> JsonValue:
     """What has no digits after the point is whole, as in Postgres."""
     exponent = Decimal(text).as_tuple().exponent
     whole = isinstance(exponent, int) and 0 <= exponent < 400
-    return int(Decimal(text)) if whole else float(text)
+    return int(Decimal(text)) if whole else float(text) + 0.0
 
 
 def _in_order(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

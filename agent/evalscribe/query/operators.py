@@ -34,26 +34,26 @@ def column(node: exp.Expr, scope: Scope) -> Term:
 
 def literal(node: exp.Expr, scope: Scope) -> Term:
     if node.is_string:
-        return Term("unknown", "NULL", literal=node.name)
+        return Term("unknown", "NULL", literal=node.name, varies=False)
     if node.name.isascii() and node.name.isdigit():
         if int(node.name) > LARGEST:
             raise refusal(node, "this whole number is too large")
-        return Term("bigint", scope.writing.spelled(("{0}", "{0}::bigint"), str(int(node.name))))
+        return Term("bigint", scope.writing.spelled(("{0}", "{0}::bigint"), str(int(node.name))), varies=False)
     try:
         number = float(node.name)
     except ValueError:
         raise refusal(node, "this is no number") from None
     if number in (float("inf"), float("-inf")):
         raise refusal(node, "this number is too large")
-    return Term("double precision", scope.writing.bound(number))
+    return Term("double precision", scope.writing.bound(number), varies=False)
 
 
 def absent(_node: exp.Expr, _scope: Scope) -> Term:
-    return Term("unknown", "NULL")
+    return Term("unknown", "NULL", varies=False)
 
 
 def boolean(node: exp.Expr, scope: Scope) -> Term:
-    return Term("boolean", scope.writing.spelled(("1", "TRUE") if node.this else ("0", "FALSE")))
+    return Term("boolean", scope.writing.spelled(("1", "TRUE") if node.this else ("0", "FALSE")), varies=False)
 
 
 def paren(node: exp.Expr, scope: Scope) -> Term:
@@ -146,12 +146,15 @@ def _listed(node: exp.Expr, scope: Scope) -> Term | None:
 
 
 def between(node: exp.Expr, scope: Scope) -> Term:
-    only(node, "this", "low", "high")
+    only(node, "this", "low", "high", "negate", "symmetric")
     parts = (node.this, node.args["low"], node.args["high"])
     terms = [collated(term, scope) for term in alike([scope.term(part) for part in parts], scope.writing, node)]
     if terms[0].kind == "jsonb":
         raise refusal(node, "JSON has no order: compare its text, ->>, or CAST it")
-    return scope.writing.term("boolean", "({0} BETWEEN {1} AND {2})", *terms)
+    if node.args.get("symmetric"):
+        raise refusal(node, "BETWEEN SYMMETRIC is not offered: SQLite has none")
+    word = "NOT BETWEEN" if node.args.get("negate") else "BETWEEN"
+    return scope.writing.term("boolean", "({0} {word} {1} AND {2})", *terms, word=word)
 
 
 def collated(term: Term, scope: Scope) -> Term:
@@ -162,17 +165,18 @@ def collated(term: Term, scope: Scope) -> Term:
 
 
 def member(node: exp.Expr, scope: Scope) -> Term:
-    only(node, "this", "expressions", "query")
-    query = node.args.get("query")
+    only(node, "this", "expressions", "query", "negate")
+    query, negated = node.args.get("query"), bool(node.args.get("negate"))
     if query is None:
-        return _in(node, scope, node.expressions, negated=False)
+        return _in(node, scope, node.expressions, negated=negated)
     relation = scope.writing.inner(query.unnest(), scope)
     if len(relation.columns) != 1:
         raise refusal(node, "a query in IN gives one column")
     left, right = alike([scope.term(node.this), Term(relation.columns[0].kind, "")], scope.writing, node)
     if right.text or left.kind == "jsonb":
         raise refusal(node, f"the query gives {relation.columns[0].kind}: CAST one to the other's kind")
-    return scope.writing.term("boolean", "({0} IN ({query}))", left, query=relation.whole)
+    word = "NOT IN" if negated else "IN"
+    return scope.writing.term("boolean", "({0} {word} ({query}))", left, word=word, query=relation.whole)
 
 
 def _in(node: exp.Expr, scope: Scope, listed: list[exp.Expr], *, negated: bool) -> Term:
@@ -210,12 +214,14 @@ def negation(node: exp.Expr, scope: Scope) -> Term:
 
 
 def being(node: exp.Expr, scope: Scope) -> Term:
-    only(node, "this", "expression")
+    only(node, "this", "expression", "negate")
+    negation = "NOT " if node.args.get("negate") else ""
     if isinstance(node.expression, exp.Null):
-        return scope.writing.term("boolean", "({0} IS NULL)", known(scope.term(node.this), scope.writing))
+        subject = known(scope.term(node.this), scope.writing)
+        return scope.writing.term("boolean", "({0} IS {negation}NULL)", subject, negation=negation)
     if not isinstance(node.expression, exp.Boolean):
         raise refusal(node, "IS takes NULL, TRUE or FALSE")
-    word = "TRUE" if node.expression.this else "FALSE"
+    word = negation + ("TRUE" if node.expression.this else "FALSE")
     return scope.writing.term("boolean", "({0} IS {word})", truth(node.this, scope, "IS"), word=word)
 
 

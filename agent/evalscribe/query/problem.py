@@ -29,11 +29,13 @@ def refusal(node: exp.Expr | None, message: str) -> Refused:
 
 
 def offset_of(node: exp.Expr | None) -> int | None:
-    """Where the first of it that the parser placed begins."""
-    if node is None:
-        return None
-    starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
-    return min(starts, default=None)
+    """Where the first of it that the parser placed begins, else of what it stands in."""
+    while node is not None:
+        starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
+        if starts:
+            return int(min(starts))
+        node = node.parent
+    return None
 
 
 def place(sql: str, offset: int) -> tuple[int, int]:

@@ -124,6 +124,8 @@ def _group(one: exp.Expr, node: exp.Select, scope: Scope) -> Term:
         scope.refused = None
     if term.kind == "jsonb":
         raise refusal(one, "JSON is not what rows are grouped by: take its text, ->>")
+    if not term.varies:
+        raise refusal(one, "this is the same in every row: there is nothing to group by")
     return term
 
 
@@ -134,14 +136,19 @@ def _meant(one: exp.Expr, node: exp.Select, scope: Scope) -> exp.Expr:
             raise refusal(one, f"there is no column {place} in the list of SELECT")
         meant: exp.Expr = node.expressions[place - 1].unalias()
         return meant
-    if isinstance(one, exp.Column) and one.args.get("table") is None:
-        name = folded(one.this)
-        if not any(held.name == name for source in scope.sources for held in source.columns):
-            named = [
-                part for part in node.expressions if isinstance(part, exp.Alias) and folded(part.args["alias"]) == name
-            ]
-            return named[0].this if len(named) == 1 else one
-    return one
+    if not isinstance(one, exp.Column) or one.args.get("table") is not None:
+        return one
+    name = folded(one.this)
+    named = [
+        part.this for part in node.expressions if isinstance(part, exp.Alias) and folded(part.args["alias"]) == name
+    ]
+    is_column = any(held.name == name for source in scope.sources for held in source.columns)
+    return named[0] if len(named) == 1 and not (is_column and _only_of(named[0], name)) else one
+
+
+def _only_of(node: exp.Expr, name: str) -> bool:
+    """Whether the column alone tells it. Otherwise to group by the column is no use, and Postgres would object."""
+    return all(folded(column.this) == name for column in node.find_all(exp.Column))
 
 
 def _place(node: exp.Expr) -> int | None:
@@ -276,13 +283,15 @@ def _spelled(orders: list[tuple[exp.Expr, Term]], scope: Scope, shown: Sequence[
     """Rows that are equal so far are sorted by all they show: else each engine would have an order of its own."""
     parts: dict[str, str] = {}
     for one, term in orders:
+        if not term.varies:
+            continue
         if term.kind == "jsonb":
             raise refusal(one, "JSON has no order: take its text, ->>, or CAST it")
         key = _not_a_place(collated(known(term, scope.writing), scope))
         down = "DESC" if one.args.get("desc") else "ASC"
         parts.setdefault(key, f"{key} {down} NULLS {'FIRST' if one.args.get('nulls_first') else 'LAST'}")
     for term in (one.term for one in shown if orders):
-        if term.kind not in ("jsonb", "unknown") and not term.text.isdigit():
+        if term.kind not in ("jsonb", "unknown") and term.varies:
             key = collated(term, scope).text
             parts.setdefault(key, f"{key} ASC NULLS LAST")
     return f" ORDER BY {', '.join(parts.values())}" if parts else ""

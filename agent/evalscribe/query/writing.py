@@ -33,6 +33,8 @@ class Term:
     """Of the text of a JSON value: where that is."""
     literal: str | None = None
     """What stood quoted there."""
+    varies: bool = True
+    """Whether it may differ from row to row."""
 
 
 Handler = Callable[[exp.Expr, "Scope"], Term]
@@ -82,7 +84,7 @@ class Writing:
 
     def term(self, kind: Kind, template: Template, *terms: Term, **more: str) -> Term:
         text = self.spelled(template, *(term.text for term in terms), **more)
-        return Term(kind, text, loose_of(*terms))
+        return Term(kind, text, loose_of(*terms), varies=any(term.varies for term in terms) or not terms)
 
 
 def loose_of(*terms: Term) -> str | None:
@@ -91,4 +93,4 @@ def loose_of(*terms: Term) -> str | None:
 
 def firm(term: Term) -> Term:
     """As it is inside an aggregate."""
-    return replace(term, loose=None)
+    return replace(term, loose=None, varies=True)

@@ -9,12 +9,12 @@ import resource
 import sqlite3
 import sys
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from evalscribe.store.as_postgres.functions import NAMES, Said, add
+from evalscribe.store.as_postgres.functions import NAMES, add, overheard
 from evalscribe.store.query_bounds import LONGEST_CELL, MOST_CHARACTERS, cut
 
 MEMORY = 512 * 1024 * 1024
@@ -58,7 +58,7 @@ def main() -> None:
     asked = json.load(sys.stdin)
     _bound_memory()
     try:
-        told = _select(asked)
+        told = selected(asked)
     except MemoryError:
         told = {"error": "unavailable", "message": "the query needs too much memory"}
     json.dump(told, sys.stdout)
@@ -69,17 +69,23 @@ def _bound_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (3 * MEMORY, 3 * MEMORY))
 
 
-def _select(asked: dict[str, Any]) -> dict[str, Any]:
-    connection = _opened(Path(asked["path"]))
-    said = add(connection)
+def selected(asked: dict[str, Any]) -> dict[str, Any]:
+    """`rows` and `truncated`, or `error` and `message`."""
+    with closing(_opened(Path(asked["path"]))) as connection:
+        return _selected(connection, asked)
+
+
+def _selected(connection: sqlite3.Connection, asked: dict[str, Any]) -> dict[str, Any]:
+    add(connection)
     deadline = time.monotonic() + asked["timeout_s"]
     connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
     connection.set_authorizer(_allowed)
-    try:
-        cursor = connection.execute(asked["statement"], asked["values"])
-        return _rows(cursor, asked["most_rows"])
-    except sqlite3.Error as error:
-        return _explained(error, said, overdue=time.monotonic() > deadline)
+    with overheard() as said:
+        try:
+            cursor = connection.execute(asked["statement"], asked["values"])
+            return _rows(cursor, asked["most_rows"])
+        except sqlite3.Error as error:
+            return _explained(error, said, overdue=time.monotonic() > deadline)
 
 
 def _opened(path: Path) -> sqlite3.Connection:
@@ -135,16 +141,16 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _explained(error: sqlite3.Error, said: Said, *, overdue: bool) -> dict[str, Any]:
+def _explained(error: sqlite3.Error, said: list[BaseException], *, overdue: bool) -> dict[str, Any]:
     if overdue and "interrupted" in str(error):
         return {"error": "overdue", "message": ""}
-    if isinstance(said.error, MemoryError) or "out of memory" in str(error):
+    if isinstance(said[0] if said else error, MemoryError) or "out of memory" in str(error):
         return {"error": "unavailable", "message": "the query needs too much memory"}
     if isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorname", "").startswith(
         ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_LOCKED")
     ):
         return {"error": "unavailable", "message": str(error)}
-    return {"error": "refused", "message": str(said.error or error)}
+    return {"error": "refused", "message": str(said[0] if said else error)}
 
 
 if __name__ == "__main__":

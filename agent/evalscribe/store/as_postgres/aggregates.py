@@ -8,6 +8,8 @@ from evalscribe.store.as_postgres import json_values
 from evalscribe.store.as_postgres.numbers import finite
 
 _EXACT = Context(prec=2000)
+_SHOWN_WHOLE = 1e15
+"""Below it whole numbers are shown with all their digits."""
 Keys = tuple[Any, ...]
 
 
@@ -15,21 +17,27 @@ class Sum:
     """Over windows too."""
 
     def __init__(self) -> None:
+        self._whole = 0
         self._sum = Decimal(0)
         self._count = 0
 
     def step(self, number: float | None) -> None:
-        if number is not None:
-            self._sum = _EXACT.add(self._sum, Decimal(repr(number)))
-            self._count += 1
+        self._add(number, 1)
 
     def inverse(self, number: float | None) -> None:
-        if number is not None:
-            self._sum = _EXACT.subtract(self._sum, Decimal(repr(number)))
-            self._count -= 1
+        self._add(number, -1)
+
+    def _add(self, number: float | None, sign: int) -> None:
+        if number is None:
+            return
+        self._count += sign
+        if number.is_integer() and abs(number) < _SHOWN_WHOLE:
+            self._whole += sign * int(number)
+        else:
+            self._sum = _EXACT.add(self._sum, Decimal(repr(sign * number)))
 
     def value(self) -> float | None:
-        return finite(float(self._sum)) if self._count else None
+        return finite(float(_EXACT.add(self._sum, Decimal(self._whole)))) if self._count else None
 
     finalize = value
 

@@ -2,8 +2,9 @@
 
 import math
 import sqlite3
-from collections.abc import Callable
-from functools import wraps
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from evalscribe.store.as_postgres import aggregates, json_values, numbers, texts, times
@@ -41,6 +42,7 @@ FUNCTIONS: dict[str, Function] = {
     "json_contains": json_values.contains,
     "json_typeof": json_values.typeof,
     "json_length": json_values.length,
+    "json_number": numbers.json_number,
     "json_double": json_values.to_double,
     "json_bigint": json_values.to_bigint,
     "json_boolean": json_values.to_boolean,
@@ -72,38 +74,27 @@ PREFIX = "pg_"
 NAMES = frozenset(PREFIX + name for name in (*FUNCTIONS, *AGGREGATES, "sum"))
 
 
-class Said:
-    """What went wrong in a function last: SQLite only tells that something did."""
-
-    def __init__(self) -> None:
-        self.error: Exception | None = None
-
-    def heard(self, function: Function) -> Function:
-        @wraps(function)
-        def call(*values: Any) -> Any:
-            try:
-                return function(*values)
-            except Exception as error:
-                self.error = error
-                raise
-
-        return call
-
-    def overheard(self, made: type) -> type:
-        """The same of an aggregate."""
-        methods = {
-            name: self.heard(getattr(made, name))
-            for name in ("step", "finalize", "inverse", "value")
-            if hasattr(made, name)
-        }
-        return type(made.__name__, (made,), methods)
-
-
-def add(connection: sqlite3.Connection) -> Said:
-    said = Said()
+def add(connection: sqlite3.Connection) -> None:
     for name, function in FUNCTIONS.items():
-        connection.create_function(PREFIX + name, -1, said.heard(function), deterministic=True)
+        connection.create_function(PREFIX + name, -1, function, deterministic=True)
     for name, made in AGGREGATES.items():
-        connection.create_aggregate(PREFIX + name, -1, said.overheard(made))
-    connection.create_window_function(PREFIX + "sum", 1, said.overheard(aggregates.Sum))
-    return said
+        connection.create_aggregate(PREFIX + name, -1, made)
+    connection.create_window_function(PREFIX + "sum", 1, aggregates.Sum)
+
+
+@contextmanager
+def overheard() -> Iterator[list[BaseException]]:
+    """What goes wrong in a function inside: SQLite only tells that something did."""
+    errors: list[BaseException] = []
+
+    def hear(told: "sys.UnraisableHookArgs") -> None:
+        if told.exc_value is not None:
+            errors.append(told.exc_value)
+
+    before, sys.unraisablehook = sys.unraisablehook, hear
+    sqlite3.enable_callback_tracebacks(True)
+    try:
+        yield errors
+    finally:
+        sqlite3.enable_callback_tracebacks(False)
+        sys.unraisablehook = before

@@ -224,7 +224,7 @@ def to_double(value: str | None) -> float | None:
     number = float(found)
     if number in (float("inf"), float("-inf")):
         raise OutOfRange("a number in JSON is out of range")
-    return number
+    return number + 0.0
 
 
 def to_bigint(value: str | None) -> int | None:

@@ -52,6 +52,11 @@ def text_double(text: str | None) -> float | None:
     return number
 
 
+def json_number(text: str) -> float:
+    """Of a number in JSON, which knows no zero below zero."""
+    return finite(float(text)) + 0.0
+
+
 def text_boolean(text: str | None) -> bool | None:
     if text is None:
         return None
