@@ -14,7 +14,7 @@ from evalscribe.prompts import Prompts, shipped
 from evalscribe.rubric import ModelOption, OutputParsingMode, Rubric
 from evalscribe.rubric_file import file_schema, load_rubric, parse_rubric, rubric_names, to_yaml
 
-SHIPPED = ("failure", "helpfulness", "unfair-check")
+SHIPPED = ("behaviours", "failure", "helpfulness", "regression", "unfair-check")
 BILLION = "\n".join(
     [
         "rubric_text: x",
@@ -117,7 +117,7 @@ def test_the_workspaces_own_wins_and_is_told_as_own(tmp_path: Path) -> None:
     put(tmp_path, "notes.txt", "no rubric")
     prompts = Prompts(tmp_path)
     assert load_rubric("failure", prompts).rubric_text == "Mine."
-    assert rubric_names(prompts) == ("failure", "helpfulness", "new", "unfair-check")
+    assert rubric_names(prompts) == tuple(sorted((*SHIPPED, "new")))
     assert prompts.own("rubrics") == ("rubrics/failure.yaml", "rubrics/new.yaml")
 
 
@@ -135,7 +135,7 @@ def test_what_is_not_there_is_said(name: str) -> None:
 
 
 def test_a_wrong_name_tells_the_right_ones() -> None:
-    with pytest.raises(NotFoundError, match="failure, helpfulness, unfair-check"):
+    with pytest.raises(NotFoundError, match=", ".join(SHIPPED)):
         load_rubric("failures", Prompts())
 
 

@@ -1,0 +1,77 @@
+"""What comparisons of real runs say, against what is known of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evalscribe.compare import Played, compared, matrix, within
+from evalscribe.ports import Records
+from evalscribe.record import Graded, Record
+from evalscribe.run import Run
+from evalscribe.sources.imports import Wish, open_records
+from evalscribe.sources.links import Links
+from evalscribe.sources.payload import decode_run
+
+TAU = "tau-bench/gpt-4o-airline-tasks-0-24.json"
+
+
+def read(records: Records) -> Played:
+    runs, graded = [], []
+    for one in records.read():
+        if isinstance(one, Record):
+            graded.append(Graded(run_id=one.run_id, eval=one.eval))
+        else:
+            runs.append(one)
+    (run,) = runs
+    return Played(run.model_copy(update={"total": len(graded)}), tuple(graded))
+
+
+@pytest.fixture
+def halves(real_data: Path, tmp_path: Path) -> tuple[Played, Played]:
+    """The same model twice: trials 0 and 1, trials 2 and 3."""
+    trials = json.loads((real_data / TAU).read_text())
+    sides = []
+    for name, own in (("a", (0, 1)), ("b", (2, 3))):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps([one for one in trials if one["trial"] in own]))
+        sides.append(read(open_records(path, Wish(provider="openai", model="gpt-4o"))))
+    return sides[0], sides[1]
+
+
+def test_a_model_is_not_called_different_from_itself(halves: tuple[Played, Played]) -> None:
+    found = compared([halves[0]], [halves[1]])
+    assert (found.base.passed, found.candidate.passed) == (14, 17)
+    assert len(found.pairs) == 25
+    assert found.apart == ()
+    assert not found.passes.significant
+    assert found.passes.low < 0 < found.passes.high
+
+
+def test_every_failed_trial_has_a_passed_one_or_its_task_has_none(
+    halves: tuple[Played, Played], real_data: Path
+) -> None:
+    whole = read(open_records(real_data / TAU, Wish()))
+    found = within([whole])
+    rewards: dict[int, list[float]] = {}
+    for one in json.loads((real_data / TAU).read_text()):
+        rewards.setdefault(one["task_id"], []).append(one["reward"])
+    assert len(found.pairs) == sum(r.count(0.0) for r in rewards.values() if 1.0 in r) == 29
+    assert len(found.without) == sum(1.0 not in r for r in rewards.values()) == 10
+    assert len(matrix([[half] for half in halves]).rows) == 25
+
+
+def test_two_runs_that_name_only_failures(real_data: Path) -> None:
+    def convex(name: str) -> Played:
+        summary = json.loads((real_data / "convex-runs" / name / "failed_evals.json").read_text())
+        run: Run = decode_run(summary, Links())
+        return Played(run, tuple(Graded(run_id=run.id, eval=eval) for eval in run.failures))
+
+    found = compared([convex("jn7922j1")], [convex("jn72t14a")])
+    assert (found.base.passed, found.candidate.passed, found.evals) == (54, 55, 65)
+    assert (len(found.of("regressed")), len(found.of("fixed"))) == (3, 4)
+    assert found.passes.p == 1.0
+    assert sum("never completed" in note for note in found.notes) == 2
+    other = compared([convex("jn76nmvg")], [convex("jn7ajdrr")])
+    assert (len(other.of("regressed")), len(other.of("fixed"))) == (13, 5)
+    assert not other.passes.significant, "13 and 5 of 65: p is 0.096"
