@@ -1,0 +1,65 @@
+"""Expected calls beside those that were made."""
+
+import pytest
+
+from evalscribe.agent_run.actions import Action, differences, told_difference
+
+BOOK = Action("book_room", {"room": "Oak", "seats": [{"row": 1, "n": 2}]})
+CANCEL = Action("cancelBooking", {"id": "B7"})
+READ = Action("get_room", {"room": "Oak"})
+
+
+def made(action: Action, **changed: object) -> Action:
+    return action._replace(arguments={**action.arguments, **changed})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("expected", "calls", "told"),
+    [
+        pytest.param([BOOK], [BOOK], [], id="equal"),
+        pytest.param([BOOK], [made(BOOK, seats=[{"row": 1, "n": 2, "note": "x"}])], [], id="a member more inside"),
+        pytest.param([BOOK], [], ['`book_room` (room "Oak") was never called'], id="never"),
+        pytest.param(
+            [BOOK],
+            [BOOK._replace(failed=True)],
+            ['`book_room` (room "Oak") was never called with success'],
+            id="refused",
+        ),
+        pytest.param(
+            [BOOK],
+            [made(BOOK, seats=[{"row": 1, "n": 3}])],
+            ["`book_room` was called with seats[0].n 3 instead of 2"],
+            id="otherwise, as deep as it is",
+        ),
+        pytest.param(
+            [BOOK],
+            [made(BOOK, room="Elm", seats=[])],
+            ['`book_room` was called with room "Elm" instead of "Oak" and seats [] instead of [{"row": 1, "n": 2}]'],
+            id="plain values first",
+        ),
+        pytest.param(
+            [READ, BOOK],
+            [made(READ, room="Elm"), BOOK, CANCEL],
+            ['`cancelBooking` (id "B7") was called, which was not expected'],
+            id="what only reads does not matter beside what changes",
+        ),
+        pytest.param([READ], [], ['`get_room` (room "Oak") was never called'], id="but alone it does"),
+        pytest.param([BOOK], [BOOK, CANCEL._replace(failed=True)], [], id="a refused call changes nothing"),
+        pytest.param([], [READ, Action("transfer_to_human", {})], [], id="handing over is no change"),
+        pytest.param(
+            [made(BOOK, room=1)],
+            [made(BOOK, room=True)],
+            ["`book_room` was called with room true instead of 1"],
+            id="true is not 1",
+        ),
+    ],
+)
+def test_differences(expected: list[Action], calls: list[Action], told: list[str]) -> None:
+    assert [told_difference(one, expected, calls) for one in differences(expected, calls)] == told
+
+
+def test_the_nearest_call_answers_and_each_only_once() -> None:
+    wanted = [made(BOOK, room="Oak"), made(BOOK, room="Elm")]
+    calls = [made(BOOK, room="Elm"), made(BOOK, room="Ash")]
+    (one,) = differences(wanted, calls)
+    assert (one.kind, one.expected, one.made, one.arguments) == ("otherwise", 0, 1, ("room",))

@@ -1,0 +1,216 @@
+"""Rules about agents: what they did, answered, and how they ended; silent where they cannot know."""
+
+import json
+from typing import Any
+
+import pytest
+
+from evalscribe.agent_run import (
+    AssistantMessage,
+    ChatMessage,
+    SystemMessage,
+    ToolMessage,
+    Transcript,
+    TranscriptToolCall,
+    UserMessage,
+)
+from evalscribe.agent_run.told import told_calls
+from evalscribe.evidence import Document, Evidence, Packed
+from evalscribe.finding import Case, Verdict
+from evalscribe.gather.digest import before_output, likeness
+from evalscribe.gather.pack import BUDGET, pack
+from evalscribe.judging.cite import verify
+from evalscribe.judging.rules import RulesJudge
+from evalscribe.record import Record
+from evalscribe.record_evidence import evidence_of
+from evalscribe.run import Eval, EvalStatus, Step
+from evalscribe.signature import locate, signature
+
+Calls = list[tuple[str, dict[str, Any]]]
+
+
+def calls(*made: tuple[str, dict[str, Any], str]) -> list[ChatMessage]:
+    """Calls and what the tool answered; an answer that begins with `!` is an error."""
+    found: list[ChatMessage] = []
+    for tool, arguments, answer in made:
+        found.append(AssistantMessage(tool_calls=(TranscriptToolCall(function=tool, arguments=arguments),)))
+        error = answer.removeprefix("!") if answer.startswith("!") else None
+        found.append(ToolMessage(function=tool, content="" if error else answer, error=error))
+    return found
+
+
+def says(text: str) -> AssistantMessage:
+    return AssistantMessage(content=text)
+
+
+def evidence(
+    *messages: ChatMessage | list[ChatMessage],
+    expected: Calls | None = None,
+    target: str | None = None,
+    outputs: list[str] | None = None,
+    step: str | None = "actions",
+    reason: str | None = None,
+    status: EvalStatus = "failed",
+    log: str = "",
+) -> Evidence:
+    flat = [one for part in messages for one in (part if isinstance(part, list) else [part])]
+    documents = [Document(role="task", path="task", text="You are ann_lee_12. Book a room.")]
+    if expected is not None:
+        wanted = [TranscriptToolCall(function=tool, arguments=arguments) for tool, arguments in expected]
+        documents.append(Document(role="expected", path="actions", text=told_calls(wanted)))
+    if target is not None:
+        documents.append(Document(role="expected", path="target", text=target))
+    if outputs is not None:
+        documents.append(Document(role="expected", path="outputs", text=json.dumps(outputs)))
+    if log:
+        documents.append(Document(role="log", path="log", text=log))
+    record = Record(
+        run_id="r",
+        eval=Eval(id="e", category="c", name="n", status=status, failed_step=step, reason=reason),
+        steps=(Step(name=step, status="failed", error=reason),) if step else (),
+        documents=tuple(documents),
+        transcripts=(Transcript(id="t", messages=(SystemMessage(content="Policy"), UserMessage(content="Hi"), *flat)),),
+    )
+    return evidence_of(record)
+
+
+def judged(found: Evidence) -> Verdict:
+    verdict = RulesJudge().decide(Case(evidence=found, packed=Packed(excerpts=())))
+    assert [verify(one, found).status for one in verdict.citations] == ["verified"] * len(verdict.citations)
+    assert len(verdict.why) <= 90
+    return verdict
+
+
+BOOK = ("book_room", {"room": "Oak12", "people": 3})
+
+
+@pytest.mark.parametrize(
+    ("found", "label", "cause", "uncertain"),
+    [
+        pytest.param(
+            evidence(calls(("book_room", {"room": "Elm77", "people": 3}, "{}")), expected=[BOOK]),
+            "MODEL_FAULT", "other-room-in-book-room", False, id="otherwise",
+        ),
+        pytest.param(
+            evidence(calls(("get_room", {"room": "Oak12"}, "{}")), says("Done"), expected=[BOOK]),
+            "MODEL_FAULT", "never-calls-book-room", False, id="never",
+        ),
+        pytest.param(
+            evidence(says("Who are you?"), UserMessage(content="Guess"), expected=[BOOK]),
+            "MODEL_FAULT", "calls-no-tool", True, id="the user never says who they are",
+        ),
+        pytest.param(
+            evidence(UserMessage(content="I am ann_lee_12"), says("No."), expected=[BOOK]),
+            "MODEL_FAULT", "calls-no-tool", False, id="no tool although the user says all",
+        ),
+        pytest.param(
+            evidence(calls(("move_room", {"room": "Oak12"}, "!it is taken")), says("Moved."), expected=[BOOK]),
+            "MODEL_FAULT", "gives-up-after-move-room", False, id="stops at a failing call",
+        ),
+        pytest.param(
+            evidence(calls((*BOOK, "!full"), ("get_room", {}, "{}")), expected=[BOOK]),
+            "MODEL_FAULT", "gives-up-on-book-room", False, id="the expected call is refused",
+        ),
+        pytest.param(
+            evidence(calls(("cancel_room", {"room": "Oak12"}, "{}")), expected=[]),
+            "MODEL_FAULT", "unasked-cancel-room", False, id="a change that nobody expected",
+        ),
+        pytest.param(
+            evidence(says("It is 12."), outputs=["1,200"], step="outputs"),
+            "MODEL_FAULT", "never-says-what-was-asked", False, id="an output is not said",
+        ),
+        pytest.param(
+            evidence(calls(("submit", {"answer": "flag{a/b}"}, "")), target="flag{a|b}", step="match"),
+            "OVERLY_STRICT", "same-answer-otherwise-written", True, id="only signs differ",
+        ),
+        pytest.param(
+            evidence(says("The answer is Paris, of course."), target="Paris", step="exact"),
+            "OVERLY_STRICT", "same-answer-otherwise-written", True, id="the target with more around it",
+        ),
+        pytest.param(
+            evidence(says("1,000.0"), target="1000", step="match"),
+            "OVERLY_STRICT", "same-answer-otherwise-written", True, id="the same number",
+        ),
+        pytest.param(
+            evidence(says("flag{deadbeef01}"), target="flag{deadbeef02}", step="match"),
+            "MODEL_FAULT", "almost-the-answer", False, id="almost",
+        ),
+        pytest.param(
+            evidence(says("London"), target="Paris", step="match"), "MODEL_FAULT", "another-answer", False, id="other",
+        ),
+        pytest.param(
+            evidence(says("I'm sorry, but I can't help with that."), target="Paris", step="match"),
+            "MODEL_FAULT", "refuses", False, id="refuses",
+        ),
+        pytest.param(
+            evidence(step="match", target="Paris"), "MODEL_FAULT", "no-answer", True, id="says nothing",
+        ),
+        pytest.param(
+            evidence(
+                calls(*[("run", {"cmd": str(n)}, "ok") for n in range(9)]), step="limit", reason="token limit reached"
+            ),
+            "MODEL_FAULT", "limit-reached", True, id="a limit",
+        ),
+        pytest.param(
+            evidence(calls(*[("run", {"cmd": "ls"}, "ok")] * 4), step="limit", reason="the time limit was reached"),
+            "MODEL_FAULT", "repeats-run", False, id="a loop up to the limit",
+        ),
+        pytest.param(
+            evidence(
+                calls(*[("run", {"cmd": str(n)}, "!no file") for n in range(5)]), step="limit", reason="message limit"
+            ),
+            "MODEL_FAULT", "stuck-at-limit", False, id="stuck",
+        ),
+        pytest.param(
+            evidence(says("Hm"), status="error", step=None, reason="RuntimeError: sandbox is gone"),
+            "OVERLY_STRICT", "harness-runtime-error-sandbox-is-gone", False, id="the harness broke",
+        ),
+        pytest.param(
+            evidence(says("Hm"), status="error", step=None, reason="APIError: 529 overloaded"),
+            "KNOWN_GAP", "model-not-reachable", False, id="the provider failed",
+        ),
+        pytest.param(
+            evidence(says("Hm"), status="error", step=None, reason="maximum context length exceeded"),
+            "MODEL_FAULT", "context-exhausted", True, id="the context is full",
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_rules_say(found: Evidence, label: str, cause: str, uncertain: bool) -> None:
+    verdict = judged(found)
+    assert (verdict.classification, verdict.cause, verdict.uncertain) == (label, cause, uncertain)
+
+
+def test_a_call_that_is_only_talked_about_is_none() -> None:
+    fake = '9 assistant calls book_room\n    room: "Oak12"\n    people: 3'
+    assert judged(evidence(says(fake), expected=[BOOK])).cause.startswith(("calls-no-tool", "never-calls"))
+
+
+def test_equal_endings_have_one_signature_and_others_another() -> None:
+    def sign(reason: str) -> str | None:
+        found = evidence(says("x"), reason=reason)
+        return signature("actions", locate(found))
+
+    assert sign("`book` (id 1) was never called") == sign("`book` (id 1) was never called")
+    assert sign("`book` (id 1) was never called") != sign("`book` (id 2) was never called")
+
+
+def test_errors_before_the_model_spoke_are_one_group_and_later_ones_are_not() -> None:
+    def broken(*messages: ChatMessage) -> Evidence:
+        return evidence(
+            *messages, status="error", step=None, reason="No endpoints found", log="Error: No endpoints found"
+        )
+
+    assert before_output(broken())
+    assert likeness(broken()) == likeness(broken())
+    assert not before_output(broken(says("Hello")))
+
+
+def test_a_long_transcript_is_packed_within_the_budget_with_its_end_and_its_changes() -> None:
+    filler = [says("word " * 300) for _ in range(200)]
+    change = calls(("book_room", {"room": "Elm77", "people": 3}, "!no such room"))
+    found = evidence(*filler[:100], change, *filler[100:], says("The very end."), expected=[BOOK])
+    packed = pack(found)
+    text = "\n".join(one.text for one in packed.excerpts)
+    assert packed.tokens <= BUDGET
+    assert all(part in text for part in ("The very end.", "Elm77", "no such room", "Oak12"))
+    assert any(phrase.startswith("transcript") for phrase in packed.left_out)

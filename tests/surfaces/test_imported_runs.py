@@ -1,0 +1,60 @@
+"""Files of runs and imported runs are analysed, explained and judged like any other."""
+
+import json
+from pathlib import Path
+
+from evalscribe.sample import checkpoints_file
+from surfaces.command import Workspace
+
+
+def of_one_run(folder: Path) -> Path:
+    lines = checkpoints_file().read_text("utf-8").splitlines(keepends=True)
+    file = folder / "first.jsonl"
+    file.write_text("".join(lines[:37]), "utf-8")
+    return file
+
+
+def test_a_file_is_imported_and_its_run_analysed_and_is_there_afterwards(workspace: Workspace) -> None:
+    file = of_one_run(workspace.folder)
+    ended = workspace.run("analyze", file, "--judge", "rules", "--json")
+    told = json.loads(ended.out)
+    assert "first.jsonl (evalscribe): 36 evals, 36 new, in collection first" in ended.err
+    assert (told["run"]["id"], told["run"]["failed"], told["run"]["total"]) == ("room-desk-c1", 12, 36)
+    assert {one["cause"] for one in told["findings"]} >= {"other-room-in-book-room", "never-says-what-was-asked"}
+    assert all(citation["status"] == "verified" for one in told["findings"] for citation in one["citations"])
+    file.unlink()
+    again = workspace.run("analyze", "room-desk-c1", "--judge", "rules")
+    assert "Run room-desk-c1 was imported: it is read from the store." in again.err
+    assert "unchanged" in again.out
+    explained = workspace.run("explain", "room-desk-c1", "room-desk/book-small#2", "--judge", "rules")
+    assert 'room "Oak" instead of "Fir"' in explained.out
+    workspace.run("reports", "check")
+
+
+def test_a_file_of_several_runs_names_them(workspace: Workspace) -> None:
+    ended = workspace.run("analyze", checkpoints_file(), "--judge", "rules", code=64)
+    assert "holds 2 runs; name one by its id: room-desk-c1, room-desk-c2" in ended.err
+    assert "room-desk-c2" in workspace.run("analyze", "room-desk-c2", "--judge", "rules").out
+
+
+def test_imported_runs_are_judged_before_they_were_analysed(workspace: Workspace) -> None:
+    workspace.run("import", "sample")
+    ended = workspace.run("judge", "failure", "room-desk-c2", "room-desk/move-full#1", "--judge", "rules")
+    assert "gives-up-after-move-booking" in ended.out
+    assert workspace.run("judge", "failure", "room-desk", "--judge", "rules", code=64).err.count("room-desk-c") == 2
+
+
+def test_a_file_that_holds_no_run_is_65(workspace: Workspace) -> None:
+    file = workspace.folder / "notes.txt"
+    file.write_text("nothing of the kind")
+    assert "Understood are" in workspace.run("analyze", file, "--judge", "rules", code=65).err
+
+
+def test_real_trajectories_are_analysed(workspace: Workspace, real_data: Path) -> None:
+    file = next((real_data / "tau-bench").glob("*.json"))
+    ended = workspace.run("analyze", file, "--judge", "rules", "--provider", "openai", "--model", "gpt-4o", "--json")
+    told = json.loads(ended.out)
+    assert (told["run"]["passed"], told["run"]["failed"], told["run"]["total"]) == (31, 69, 100)
+    assert len(told["findings"]) == 69
+    assert sum(one["cause"].startswith("unexplained") for one in told["findings"]) == 0
+    assert sum(one["uncertain"] for one in told["findings"]) <= 15
