@@ -40,7 +40,7 @@ def test_chosen(there: tuple[str, ...], named: str | None, configured: str | Non
         pytest.param(("a", "b=Beta"), "c", NotFoundError, r"no collection 'c'; there is: a, Beta \(b\)", id="unknown"),
         pytest.param((), "c", NotFoundError, "there is none yet: `evalscribe import FILE`", id="none at all"),
         pytest.param((), None, NotFoundError, "there is no collection yet", id="none"),
-        pytest.param(("a", "b"), None, UsageError, "which collection\\? Name one with --collection: a, b", id="several"),
+        pytest.param(("a", "b"), None, UsageError, r"Name one with --collection: a, b$", id="several"),
         pytest.param(tuple(map(str, range(12))), None, UsageError, "9 and 2 more", id="many"),
     ],
 )

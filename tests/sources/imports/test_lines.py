@@ -64,7 +64,7 @@ RECORDS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(RECORDS)
 def test_what_is_written_is_read_again(record: Record) -> None:
     assert parsed(decode(written(record)), None) == record
@@ -110,6 +110,16 @@ def test_a_secret_is_not_read(tmp_path: Path, read_file: Callable[..., Any]) -> 
     path = tmp_path / "x.jsonl"
     path.write_text(f"{written(RUN)}\n{line}\n")
     assert read_file(path).records[0].documents[0].text == "key [redacted:anthropic-key]"
+
+
+def test_the_documented_lines(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+    page = Path(__file__).parents[3] / "agent" / "docs" / "collections.md"
+    path = tmp_path / "x.jsonl"
+    path.write_text(page.read_text("utf-8").split("```json\n")[1].split("```")[0])
+    read = read_file(path)
+    (record,) = read.records
+    assert (read.format, read.left_out, record.eval.path) == ("evalscribe", {}, "bookings/task-1#1")
+    assert (record.steps[0].name, record.documents[0].role) == ("actions", "task")
 
 
 def test_agent_runs_by_line(tmp_path: Path, read_file: Callable[..., Any]) -> None:

@@ -8,9 +8,10 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import BinaryIO, NamedTuple, Protocol
 
-from evalscribe.errors import DataError
+from evalscribe.errors import DataError, EvalscribeError, UsageError
 from evalscribe.sources.imports.reading import open_regular, read_errors
 
 MAGIC = b"PK\x03\x04"
@@ -64,7 +65,7 @@ class _Whole:
                 content = member.read(LARGEST + 1)
         except NotImplementedError:
             raise DataError("a member that is packed or locked in a way that is not understood") from None
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError):
+        except Exception:  # Each way of packing has errors of its own.
             raise DataError("a member that is damaged") from None
         _check(info.compress_size, len(content))
         return content
@@ -98,7 +99,9 @@ class _Torn:
         packed = self._file.read(place.packed)
         try:
             content = packed if place.method == zipfile.ZIP_STORED else _inflated(packed, place.method)
-        except zlib.error:
+        except EvalscribeError:
+            raise
+        except Exception:  # Each way of packing has errors of its own.
             raise DataError("a member that is damaged") from None
         _check(place.packed, len(content))
         return content
@@ -124,6 +127,9 @@ def _found(file: BinaryIO) -> list[tuple[str, _Place]]:
 
 
 def _inflated(packed: bytes, method: int) -> bytes:
+    if method == ZSTANDARD:
+        unpacked = _with_zstandard().ZstdDecompressor().stream_reader(packed, read_across_frames=True)
+        return bytes(unpacked.read(LARGEST + 1))
     if method != zipfile.ZIP_DEFLATED:
         raise DataError("a member that is packed in a way that is not understood")
     return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, LARGEST + 1)
@@ -136,11 +142,13 @@ def _check(packed: int, whole: int) -> None:
         raise DataError("a member that is packed more tightly than any text is")
 
 
-def _with_zstandard() -> None:
-    """Newer logs are packed so; Python itself learns it in 3.14."""
-    if hasattr(zipfile, "ZIP_ZSTANDARD"):
-        return
+def _with_zstandard() -> ModuleType:
+    """Newer logs are packed so; Python itself learns it in 3.14. Raises `UsageError` where the packages are missing."""
     try:
-        import zipfile_zstd  # type: ignore[import-not-found, import-untyped, unused-ignore] # noqa: F401
+        import zipfile_zstd  # noqa: F401 (teaches it to `zipfile`)
+        import zstandard
     except ImportError:
-        raise DataError("a member that is packed with Zstandard (pip install 'evalscribe[inspect]')") from None
+        raise UsageError(
+            "this Inspect log is packed with Zstandard, which is not installed: pip install 'evalscribe[inspect]'"
+        ) from None
+    return zstandard

@@ -1,0 +1,33 @@
+"""A file that does not fit into the memory that there is."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+EVALS, SIZE = 1200, 30_000
+ROOM = 32 * 1024 * 1024
+"""Bytes that reading may take; the file has more, its text as Python holds it several times as much."""
+CHILD = f"""
+import resource, sys
+from pathlib import Path
+from evalscribe.sources.imports import Wish, exported, open_records, tau_bench
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + {ROOM},) * 2)
+print(sum(1 for _ in open_records(Path(sys.argv[1]), Wish()).read()))
+"""
+
+
+def test_a_file_larger_than_memory(tmp_path: Path) -> None:
+    message = {"role": "user", "content": "word " * (SIZE // 5)}
+    path = tmp_path / "large.json"
+    with path.open("w") as file:
+        for n in range(EVALS):
+            entry = {"task_id": n, "trial": 0, "reward": 1.0, "info": {}, "traj": [message]}
+            file.write(("[" if n == 0 else ",") + json.dumps(entry))
+        file.write("]")
+    assert path.stat().st_size > ROOM
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD, str(path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (child.stdout, child.stderr) == (f"{EVALS + 1}\n", "")
