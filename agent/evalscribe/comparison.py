@@ -242,6 +242,8 @@ class Matrix(Frozen):
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+    unnamed: int = 0
+    """Evals that every run passed and none names; they count in the columns."""
     changed: tuple[str, ...] = ()
     """Evals whose task or grader is not the same everywhere."""
     notes: tuple[str, ...] = ()

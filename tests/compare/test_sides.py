@@ -4,7 +4,7 @@ import pytest
 
 from compare.made import failures_only, played
 from evalscribe.analysis import FindingSummary
-from evalscribe.compare import behaviours, compared
+from evalscribe.compare import behaviours, compared, matrix
 from evalscribe.comparison import Comparison
 
 
@@ -84,6 +84,8 @@ def test_a_source_that_names_only_failures_passed_the_rest() -> None:
     assert found.unnamed == 6
     assert found.passes.tasks == 9
     assert any("never completed" in note for note in found.notes)
+    alone = matrix([[failures_only("a", ["x/1", "x/2"], 8)], [failures_only("b", ["x/2"], 9)]])
+    assert [(one.passed, one.trials) for one in alone.columns] == [(8, 10), (9, 10)]
 
 
 def test_a_named_run_beside_one_that_names_failures_only() -> None:

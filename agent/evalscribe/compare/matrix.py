@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from evalscribe.compare.sides import unnamed_evals
 from evalscribe.compare.tries import Played, Tries, named, tries
 from evalscribe.comparison import Column, Matrix, Row
 from evalscribe.ids import model_folder, run_id_prefix, same_experiment
@@ -10,13 +11,15 @@ Cell = tuple[int, int] | None
 
 
 def matrix(sides: Sequence[Sequence[Played]]) -> Matrix:
-    """Rows by eval, columns in the order given. An eval that nobody names does not appear."""
-    names = named([played for side in sides for played in side])
+    """Rows by eval, columns in the order given. An eval that nobody names is counted and has no row."""
+    runs = [played for side in sides for played in side]
+    names = named(runs)
+    unnamed = unnamed_evals(runs, len(names))
     tried = [tries(side, names) for side in sides]
     rows = tuple(Row(eval=path, cells=tuple(_cell(one.get(path)) for one in tried)) for path in sorted(names))
-    columns = tuple(_column(side, [row.cells[n] for row in rows], sides) for n, side in enumerate(sides))
+    columns = tuple(_column(side, [row.cells[n] for row in rows], sides, unnamed) for n, side in enumerate(sides))
     changed = tuple(path for path in sorted(names) if _changed(path, tried))
-    return Matrix(columns=columns, rows=rows, changed=changed, notes=_notes(sides))
+    return Matrix(columns=columns, rows=rows, unnamed=unnamed, changed=changed, notes=_notes(sides))
 
 
 def _cell(tries: Tries | None) -> Cell:
@@ -25,8 +28,8 @@ def _cell(tries: Tries | None) -> Cell:
     return (sum(trial.passed for trial in judged), len(judged)) if judged else None
 
 
-def _column(side: Sequence[Played], cells: Sequence[Cell], sides: Sequence[Sequence[Played]]) -> Column:
-    tried = [cell for cell in cells if cell]
+def _column(side: Sequence[Played], cells: Sequence[Cell], sides: Sequence[Sequence[Played]], unnamed: int) -> Column:
+    tried = [cell for cell in cells if cell] + [(len(side), len(side))] * unnamed
     return Column(
         name=_name(side, sides),
         runs=tuple(played.run.id for played in side),

@@ -16,7 +16,7 @@ def compared(base: Sided, candidate: Sided) -> Comparison:
     """What changed from `base` to `candidate`; each has at least one run."""
     names = named([*base, *candidate])
     pairs, apart = _matched(tries(base, names), tries(candidate, names))
-    unnamed = _unnamed(base, candidate, len(names))
+    unnamed = unnamed_evals([*base, *candidate], len(names))
     return Comparison(
         base=side_of(base, candidate, [pair.base for pair in pairs], unnamed),
         candidate=side_of(candidate, base, [pair.candidate for pair in pairs], unnamed),
@@ -72,11 +72,11 @@ def _change(base: tuple[Trial, ...], candidate: tuple[Trial, ...]) -> Change:
     return "both-failed" if not before else "both-passed" if before == len(base) else "unsteady"
 
 
-def _unnamed(base: Sided, candidate: Sided, names: int) -> int:
-    """Evals that nobody names, which is so only where both sides name just their failures."""
-    if any(played.names_all or played.run.evals is not None for played in (*base, *candidate)):
+def unnamed_evals(runs: Sequence[Played], names: int) -> int:
+    """How many evals nobody names, which is so only where every run names just its failures; all passed them."""
+    if any(played.names_all or played.run.evals is not None for played in runs):
         return 0
-    tried = min(played.run.total - played.run.incomplete for played in (*base, *candidate))
+    tried = min(played.run.total - played.run.incomplete for played in runs)
     return max(0, tried - names)
 
 

@@ -72,7 +72,7 @@ async def open_compare(choice: CompareChoice, watcher: Watching) -> AsyncIterato
         books = opened.enter_context(closing(shelf(found)))
         kept = opened.enter_context(closing(store(found)))
         whole = opened.enter_context(closing(archive(found)))
-        judges = _judges(choice, found, books, asked)
+        judges = _judges(choice, found, books, asked, watcher)
         reached = JudgeChoice(rubric=REGRESSION, via=choice.via, convex_dir=choice.convex_dir, options=choice.options)
         rooms = Rooms(
             store=kept,
@@ -87,7 +87,7 @@ async def open_compare(choice: CompareChoice, watcher: Watching) -> AsyncIterato
         yield CompareDesk(rooms=rooms, judges=judges, spent=asked.spent)
 
 
-def _judges(choice: CompareChoice, found: Settings, books: Shelf, asked: Models) -> _Judges | None:
+def _judges(choice: CompareChoice, found: Settings, books: Shelf, asked: Models, watcher: Watcher) -> _Judges | None:
     """None where the rules judge."""
     name = judge_name(found)
     if name == RULES or not choice.asks:
@@ -96,6 +96,8 @@ def _judges(choice: CompareChoice, found: Settings, books: Shelf, asked: Models)
     made = Made(books)
     maker = Maker(asked, bench.prompts, made, fresh=choice.fresh)
     regression, behaviours = (maker.by_model(bench.rubric(rubric), name) for rubric in (REGRESSION, BEHAVIOURS))
+    for note in bench.notes:
+        watcher.say(note)
     return _Judges(regression, behaviours, found.concurrency.value, made.knew)
 
 

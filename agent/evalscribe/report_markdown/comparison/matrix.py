@@ -17,7 +17,7 @@ RISKY = ("=", "+", "-", "@", "\t")
 
 def matrix_page(found: Matrix) -> str:
     lines = [
-        f"# {counted(len(found.rows), 'eval')} in {len(found.columns)} runs",
+        f"# {counted(len(found.rows) + found.unnamed, 'eval')} in {len(found.columns)} runs",
         "",
         _answer(found),
         "",
@@ -58,7 +58,8 @@ def _answer(found: Matrix) -> str:
     flaky = sum(any(cell and 0 < cell[0] < cell[1] for cell in row.cells) for row in found.rows)
     steady = f"; {counted(flaky, 'eval')} passed only sometimes in one of them" if flaky else ""
     return (
-        f"**{counted(telling, 'eval')} of {len(found.rows)} tell the runs apart**; {len(_same(found, 1.0))} passed "
+        f"**{counted(telling, 'eval')} of {len(found.rows) + found.unnamed} tell the runs apart**; "
+        f"{len(_same(found, 1.0)) + found.unnamed} passed "
         f"everywhere, {len(_same(found, 0.0))} failed everywhere{steady}."
     )
 
