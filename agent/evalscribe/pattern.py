@@ -5,7 +5,9 @@ from typing import Literal
 from evalscribe.finding import Finding
 from evalscribe.ids import Frozen
 
-PatternKind = Literal["cause", "rule", "category", "known-gaps", "recurring", "across-models", "not-the-model"]
+PatternKind = Literal[
+    "cause", "rule", "category", "trials", "known-gaps", "recurring", "across-models", "not-the-model"
+]
 RecommendationGroup = Literal["eval", "lint", "model", "none"]
 RECOMMENDATION_GROUPS: dict[RecommendationGroup, str] = {
     "eval": "Eval improvements",
@@ -21,6 +23,7 @@ PATTERN_NAMES: dict[str, PatternKind] = {
     "Same cause": "cause",
     "Same error": "rule",
     "Category": "category",
+    "Fails in every trial": "trials",
     "Known gaps": "known-gaps",
     "Fails alike for several models": "across-models",
     "Seen in earlier reports": "recurring",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from evalscribe.finding import NOT_THE_MODEL, Finding, Verdict
 from evalscribe.pattern import Pattern, PatternKind
+from evalscribe.prose import counted
 
 MIN_SHARED = 2
 """So many findings make something shared; one group of evals counts as one."""
@@ -22,6 +23,7 @@ def patterns(findings: Sequence[Finding]) -> tuple[Pattern, ...]:
         *_same_cause(findings),
         *_same_error(findings),
         *_categories(findings),
+        _every_trial(findings),
         _known_gaps(findings),
         _across_models(findings),
         _recurring(findings),
@@ -65,6 +67,23 @@ def _categories(findings: Sequence[Finding]) -> Iterable[Pattern]:
             mine = _judged(hit, lambda verdict: verdict.classification == "MODEL_FAULT")
             text = f"{len(hit)} of {len(findings)} failures, {len(mine)} of them the model's."
             yield Pattern(name=f"Category {category}", kind="category", evals=_paths(hit, category), text=text)
+
+
+def _every_trial(findings: Sequence[Finding]) -> Pattern | None:
+    """Tasks that were tried more than once and never done: what fails only sometimes is told apart by that."""
+    failed: dict[tuple[str, str], int] = defaultdict(int)
+    trials: dict[tuple[str, str], int] = {}
+    for eval in (eval for finding in findings for eval in finding.evals):
+        failed[eval.category, eval.name] += 1
+        trials[eval.category, eval.name] = eval.trials
+    several = [task for task in failed if trials[task] > 1]
+    never = {task for task in several if failed[task] >= trials[task]}
+    hit = tuple(e.path for f in findings for e in f.evals if (e.category, e.name) in never)
+    if not never:
+        return None
+    sometimes = len(several) - len(never)
+    text = f"{counted(len(never), 'task')} with all their trials; {sometimes} more only in some of them."
+    return Pattern(name="Fails in every trial", kind="trials", evals=hit, text=text)
 
 
 def _known_gaps(findings: Sequence[Finding]) -> Pattern | None:

@@ -52,7 +52,9 @@ def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
         first = hit[0].judged
         again = any(finding.recurrence.kind in ("repeat", "fix-in-doubt") for finding in hit)
         if first and (len(hit) > 1 or again):
-            text = f"{first.why.rstrip(' .…')}{' (in an earlier run too)' if again else ''}."
+            alike = len({finding.judged.why for finding in hit if finding.judged}) == 1
+            said = first.why.rstrip(" .…") if alike else f"{first.cause}, first: {first.why.rstrip(' .…')}"
+            text = f"{said}{' (in an earlier run too)' if again else ''}."
             yield Recommendation(group="model", text=text, evals=_paths(hit))
 
 
