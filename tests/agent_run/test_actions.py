@@ -18,11 +18,11 @@ def made(action: Action, **changed: object) -> Action:
     [
         pytest.param([BOOK], [BOOK], [], id="equal"),
         pytest.param([BOOK], [made(BOOK, seats=[{"row": 1, "n": 2, "note": "x"}])], [], id="a member more inside"),
-        pytest.param([BOOK], [], ['`book_room` (room "Oak") was never called'], id="never"),
+        pytest.param([BOOK], [], ['`book_room` with room "Oak" was never called'], id="never"),
         pytest.param(
             [BOOK],
             [BOOK._replace(failed=True)],
-            ['`book_room` (room "Oak") was never called with success'],
+            ['`book_room` with room "Oak" was never called with success'],
             id="refused",
         ),
         pytest.param(
@@ -40,10 +40,10 @@ def made(action: Action, **changed: object) -> Action:
         pytest.param(
             [READ, BOOK],
             [made(READ, room="Elm"), BOOK, CANCEL],
-            ['`cancelBooking` (id "B7") was called, which was not expected'],
+            ['`cancelBooking` with id "B7" was called, which was not expected'],
             id="what only reads does not matter beside what changes",
         ),
-        pytest.param([READ], [], ['`get_room` (room "Oak") was never called'], id="but alone it does"),
+        pytest.param([READ], [], ['`get_room` with room "Oak" was never called'], id="but alone it does"),
         pytest.param([BOOK], [BOOK, CANCEL._replace(failed=True)], [], id="a refused call changes nothing"),
         pytest.param([], [READ, Action("transfer_to_human", {})], [], id="handing over is no change"),
         pytest.param(

@@ -94,7 +94,7 @@ def _which(action: Action) -> str:
     """The call with the first of its arguments that is a plain value, which mostly says on what it works."""
     plain = ((name, value) for name, value in action.arguments.items() if not isinstance(value, dict | list))
     name, value = next(plain, ("", None))
-    return f"`{action.tool}` ({name} {_told(value)})" if name else f"`{action.tool}`"
+    return f"`{action.tool}` with {name} {_told(value)}" if name else f"`{action.tool}`"
 
 
 def changes(tool: str) -> bool:

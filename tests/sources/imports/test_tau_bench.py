@@ -43,7 +43,7 @@ BOOKED = ACTION["kwargs"]
     [
         pytest.param(
             (),
-            '`book_seat` (user "ann") was never called',
+            '`book_seat` with user "ann" was never called',
             id="never",
         ),
         pytest.param(
@@ -58,17 +58,17 @@ BOOKED = ACTION["kwargs"]
         ),
         pytest.param(
             (call("book_seat", **BOOKED), answer("Error: no seat left")),
-            '`book_seat` (user "ann") was never called with success',
+            '`book_seat` with user "ann" was never called with success',
             id="refused",
         ),
         pytest.param(
             (call("book_seat", **BOOKED), call("cancel_seat", user="ann"), call("get_user", user="ann")),
-            '`cancel_seat` (user "ann") was called, which was not expected',
+            '`cancel_seat` with user "ann" was called, which was not expected',
             id="one that should not be, reading aside",
         ),
         pytest.param(
             (call("book_seat", **BOOKED), call("book_seat", **BOOKED)),
-            '`book_seat` (user "ann") was called, which was not expected',
+            '`book_seat` with user "ann" was called, which was not expected',
             id="twice",
         ),
         pytest.param(
@@ -103,7 +103,7 @@ def test_an_output_that_was_not_said(read_value: Callable[..., Any]) -> None:
         pytest.param(
             {"reward": 0.5},
             "failed",
-            '`book_seat` (user "ann") was never called',
+            '`book_seat` with user "ann" was never called',
             id="partly",
         ),
         pytest.param({"reward": None}, "incomplete", None, id="no reward"),
