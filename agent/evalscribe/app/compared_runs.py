@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from evalscribe.analysis import FindingSummary
@@ -11,14 +12,19 @@ from evalscribe.app.sightings import sightings
 from evalscribe.app.subjects import Finder
 from evalscribe.compare import Played
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
+from evalscribe.gather import sighting
 from evalscribe.ids import model_key, same_model
 from evalscribe.ports import Archive, Library, Shelf, Store
 from evalscribe.prose import name as printed
 from evalscribe.recall import read
+from evalscribe.record_evidence import evidence_of
 from evalscribe.run import Run
+from evalscribe.sighting import Sighting
 
 SUMMARY = "failed_evals.json"
 """Of a snapshot: such a folder is one run."""
+MOST_READ = 2_000
+"""Failures of an imported run whose records are looked into for their error."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ async def side(rooms: Rooms, name: str) -> tuple[Played, ...]:
 def played(rooms: Rooms, run: Run) -> Played:
     """A stored run with its evals, and what its report and its evidence say of its failures."""
     known = rooms.store.get_run(run.id) or run
-    seen = sightings(rooms.store, known) if known.failures else ()
+    seen = _seen(rooms, known) if known.failures else ()
     return Played(
         run=known,
         graded=rooms.archive.graded(run.id),
@@ -105,6 +111,15 @@ async def _fetched(rooms: Rooms, name: str) -> Run:
         raise NotFoundError(f"{error}\n{name!r} is no stored run, file or model of a collection either") from None
     await rooms.finder.gathered(choice)
     return choice.run
+
+
+def _seen(rooms: Rooms, run: Run) -> tuple[Sighting, ...]:
+    """What the evidence of its failures shows; of an imported run that was not analysed its records are read."""
+    known = len(rooms.store.sightings(run.id)) == len(run.failures)
+    if known or rooms.archive.record(run.failures[0].id) is None:
+        return sightings(rooms.store, run)
+    records = islice(rooms.archive.records(run.id, "failed"), MOST_READ)
+    return tuple(sighting(run, evidence_of(record)) for record in records)
 
 
 def _findings(library: Library, run: Run) -> dict[str, FindingSummary]:
