@@ -4,7 +4,7 @@ from pydantic import Field, JsonValue
 
 from evalscribe.agent_run import AgentRun, Transcript
 from evalscribe.evidence import Document
-from evalscribe.ids import Frozen, content_id
+from evalscribe.ids import Frozen
 from evalscribe.run import Eval, Step
 
 
@@ -28,11 +28,6 @@ class Record(Frozen):
         """The eval as judges and the SDK see it; without transcripts it has one that is empty."""
         transcripts = self.transcripts or (Transcript(id=f"{self.eval.id}-0"),)
         return AgentRun(id=self.eval.id, name=self.eval.path, transcripts=transcripts, metadata=self.metadata)
-
-    @property
-    def digest(self) -> str:
-        """Content id of all of it."""
-        return content_id(self)
 
 
 class Graded(Frozen):

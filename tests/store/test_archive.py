@@ -11,7 +11,6 @@ from evalscribe.errors import DataError, NotFoundError
 from evalscribe.evidence import Document, Evidence, files_digest
 from evalscribe.gather import sighting
 from evalscribe.ports import Added
-from evalscribe.record import Record
 from evalscribe.run import Eval, EvalStatus
 from evalscribe.store import archive as module
 from evalscribe.store import tables
@@ -228,9 +227,15 @@ def test_nul_is_nowhere_in_what_users_read(archive: SqlArchive) -> None:
     assert read.metadata == {"a\ufffd": "\ufffd"}
 
 
-def test_the_digest_is_of_all_of_it() -> None:
-    changed = [
-        RICH.model_copy(update={name: value})
-        for name, value in Record(run_id="other", eval=Eval(id="o", category="", name="o"))
-    ]
-    assert len({RICH.digest, *(one.digest for one in changed)}) == len(changed) + 1
+OTHER = record(9, documents=(Document(role="log", path="l", text="other"),))
+
+
+@pytest.mark.parametrize("name", ["metadata", "transcripts", "steps", "documents", "missing"])
+def test_whatever_differs_is_stored(archive: SqlArchive, name: str) -> None:
+    archive.add("c1", [RUN], [RICH])
+    changed = RICH.model_copy(update={name: getattr(OTHER, name)})
+    assert archive.add("c1", [], [changed]) == Added(changed=1)
+    assert archive.record("e1") == changed
+    reworded = changed.model_copy(update={"eval": changed.eval.model_copy(update={"reason": "another"})})
+    assert archive.add("c1", [], [reworded, changed]) == Added(same=1)
+    assert archive.add("c1", [], [reworded]) == Added(changed=1)

@@ -31,6 +31,8 @@ RELEASED = {
     "0003": "155ee79a3cff911d11bbf16befd8ce3fe25abe7718a72f6d77fb1a7d0401206f",
     "0004": "90e7d9eb667b5280b8306052dc8acf419f42ca44c907685bc74714c6e20902b9",
     "0005": "4f6e7f153f0cc02ae97aff2c1c6c02fe1f78c6bb5420ad06bc3ef5676e528bd5",
+    "0006": "ab20c27a81c32c8222d134b94ad985e6c9c24402ddf0608a749a01be2f3a0b69",
+    "0007": "aacf5aeb1eaf8d4fb4cd611c5e12cb5ed4f885cef126d235ef3b09b1c1ece2e4",
 }
 """Revisions that exist in somebody's store, and the digest of each script."""
 

@@ -107,10 +107,10 @@ def _swept(database: Database, what: _What, *, dry_run: bool) -> Forgotten:
     return Forgotten(kind=kind, rows=rows, bytes=int(size))
 
 
-def _counted(table: Table, unneeded: _Condition, columns: tuple[str, ...]) -> Select[Any]:
+def _counted(table: Table, unneeded: _Condition, columns: tuple[str, ...]) -> Select[Any, Any]:
     sizes = (func.coalesce(func.length(_held(table.c[name])), 0) for name in columns)
     size = func.sum(reduce(add, sizes))
-    counted: Select[Any] = select(func.count(), func.coalesce(size, 0))
+    counted: Select[Any, Any] = select(func.count(), func.coalesce(size, 0))
     return counted.select_from(table).where(unneeded)
 
 
