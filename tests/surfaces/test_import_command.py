@@ -105,7 +105,7 @@ def test_a_folder(inside: Inside, file: Path, made: Path) -> None:
 def test_what_was_named_and_holds_nothing_ends_it(inside: Inside, file: Path) -> None:
     (inside.folder / "notes.md").write_text("# notes")
     ended = inside.run("import", file.name, "notes.md", code=65)
-    assert ended.err.startswith("evalscribe: notes.md holds no runs. Understood are tau-bench trajectories, Inspect")
+    assert ended.err.startswith("evalscribe: notes.md holds no runs. Understood are tau-bench trajectories")
     assert collections(inside) == []
     assert "there is no file nothing.json" in inside.run("import", "nothing.json", code=66).err
     (inside.folder / "only").mkdir()

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-EVALS, SIZE = 1200, 30_000
-ROOM = 32 * 1024 * 1024
+EVALS, SIZE = 600, 30_000
+ROOM = 14 * 1024 * 1024
 """Bytes that reading may take; the file has more, its text as Python holds it several times as much."""
 CHILD = f"""
 import resource, sys

@@ -12,8 +12,8 @@ from evalscribe.sources.imports.wish import Wish
 from evalscribe.sources.imports.zip_members import MAGIC, open_members
 
 UNDERSTOOD = (
-    "Understood are tau-bench trajectories, Inspect logs (.eval, .json), JUnit XML, snapshots of Convex runs, "
-    "and JSON lines of agent runs or of `evalscribe export`."
+    "Understood are tau-bench trajectories and results of tau2-bench, Inspect logs (.eval, .json), JUnit XML, "
+    "snapshots of Convex runs, and JSON lines of agent runs or of `evalscribe export`."
 )
 
 
@@ -67,33 +67,32 @@ def _listed(path: Path, wish: Wish, text: JsonText) -> Records | None:
 
 
 def _object(path: Path, wish: Wish, text: JsonText) -> Records | None:
-    """One object, or one a line: the first line says it, if it is whole."""
-    from evalscribe.sources.imports.lines import first_line
-
-    line = first_line(path)
-    try:
-        first = decode(line) if line else None
-    except DataError:
-        first = None
-    if isinstance(first, dict):
-        return _line(path, wish, first)
+    """One object, whose names tell what it is, or one a line."""
     names = dict.fromkeys(_names(text))
-    if "eval" in names and ("samples" in names or "plan" in names or "status" in names):
+    if "eval" in names and names.keys() & {"samples", "plan", "status"}:
         return _inspect(path, wish)
-    return _agent_runs(path, wish, names, by_line=False)
+    if "simulations" in names:
+        from evalscribe.sources.imports.tau2_bench import Tau2Bench
+
+        return Tau2Bench(path, wish)
+    if "run" in names and "failedEvals" in names:
+        raise DataError(f"{path} is part of a snapshot: name its folder")
+    return _by_line(path, wish) or _agent_runs(path, wish, names, by_line=False)
 
 
-def _line(path: Path, wish: Wish, first: dict[str, object]) -> Records | None:
+def _by_line(path: Path, wish: Wish) -> Records | None:
+    """None where the first line is no whole object."""
     from evalscribe.sources.imports.export_lines import is_ours
     from evalscribe.sources.imports.exported import Exported
+    from evalscribe.sources.imports.lines import first_line
 
-    if is_ours(first):
-        return Exported(path, wish)
-    if "eval" in first and ("samples" in first or "plan" in first or "status" in first):
-        return _inspect(path, wish)
-    if "run" in first and "failedEvals" in first:
-        raise DataError(f"{path} is part of a snapshot: name its folder")
-    return _agent_runs(path, wish, first, by_line=True)
+    try:
+        first = decode(first_line(path) or "")
+    except DataError:
+        return None
+    if not isinstance(first, dict):
+        return None
+    return Exported(path, wish) if is_ours(first) else _agent_runs(path, wish, first, by_line=True)
 
 
 def _inspect(path: Path, wish: Wish) -> Records:
@@ -113,7 +112,7 @@ def _names(text: JsonText) -> Iterator[str]:
     try:
         for number, name in enumerate(text.names()):
             yield name
-            if number == MOST_KEYS or name == "samples":
+            if number == MOST_KEYS or name in ("samples", "simulations"):
                 return
             text.skip()
     except DataError:

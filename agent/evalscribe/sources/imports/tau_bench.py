@@ -55,14 +55,21 @@ class TauBench:
                 if isinstance(entry, dict):
                     known.saw(entry)
         assert self._reading is not None
-        run_id = self._reading.digest[:32]
+        run = self._run(self._reading.digest[:32])
+        known.domain = self._domain() or known.domain
         self._passes = 1
-        provider, model = named(self._wish, None)
-        run = Run(id=run_id, provider=provider, model=model, experiment=self._wish.experiment or NAME)
         yield run
         for number, entry in enumerate(self._entries()):
             if (record := self._record(entry, number, run, known)) is not None:
                 yield record
+
+    def _run(self, run_id: str) -> Run:
+        provider, model = named(self._wish, None)
+        return Run(id=run_id, provider=provider, model=model, experiment=self._wish.experiment or NAME)
+
+    def _domain(self) -> str | None:
+        """The domain, where the file names it."""
+        return None
 
     def _entries(self) -> Iterator[object]:
         with Reading(self._path) as self._reading:

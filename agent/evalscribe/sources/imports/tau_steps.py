@@ -2,6 +2,7 @@
 what was said. The grader compares two databases; where it says that they differ, this says why they do.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -33,12 +34,30 @@ def steps(entry: _Named, messages: Sequence[ChatMessage]) -> tuple[Step, ...]:
         found.append(_actions(_list(actions), messages, reward, number(told.get("r_actions"))))
     if outputs := _list(task.get("outputs")):
         found.append(_outputs(outputs, messages, reward, _named(told.get("outputs"))))
-    return _explained(found, reward)
+    found += _assertions(graded)
+    return _explained(found, reward, number(told.get("r_actions")))
 
 
-def _explained(found: list[Step], reward: float) -> tuple[Step, ...]:
-    """A failure that neither step shows is one of the actions: of the outputs everything is known."""
-    if reward >= 1 or not found or any(step.status == "failed" for step in found) or found[0].name != "actions":
+def _assertions(graded: _Named) -> list[Step]:
+    """Parts of the reward beside the database and the outputs, each with the first assertion that was not met."""
+    parts = _named(graded.get("reward_breakdown"))
+    found = []
+    for part in parts.keys() - {"DB", "COMMUNICATE"}:
+        unmet = [one for one in _list(graded.get(f"{part.lower()}s")) if _named(one).get("met") is False]
+        error = None if number(parts[part]) == 1 else _unmet(unmet)
+        found.append(Step(name=line(part.lower()), status="failed" if error else "passed", error=error))
+    return sorted(found, key=lambda step: step.name)
+
+
+def _unmet(assertions: list[JsonValue]) -> str:
+    told = json.dumps(assertions[0], ensure_ascii=False) if assertions else "not met"
+    return cut(line(told), LENGTH)
+
+
+def _explained(found: list[Step], reward: float, graded: float | None) -> tuple[Step, ...]:
+    """A failure that no step shows is one of the actions: of the outputs everything is known."""
+    known = reward >= 1 or graded == 1 or any(step.status == "failed" for step in found)
+    if known or not found or found[0].name != "actions":
         return tuple(found)
     error = "every expected action was called, and yet the database differs from the expected one"
     return (found[0].model_copy(update={"status": "failed", "error": error}), *found[1:])

@@ -1,0 +1,81 @@
+"""Results of the second version of the benchmarks."""
+
+from collections.abc import Callable
+from typing import Any
+
+BOOKED = {"user": "ann", "flight": "A1"}
+
+
+def results(*messages: dict[str, Any], **reward: Any) -> dict[str, Any]:
+    action = {"action_id": "1_0", "requestor": "assistant", "name": "book", "arguments": BOOKED, "info": None}
+    criteria = {"actions": [action], "communicate_info": ["42"], "nl_assertions": ["is kind"], "reward_basis": ["DB"]}
+    scenario = {"persona": None, "instructions": {"reason_for_call": "book A1"}}
+    parts = {"reward": 0.0, "reward_breakdown": {"DB": 0.0, "COMMUNICATE": 1.0}, "info": None}
+    simulation = {
+        "id": "s-1",
+        "task_id": "7",
+        "trial": 0,
+        "termination_reason": "user_stop",
+        "agent_cost": 0.1,
+        "reward_info": {**parts, **reward},
+        "messages": [{"role": "assistant", "content": "It is 42", "turn_idx": 0}, *messages],
+    }
+    return {
+        "timestamp": "2026-01-02",
+        "info": {"agent_info": {"llm": "acme/m-1"}, "environment_info": {"domain_name": "airline"}},
+        "tasks": [{"id": "7", "user_scenario": scenario, "evaluation_criteria": criteria, "ticket": None}],
+        "simulations": [simulation],
+    }
+
+
+def call(error: bool, **arguments: str) -> tuple[dict[str, Any], ...]:
+    made = {"id": "c1", "name": "book", "arguments": arguments, "requestor": "assistant"}
+    answer = {"id": "c1", "role": "tool", "content": "done", "requestor": "assistant", "error": error}
+    return {"role": "assistant", "content": None, "tool_calls": [made]}, answer
+
+
+def test_what_a_record_holds(read_value: Callable[..., Any]) -> None:
+    read = read_value(results(*call(False, **{**BOOKED, "flight": "B2"})))
+    assert (read.format, read.run.provider, read.run.model) == ("tau2-bench", "acme", "m-1")
+    assert read.left_out == {"the file's field `timestamp`": 1, "the file's field `info`": 1}
+    (record,) = read.records
+    assert (record.eval.path, record.eval.failed_step) == ("airline/task-7", "actions")
+    assert record.eval.reason == '`book` was called with flight "B2" instead of "A1"'
+    assert record.metadata["termination_reason"] == "user_stop"
+    assert (record.metadata["task"], record.metadata["scores"]) == ("7", {"reward": 0.0})
+    assert [(one.role, one.path) for one in record.documents] == [
+        ("task", "instruction"),
+        ("expected", "actions"),
+        ("expected", "outputs.json"),
+    ]
+    assert "book A1" in record.documents[0].text
+    _, said, tool = record.transcripts[0].messages
+    assert (said.tool_calls[0].function, tool.tool_call_id, tool.error) == ("book", "c1", None)
+    assert [(step.name, step.status) for step in record.steps] == [("actions", "failed"), ("outputs", "passed")]
+
+
+def test_a_refused_call(read_value: Callable[..., Any]) -> None:
+    (record,) = read_value(results(*call(True, **BOOKED))).records
+    assert record.eval.reason == '`book` with user "ann" was never called with success'
+
+
+def test_an_assertion_that_is_not_met(read_value: Callable[..., Any]) -> None:
+    checks = [{"nl_assertion": "is kind", "met": False, "justification": "rude"}]
+    given = results(*call(False, **BOOKED), reward_breakdown={"DB": 1.0, "NL_ASSERTION": 0.0}, nl_assertions=checks)
+    (record,) = read_value(given).records
+    assert (record.eval.failed_step, "rude" in record.eval.reason) == ("nl_assertion", True)
+
+
+def test_without_a_reward(read_value: Callable[..., Any]) -> None:
+    given = results()
+    given["simulations"][0]["reward_info"] = None
+    (record,) = read_value(given).records
+    assert (record.eval.status, record.metadata["scores"]) == ("incomplete", {})
+
+
+def test_whatever_leaf_changes_is_seen(read_value: Callable[..., Any], leaves: Callable[..., Any]) -> None:
+    given = results(*call(False, **BOOKED))
+    before = read_value(given).told
+    for place, other in leaves(given):
+        if not place.startswith((".timestamp", ".info")):
+            assert read_value(other).told != before, place
