@@ -21,6 +21,15 @@ from benchmarks.agreement import (
 from benchmarks.heldout import swapped_notes, unchanged
 
 
+OF_AGENTS = frozenset(
+    {
+        "harness-broke", "never-answers", "cut-off", "does-otherwise", "goes-round-in-circles", "refuses", "never-says",
+        "answers-otherwise", "grader-says-why", "only-a-test-says",
+    }
+)  # fmt: skip
+"""The real runs of this benchmark have no transcripts: these rules pass every one of their failures on."""
+
+
 @cache
 def plain(data: Path) -> Sequence[Judged]:
     return everything(data, recalled=False)
@@ -58,9 +67,13 @@ def test_no_rule_is_needed_that_only_its_own_run_bears_out(real_data: Path) -> N
 def test_every_rule_is_right_in_more_than_one_run(real_data: Path) -> None:
     """Taken alone. The exempt are asked for by name in the order of decision, or need what the real runs lack."""
     never_judged = {"provider-gave-nothing", "environment-not-reached", "grader-not-connected"}
-    exempt = {*never_judged, "people-said-before", "ends-left-open"}
+    exempt = {*never_judged, "people-said-before", "ends-left-open", *OF_AGENTS}
     runs = {rule: {one.run for one in decided if one.right} for rule, decided in alone(real_data).items()}
     assert {rule for rule, proven in runs.items() if len(proven) < 2} == exempt
+
+
+def test_rules_about_agents_are_silent_where_nobody_speaks(real_data: Path) -> None:
+    assert {one.rule for one in plain(real_data)}.isdisjoint(OF_AGENTS)
 
 
 def test_notes_of_another_eval_are_seldom_taken_for_its_own(real_data: Path) -> None:
