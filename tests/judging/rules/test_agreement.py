@@ -20,7 +20,6 @@ from benchmarks.agreement import (
 )
 from benchmarks.heldout import swapped_notes, unchanged
 
-
 OF_AGENTS = frozenset(
     {
         "harness-broke", "never-answers", "cut-off", "does-otherwise", "goes-round-in-circles", "refuses", "never-says",
