@@ -191,8 +191,8 @@ def test_what_one_engine_cannot_the_other_must_not(here: QueryDesk, there: Query
 
 def test_made_queries_have_one_answer(here: QueryDesk, there: QueryDesk) -> None:
     answered = 0
-    for sql in queries(seed=1, count=120):
+    for sql in queries(seed=1, count=60):
         mine = told(here, sql)
         assert mine == told(there, sql), sql
         answered += isinstance(mine, tuple)
-    assert answered > 60
+    assert answered > 40

@@ -7,8 +7,9 @@ Nothing of the user's text is in the statement: it is parsed, every name and fun
 and what comes out is written anew, with literals as values. What the two engines cannot do alike is refused.
 """
 
+from evalscribe.query.calls import functions
 from evalscribe.query.check import checked
 from evalscribe.query.statement import Named, Statement
 from evalscribe.query.tables import Column, Table, tables
 
-__all__ = ["Column", "Named", "Statement", "Table", "checked", "tables"]
+__all__ = ["Column", "Named", "Statement", "Table", "checked", "functions", "tables"]

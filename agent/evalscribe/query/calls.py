@@ -112,6 +112,12 @@ REASONS = {
 }
 
 
+def functions() -> tuple[str, ...]:
+    """All that can be called, by name."""
+    names = {*CALLS, *SYNONYMS, *AGGREGATES, *RANKING, *_SPECIAL, "extract", "position"}
+    return tuple(sorted(names))
+
+
 def call(node: exp.Expr, scope: Scope) -> Term:
     only(node, "this", "expressions")
     name = node.name.lower()

@@ -16,6 +16,8 @@ class Held:
     name: str
     kind: Kind
     text: str
+    size: int = 0
+    """How long it is when it is written out."""
 
 
 @dataclass(frozen=True)

@@ -175,8 +175,8 @@ def _part(node: exp.Expr, scope: Scope) -> list[Shown]:
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
         return _all_of(node, scope)
     inner_node = node.this if isinstance(node, exp.Alias) else node
-    name = folded(node.args["alias"]) if isinstance(node, exp.Alias) else _name(node)
     term = scope.term(inner_node)
+    name = folded(node.args["alias"]) if isinstance(node, exp.Alias) else _name(node)
     return [Shown(name, term if term.kind == "unknown" and term.literal is None else known(term, scope.writing), node)]
 
 
@@ -211,7 +211,8 @@ def _name(node: exp.Expr) -> str:
 
 def _ordered(node: exp.Select, scope: Scope, text: str, shown: list[Shown], having: Term | None) -> Relation:
     order, distinct = node.args.get("order"), node.args.get("distinct")
-    columns = tuple(Held(one.name, one.term.kind, f"c{number}") for number, one in enumerate(shown, 1))
+    columns = tuple(_held(one, number, scope) for number, one in enumerate(shown, 1))
+    scope.writing.expanded(text)
     listed = ", ".join(f"{one.term.text} AS {held.text}" for one, held in zip(shown, columns, strict=True))
     tail, single = _tail(node)
     if distinct is not None:
@@ -230,6 +231,10 @@ def _ordered(node: exp.Select, scope: Scope, text: str, shown: list[Shown], havi
     spelled = _spelled(orders, scope, shown)
     _check(scope, shown, loose_of(*_some(having), *(term for _, term in orders)))
     return Relation(f"SELECT {listed}{text}{spelled}{tail}", columns, single=single)
+
+
+def _held(one: Shown, number: int, scope: Scope) -> Held:
+    return Held(one.name, one.term.kind, f"c{number}", scope.writing.expanded(one.term.text))
 
 
 def _no_json(shown: list[Shown]) -> None:
@@ -403,7 +408,8 @@ def _matched(node: exp.Expr, left: Relation, right: Relation, writing: Writing) 
         terms = [Term(held.kind, f"{name}.{held.text}") for held, name in zip(pair, "ab", strict=True)]
         for side, term in zip(sides, alike(terms, writing, node), strict=True):
             side.append(f"{term.text} AS c{number}")
-        columns.append(Held(pair[0].name, alike(terms, writing, node)[0].kind, f"c{number}"))
+        kind = alike(terms, writing, node)[0].kind
+        columns.append(Held(pair[0].name, kind, f"c{number}", max(held.size for held in pair)))
     texts = [
         f"SELECT {', '.join(side)} FROM ({relation.whole}) AS {name}"
         for side, relation, name in zip(sides, (left, right), "ab", strict=True)

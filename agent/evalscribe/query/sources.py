@@ -8,7 +8,7 @@ from evalscribe.query.casts import alike
 from evalscribe.query.kinds import Kind
 from evalscribe.query.operators import truth
 from evalscribe.query.problem import nearest, only, refusal
-from evalscribe.query.scope import Held, Scope, Source, folded
+from evalscribe.query.scope import Held, Relation, Scope, Source, folded
 from evalscribe.query.tables import by_name
 from evalscribe.query.writing import Term
 
@@ -71,6 +71,7 @@ def _table(node: exp.Expr, scope: Scope) -> str:
     name, written = folded(node.this), scope.writing.fresh("t")
     query = scope.queries.get(name)
     if query is not None:
+        _sized(written, query, scope)
         _add(node, scope, name, written, [(held.name, held.kind, held.text) for held in query.columns])
         return f"{query.text} AS {written}"
     table = by_name().get(name)
@@ -88,8 +89,13 @@ def _query(node: exp.Subquery, scope: Scope) -> str:
         raise refusal(node, "give the query in FROM a name: (SELECT …) AS q")
     relation = scope.writing.inner(node.this.unnest(), Scope(scope.writing, None, queries=scope.queries))
     written = scope.writing.fresh("t")
+    _sized(written, relation, scope)
     _add(node, scope, "", written, [(held.name, held.kind, held.text) for held in relation.columns])
     return f"({relation.whole}) AS {written}"
+
+
+def _sized(written: str, relation: Relation, scope: Scope) -> None:
+    scope.writing.sizes |= {f"{written}.{held.text}": held.size for held in relation.columns}
 
 
 def _add(node: exp.Expr, scope: Scope, name: str, written: str, columns: list[tuple[str, Kind, str]]) -> None:

@@ -6,7 +6,7 @@ from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.postgres import PostgresParser
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from evalscribe.query import problem
 from evalscribe.query.problem import Refused, refusal
@@ -37,6 +37,11 @@ class Spelling(Postgres):
             TokenType.DARROW: _extract_text,
         }
 
+        def _parse_as_command(self, start: Token) -> exp.Command:
+            """What is no SELECT anyway would be logged."""
+            self.raise_error(f"only SELECT is run here, not {start.text.upper()}", start)
+            raise AssertionError
+
 
 def parsed(sql: str) -> exp.Query:
     """Raises `Refused`."""
@@ -64,6 +69,8 @@ def _read(sql: str) -> list[exp.Expr | None]:
 
 
 def _reading(said: str) -> str:
+    if said.startswith("only"):
+        return said
     return "this cannot be read: " + said.split(" but got <Token")[0].rstrip(".")
 
 

@@ -1,5 +1,6 @@
 """What is being written: terms of a known kind in the engine's spelling, and the literals they stand for."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 LONGEST = 400_000
 """Characters of a statement that we write."""
+_COLUMN = re.compile(r"\bt\d+\.\w+")
 
 Template = str | tuple[str, str]
 """`{0}` for the first term; for both engines, or for SQLite and for Postgres."""
@@ -52,6 +54,8 @@ class Writing:
     values: dict[str, str | float] = field(default_factory=dict)
     tables: dict[str, str] = field(default_factory=dict)
     """Documented tables that are used, with what they are written as."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Of columns of inner queries: how long they are once engines have put in what they stand for."""
     _names: dict[tuple[type, str | float], str] = field(default_factory=dict)
     _count: int = 0
 
@@ -78,9 +82,17 @@ class Writing:
     def spelled(self, template: Template, *texts: str, **more: str) -> str:
         chosen = template if isinstance(template, str) else template[0 if self.sqlite else 1]
         text = chosen.format(*texts, **more)
-        if len(text) > LONGEST:
-            raise Refused("it is too long when written out; nest less, or name parts of it with WITH", None)
+        self.expanded(text)
         return text
+
+    def expanded(self, text: str) -> int:
+        """How long this becomes. Engines write queries in FROM out, and ever longer terms keep them from ending."""
+        size = len(text)
+        if self.sizes:
+            size += sum(self.sizes.get(name, 0) for name in _COLUMN.findall(text))
+        if size > LONGEST:
+            raise Refused("it is too long when written out: nest less", None)
+        return size
 
     def term(self, kind: Kind, template: Template, *terms: Term, **more: str) -> Term:
         text = self.spelled(template, *(term.text for term in terms), **more)

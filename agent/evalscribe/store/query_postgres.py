@@ -30,8 +30,8 @@ SETTINGS = {
     "max_parallel_workers_per_gather": "0",
     "jit": "off",
     "lock_timeout": "10s",
-    "lc_messages": "C",
 }
+OWNERS_SETTINGS = {"lc_messages": "C", "temp_file_limit": "1GB"}
 _PLACE = re.compile(r"(?<!:):([a-z_]+\d*)")
 _USERS_FAULT = ("22", "21", "42", "0A", "54")
 """How SQLSTATE begins: values, rows in place of a value, names and types, what is not supported, limits."""
@@ -82,21 +82,26 @@ def _only_reading(connection: psycopg.Connection, timeout_s: float) -> None:
     """The schema is asked first: afterwards nothing but it and the server's own is looked into."""
     connection.read_only = True
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-    row = connection.execute("SELECT current_schema()").fetchone()
-    schema = sql.Identifier(row[0] if row and row[0] else "public")
-    connection.execute(sql.SQL("SET LOCAL search_path = pg_catalog, {}").format(schema))
-    for name, value in {**SETTINGS, "statement_timeout": f"{math.ceil(timeout_s * 1000)}"}.items():
-        _attempt(connection, sql.SQL("SET LOCAL {} = {}").format(sql.Identifier(name), sql.Literal(value)))
-    for statement in ("SET LOCAL temp_file_limit = '1GB'", f"SET LOCAL ROLE {READER}"):
-        _attempt(connection, sql.SQL(statement))
+    row = connection.execute("SELECT quote_ident(coalesce(current_schema(), 'public'))").fetchone()
+    path = f"pg_catalog, {row[0] if row else 'public'}"
+    wanted = {**SETTINGS, "search_path": path, "statement_timeout": str(math.ceil(timeout_s * 1000))}
+    _set(connection, wanted)
+    for some in (OWNERS_SETTINGS, {"role": READER}):
+        _attempt(connection, some)
 
 
-def _attempt(connection: psycopg.Connection, statement: sql.SQL | sql.Composed) -> None:
+def _set(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
+    """Until the transaction ends."""
+    calls = sql.SQL(", ").join(sql.SQL("set_config({}, {}, true)").format(*pair) for pair in settings.items())
+    connection.execute(sql.SQL("SELECT {}").format(calls))
+
+
+def _attempt(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
     """What we may not set we go without: the statement was checked, and the transaction only reads."""
     try:
         with connection.transaction():
-            connection.execute(statement)
-    except psycopg.errors.InsufficientPrivilege:
+            _set(connection, settings)
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidParameterValue):
         return
 
 

@@ -1,0 +1,328 @@
+"""Whatever is asked, nothing is written, no file or setting is read, no other collection shows, and it ends."""
+
+import sqlite3
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from evalscribe.app.query import QueryDesk, select
+from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
+from evalscribe.query import checked, tables
+from evalscribe.store.query_sqlite import SqliteTables
+from queried_rows import MINE, ROWS
+
+REFUSED = [
+    "DELETE FROM runs",
+    "UPDATE runs SET model = 'x'",
+    "INSERT INTO runs VALUES (1)",
+    "DROP TABLE runs",
+    "CREATE TABLE x (a int)",
+    "ALTER TABLE runs ADD COLUMN x int",
+    "TRUNCATE runs",
+    "VACUUM INTO '/tmp/x'",
+    "REINDEX",
+    "EXPLAIN SELECT 1",
+    "EXPLAIN ANALYZE DELETE FROM runs",
+    "PRAGMA table_info(runs)",
+    "SELECT * FROM pragma_table_info('runs')",
+    "ATTACH DATABASE '/etc/passwd' AS x",
+    "COPY runs TO '/tmp/x'",
+    "COPY (SELECT 1) TO PROGRAM 'id'",
+    "SET ROLE postgres",
+    "RESET ROLE",
+    "SHOW all",
+    "BEGIN",
+    "COMMIT",
+    "DO $$ BEGIN PERFORM 1; END $$",
+    "CALL x()",
+    "LOAD 'x'",
+    "LISTEN x",
+    "PREPARE x AS SELECT 1",
+    "EXECUTE x",
+    "VALUES (1)",
+    "MERGE INTO runs USING runs ON true WHEN MATCHED THEN DELETE",
+    "SELECT 1; SELECT 2",
+    "SELECT 1; DROP TABLE runs",
+    "SELECT 1 /* ; */ ; DROP TABLE runs --",
+    "",
+    "   -- nothing",
+    ";",
+    "SELECT * FROM sqlite_master",
+    "SELECT * FROM sqlite_schema",
+    "SELECT * FROM main.runs",
+    "SELECT * FROM pg_catalog.pg_user",
+    "SELECT * FROM pg_user",
+    "SELECT * FROM pg_shadow",
+    "SELECT * FROM information_schema.tables",
+    "SELECT * FROM public.runs",
+    "SELECT * FROM evals",
+    "SELECT * FROM collections",
+    "SELECT * FROM collection_runs",
+    "SELECT * FROM verdicts",
+    "SELECT * FROM texts",
+    "SELECT * FROM evidence",
+    "SELECT * FROM alembic_version",
+    "SELECT * FROM all_runs",
+    "SELECT body FROM runs",
+    "SELECT runs.body FROM runs",
+    "SELECT mine.collection_id FROM runs",
+    "SELECT it.run_id FROM runs",
+    "SELECT rowid FROM runs",
+    "SELECT ctid FROM runs",
+    "SELECT xmin FROM runs",
+    "SELECT tableoid::regclass FROM runs",
+    'SELECT "run_id""; DROP TABLE runs" FROM runs',
+    'SELECT * FROM "runs; DROP TABLE runs"',
+    "SELECT U&'\\0073'",
+    'SELECT * FROM U&"\\0072uns"',
+    "SELECT E'\\x41'",
+    "SELECT x'41'",
+    "SELECT $$a$$",
+    "SELECT :collection_id",
+    "SELECT $1",
+    "SELECT ?",
+    "SELECT @x",
+    "SELECT %(collection_id)s",
+    "SELECT readfile('/etc/passwd')",
+    "SELECT writefile('/tmp/x', 'y')",
+    "SELECT load_extension('x')",
+    "SELECT edit('x')",
+    "SELECT fts3_tokenizer('x')",
+    "SELECT zeroblob(1000000000)",
+    "SELECT randomblob(1000000000)",
+    "SELECT hex(zeroblob(100))",
+    "SELECT printf('%999999999d', 1)",
+    "SELECT format('%s', 1)",
+    "SELECT repeat('x', 1000000000)",
+    "SELECT lpad('x', 1000000000)",
+    "SELECT rpad('x', 1000000000)",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT pg_read_binary_file('/etc/passwd')",
+    "SELECT pg_ls_dir('/')",
+    "SELECT pg_stat_file('/etc/passwd')",
+    "SELECT lo_import('/etc/passwd')",
+    "SELECT lo_export(1, '/tmp/x')",
+    "SELECT dblink('host=x', 'SELECT 1')",
+    "SELECT pg_sleep(100)",
+    "SELECT pg_terminate_backend(1)",
+    "SELECT pg_cancel_backend(1)",
+    "SELECT pg_reload_conf()",
+    "SELECT set_config('role', 'postgres', false)",
+    "SELECT current_setting('data_directory')",
+    "SELECT current_user",
+    "SELECT session_user",
+    "SELECT current_database()",
+    "SELECT current_schema",
+    "SELECT version()",
+    "SELECT inet_server_addr()",
+    "SELECT query_to_xml('SELECT * FROM evals', true, true, '')",
+    "SELECT table_to_xml('evals', true, true, '')",
+    "SELECT xmlparse(document '<a/>')",
+    "SELECT nextval('x')",
+    "SELECT txid_current()",
+    "SELECT pg_advisory_lock(1)",
+    "SELECT pg_catalog.pg_sleep(1)",
+    "SELECT * FROM generate_series(1, 1000000000)",
+    "SELECT generate_series(1, 1000000000)",
+    "SELECT * FROM json_each('{}')",
+    "SELECT * FROM json_tree('{}')",
+    "SELECT * FROM dbstat",
+    "SELECT * FROM fts5('x')",
+    "SELECT * FROM pg_read_file('/etc/passwd') AS x",
+    "SELECT * FROM ROWS FROM (pg_ls_dir('/'))",
+    "SELECT * FROM XMLTABLE('/' PASSING '<a/>' COLUMNS a text)",
+    "SELECT 'runs'::regclass",
+    "SELECT 1::oid",
+    "SELECT '{1}'::int[]",
+    "SELECT ROW(1, 2)",
+    "SELECT (runs).body FROM runs",
+    "SELECT runs FROM runs",
+    "SELECT * FROM runs FOR UPDATE",
+    "SELECT * FROM runs FOR SHARE",
+    "SELECT * INTO x FROM runs",
+    "SELECT * FROM runs TABLESAMPLE SYSTEM (10)",
+    "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT * FROM x",
+    "WITH x AS (DELETE FROM runs RETURNING *) SELECT * FROM x",
+    "WITH x AS (INSERT INTO runs VALUES (1) RETURNING *) SELECT * FROM x",
+    "WITH runs AS (SELECT 1) SELECT * FROM runs",
+    "SELECT * FROM (DELETE FROM runs RETURNING *) AS x",
+    "SELECT * FROM LATERAL (SELECT 1) AS x",
+    "SELECT random()",
+    "SELECT now()",
+    "SELECT 'a' SIMILAR TO 'b'",
+    "SELECT '" + "a" * 60_000 + "'",
+    "SELECT " + "(" * 3000 + "1" + ")" * 3000,
+    "SELECT " + "-" * 1 + " - " * 3000 + "1",
+    "SELECT " + "NOT " * 3000 + "true",
+    "SELECT " + "1 + " * 5000 + "1",
+    "SELECT 'unclosed",
+    'SELECT "unclosed',
+    "SELECT /* unclosed",
+    "SELECT 1 FROM runs WHERE",
+    "SELECT \x00",
+    "\ufeffDROP TABLE runs",
+    "ＳＥＬＥＣＴ 1",
+]
+
+
+@pytest.mark.parametrize("sql", REFUSED, ids=lambda sql: repr(sql[:40]))
+def test_what_is_no_business_of_anybody_is_refused(sql: str) -> None:
+    for dialect in ("sqlite", "postgres"):
+        with pytest.raises(UsageError) as told:
+            checked(sql, dialect)  # type: ignore[arg-type]
+        assert len(str(told.value)) < 2500
+
+
+def _variants(seed: int) -> list[str]:
+    """The same in other spellings."""
+    random = Random(seed)
+    found = []
+    for sql in (one for one in REFUSED if len(one) < 1000):
+        words = sql.split(" ")
+        gaps = [random.choice([" ", "\n", "\t", "/**/ ", " --x\n", "  "]) for _ in words]
+        cases = [random.choice([str, str.upper, str.lower, str.title])(word) for word in words]
+        found.append("".join(word + gap for word, gap in zip(cases, gaps, strict=True)))
+        around = [
+            f"SELECT * FROM ({sql}) AS q",
+            f"SELECT 1 WHERE EXISTS ({sql})",
+            f"WITH q AS ({sql}) SELECT * FROM q",
+            f"SELECT id FROM runs UNION ALL {sql}",
+            f"{sql} UNION SELECT id FROM runs",
+            f"({sql})",
+            f"SELECT upper({sql.removeprefix('SELECT ')})",
+        ]
+        found += random.sample(around, 2)
+    return found
+
+
+def test_no_spelling_of_it_gets_anything_out(here: QueryDesk, filled_folder: Path) -> None:
+    before = (filled_folder / "store.db").read_bytes()
+    for sql in _variants(seed=3):
+        try:
+            answer = select(here, MINE, sql)
+        except EvalscribeError:
+            continue
+        assert "SECRET" not in repr(answer.rows), sql
+        assert "root:" not in repr(answer.rows), sql
+    assert (filled_folder / "store.db").read_bytes() == before
+
+
+def test_no_spelling_of_it_gets_past_the_server(there: QueryDesk) -> None:
+    sent = 0
+    for sql in _variants(seed=4):
+        try:
+            checked(sql, "postgres")
+        except UsageError:
+            continue
+        sent += 1
+        try:
+            answer = select(there, MINE, sql)
+        except EvalscribeError:
+            continue
+        assert "SECRET" not in repr(answer.rows), sql
+    assert sent < 100
+    rows = select(there, MINE, "SELECT total FROM runs").rows
+    assert rows == ((ROWS["runs"][0]["total"],),)
+
+
+@pytest.mark.parametrize("table", [table.name for table in tables()])
+def test_nothing_of_another_collection_shows(desk: QueryDesk, table: str) -> None:
+    answer = select(desk, MINE, f"SELECT * FROM {table}")
+    assert answer.rows
+    assert "SECRET" not in repr(answer)
+    assert not select(desk, "nobody", f"SELECT * FROM {table}").rows
+    theirs = select(desk, "theirs", f"SELECT * FROM {table}")
+    assert "SECRET" in repr(theirs), "the other collection has rows here that could have shown"
+    assert "BODY" not in repr(theirs)
+    assert "KEY" not in repr(theirs)
+
+
+BOMBS = [
+    "SELECT count(*) FROM " + ", ".join(f"messages m{n}" for n in range(9)),
+    "SELECT count(DISTINCT a.id || b.id || c.id || d.id || e.id || f.id) FROM agent_runs a, agent_runs b, agent_runs c, agent_runs d, "
+    "agent_runs e, agent_runs f, agent_runs g",
+]
+
+
+@pytest.mark.parametrize("number", range(len(BOMBS)))
+def test_what_would_never_end_is_ended(filled_folder: Path, there: QueryDesk, number: int) -> None:
+    began = time.monotonic()
+    apart = QueryDesk(SqliteTables(filled_folder / "store.db"), timeout_s=0.7)
+    for desk in (apart, QueryDesk(there.tables, timeout_s=0.7)):
+        with pytest.raises(UnavailableError, match=r"did not end within 0.7 s|too much memory"):
+            select(desk, MINE, BOMBS[number])
+    assert time.monotonic() - began < 15
+
+
+def test_text_that_doubles_is_bounded_in_memory(filled_folder: Path, there: QueryDesk) -> None:
+    sql = "SELECT 'x' AS t"
+    for _ in range(30):
+        sql = f"SELECT t || t || t || t AS t FROM ({sql}) AS q"
+    for desk in (QueryDesk(SqliteTables(filled_folder / "store.db"), timeout_s=10), there):
+        with pytest.raises(EvalscribeError):
+            select(desk, MINE, sql)
+
+
+def test_rows_and_cells_are_bounded(here: QueryDesk, there: QueryDesk) -> None:
+    long = "replace(replace(replace(repeat_me, 'hello', '{x}'), 'h', '{x}'), 'x', '{x}')".replace("{x}", "x" * 2000)
+    for desk in (here, there):
+        many = select(desk, MINE, "SELECT a.id FROM agent_runs a, agent_runs b, agent_runs c")
+        assert (len(many.rows), many.truncated, many.row_count) == (10_000, True, 10_000)
+        exact = select(desk, MINE, "SELECT id FROM agent_runs", most_rows=36)
+        assert (len(exact.rows), exact.truncated) == (36, False)
+        cut = select(desk, MINE, f"SELECT {long} AS t FROM (SELECT 'xhello' AS repeat_me) AS q").rows[0][0]
+        assert len(str(cut)) < 1_000_100
+        assert str(cut).endswith("characters in all)")
+
+
+def test_the_engine_itself_would_refuse(here: QueryDesk) -> None:
+    """Were the checks before it wrong, SQLite would still give nothing away."""
+    tables = here.tables
+    for statement in [
+        "SELECT * FROM sqlite_master",
+        "SELECT body FROM runs",
+        "SELECT * FROM texts",
+        "SELECT * FROM collections",
+        "SELECT load_extension('x')",
+        "SELECT randomblob(10)",
+        "PRAGMA journal_mode=DELETE",
+        "ATTACH ':memory:' AS x",
+        "DELETE FROM runs",
+        "CREATE TEMP TABLE x (a)",
+        "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT * FROM x",
+        "SELECT * FROM pragma_database_list",
+        "VACUUM INTO '/tmp/never.db'",
+        "SELECT 1; SELECT 2",
+    ]:
+        with pytest.raises(EvalscribeError):
+            tables.select(statement, {}, most_rows=10, timeout_s=5)
+    assert not Path("/tmp/never.db").exists()
+
+
+def test_the_server_itself_would_refuse(there: QueryDesk) -> None:
+    for statement in [
+        "DELETE FROM runs",
+        "CREATE TABLE x (a int)",
+        "COPY runs TO '/tmp/never'",
+        "SELECT pg_read_file('/etc/passwd')",
+        "SELECT lo_import('/etc/passwd')",
+        "SELECT pg_ls_dir('/')",
+        "SELECT nextval('collections_number_seq')",
+    ]:
+        with pytest.raises(EvalscribeError):
+            there.tables.select(statement, {}, most_rows=10, timeout_s=5)
+
+
+def test_a_query_reads_beside_a_writer(filled_folder: Path) -> None:
+    tables = SqliteTables(filled_folder / "store.db")
+    writer = sqlite3.connect(filled_folder / "store.db", isolation_level=None)
+    try:
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("UPDATE runs SET status = 'half'")
+        found = tables.select("SELECT count(*) FROM runs WHERE status = 'half'", {}, most_rows=1, timeout_s=5)
+        assert found.rows == ((0,),)
+    finally:
+        writer.execute("ROLLBACK")
+        writer.close()

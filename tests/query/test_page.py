@@ -1,0 +1,61 @@
+"""agent/docs/sql.md says what there is, and its queries run."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from evalscribe.app.query import QueryDesk, select
+from evalscribe.query import functions, tables
+from evalscribe.store.tables import metadata
+from queried_rows import MINE
+
+PAGE = Path(__file__).parents[2] / "agent" / "docs" / "sql.md"
+QUERIES = re.findall(r"```sql\n(.*?)```", PAGE.read_text("utf-8"), re.S)
+
+
+def written_tables() -> str:
+    lines = []
+    for table in tables():
+        lines += [
+            "",
+            f"### {table.name}",
+            "",
+            f"{table.about[:1].upper()}{table.about[1:]}.",
+            "",
+            "| column | type | |",
+            "|---|---|---|",
+        ]
+        lines += [f"| {one.name} | {one.kind} | {one.about} |" for one in table.columns]
+    return "\n".join([*lines[1:], ""])
+
+
+def part(name: str) -> str:
+    found = re.search(rf"<!-- {name} -->\n?(.*?)<!-- /{name} -->", PAGE.read_text("utf-8"), re.S)
+    assert found
+    return found[1]
+
+
+def test_the_page_tells_every_table() -> None:
+    assert part("tables") == written_tables()
+
+
+def test_the_page_tells_every_function() -> None:
+    assert part("functions") == ", ".join(f"`{name}`" for name in functions()) + "."
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_a_query_of_the_page_runs(desk: QueryDesk, number: int) -> None:
+    assert len(QUERIES) == 10
+    assert select(desk, MINE, QUERIES[number]).columns
+
+
+def test_every_column_is_one_of_the_store() -> None:
+    for table in tables():
+        columns = {one.name for one in table.columns}
+        assert columns, table.name
+        assert "body" not in columns
+        stored = metadata.tables.get(table.name)
+        if stored is not None and table.name not in ("judge_results", "runs"):
+            own = columns - {"agent_run_id"}
+            assert own <= set(stored.c.keys()), table.name
