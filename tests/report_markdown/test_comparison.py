@@ -7,7 +7,8 @@ from evalscribe.compare import behaviours, compared, matrix
 from evalscribe.comparison import Comparison, Quote, Why
 from evalscribe.report_file import is_of_another_kind
 from evalscribe.report_markdown import run_of
-from evalscribe.report_markdown.comparison import as_csv, comparison_page, matrix_page, same_runs, untouched
+from evalscribe.report_markdown.comparison import as_csv, comparison_page, matrix_page, same_runs
+from evalscribe.report_markdown.kinds import untouched
 
 EVIL = "`</details>\n# Owned <script>alert(1)</script> @team [x](http://evil.example) |"
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from evalscribe import compare as stage
 from evalscribe.app.compare_why import Judges, by_judge, by_rules, estimated
-from evalscribe.app.compared_page import Put, put
+from evalscribe.app.compared_page import put_comparison
 from evalscribe.app.compared_runs import Rooms, side
 from evalscribe.app.estimates import likely
+from evalscribe.app.placed import Put
 from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
 from evalscribe.compare import Played
@@ -122,7 +123,7 @@ def _placed(
     estimate: Estimate | None,
 ) -> Compared:
     writes = wish.writes and not wish.dry_run
-    where = put(desk.rooms.library, run, of, text) if writes else None
+    where = put_comparison(desk.rooms.library, run, of, text) if writes else None
     return Compared(found=found, text=text, put=where, estimate=estimate)
 
 
