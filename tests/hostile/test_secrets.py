@@ -67,7 +67,7 @@ def everything(folder: Path, *outputs: bytes) -> bytes:
 
 def bodies(store: Path) -> Iterator[bytes]:
     with closing(sqlite3.connect(store)) as opened:
-        for table in ("runs", "evidence", "verdicts", "reports"):
+        for table in ("runs", "evidence", "texts", "verdicts"):
             yield from (body for (body,) in opened.execute(f"SELECT body FROM {table}"))
 
 
