@@ -19,10 +19,11 @@ ENDINGS = (".j2", ".yaml")
 """Of files that are templates or rubrics; other files beside them are nobody's."""
 
 
-def shipped(kind: Literal["prompts", "skills"]) -> Path:
-    """The folder that came with the package: inside it when installed, at the top of a checkout."""
+def shipped(kind: Literal["prompts", "skills", "docs"]) -> Path:
+    """The folder that came with the package: inside it when installed, at its place in a checkout."""
     package = Path(__file__).resolve().parent
-    for folder in (package / "_data" / kind, package.parents[1] / kind):
+    top = package.parent if kind == "docs" else package.parents[1]
+    for folder in (package / "_data" / kind, top / kind):
         if folder.is_dir():
             return folder
     raise DataError(f"the {kind} of this installation are missing; install evalscribe again")

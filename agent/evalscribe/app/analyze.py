@@ -78,7 +78,7 @@ def _analyzed(found: Docket, findings: tuple[Finding, ...], spent: Spent, wish: 
         )
         return report, collation
 
-    done = publish(desk, found.run, date, draft, spent)
+    done = publish(desk, found.run, date, draft, spent, writes=wish.writes)
     unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
     return done.model_copy(
         update={

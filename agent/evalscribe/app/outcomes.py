@@ -19,6 +19,8 @@ class Wish(Frozen):
     fresh: bool = False
     """Ask again whatever the store knows."""
     dry_run: bool = False
+    writes: bool = True
+    """Whether the report is written; where it is not, the store does not hear of one either."""
     provider: str | None = None
     model: str | None = None
 

@@ -23,9 +23,10 @@ Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]
 """The report as if it were the first, its patterns and recommendations following the corrections by path."""
 
 
-def publish(desk: Desk, run: Run, date: str, draft: Draft, spent: Spent) -> Analyzed:
+def publish(desk: Desk, run: Run, date: str, draft: Draft, spent: Spent, *, writes: bool = True) -> Analyzed:
     """Write the run's report, unless nothing in it changed. `spent` is what this command consumed.
 
+    Without `writes` it is only told what would be written, and where.
     Raises `DataError` where people's edits contradict each other or could not be kept; then nothing is written.
     """
     stored = desk.store.get_report(run.id)
@@ -37,13 +38,13 @@ def publish(desk: Desk, run: Run, date: str, draft: Draft, spent: Spent) -> Anal
     if where.current is not None:
         report, collation = draft(corrections(merge(report, where.current, last_written, began).report))
     merged = merge(report, where.current, last_written, began)
-    if merged.changed:
+    path = next((file.path for file in files if file.name == where.name), desk.library.root / where.name)
+    if writes and merged.changed:
         path = desk.library.write(where.name, merged.text)
         desk.store.put_report(run.id, StoredReport(path=where.name, text=merged.text))
-    else:
-        path = next(file.path for file in files if file.name == where.name)
     document = _document(merged, collation, path, spent)
-    desk.store.put_findings(run.id, document.findings)
+    if writes:
+        desk.store.put_findings(run.id, document.findings)
     return Analyzed(
         run=run,
         report=merged.report,

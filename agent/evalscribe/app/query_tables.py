@@ -12,6 +12,11 @@ LOOKED_AT = 1000
 """Runs of a collection whose metadata is looked at."""
 LONGEST = 60
 """Characters of a sample."""
+LONGEST_VALUE = 200
+_VALUES = """
+SELECT value, count(*) AS agent_runs FROM (SELECT ({path})::text AS value FROM agent_runs) AS some
+WHERE value IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {most}
+"""
 _KEYS = """
 SELECT one.key AS path, jsonb_typeof(one.value) AS kind, count(*) AS agent_runs, min(one.value::text) AS sample
 FROM (SELECT metadata_json FROM agent_runs {where} ORDER BY id LIMIT {most}) AS some, jsonb_each({inside}) AS one
@@ -42,6 +47,14 @@ class MetadataKey(Frozen):
     sample: str
 
 
+class MetadataValue(Frozen):
+    """A value that runs have in one place of their metadata."""
+
+    value: str
+    """As JSON spells it; cut where it is long."""
+    agent_runs: int
+
+
 class QueryTables(Frozen):
     tables: tuple[TableDoc, ...]
     metadata: tuple[MetadataKey, ...] = ()
@@ -64,6 +77,22 @@ def metadata_keys(desk: QueryDesk, collection_id: str) -> tuple[MetadataKey, ...
     inner = dict.fromkeys(key.path for key in found if key.kind == "object")
     deeper = [key for path in inner for key in _keys(desk, collection_id, path)]
     return tuple(sorted([*found, *deeper], key=lambda key: (key.path, -key.agent_runs)))
+
+
+def metadata_values(desk: QueryDesk, collection_id: str, path: str, most: int) -> tuple[MetadataValue, ...]:
+    """The most frequent first; `path` as `MetadataKey` spells it, or `scores.reward`. Raises as `select` does."""
+    found = select(desk, collection_id, _VALUES.format(path=_spelled(path), most=most)).rows
+    return tuple(MetadataValue(value=_short(str(row[0])), agent_runs=int(str(row[1]))) for row in found)
+
+
+def _spelled(path: str) -> str:
+    if path.startswith("metadata_json"):
+        return path
+    return "->".join(["metadata_json", *map(_quoted, path.split("."))])
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
 
 
 def _keys(desk: QueryDesk, collection_id: str, inside: str) -> list[MetadataKey]:

@@ -44,6 +44,11 @@ def found(library: Library, name: str) -> ReportFile:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise NotFoundError(f"{name[:80]!r} cannot be read as a file: {reason}") from None
+    return below(library, name)
+
+
+def below(library: Library, name: str) -> ReportFile:
+    """As `found`, of what lies below the reports folder: whoever asks may read nothing else."""
     files = [file for file in library.all() if _means(name, file)] or list(_document(library, name))
     if len(files) != 1:
         several = ", ".join(file.name for file in files[:5]) or "none"

@@ -12,12 +12,15 @@ from evalscribe.cli.compare import compare
 from evalscribe.cli.discuss import discuss
 from evalscribe.cli.doctor import doctor
 from evalscribe.cli.explain import explain
+from evalscribe.cli.explore import explore
 from evalscribe.cli.exporting import export
 from evalscribe.cli.fetch import fetch
 from evalscribe.cli.gc import gc
 from evalscribe.cli.importing import import_runs
+from evalscribe.cli.init import init
 from evalscribe.cli.judge import judge
 from evalscribe.cli.judge_eval import judge_eval
+from evalscribe.cli.mcp import mcp
 from evalscribe.cli.publish import publish
 from evalscribe.cli.recurring import recurring
 from evalscribe.cli.schema import schema
@@ -44,6 +47,7 @@ def evalscribe(
 app.command()(analyze)
 app.command(short_help="Explain one failure in full; nothing is written.")(explain)
 app.command(short_help="Compare two runs or checkpoints: what changed, is it noise, why.")(compare)
+app.command(short_help="Ask a question about a whole collection of runs.")(explore)
 app.command(short_help="Discuss a report: ask about it, or search it.")(discuss)
 app.command(short_help="Propose a recommended change, commit it after a yes.")(apply)
 app.command(short_help="Write a run into a snapshot folder, redacted.")(fetch)
@@ -59,6 +63,8 @@ app.add_typer(review.app, name="review", help="Correct labels; read, count and e
 app.add_typer(rubric.app, name="rubric", help="Make, list, show, check and compare rubrics.")
 app.command(short_help="Push a report on a branch of its own and open its pull request.")(publish)
 app.command(short_help="Show each failing eval over all reports.")(recurring)
+app.command(short_help="Serve this workspace to a coding agent over MCP.")(mcp)
+app.command(short_help="Write a workspace for people and coding agents.")(init)
 app.command(short_help="Forget what nobody needs any more.")(gc)
 app.command(short_help="Show what is configured, reachable and missing.")(doctor)
 app.command(short_help="Print the JSON Schema of a document.")(schema)

@@ -1,0 +1,30 @@
+"""`evalscribe mcp`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evalscribe.cli import options
+
+
+def mcp(
+    collection: options.Collection = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The workspace. Default: the current folder.", show_default=False),
+    ] = None,
+) -> int:
+    """Serve this workspace to a coding agent over MCP, on standard input and output."""
+    import os
+
+    from evalscribe.errors import NotFoundError
+    from evalscribe.mcp_server import Place, serve
+
+    if folder is not None:
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            raise NotFoundError(f"--folder {folder} is no folder to work in: {error.strerror}") from None
+    serve(Place(collection))
+    return 0

@@ -1,0 +1,168 @@
+"""The tool that compares runs."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from mcp.server.mcpserver import Context
+from pydantic import Field
+
+from evalscribe.comparison import (
+    Apart,
+    Behaviour,
+    CategoryFlips,
+    Column,
+    Comparison,
+    Difference,
+    Matrix,
+    Side,
+    Within,
+)
+from evalscribe.errors import UsageError
+from evalscribe.ids import Frozen
+from evalscribe.mcp_server import fields
+from evalscribe.mcp_server.asking import Asking, asking
+from evalscribe.mcp_server.page import NOTICE
+from evalscribe.mcp_server.place import Place
+from evalscribe.mcp_server.progress import Told, watched
+from evalscribe.ports.model import Estimate
+
+if TYPE_CHECKING:
+    from evalscribe.app.compare import Compared, CompareDesk
+    from evalscribe.app.compare import Wish as CompareWish
+    from evalscribe.wiring.comparing import CompareChoice
+
+MOST_CHARACTERS = 30_000
+MOST_NAMED = 300
+
+
+class SideLine(Frozen):
+    name: str
+    runs: tuple[str, ...]
+    passed: int
+    trials: int
+    """Of the compared evals."""
+
+
+class ComparedRuns(Frozen):
+    kind: Literal["two", "within", "many"]
+    sides: tuple[SideLine, ...]
+    """Base first."""
+    difference: Difference | None = None
+    """Of two sides: how far the candidate is from the base, and whether that is noise."""
+    regressed: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+    """Names of evals."""
+    apart: tuple[Apart, ...] = ()
+    """Evals that are left out of the figures, and why."""
+    categories: tuple[CategoryFlips, ...] = ()
+    behaviours: tuple[Behaviour, ...] = ()
+    """What regressed evals have in common."""
+    notes: tuple[str, ...] = ()
+    text: str
+    """The page as markdown, cut where it is long: then get_report reads the written one."""
+    text_left_out: int = 0
+    """Characters."""
+    estimate: Estimate | None = None
+    """What asking a model why would take; null where nobody would be asked."""
+    report: str | None = None
+    """Its name below the reports folder; null where it was not written."""
+    spent_usd: float = 0.0
+    notice: str = NOTICE
+
+
+@dataclass(frozen=True)
+class Comparing:
+    place: Place
+
+    async def compare(
+        self,
+        sides: Annotated[
+            list[str],
+            Field(
+                min_length=1,
+                max_length=20,
+                description="Base, candidate, and more for a matrix: runs by id or its beginning, URLs, or all runs "
+                "of a `provider/model` of the collection. A single run: each failed trial beside a passed one "
+                "of its task.",
+            ),
+        ],
+        ctx: Context,
+        collection: fields.Collection = None,
+        write_report: fields.WriteReport = False,
+        judge: fields.Judge = None,
+        budget_usd: fields.Budget = 0.0,
+        max_tokens: fields.MaxTokens = None,
+    ) -> ComparedRuns:
+        """Compare two runs or checkpoints: what regressed, what was fixed, whether it is noise (exact paired test),
+        and what changed in behaviour. One run: its failed trials beside passed ones. Three or more: a matrix with
+        flakiness. Free by default: rules say why; with a model in `judge` and `budget_usd` each regressed eval is
+        compared by the model, with verified quotations."""
+        from evalscribe.wiring.comparing import CompareChoice
+
+        asked = asking(judge, budget_usd, max_tokens, self.place.settings())
+        names = [self._side(name) for name in sides]
+        choice = CompareChoice(
+            collection=collection or self.place.collection, asks=len(sides) < 3, options=asked.options()
+        )
+        return await watched(ctx, lambda told: _compared(choice, names, asked, told, writes=write_report))
+
+    def _side(self, name: str) -> str:
+        if not name.strip():
+            raise UsageError("a side has no name: give runs by id, or `provider/model`")
+        return self.place.run(name)
+
+
+async def _compared(
+    choice: "CompareChoice", names: list[str], asked: Asking, told: Told, *, writes: bool
+) -> ComparedRuns:
+    from evalscribe.app.compare import Wish
+    from evalscribe.wiring.comparing import open_compare
+
+    async with open_compare(choice, told) as desk:
+        done = await _done(desk, names, Wish(dry_run=asked.only_plans, writes=writes), told)
+        spent = sum(usage.cost_usd for usage in desk.spent().values())
+    answer = _answer(done)
+    notes = (*told.notes, *answer.notes, *([done.put.note] if done.put and done.put.note else []))
+    return answer.model_copy(update={"spent_usd": spent, "notes": notes})
+
+
+async def _done(desk: "CompareDesk", names: list[str], wish: "CompareWish", told: Told) -> "Compared":
+    from evalscribe.app.compare import compare, compare_many, compare_within
+
+    if len(names) == 1:
+        return await compare_within(desk, names[0], wish, told)
+    if len(names) == 2:
+        return await compare(desk, names, wish, told)
+    return await compare_many(desk, names, wish)
+
+
+def _answer(done: "Compared") -> ComparedRuns:
+    kind, sides = _sides(done.found)
+    two = done.found if isinstance(done.found, Comparison) else None
+    return ComparedRuns(
+        kind=kind,
+        sides=sides,
+        difference=two.passes if two else None,
+        regressed=tuple(pair.eval for pair in two.of("regressed"))[:MOST_NAMED] if two else (),
+        fixed=tuple(pair.eval for pair in two.of("fixed"))[:MOST_NAMED] if two else (),
+        apart=two.apart[:MOST_NAMED] if two else (),
+        categories=two.categories if two else (),
+        behaviours=() if isinstance(done.found, Matrix) else done.found.behaviours,
+        notes=done.found.notes,
+        text=done.text[:MOST_CHARACTERS],
+        text_left_out=max(0, len(done.text) - MOST_CHARACTERS),
+        estimate=done.estimate,
+        report=done.put.name if done.put else None,
+    )
+
+
+def _sides(found: Comparison | Within | Matrix) -> tuple[Literal["two", "within", "many"], tuple[SideLine, ...]]:
+    if isinstance(found, Comparison):
+        return "two", (_side(found.base), _side(found.candidate))
+    if isinstance(found, Within):
+        return "within", (_side(found.side),)
+    return "many", tuple(map(_side, found.columns))
+
+
+def _side(side: Side | Column) -> SideLine:
+    return SideLine(name=side.name, runs=side.runs, passed=side.passed, trials=side.trials)

@@ -1,0 +1,230 @@
+"""Tools that find out why evals of a run failed."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import anyio
+from mcp.server.mcpserver import Context
+from pydantic import Field
+
+from evalscribe.analysis import (
+    FindingSummary,
+    NetImpactSummary,
+    PatternSummary,
+    RecommendationSummary,
+    RunSummary,
+    SpentSummary,
+)
+from evalscribe.ids import Frozen
+from evalscribe.mcp_server import fields
+from evalscribe.mcp_server.asking import RULES, Asking, asking
+from evalscribe.mcp_server.page import NOTICE
+from evalscribe.mcp_server.place import Place
+from evalscribe.mcp_server.progress import Told, watched
+from evalscribe.ports.model import Estimate
+
+if TYPE_CHECKING:
+    from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan
+    from evalscribe.wiring import Choice
+
+MOST_CHARACTERS = 40_000
+"""Of the findings in one answer."""
+Rubric = Annotated[
+    str | None,
+    Field(description="Judge failures by this rubric, `NAME` or `NAME@VERSION`; needs a model. Default: failure."),
+]
+
+
+class FindingLine(Frozen):
+    """One failed eval; explain tells all of it."""
+
+    eval: str
+    eval_id: str | None
+    step: str | None
+    classification: str | None
+    """MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP; null where nobody could judge it."""
+    cause: str | None
+    cause_kind: str | None
+    confidence: float | None
+    uncertain: bool | None
+    error: str | None
+    reasoning: str | None
+    unclassified: str | None
+
+
+class Analysed(Frozen):
+    outcome: Literal["analysed", "plan", "nothing-failed"]
+    message: str
+    """What became of it, and what to do next."""
+    run: RunSummary
+    labels: dict[str, int] = Field(default_factory=dict)
+    findings: tuple[FindingLine, ...] = ()
+    findings_left_out: int = 0
+    """Beyond the size of one answer: list_evals, get_report and explain tell of them."""
+    patterns: tuple[PatternSummary, ...] = ()
+    recommendations: tuple[RecommendationSummary, ...] = ()
+    net_impact: NetImpactSummary | None = None
+    estimate: Estimate | None = None
+    """What a model would take: of a plan for all of it, of rules for what they are not sure of."""
+    report: str | None = None
+    """The report's name below the reports folder, where it was written or is there unchanged."""
+    spent: SpentSummary | None = None
+    notes: tuple[str, ...] = ()
+    notice: str = NOTICE.replace("`text`", "What findings quote")
+
+
+class Explained(Frozen):
+    eval: str
+    finding: FindingSummary
+    """With every quotation and whether it holds."""
+    recommendations: tuple[RecommendationSummary, ...]
+    text: str
+    """The same in full, with history and what the judge had to read."""
+    spent: SpentSummary | None
+    notes: tuple[str, ...]
+    notice: str = NOTICE
+
+
+@dataclass(frozen=True)
+class Investigate:
+    place: Place
+    turns: defaultdict[str, anyio.Lock] = field(default_factory=lambda: defaultdict(anyio.Lock))
+    """One call at a time for each run."""
+
+    async def analyze(
+        self,
+        run: fields.Run,
+        ctx: Context,
+        write_report: fields.WriteReport = False,
+        judge: fields.Judge = None,
+        budget_usd: fields.Budget = 0.0,
+        max_tokens: fields.MaxTokens = None,
+        rubric: Rubric = None,
+        fresh: Annotated[bool, Field(description="Ask again what is already known.")] = False,
+    ) -> Analysed:
+        """Find out why evals of a run failed, and whose fault it was: the model's, the grader's, the task's, or the
+        harness's. Free by default: the rules judge, and no report is written. With a model in `judge` and no budget
+        it tells the estimate; with `budget_usd` the model is asked, and nothing is ever paid for twice. A file of
+        runs has to be brought in by import_file first."""
+        asked = asking(judge, budget_usd, max_tokens, self.place.settings())
+        choice = self._choice(run, asked, rubric, fresh=fresh, writes=write_report)
+        async with self.turns[run]:
+            return await watched(ctx, lambda told: _analysed(choice, asked, told, fresh=fresh, writes=write_report))
+
+    async def explain(
+        self,
+        run: fields.Run,
+        eval: Annotated[str, Field(min_length=1, description="A failed eval of the run: its name or id.")],
+        ctx: Context,
+        judge: fields.Judge = None,
+        budget_usd: fields.Budget = 0.0,
+        max_tokens: fields.MaxTokens = None,
+        rubric: Rubric = None,
+    ) -> Explained:
+        """Explain one failed eval in full: label, cause, reasoning, every quotation with its place, and history. Free
+        by default (rules); no report is written."""
+        asked = asking(judge, budget_usd, max_tokens, self.place.settings())
+        if asked.only_plans:
+            asked = Asking()
+        choice = self._choice(run, asked, None if asked.by_rules else rubric, fresh=False, writes=False)
+        async with self.turns[run]:
+            return await watched(ctx, lambda told: _explained(choice, eval, told, unpaid=judge not in (None, RULES)))
+
+    def _choice(self, run: str, asked: Asking, rubric: str | None, *, fresh: bool, writes: bool) -> "Choice":
+        from evalscribe import wiring
+
+        return wiring.Choice(
+            run=self.place.run(run), rubric=rubric, fresh=fresh, writes=writes, options=asked.options()
+        )
+
+
+async def _analysed(choice: "Choice", asked: Asking, told: Told, *, fresh: bool, writes: bool) -> Analysed:
+    from evalscribe import wiring
+    from evalscribe.app.analyze import analyze
+    from evalscribe.app.outcomes import Analyzed, Plan, Wish
+
+    wish = Wish(fresh=fresh, dry_run=asked.only_plans, writes=writes)
+    async with wiring.open_desk(choice, told) as desk:
+        done = await analyze(desk, wish, told)
+        root = desk.library.root
+    if isinstance(done, Plan):
+        return _plan(done, told)
+    if isinstance(done, Analyzed):
+        there = writes or done.state == "unchanged"
+        return _done(done, told, str(done.path.relative_to(root.resolve())) if there else None)
+    return _nothing(done, told)
+
+
+def _plan(plan: "Plan", told: Told) -> Analysed:
+    asked = plan.groups - plan.known
+    return Analysed(
+        outcome="plan",
+        message=f"Nothing was asked: {plan.judge} would judge {asked} of {plan.groups} groups of failures. "
+        "Call again with budget_usd to ask it, or with judge `rules` for free.",
+        run=_run(plan),
+        estimate=plan.estimate,
+        notes=told.notes,
+    )
+
+
+def _nothing(done: "NothingFailed", told: Told) -> Analysed:
+    return Analysed(outcome="nothing-failed", message=done.message, run=_run(done), notes=told.notes)
+
+
+def _run(done: "Plan | NothingFailed") -> RunSummary:
+    return RunSummary(**{name: getattr(done.run, name) for name in RunSummary.model_fields})
+
+
+def _done(done: "Analyzed", told: Told, report: str | None) -> Analysed:
+    said = done.analysis
+    findings = [FindingLine(**{name: getattr(one, name) for name in FindingLine.model_fields}) for one in said.findings]
+    kept = _bounded(findings)
+    state = f"The report is {done.state}." if report else "No report was written: call with write_report for one."
+    unsure = f" {len(done.uncertain)} are uncertain." if done.uncertain else ""
+    return Analysed(
+        outcome="analysed",
+        message=f"{len(findings)} failed evals.{unsure} {state} explain tells all of one.",
+        run=said.run,
+        labels=dict(Counter(one.classification or "unclassified" for one in findings)),
+        findings=kept,
+        findings_left_out=len(findings) - len(kept),
+        patterns=said.patterns,
+        recommendations=said.recommendations,
+        net_impact=said.net_impact,
+        estimate=done.advice.estimate if done.advice else None,
+        report=report,
+        spent=said.usage,
+        notes=(*told.notes, *done.notes),
+    )
+
+
+def _bounded(findings: list[FindingLine]) -> tuple[FindingLine, ...]:
+    size, kept = 0, list[FindingLine]()
+    for one in findings:
+        size += len(one.model_dump_json())
+        if kept and size > MOST_CHARACTERS:
+            break
+        kept.append(one)
+    return tuple(kept)
+
+
+async def _explained(choice: "Choice", name: str, told: Told, *, unpaid: bool) -> Explained:
+    from evalscribe import wiring
+    from evalscribe.app.explain import explain
+    from evalscribe.render.explanation import explanation
+
+    if unpaid:
+        told.say("The rules judged: a model is only asked with budget_usd above 0.")
+    async with wiring.open_desk(choice, told) as desk:
+        found = await explain(desk, name, told)
+    said = found.analysis
+    (finding,) = said.findings
+    return Explained(
+        eval=finding.eval,
+        finding=finding,
+        recommendations=said.recommendations,
+        text=explanation(found.finding, found.case, found.reviewed),
+        spent=said.usage,
+        notes=told.notes,
+    )

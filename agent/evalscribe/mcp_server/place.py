@@ -1,0 +1,97 @@
+"""Where the server works: the settings of the folder it was started in, and what may be read and spent there."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evalscribe.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from evalscribe.app.query import QueryDesk
+    from evalscribe.ports import Library
+    from evalscribe.rubric import Collection
+    from evalscribe.settings import Options, Settings
+    from evalscribe.wiring.requests import Room
+
+NOTHING_YET = "there is no collection yet: call import_file with a file of runs (or `sample`) and write=true"
+SAMPLE = "sample"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A workspace as the server was told of it. Settings are read anew for every call."""
+
+    collection: str | None = None
+    """The collection that is meant where a call names none."""
+
+    def settings(self, options: "Options | None" = None) -> "Settings":
+        from evalscribe import wiring
+        from evalscribe.settings import Options
+
+        return wiring.settings(options or Options())
+
+    def library(self) -> "Library":
+        from evalscribe import wiring
+
+        return wiring.library(self.settings())
+
+    def has_store(self) -> bool:
+        from evalscribe import wiring
+
+        return wiring.has_store(self.settings())
+
+    @contextmanager
+    def room(self) -> Iterator["Room"]:
+        """Collections, runs and result sets. Raises `NotFoundError` where nothing was stored yet: reading makes no
+        store."""
+        from evalscribe.wiring.requests import Room
+
+        if not self.has_store():
+            raise NotFoundError(NOTHING_YET)
+        with Room(self.settings()) as room:
+            yield room
+
+    @contextmanager
+    def collection_of(self, named: str | None) -> Iterator[tuple["Room", "Collection"]]:
+        """The collection of that id or name; else the server's, the configured one or the only one there is."""
+        with self.room() as room:
+            yield room, room.collection(named or self.collection)
+
+    @contextmanager
+    def queries(self, named: str | None, timeout_s: float) -> Iterator[tuple["QueryDesk", "Collection"]]:
+        from evalscribe.wiring.querying import open_query_desk
+
+        with self.collection_of(named) as (_, collection):
+            chosen = collection
+        with open_query_desk(self.settings(), timeout_s) as desk:
+            yield desk, chosen
+
+    def run(self, name: str) -> str:
+        """The name of a run, where it is one that may be read. Raises `UsageError` for files that are not brought in
+        yet, and for paths outside the workspace."""
+        path = self._path(name)
+        if path is None:
+            return name
+        if path.is_file() and path.name != "failed_evals.json":
+            raise UsageError(f"{name} is a file: bring it in with import_file first, then name its run")
+        return self.inside(name)
+
+    def inside(self, name: str) -> str:
+        """A path of the workspace. Raises `NotFoundError` or `UsageError`."""
+        path = self._path(name)
+        if path is None:
+            raise NotFoundError(f"there is no file {name!r} in {self.settings().root}")
+        root = self.settings().root.resolve()
+        if not path.resolve().is_relative_to(root):
+            raise UsageError(f"{name} lies outside of the workspace {root}: only what is inside is read for an agent")
+        return name
+
+    @staticmethod
+    def _path(name: str) -> Path | None:
+        """None for what is no path that exists."""
+        try:
+            return Path(name) if name != SAMPLE and Path(name).exists() else None
+        except (OSError, ValueError):
+            return None

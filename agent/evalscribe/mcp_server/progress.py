@@ -1,0 +1,85 @@
+"""How a long call goes on, as the client is told of it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mcp.server.mcpserver import Context
+
+from evalscribe.mcp_server.apart import apart
+from evalscribe.prose import one_line
+from evalscribe.redaction import redact
+
+if TYPE_CHECKING:
+    from evalscribe.graph.deps import Judged
+    from evalscribe.run import Run
+
+T = TypeVar("T")
+PAUSE_S = 0.1
+"""Between two messages."""
+MOST_LINES = 20
+LONGEST = 300
+
+
+class Told:
+    """Hears of the work in its own thread; what it hears goes to the client, and its notes into the answer."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._heard: asyncio.Queue[str] = asyncio.Queue()
+        self._lines: list[str] = []
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know."""
+        return tuple(dict.fromkeys(self._lines))[:MOST_LINES]
+
+    def say(self, line: str) -> None:
+        self._lines.append(_short(line))
+        self._tell(line)
+
+    def started(self, run: "Run") -> None:
+        self._tell(f"{run.provider}/{run.model}: {run.failed} of {run.total} evals failed")
+
+    def begins(self, name: str) -> None:
+        self._tell(f"Reading {name}")
+
+    def imported(self, evals: int, progress: float) -> None:
+        self._tell(f"Importing: {evals} evals, {progress:.0%} of the file")
+
+    def fetched(self, done: int, total: int) -> None:
+        self._tell(f"Reading evidence: {done} of {total}")
+
+    def judged(self, event: "Judged") -> None:
+        self._tell(f"Judged {event.n} of {event.total}: {event.evals[0].path}")
+
+    async def pass_on(self, ctx: Context) -> None:
+        """Without end: the newest of what was heard meanwhile. How many steps there will be, nobody knows."""
+        step = 0
+        while True:
+            line = await self._heard.get()
+            step += 1
+            while not self._heard.empty():
+                line = self._heard.get_nowait()
+                step += 1
+            await ctx.report_progress(step, message=line)
+            await asyncio.sleep(PAUSE_S)
+
+    def _tell(self, line: str) -> None:
+        with suppress(RuntimeError):  # the client is gone, and the loop with it
+            self._loop.call_soon_threadsafe(self._heard.put_nowait, _short(line))
+
+
+async def watched(ctx: Context, work: Callable[[Told], Coroutine[Any, Any, T]]) -> T:
+    """What a use case gives; the client hears how it goes, and may stop it."""
+    told = Told()
+    passing = asyncio.create_task(told.pass_on(ctx))
+    try:
+        return await apart(lambda: work(told))
+    finally:
+        passing.cancel()
+
+
+def _short(line: str) -> str:
+    return redact(one_line(line))[:LONGEST]

@@ -1,0 +1,79 @@
+"""A function as a tool: its arguments are closed, its result has a schema, and its errors say what to do next."""
+
+import inspect
+import logging
+import traceback
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Annotated, Any, get_type_hints
+
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools.base import Tool
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import BaseModel, create_model
+from pydantic_core import from_json
+
+from evalscribe.errors import EvalscribeError
+from evalscribe.mcp_server.apart import aside
+from evalscribe.prose import visible
+from evalscribe.redaction import redact
+
+READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+"""Changes nothing, costs nothing, asks nobody."""
+WORKS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
+"""May write reports or the store, ask a model or a deployment; nothing is ever taken away."""
+STORES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+"""May write the store."""
+BUG = "this is a bug of evalscribe, and was logged on the server's standard error. Another call may work."
+log = logging.getLogger("evalscribe.mcp")
+
+
+def tool(function: Callable[..., Any], hints: ToolAnnotations) -> Tool:
+    """Named, described and typed as the function is; one that does not await runs in a thread."""
+    returns = get_type_hints(function, include_extras=True)["return"]
+
+    @wraps(function)
+    async def called(**arguments: Any) -> CallToolResult:
+        with_errors = partial(function, **arguments)
+        try:
+            found = await (with_errors() if inspect.iscoroutinefunction(function) else aside(with_errors))
+            return _result(found)
+        except EvalscribeError as error:
+            raise ToolError(told(error)) from None
+        except Exception:
+            log.error("%s", redact(traceback.format_exc()))
+            raise ToolError(BUG) from None
+
+    signature = inspect.signature(function, eval_str=True)
+    called.__signature__ = signature.replace(return_annotation=Annotated[CallToolResult, returns])  # type: ignore[attr-defined]
+    made = Tool.from_function(
+        called,
+        name=function.__name__,
+        description=inspect.getdoc(function),
+        context_kwarg="ctx" if "ctx" in signature.parameters else None,
+        annotations=hints,
+        structured_output=True,
+    )
+    return _closed(made)
+
+
+def told(error: EvalscribeError) -> str:
+    """What happened and what to do next, without secrets and without what cannot be seen."""
+    return visible(redact(str(error))).encode("utf-8", "replace").decode()
+
+
+def _result(found: BaseModel) -> CallToolResult:
+    """The same twice, as the protocol asks for: for clients that read text only, without white space."""
+    text = found.model_dump_json()
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=from_json(text))
+
+
+def _closed(made: Tool) -> Tool:
+    """An argument that nobody declared is an error, not nothing: it was meant."""
+    given = made.fn_metadata.arg_model
+    closed = create_model(given.__name__, __base__=given)
+    closed.model_config["extra"] = "forbid"
+    closed.model_rebuild(force=True)
+    made.fn_metadata.arg_model = closed
+    made.parameters = closed.model_json_schema(by_alias=True)
+    return made
