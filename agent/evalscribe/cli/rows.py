@@ -29,7 +29,8 @@ def show(answer: Answer, form: str) -> None:
         finish.say(f"({_count(len(answer.rows))})", file=sys.stderr)
     if answer.truncated:
         shown = _count(len(answer.rows))
-        finish.say(f"There is more than these {shown}: page with ORDER BY, LIMIT and OFFSET.", file=sys.stderr)
+        these = "this" if len(answer.rows) == 1 else "these"
+        finish.say(f"There is more than {these} {shown}: page with ORDER BY, LIMIT and OFFSET.", file=sys.stderr)
 
 
 def show_tables(desk: QueryDesk, collection_id: str | None, form: str) -> None:

@@ -72,13 +72,14 @@ class Scope:
         term = handler(node, self)
         return replace(term, loose=None) if term.loose and term.text in self.groups else term
 
-    def column(self, node: exp.Expr, name: str, table: str | None) -> Term:
+    def column(self, node: exp.Expr, name: str, table: str | None, asked: "Scope | None" = None) -> Term:
+        """The nearest of that name, from here outwards; `asked`: where the search began."""
         held = self._own(node, name, table)
         if held is not None:
             return Term(held.kind, held.text, loose=name, document=(held.text, ()) if held.kind == "jsonb" else None)
         if self.parent is None:
-            raise refusal(node, self._unknown(name, table))
-        term = self.parent.column(node, name, table)
+            raise refusal(node, (asked or self)._unknown(name, table))
+        term = self.parent.column(node, name, table, asked or self)
         if self.parent.refused is None and not self.parent.inside:
             self.parent.used.append(term)
         return replace(term, loose=None)

@@ -1,0 +1,15 @@
+"""A tenth of what `sql_speed.py` measures."""
+
+from pathlib import Path
+
+from benchmarks import sql_speed
+from evalscribe.app.query import QueryDesk
+from evalscribe.store.reading import open_tables
+
+
+def test_ten_thousand_evals_are_asked_in_a_moment(tmp_path: Path) -> None:
+    place = tmp_path / "store"
+    sql_speed.fill(place, 10_000)
+    took, rows = sql_speed.fastest(QueryDesk(open_tables(place)), sql_speed.PAIRS, times=3)
+    assert rows == 10_000
+    assert took < 1000

@@ -1,0 +1,131 @@
+"""`evalscribe sql`, as people and programs use it."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from evalscribe import Client
+from surfaces.command import Inside, Workspace
+
+PAIRS = """
+SELECT task, reward, agent_run_id
+FROM (
+    SELECT
+        metadata_json->>'task' AS task,
+        CAST(metadata_json->'scores'->>'reward' AS DOUBLE PRECISION) AS reward,
+        id AS agent_run_id
+    FROM agent_runs
+    WHERE metadata_json ? 'task'
+      AND metadata_json->'scores' ? 'reward'
+) AS subq
+ORDER BY task, reward
+"""
+
+
+@pytest.fixture
+def imported(inside: Inside) -> Inside:
+    message = {"role": "user", "content": "a,\x1b[31m\nb"}
+    entries = [
+        {"task_id": n // 2, "trial": n % 2, "reward": float(n % 2), "info": {}, "traj": [message]} for n in range(4)
+    ]
+    (inside.folder / "trip.json").write_text(json.dumps(entries))
+    inside.run("import", "trip.json")
+    return inside
+
+
+def test_a_table_is_for_people(imported: Inside) -> None:
+    ended = imported.run("sql", "SELECT status, count(*) AS n, avg(trial) FROM agent_runs GROUP BY 1 ORDER BY 1")
+    assert ended.out == "status  n  avg\n------  -  ---\nfailed  2  1.0\npassed  2  2.0\n"
+    assert ended.err == "(2 rows)\n"
+
+
+def test_text_of_a_model_moves_no_cursor(imported: Inside) -> None:
+    ended = imported.run("sql", "SELECT content FROM messages LIMIT 1")
+    assert "\x1b" not in ended.out
+    assert "a,[31m b" in ended.out
+
+
+def test_csv_and_json_are_for_programs(imported: Inside) -> None:
+    sql = (
+        "SELECT content, a.metadata_json->'scores' AS scores, url "
+        "FROM messages JOIN agent_runs a ON a.id = agent_run_id LIMIT 3"
+    )
+    told = imported.run("sql", sql, "--format", "csv", "--max-rows", "1")
+    rows = list(csv.reader(io.StringIO(told.out)))
+    assert rows[0] == ["content", "scores", "url"]
+    assert rows[1] == ["a,\x1b[31m\nb", rows[1][1], ""]
+    assert json.loads(rows[1][1]).keys() == {"reward"}
+    assert told.err == "There is more than this 1 row: page with ORDER BY, LIMIT and OFFSET.\n"
+    found = json.loads(imported.run("sql", sql, "--json", "--max-rows", "2").out)
+    assert found["truncated"]
+    assert (found["row_count"], found["applied_limit"], len(found["rows"])) == (2, 2, 2)
+
+
+def test_a_query_comes_from_a_file(imported: Inside) -> None:
+    (imported.folder / "q.sql").write_text(PAIRS)
+    found = json.loads(imported.run("sql", "-f", "q.sql", "--format", "json").out)
+    assert [row[:2] for row in found["rows"]] == [["0", 0.0], ["0", 1.0], ["1", 0.0], ["1", 1.0]]
+
+
+def test_the_sdk_gives_the_same(imported: Inside) -> None:
+    with Client(imported.folder) as client:
+        result = client.execute_dql("trip", PAIRS)
+        rows = client.dql_result_to_dicts(result)
+        capped = client.execute_dql("trip", PAIRS, max_rows=2)
+    assert result["columns"] == ["task", "reward", "agent_run_id"]
+    assert (result["truncated"], result["row_count"]) == (False, 4)
+    assert [(row["task"], row["reward"]) for row in rows] == [("0", 0.0), ("0", 1.0), ("1", 0.0), ("1", 1.0)]
+    assert (capped["truncated"], capped["row_count"]) == (True, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["SELECT nam FROM agent_runs"], 64, "line 1, column 8: there is no column nam; did you mean name?"),
+        (
+            ["SELECT *\n FROM agent_rans"],
+            64,
+            "line 2, column 7: there is no table agent_rans; did you mean agent_runs?",
+        ),
+        (["SELECT lenght(name) FROM agent_runs"], 64, "did you mean length"),
+        (["DROP TABLE runs"], 64, "only SELECT is run here"),
+        (["SELECT 1 / 0 FROM runs"], 64, "division by zero"),
+        (["SELECT 'x"], 64, "not closed"),
+        ([], 64, "--tables"),
+        (["SELECT 1", "--format", "xml"], 64, "table, csv, json"),
+        (["SELECT 1", "--collection", "nope"], 66, "there is: trip"),
+        (["-f", "missing.sql"], 66, "missing.sql"),
+        (["SELECT count(*) FROM " + ", ".join(f"messages m{n}" for n in range(14)), "--timeout", "0.3"], 69, "0.3 s"),
+    ],
+)
+def test_what_is_wrong_is_said(imported: Inside, arguments: list[str], code: int, said: str) -> None:
+    assert said in imported.run("sql", *arguments, code=code).err
+
+
+def test_tables_and_metadata_are_told(imported: Inside) -> None:
+    told = imported.run("sql", "--tables").out
+    assert "agent_runs: " in told
+    assert "metadata_json->'scores'->'reward'  number, 4 of them" in told
+    found = json.loads(imported.run("sql", "--tables", "--json").out)
+    assert {"path", "kind", "agent_runs", "sample"} <= found["metadata"][0].keys()
+
+
+def test_without_a_collection_the_tables_are_told_all_the_same(workspace: Workspace, inside: Inside) -> None:
+    assert "judge_results: " in inside.run("sql", "--tables").out
+    assert "evalscribe import" in inside.run("sql", "SELECT 1", code=66).err
+
+
+def test_real_trajectories_are_told_as_they_are(inside: Inside, real_data: Path) -> None:
+    (file,) = (real_data / "tau-bench").glob("*.json")
+    entries = json.loads(file.read_text())
+    inside.run("import", file, "--collection", "air")
+    found = json.loads(inside.run("sql", PAIRS, "--json").out)
+    wanted = sorted((str(one["task_id"]), float(one["reward"])) for one in entries)
+    assert [(row[0], row[1]) for row in found["rows"]] == wanted
+    roles = "SELECT role, count(*) FROM messages GROUP BY role"
+    counted = dict(json.loads(inside.run("sql", roles, "--json").out)["rows"])
+    said = [message["role"] for one in entries for message in one["traj"]]
+    assert counted == {role: said.count(role) for role in set(said)}
