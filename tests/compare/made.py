@@ -23,7 +23,7 @@ def played(run_id: str, outcomes: Mapping[str, str], model: str = "m", **known: 
         for path, tries in outcomes.items()
         for n, letter in enumerate(tries, 1)
     ]
-    run = Run(id=run_id, provider="p", model=model, total=len(graded))
+    run = Run(id=run_id, provider="p", model=model, total=len(graded), experiment=known.pop("experiment", "default"))
     return Played(run, tuple(graded), **known)
 
 

@@ -94,6 +94,17 @@ def test_a_named_run_beside_one_that_names_failures_only() -> None:
     assert found.unnamed == 0
 
 
+def test_nobody_passed_the_evals_of_another_suite() -> None:
+    """A suite of which nothing is named but failures, beside one that has none of these."""
+    other = played("b", {"y/1": "f", "y/2": "p"}, experiment="y")
+    found = compared([failures_only("a", ["x/1"], 4)], [other])
+    assert changes(found) == {}
+    assert {reason for reason, _ in left_out(found).values()} == {"only-base", "only-candidate"}
+    assert matrix([[failures_only("a", ["x/1"], 4)], [other]]).columns[0].trials == 1
+    kin = played("b", {"x/1": "f", "x/2": "f"}, experiment="y")
+    assert changes(compared([failures_only("a", ["x/1"], 4)], [kin])) == {"x/1": "both-failed", "x/2": "regressed"}
+
+
 def test_runs_of_one_side_are_trials_of_their_tasks() -> None:
     base = [played("a1", {"x/1": "p"}), played("a2", {"x/1": "f"})]
     found = compared(base, [played("b", {"x/1": "f"}, model="other")])

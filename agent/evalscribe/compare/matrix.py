@@ -15,7 +15,7 @@ def matrix(sides: Sequence[Sequence[Played]]) -> Matrix:
     runs = [played for side in sides for played in side]
     names = named(runs)
     unnamed = unnamed_evals(runs, len(names))
-    tried = [tries(side, names) for side in sides]
+    tried = [tries(side, runs) for side in sides]
     rows = tuple(Row(eval=path, cells=tuple(_cell(one.get(path)) for one in tried)) for path in sorted(names))
     columns = tuple(_column(side, [row.cells[n] for row in rows], sides, unnamed) for n, side in enumerate(sides))
     changed = tuple(path for path in sorted(names) if _changed(path, tried))

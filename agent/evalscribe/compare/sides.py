@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from evalscribe.compare.figures import categories, passes, rate, scores
-from evalscribe.compare.tries import Played, Tries, named, tries
+from evalscribe.compare.tries import Played, Tries, named, same_suite, tries
 from evalscribe.comparison import Apart, Change, Comparison, Pair, Reason, Side, Trial
 from evalscribe.ids import model_folder, run_id_prefix, same_experiment
 
@@ -14,9 +14,9 @@ Sided = Sequence[Played]
 
 def compared(base: Sided, candidate: Sided) -> Comparison:
     """What changed from `base` to `candidate`; each has at least one run."""
-    names = named([*base, *candidate])
-    pairs, apart = _matched(tries(base, names), tries(candidate, names))
-    unnamed = unnamed_evals([*base, *candidate], len(names))
+    both = [*base, *candidate]
+    pairs, apart = _matched(tries(base, both), tries(candidate, both))
+    unnamed = unnamed_evals(both, len(named(both)))
     return Comparison(
         base=side_of(base, candidate, [pair.base for pair in pairs], unnamed),
         candidate=side_of(candidate, base, [pair.candidate for pair in pairs], unnamed),
@@ -74,7 +74,7 @@ def _change(base: tuple[Trial, ...], candidate: tuple[Trial, ...]) -> Change:
 
 def unnamed_evals(runs: Sequence[Played], names: int) -> int:
     """How many evals nobody names, which is so only where every run names just its failures; all passed them."""
-    if any(played.names_all or played.run.evals is not None for played in runs):
+    if any(played.names_all or played.run.evals is not None or not same_suite(runs[0], played) for played in runs):
         return 0
     tried = min(played.run.total - played.run.incomplete for played in runs)
     return max(0, tried - names)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from evalscribe.analysis import FindingSummary
 from evalscribe.comparison import Trial
 from evalscribe.finding import NOT_THE_MODEL
+from evalscribe.ids import same_experiment
 from evalscribe.prose import cut, one_line
 from evalscribe.prose import path as printed_path
 from evalscribe.record import Graded
@@ -51,11 +52,12 @@ def bare_path(eval: Eval) -> str:
     return f"{eval.category}/{eval.name}" if eval.category else eval.name
 
 
-def tries(side: Iterable[Played], names: Mapping[str, str]) -> dict[str, Tries]:
-    """By path. `names`: every eval that anybody names, with its category; a source that names only failures passed
-    the rest."""
+def tries(side: Iterable[Played], among: Sequence[Played]) -> dict[str, Tries]:
+    """By path. `among`: all that are compared; a source that names only failures passed what others of its suite
+    name."""
     found: dict[str, Tries] = {}
     for played in side:
+        names = {} if played.names_all else named(one for one in among if same_suite(played, one))
         for path, category, trial, of in _trials(played, names):
             mine = found.setdefault(path, Tries(category=category))
             if isinstance(trial, Trial):
@@ -76,6 +78,14 @@ def named(sides: Iterable[Played]) -> dict[str, str]:
         found.update((path, path.rpartition("/")[0]) for path in _listed(played.run.evals or ()))
         found.update((bare_path(one.eval), one.eval.category) for one in played.graded)
     return found
+
+
+def same_suite(one: Played, other: Played) -> bool:
+    """Whether both tried the same evals, as far as one can tell where not all are named: runs of one experiment, else
+    of as many evals or with a named one in common."""
+    if one is other or same_experiment(one.run.experiment, other.run.experiment) or one.run.total == other.run.total:
+        return True
+    return not {bare_path(mine.eval) for mine in one.graded}.isdisjoint(bare_path(its.eval) for its in other.graded)
 
 
 def _trials(played: Played, names: Mapping[str, str]) -> Iterator[tuple[str, str, Trial | str, Graded | None]]:

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from evalscribe.compare.sides import side_of
-from evalscribe.compare.tries import Played, named, tries
+from evalscribe.compare.tries import Played, tries
 from evalscribe.comparison import Pair, Within
 
 
 def within(side: Sequence[Played]) -> Within:
     """Evals that always pass appear nowhere."""
     pairs, without, tried = [], [], []
-    for path, mine in sorted(tries(side, named(side)).items()):
+    for path, mine in sorted(tries(side, side).items()):
         tried += [tuple(mine.judged)] if mine.judged else []
         passed = next((trial for trial in mine.judged if trial.passed), None)
         failed = [trial for trial in mine.judged if not trial.passed]
