@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from evalscribe.app.compared_runs import Rooms
+from evalscribe.app.kept import kept
 from evalscribe.app.watcher import Watcher
 from evalscribe.compare import first_divergence
 from evalscribe.comparison import Behaviour, Pair, Trial, Why
-from evalscribe.evidence import Evidence
 from evalscribe.judge_result import JudgeResult, ResultType
 from evalscribe.judging.lanes import in_lanes
 from evalscribe.judging.regression import of_two, why, without_marks
@@ -156,21 +156,10 @@ def _tried(rooms: Rooms, pair: Pair) -> _Tried | None:
 
 
 def _record(rooms: Rooms, trial: Trial | None) -> Record | None:
-    """What is kept of a try: its record, or its evidence as one."""
+    """What is kept of a try."""
     if trial is None or trial.eval_id is None:
         return None
-    if record := rooms.archive.record(trial.eval_id):
-        return record
-    evidence = rooms.store.get_evidence(trial.run_id, trial.eval_id)
-    if not isinstance(evidence, Evidence):
-        return None
-    return Record(
-        run_id=trial.run_id,
-        eval=evidence.eval,
-        steps=evidence.steps,
-        documents=evidence.documents,
-        missing=evidence.missing,
-    )
+    return kept(rooms.archive, rooms.store, trial.run_id, trial.eval_id)
 
 
 def _divergence(tried: _Tried | None) -> Why | None:

@@ -67,6 +67,14 @@ Collection = Annotated[
         show_default=False,
     ),
 ]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SQL",
+        help="Only these agent runs: a condition, such as \"status = 'failed'\", or a SELECT that gives id.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, all else on standard error.")]
 
 

@@ -1,4 +1,4 @@
-"""`evalscribe schema report|rubric`."""
+"""`evalscribe schema report|rubric|exploration`."""
 
 import json
 from typing import Annotated, Any
@@ -6,11 +6,11 @@ from typing import Annotated, Any
 import typer
 
 
-def schema(name: Annotated[str, typer.Argument(metavar="report|rubric", help="Which schema.")]) -> int:
-    """Print the JSON Schema of a document: `report` for what --json prints, `rubric` for a rubric's YAML file."""
+def schema(name: Annotated[str, typer.Argument(metavar="report|rubric|exploration", help="Which schema.")]) -> int:
+    """Print the JSON Schema of a document: `report` for what --json prints, `rubric` for a YAML file of one."""
     from evalscribe.errors import UsageError
 
-    schemas = {"report": _report, "rubric": _rubric}
+    schemas = {"report": _report, "rubric": _rubric, "exploration": _exploration}
     if name not in schemas:
         raise UsageError(f"there is no schema {name!r}; there is: {', '.join(schemas)}")
     print(json.dumps(schemas[name](), indent=2))
@@ -28,3 +28,9 @@ def _rubric() -> dict[str, Any]:
     from evalscribe.rubric_file import file_schema
 
     return file_schema()
+
+
+def _exploration() -> dict[str, Any]:
+    from evalscribe.exploration import Exploration
+
+    return Exploration.model_json_schema(mode="serialization")

@@ -1,0 +1,184 @@
+"""Ask a model about many agent runs: batch by batch what is there, then what says the same, then the answer."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from evalscribe import explore as stage
+from evalscribe.app.watcher import Watcher
+from evalscribe.chat import Usage
+from evalscribe.errors import DataError
+from evalscribe.exploration import Cluster, Gap, Member, Observation
+from evalscribe.explore import Shown, answered, answering
+from evalscribe.judge_result import JudgeResult, ResultType
+from evalscribe.judging.lanes import in_lanes
+from evalscribe.judging.rubric.judge import RubricJudge
+from evalscribe.ports import Estimate
+from evalscribe.prose import counted
+from evalscribe.record import Record
+
+GONE = "nothing is kept of it"
+
+Read = Callable[[Member], Record | None]
+Batch = tuple[Member, ...]
+
+
+class Judges(Protocol):
+    """One model, by the rubric of each step."""
+
+    @property
+    def observer(self) -> RubricJudge: ...
+    @property
+    def clusterer(self) -> RubricJudge: ...
+    @property
+    def answerer(self) -> RubricJudge: ...
+    @property
+    def window(self) -> int:
+        """Tokens of a prompt and its answer."""
+
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of how it is asked."""
+
+    @property
+    def name(self) -> str:
+        """Id of the model."""
+
+    def knew(self, result: JudgeResult) -> bool:
+        """Whether a result was known before this command."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which agent runs are read together; nothing that was said in them is held."""
+
+    batches: tuple[Batch, ...]
+    gaps: tuple[Gap, ...]
+    estimate: Estimate
+    """What all steps take at most, were nothing known."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the model said, held against what it was shown."""
+
+    observations: tuple[Observation, ...]
+    unverified: tuple[Observation, ...] = ()
+    clusters: tuple[Cluster, ...] = ()
+    other: tuple[str, ...] = ()
+    answer: str | None = None
+    gaps: tuple[Gap, ...] = ()
+    notes: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
+async def planned(judges: Judges, members: Sequence[Member], read: Read) -> Plan:
+    """Reads every agent run once, one batch in memory at a time."""
+    gone, batches, estimate = list[str](), list[Batch](), Estimate()
+
+    def there() -> Iterator[tuple[Member, Record]]:
+        for member in members:
+            if (record := read(member)) is None:
+                gone.append(member.id)
+            else:
+                yield member, record
+
+    for together in stage.packed(there(), stage.room_of(judges.window)):
+        estimate += judges.observer.estimate(Shown.of(together).subject)
+        batches.append(tuple(member for member, _ in together))
+        await asyncio.sleep(0)  # thousands are read, and signals must not wait for all of them
+    gaps = (Gap(agent_runs=tuple(gone), reason=GONE),) if gone else ()
+    if batches:
+        later = stage.rehearsal(len(batches))
+        estimate += judges.clusterer.estimate(later) + judges.answerer.estimate(later)
+    return Plan(tuple(batches), gaps, estimate)
+
+
+async def asked(judges: Judges, plan: Plan, members: Sequence[Member], read: Read, watcher: Watcher) -> Said:
+    """Every step, each answer stored at once; what is known is not asked again.
+
+    Raises `DataError` where nothing at all could be read, and `EvalscribeError` for what concerns all questions.
+    """
+    seen = await _observed(judges, plan, read, watcher)
+    found = await stage.clustered(judges.clusterer.judge, seen.observations, stage.room_of(judges.window), judges.lanes)
+    clusters = stage.clusters_of(found.clusters, members)
+    watcher.say(f"{counted(len(seen.observations), 'observation')} in {counted(len(clusters), 'cluster')}")
+    answer, notes, usage = await _answered(judges, clusters, len(members), watcher)
+    return Said(
+        observations=seen.observations,
+        unverified=seen.unverified,
+        clusters=clusters,
+        other=tuple(one.id for one in found.other),
+        answer=answer,
+        gaps=seen.gaps,
+        notes=(*judges.notes, *found.notes, *notes),
+        usage=seen.usage + found.usage + usage,
+    )
+
+
+async def _observed(judges: Judges, plan: Plan, read: Read, watcher: Watcher) -> Said:
+    found: dict[int, tuple[Observation, ...] | str] = {}
+    usage = Usage()
+
+    async def one(numbered: tuple[int, Batch]) -> None:
+        nonlocal usage
+        number, batch = numbered
+        found[number], result = await _of_batch(judges, batch, read)
+        usage += result.usage if result else Usage()
+        told = found[number]
+        said = f"not read: {told}" if isinstance(told, str) else counted(len(told), "observation")
+        known = "  (known)" if result and judges.knew(result) else ""
+        n = f"{len(found):>{len(str(len(plan.batches)))}}/{len(plan.batches)}"
+        watcher.say(f"{n}  {counted(len(batch), 'agent run')} from {batch[0].eval} on: {said}{known}")
+        await asyncio.sleep(0)  # a lane that only meets stored answers would keep signals waiting
+
+    await in_lanes(enumerate(plan.batches), one, max(1, min(judges.lanes, len(plan.batches))))
+    gaps = (*plan.gaps, *_gaps(plan.batches, found))
+    if plan.batches and all(isinstance(told, str) for told in found.values()):
+        raise DataError(f"none of {counted(len(plan.batches), 'batch')}es could be read: {gaps[-1].reason}")
+    batches = [told for _, told in sorted(found.items()) if not isinstance(told, str)]
+    observations, unverified = stage.numbered(batches)
+    return Said(observations=observations, unverified=unverified, gaps=gaps, usage=usage)
+
+
+async def _of_batch(
+    judges: Judges, batch: Batch, read: Read
+) -> tuple[tuple[Observation, ...] | str, JudgeResult | None]:
+    """What was observed, or why nothing could be."""
+    there = [(member, record) for member in batch if (record := read(member))]
+    if not there:
+        return GONE, None
+    shown = Shown.of(there)
+    result = await judges.observer.judge(shown.subject)
+    if result.result_type is ResultType.FAILURE:
+        return result.reason or "no answer", result
+    return stage.observed(result, judges.observer.rubric, shown), result
+
+
+def _gaps(batches: Sequence[Batch], found: dict[int, tuple[Observation, ...] | str]) -> Iterator[Gap]:
+    """One for each reason."""
+    unread = defaultdict[str, list[str]](list)
+    for number, told in sorted(found.items()):
+        if isinstance(told, str):
+            unread[told] += [member.id for member in batches[number]]
+    yield from (Gap(agent_runs=tuple(runs), reason=reason) for reason, runs in unread.items())
+
+
+async def _answered(
+    judges: Judges, clusters: Sequence[Cluster], explored: int, watcher: Watcher
+) -> tuple[str | None, tuple[str, ...], Usage]:
+    """The answer, notes, and what it took; no answer where there is nothing to answer from, or the model fails."""
+    if not clusters:
+        return None, (), Usage()
+    subject = answering(clusters, explored)
+    result = await judges.answerer.judge(subject)
+    if result.result_type is ResultType.FAILURE:
+        watcher.say(f"No answer: {result.reason}")
+        return None, (f"The question was not answered: {result.reason}",), result.usage
+    text, wrong = answered(result, judges.answerer.rubric, subject)
+    notes = (f"{counted(wrong, 'citation')} of the answer led nowhere and {'is' if wrong == 1 else 'are'} left out.",)
+    return text, notes if wrong else (), result.usage

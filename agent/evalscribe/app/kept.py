@@ -1,0 +1,22 @@
+"""What the store has of one eval: its record as it was imported, or its evidence in the shape of one."""
+
+from evalscribe.evidence import Evidence
+from evalscribe.ports import Archive, Store
+from evalscribe.record import Record
+
+
+def kept(archive: Archive, store: Store, run_id: str, eval_id: str) -> Record | None:
+    """None where nothing was kept, or nothing that can be read."""
+    record = archive.record(eval_id)
+    if record is not None and record.run_id == run_id:
+        return record
+    evidence = store.get_evidence(run_id, eval_id)
+    if not isinstance(evidence, Evidence):
+        return None
+    return Record(
+        run_id=run_id,
+        eval=evidence.eval,
+        steps=evidence.steps,
+        documents=evidence.documents,
+        missing=evidence.missing,
+    )

@@ -1,0 +1,37 @@
+"""What `explore` prints when it is done."""
+
+import sys
+from collections.abc import Mapping
+
+from evalscribe.app.estimates import likely
+from evalscribe.app.explore import Explored
+from evalscribe.chat import Usage
+from evalscribe.cli.finish import page, print_json, say
+from evalscribe.cli.judgements import stages
+
+
+def show(done: Explored, *, as_json: bool) -> int:
+    """The page, or the document alone, and where it is."""
+    out = sys.stderr if as_json else sys.stdout
+    if done.found is None:
+        told = likely(done.estimate) if done.estimate else "nothing: the rules are free"
+        say(f"Asking would take {told}, less what is known.", file=out)
+        return 0
+    if as_json:
+        print_json(done.found)
+    else:
+        page(done.text)
+        say()
+    if done.put is None:
+        say("No report was written.", file=out)
+        return 0
+    if done.put.note:
+        say(f"Note: {done.put.note}", file=out)
+    say(f"Report: {done.put.path} ({done.put.state})", file=out)
+    return 0
+
+
+def tell_spent(spent: Mapping[str, Usage]) -> None:
+    """Also of what ended early."""
+    if (told := stages(spent)) != "nothing":
+        say(f"Spent: {told}", file=sys.stderr)

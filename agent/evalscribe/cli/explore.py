@@ -1,0 +1,64 @@
+"""`evalscribe explore QUESTION`."""
+
+from typing import Annotated
+
+import typer
+
+from evalscribe.cli import options
+
+
+def explore(
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help="What you want to know of many runs.", show_default=False)
+    ],
+    collection: options.Collection = None,
+    where: options.Where = None,
+    judge: options.Judge = None,
+    max_runs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Read at most so many agent runs.", show_default=False)
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask again what is already known.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what asking would take; ask and write nothing.")
+    ] = False,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write the page into the reports.")] = True,
+    reports: options.Reports = None,
+    concurrency: options.Concurrency = None,
+    budget: options.Budget = None,
+    max_tokens: options.MaxTokens = None,
+    env_file: options.EnvFile = None,
+    as_json: options.Json = False,
+) -> int:
+    """Ask a question about a whole collection: what is seen in its runs, put together, and answered with quotations."""
+    from evalscribe.app.explore import Wish
+    from evalscribe.app.explore import explore as use_case
+    from evalscribe.cli import explorations
+    from evalscribe.cli.progress import Display
+    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.settings import Options
+    from evalscribe.wiring.exploring import ExploreChoice, open_explore
+
+    given = ExploreChoice(
+        collection=collection,
+        fresh=fresh,
+        options=Options(
+            judge=judge,
+            reports=reports,
+            concurrency=concurrency,
+            budget=budget,
+            max_tokens=max_tokens,
+            env_file=env_file,
+        ),
+    )
+    wish = Wish(question=question, where=where, max_runs=max_runs, dry_run=dry_run, writes=report)
+
+    async def main() -> int:
+        with Display(quiet=False) as display:
+            async with open_explore(given) as desk:
+                try:
+                    done = await use_case(desk, wish, display)
+                finally:
+                    explorations.tell_spent(desk.spent())
+        return explorations.show(done, as_json=as_json)
+
+    return run_until_signal(main())
