@@ -1,89 +1,78 @@
-"""Our reader of Inspect logs against the format's own, on the real log and on one that today's version wrote."""
+"""Our reader of Inspect logs against the format's own, on the real log and on one that today's version wrote.
+
+What the format's own finds in them is recorded: `inspect_record.py` does it.
+"""
 
 import json
-import sys
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evalscribe.errors import DataError, UsageError
+from evalscribe.errors import DataError
+from evalscribe.record import Record
+from evalscribe.run import Run
 from evalscribe.sources.imports import Wish, open_records
-from evalscribe.sources.imports.values import safe
 
-inspect_log = pytest.importorskip("inspect_ai.log")
+RECORDED = Path(__file__).parent / "inspect_logs"
+TODAY = RECORDED / "made.eval"
+"""Packed with Zstandard."""
 
 
-def written(folder: Path) -> Path:
-    """Packed with Zstandard, as the package does now."""
-    from inspect_ai.dataset import Sample  # noqa: F401 (fills the registry that validation needs)
-    from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSample, EvalSpec, write_eval_log
-    from inspect_ai.model import ChatMessageAssistant, ChatMessageTool, ChatMessageUser
-    from inspect_ai.scorer import Score
-    from inspect_ai.tool import ToolCall, ToolCallError
+CLEANED = [(50, 16), (72, 12)]
+"""Samples and messages of the real log whose text is not kept as it is: a password, and a character that is none."""
 
-    calls = [ToolCall(id="c", function="run", arguments={"cmd": "ls"})]
+
+def digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def found(run: Run, records: list[Record]) -> dict[str, Any]:
+    """In the words of what is recorded."""
     samples = [
-        EvalSample(
-            id=name,
-            epoch=epoch,
-            input="Say hello",
-            target=["hello", "hi"],
-            messages=[
-                ChatMessageUser(content="Say hello"),
-                ChatMessageAssistant(content="let me look", tool_calls=calls),
-                ChatMessageTool(
-                    content="", tool_call_id="c", function="run", error=ToolCallError("timeout", "too slow")
-                ),
+        {
+            "id": one.metadata["sample_id"],
+            "epoch": one.metadata["epoch"],
+            "messages": [
+                [message.role, digest(message.content), len(getattr(message, "tool_calls", None) or ())]
+                for message in one.transcripts[0].messages
             ],
-            scores={"match": Score(value=value, answer="x", explanation="because"), "cost": Score(value=float("nan"))},
-        )
-        for name, value in (("a", "C"), ("b", {"x": 1, "y": 0}))
-        for epoch in (1, 2)
+            "answers": {
+                name: digest(score["answer"]) for name, score in one.metadata["scorers"].items() if "answer" in score
+            },
+        }
+        for one in records
     ]
-    spec = EvalSpec(
-        created="2026-01-02T03:04:05+00:00",
-        task="made",
-        dataset=EvalDataset(sample_ids=["a", "b"]),
-        model="p/m",
-        config=EvalConfig(epochs=2),
-    )
-    path = folder / "made.eval"
-    write_eval_log(EvalLog(status="success", eval=spec, samples=samples), str(path))
-    return path
+    return {"model": f"{run.provider}/{run.model}", "samples": samples}
 
 
-def same(path: Path, read_file: Callable[..., Any]) -> int:
-    """How many samples were compared."""
+def in_order(read: dict[str, Any]) -> list[dict[str, Any]]:
+    return sorted(read["samples"], key=lambda one: (one["id"], one["epoch"]))
+
+
+@pytest.mark.parametrize("name", ["made", "real"])
+def test_what_the_formats_own_reader_finds_is_found(
+    name: str, request: pytest.FixtureRequest, read_file: Callable[..., Any]
+) -> None:
+    path = TODAY if name == "made" else request.getfixturevalue("real_data") / "inspect" / "log.eval"
     read = read_file(path)
-    header = inspect_log.read_eval_log(str(path), header_only=True)
-    assert "/".join([read.run.provider, read.run.model]) == header.eval.model
-    theirs = list(inspect_log.read_eval_log_samples(str(path), all_samples_required=False, resolve_attachments=True))
-    ours = {(one.metadata["sample_id"], one.metadata["epoch"]): one for one in read.records}
-    for sample in theirs:
-        record = ours.pop((sample.id, sample.epoch))
-        messages = record.transcripts[0].messages
-        assert [(one.role, one.content) for one in messages] == [(one.role, safe(one.text)) for one in sample.messages]
-        assert [len(getattr(one, "tool_calls", None) or ()) for one in messages] == [
-            len(getattr(one, "tool_calls", None) or ()) for one in sample.messages
-        ]
-        for name, score in sample.scores.items():
-            assert json.dumps(record.metadata["scorers"][name]["answer"] if score.answer else None) == json.dumps(
-                safe(score.answer)
-            )
-    assert not ours
-    return len(theirs)
+    ours, theirs = found(read.run, read.records), json.loads((RECORDED / f"{name}.json").read_text("utf-8"))
+    assert len(theirs["samples"]) == {"made": 4, "real": 15}[name]
+    assert ours["model"] == theirs["model"]
+    differ = [
+        (one["id"], number)
+        for one, other in zip(in_order(ours), in_order(theirs), strict=True)
+        for number, pair in enumerate(zip(one.pop("messages"), other.pop("messages"), strict=True))
+        if pair[0] != pair[1]
+    ]
+    assert in_order(ours) == in_order(theirs)
+    assert differ == ([] if name == "made" else CLEANED)
 
 
-def test_the_real_log_is_read_the_same(real_data: Path, read_file: Callable[..., Any]) -> None:
-    assert same(real_data / "inspect" / "log.eval", read_file) == 15
-
-
-def test_a_log_of_today_is_read_the_same(tmp_path: Path, read_file: Callable[..., Any]) -> None:
-    path = written(tmp_path)
-    assert same(path, read_file) == 4
-    records = read_file(path).records
+def test_a_log_of_today(read_file: Callable[..., Any]) -> None:
+    records = read_file(TODAY).records
     assert [(one.eval.path, one.eval.status, one.metadata["scores"]) for one in records] == [
         ("made/a#1", "passed", {"match": 1}),
         ("made/a#2", "passed", {"match": 1}),
@@ -91,16 +80,22 @@ def test_a_log_of_today_is_read_the_same(tmp_path: Path, read_file: Callable[...
         ("made/b#2", "failed", {"match.x": 1, "match.y": 0}),
     ]
     assert records[0].transcripts[0].messages[2].error == "timeout: too slow"
+
+
+def test_a_torn_log_of_today(tmp_path: Path) -> None:
     torn = tmp_path / "torn.eval"
-    torn.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    torn.write_bytes(TODAY.read_bytes()[: TODAY.stat().st_size // 2])
     found: list[object] = []
     with pytest.raises(DataError, match="is cut off"):
         found += open_records(torn, Wish()).read()
     assert 1 < len(found) < 5
 
 
-def test_without_the_packages_that_unpack_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = written(tmp_path)
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(UsageError, match=r"pip install 'evalscribe\[inspect\]'"):
-        list(open_records(path, Wish()).read())
+def test_members_of_today_that_are_damaged_are_left_out(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+    whole = TODAY.read_bytes()
+    damaged = tmp_path / "damaged.eval"
+    at = whole.index(b"samples/a_epoch_2.json") + 60
+    damaged.write_bytes(whole[:at] + bytes(byte ^ 0xFF for byte in whole[at : at + 20]) + whole[at + 20 :])
+    read = read_file(damaged)
+    assert [one.eval.path for one in read.records] == ["made/a#1", "made/b#1", "made/b#2"]
+    assert any("damaged (first: samples/a_epoch_2.json)" in what for what in read.left_out)

@@ -3,15 +3,17 @@
 A file that was cut off has lost the list of its members: they are found one after the other then, as far as it goes.
 """
 
+import os
 import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import BinaryIO, NamedTuple, Protocol
 
-from evalscribe.errors import DataError, EvalscribeError, UsageError
+import zstandard
+
+from evalscribe.errors import DataError, EvalscribeError
 from evalscribe.sources.imports.reading import open_regular, read_errors
 
 MAGIC = b"PK\x03\x04"
@@ -58,17 +60,20 @@ class _Whole:
     def read(self, name: str) -> bytes:
         info = self._archive.getinfo(name)
         _check(info.compress_size, info.file_size)
-        if info.compress_type == ZSTANDARD:
-            _with_zstandard()
         try:
-            with self._archive.open(info) as member:
-                content = member.read(LARGEST + 1)
+            content = self._unpacked(info)
         except NotImplementedError:
             raise DataError("a member that is packed or locked in a way that is not understood") from None
         except Exception:  # Each way of packing has errors of its own.
             raise DataError("a member that is damaged") from None
         _check(info.compress_size, len(content))
         return content
+
+    def _unpacked(self, info: zipfile.ZipInfo) -> bytes:
+        if info.compress_type == ZSTANDARD:
+            return _with_zstandard(self._file, info)
+        with self._archive.open(info) as member:
+            return member.read(LARGEST + 1)
 
     def close(self) -> None:
         self._archive.close()
@@ -126,9 +131,20 @@ def _found(file: BinaryIO) -> list[tuple[str, _Place]]:
     return found
 
 
+def _with_zstandard(file: BinaryIO, info: zipfile.ZipInfo) -> bytes:
+    """Newer logs are packed so; `zipfile` itself learns it in Python 3.14."""
+    file.seek(info.header_offset)
+    *_, name_length, extra = _LOCAL.unpack(file.read(_LOCAL.size))
+    file.seek(name_length + extra, os.SEEK_CUR)
+    content = _inflated(file.read(min(info.compress_size, LARGEST)), ZSTANDARD)
+    if zlib.crc32(content) != info.CRC:
+        raise zipfile.BadZipFile(info.filename)
+    return content
+
+
 def _inflated(packed: bytes, method: int) -> bytes:
     if method == ZSTANDARD:
-        unpacked = _with_zstandard().ZstdDecompressor().stream_reader(packed, read_across_frames=True)
+        unpacked = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
         return bytes(unpacked.read(LARGEST + 1))
     if method != zipfile.ZIP_DEFLATED:
         raise DataError("a member that is packed in a way that is not understood")
@@ -140,15 +156,3 @@ def _check(packed: int, whole: int) -> None:
         raise DataError(f"a member larger than {LARGEST // 1024 // 1024} MiB")
     if whole > LOOSE and whole > packed * TIGHTEST:
         raise DataError("a member that is packed more tightly than any text is")
-
-
-def _with_zstandard() -> ModuleType:
-    """Newer logs are packed so; Python itself learns it in 3.14. Raises `UsageError` where the packages are missing."""
-    try:
-        import zipfile_zstd  # noqa: F401 (teaches it to `zipfile`)
-        import zstandard
-    except ImportError:
-        raise UsageError(
-            "this Inspect log is packed with Zstandard, which is not installed: pip install 'evalscribe[inspect]'"
-        ) from None
-    return zstandard
