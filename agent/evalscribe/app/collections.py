@@ -2,14 +2,29 @@
 
 from collections.abc import Iterable
 
+from pydantic import BaseModel
+
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import path_part
 from evalscribe.ports import Shelf
 from evalscribe.rubric import Collection
+from evalscribe.run import Run
 
 DEFAULT = "default"
 """What rubrics belong to where nobody says otherwise; it is there as soon as a rubric is."""
 MOST_NAMED = 10
+
+
+class Shown(BaseModel):
+    """A collection and its runs, as `--json` prints them."""
+
+    id: str
+    name: str
+    runs: tuple[Run, ...] = ()
+
+
+class Collections(BaseModel):
+    collections: tuple[Shown, ...]
 
 
 def chosen(shelf: Shelf, named: str | None, default: str | None) -> Collection:

@@ -3,10 +3,8 @@
 from typing import Annotated
 
 import typer
-from pydantic import BaseModel
 
 from evalscribe.cli import options
-from evalscribe.run import Run
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 Named = Annotated[
@@ -15,21 +13,10 @@ Named = Annotated[
 ]
 
 
-class Shown(BaseModel):
-    """A collection and its runs, as `--json` prints them."""
-
-    id: str
-    name: str
-    runs: tuple[Run, ...] = ()
-
-
-class Collections(BaseModel):
-    collections: tuple[Shown, ...]
-
-
 @app.command("list")
 def list_all(as_json: options.Json = False) -> int:
     """List the collections with what they hold."""
+    from evalscribe.app.collections import Collections, Shown
     from evalscribe.cli import finish
     from evalscribe.prose import counted, one_line
     from evalscribe.settings import Options
@@ -52,7 +39,7 @@ def list_all(as_json: options.Json = False) -> int:
 @app.command()
 def show(collection: Named = None, as_json: options.Json = False) -> int:
     """Show the runs of a collection."""
-    from evalscribe.app.collections import chosen
+    from evalscribe.app.collections import Shown, chosen
     from evalscribe.cli import finish, imports
     from evalscribe.prose import one_line
     from evalscribe.settings import Options
