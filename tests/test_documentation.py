@@ -43,9 +43,9 @@ def inline_code(text: str) -> Iterator[str]:
 
 def command_lines(text: str) -> list[list[str]]:
     """Arguments of each `evalscribe …` that a shell block or a session runs."""
-    blocks = [*fences(text, "bash"), *fences(text, "console")]
+    blocks = [block for language in ("bash", "sh", "console", "") for block in fences(text, language)]
     found = [
-        re.search(r"(?:^|[\s/])evalscribe ([^|>]*?)(?: 2?[|>]|$)", line)
+        re.search(r"""(?:^|[\s/])evalscribe ((?:"[^"]*"|'[^']*'|[^|>])*?)(?: 2?[|>]|$)""", line)
         for block in blocks
         for line in block.splitlines()
     ]
@@ -74,7 +74,12 @@ def test_documented_commands_parse(page: str, args: list[str]) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_options_named_in_passing_exist(page: Path) -> None:
-    known = {name for command in leaves(COMMANDS) for param in command.params for name in param.opts}
+    known = {
+        name
+        for command in leaves(COMMANDS)
+        for param in command.params
+        for name in (*param.opts, *param.secondary_opts)
+    }
     spans = [code for code in inline_code(page.read_text("utf-8")) if code.startswith(("evalscribe ", "--"))]
     named = {word for code in spans for word in re.findall(r"(?<!\S)--[a-z-]+", code)}
     assert named <= known
@@ -143,9 +148,21 @@ def test_templates_are_used_and_strict(name: str) -> None:
             Prompts().render(name)
 
 
-def test_readme_session_is_real(tmp_path: Path) -> None:
+SESSIONS = {
+    page.relative_to(ROOT).as_posix(): session
+    for page in PAGES
+    if (session := "".join(fences(page.read_text("utf-8"), "console")))  # of one page, in one folder
+}
+
+
+def test_what_is_shown_is_run() -> None:
+    assert {"README.md", "agent/docs/compare.md"} <= SESSIONS.keys()
+
+
+@pytest.mark.parametrize("page", SESSIONS)
+def test_sessions_are_real(page: str, tmp_path: Path) -> None:
     """On a difference, what the commands really print is in the failure's message."""
-    (session,) = fences((ROOT / "README.md").read_text("utf-8"), "console")
+    session = SESSIONS[page]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     printed = ""
     for command in re.findall(r"^\$ (.*)$", session, re.MULTILINE):

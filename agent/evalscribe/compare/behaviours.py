@@ -31,7 +31,7 @@ def _shared(pair: Pair) -> tuple[str, str, str]:
     if failed.cause:
         return (
             failed.cause,
-            f"the cause in the candidate's report{f' ({failed.cause_kind})' if failed.cause_kind else ''}",
+            f"the cause in its report{f' ({failed.cause_kind})' if failed.cause_kind else ''}",
             RULES,
         )
     if pair.why:
