@@ -12,7 +12,7 @@ _SCALAR = (
     " WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' WHEN 'null' THEN NULL ELSE pg_json_text({0} -> {1}) END)"
 )
 _HAS = (
-    "(CASE json_type({0}, {1}) WHEN 'object' THEN json_type({0}, {2}) IS NOT NULL"
+    "(CASE WHEN json_type({0}, {2}) IS NOT NULL THEN 1 WHEN json_type({0}, {1}) = 'object' THEN 0"
     " ELSE pg_json_has({0} -> {1}, {3}) END)"
 )
 # An index into what is no array gives nothing; Postgres takes a lone scalar for an array of one.

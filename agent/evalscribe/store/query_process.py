@@ -99,6 +99,8 @@ def _opened(path: Path) -> sqlite3.Connection:
         "temp_store=MEMORY",
         "case_sensitive_like=ON",
         "busy_timeout=10000",
+        "cache_size=-65536",
+        f"mmap_size={MEMORY // 2}",
         f"hard_heap_limit={MEMORY}",
     ):
         connection.execute(f"PRAGMA {pragma}").close()
