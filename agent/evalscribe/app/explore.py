@@ -94,7 +94,7 @@ async def explore(desk: ExploreDesk, wish: Wish, watcher: Watcher) -> Explored:
     else:
         plan = await planned(judges, members, read)
         estimate = plan.estimate
-        watcher.say(f"{judges.name} for {len(plan.batches)} batches: {likely(estimate)}, less what is known")
+        watcher.say(f"{judges.name} in {counted(plan.calls, 'call')} or so: {likely(estimate)}, less what is known")
         if wish.dry_run:
             return Explored(found=None, estimate=estimate)
         said = await asked(judges, plan, members, read, watcher)

@@ -61,6 +61,11 @@ class Plan:
     estimate: Estimate
     """What all steps take at most, were nothing known."""
 
+    @property
+    def calls(self) -> int:
+        """How often the model is likely to be asked."""
+        return len(self.batches) + 2 if self.batches else 0
+
 
 @dataclass(frozen=True)
 class Said:
@@ -139,7 +144,7 @@ async def _observed(judges: Judges, plan: Plan, read: Read, watcher: Watcher) ->
     await in_lanes(enumerate(plan.batches), one, max(1, min(judges.lanes, len(plan.batches))))
     gaps = (*plan.gaps, *_gaps(plan.batches, found))
     if plan.batches and all(isinstance(told, str) for told in found.values()):
-        raise DataError(f"none of {counted(len(plan.batches), 'batch')}es could be read: {gaps[-1].reason}")
+        raise DataError(f"no agent run could be read: {gaps[-1].reason}")
     batches = [told for _, told in sorted(found.items()) if not isinstance(told, str)]
     observations, unverified = stage.numbered(batches)
     return Said(observations=observations, unverified=unverified, gaps=gaps, usage=usage)
