@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools.base import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel
 from pydantic_core import from_json
 
 from evalscribe.errors import EvalscribeError
@@ -70,10 +70,8 @@ def _result(found: BaseModel) -> CallToolResult:
 
 def _closed(made: Tool) -> Tool:
     """An argument that nobody declared is an error, not nothing: it was meant."""
-    given = made.fn_metadata.arg_model
-    closed = create_model(given.__name__, __base__=given)
-    closed.model_config["extra"] = "forbid"
-    closed.model_rebuild(force=True)
-    made.fn_metadata.arg_model = closed
-    made.parameters = closed.model_json_schema(by_alias=True)
+    arguments = made.fn_metadata.arg_model  # made for this tool alone
+    arguments.model_config["extra"] = "forbid"
+    arguments.model_rebuild(force=True)
+    made.parameters = arguments.model_json_schema(by_alias=True)
     return made

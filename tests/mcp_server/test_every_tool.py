@@ -1,0 +1,239 @@
+"""A real client lists and calls every tool of a real server process."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from evalscribe.mcp_server import Place
+from evalscribe.mcp_server.server import prompts, tools
+from mcp_server.conftest import HOSTILE, KEY, Session
+
+TOOLS = {tool.name: tool for tool in tools(Place())}
+READS = {
+    "list_collections", "list_runs", "list_evals", "get_eval", "sql_schema", "metadata_fields", "metadata_samples",
+    "execute_sql", "list_reports", "get_report", "recurring", "list_result_sets", "get_results",
+}  # fmt: skip
+PAGE = Path(__file__).parents[2] / "agent/docs/mcp.md"
+
+
+def test_every_tool_is_listed_and_was_called_and_answered(session: Session) -> None:
+    answered = {call.split()[0] for call, result in session.results.items() if not result.is_error}
+    assert set(session.tools) == set(TOOLS) == answered
+
+
+def test_every_answer_fits_its_schema(session: Session) -> None:
+    for call, result in session.results.items():
+        if result.is_error:
+            continue
+        schema = session.tools[call.split()[0]].output_schema
+        Draft202012Validator.check_schema(schema)
+        Draft202012Validator(schema).validate(result.structured_content)
+
+
+@pytest.mark.parametrize("name", sorted(TOOLS))
+def test_a_tool_is_closed_described_and_says_whether_it_only_reads(name: str, session: Session) -> None:
+    told = session.tools[name]
+    assert told.input_schema["additionalProperties"] is False
+    assert len(told.description) > 60
+    undescribed = [
+        arg for arg, schema in told.input_schema.get("properties", {}).items() if "description" not in schema
+    ]
+    assert undescribed == []
+    assert told.output_schema["type"] == "object"
+    assert told.annotations.read_only_hint is (name in READS)
+    assert told.annotations.destructive_hint is False
+
+
+def test_what_costs_or_writes_has_to_be_said(session: Session) -> None:
+    for name in set(TOOLS) - READS:
+        arguments = session.tools[name].input_schema["properties"]
+        assert arguments.get("budget_usd", {"default": 0.0})["default"] == 0.0
+        assert arguments.get("write_report", {"default": False})["default"] is False
+        assert not {"write", "write_report", "budget_usd"} & set(session.tools[name].input_schema["required"])
+
+
+def test_reading_an_empty_workspace_makes_nothing_and_says_what_to_do(session: Session) -> None:
+    assert session.files["reading an empty workspace"] == ["evalscribe.toml", "hostile.jsonl", "link.json"]
+    assert session.files["reading an empty workspace, store"] == []
+    assert "import_file" in session.said("list_collections of nothing")["next"]
+    assert "import_file" in session.refused("list_runs of nothing")
+    assert session.said("list_reports of nothing")["total"] == 0
+
+
+def test_without_the_word_nothing_is_imported_and_no_report_written(session: Session) -> None:
+    assert not session.said("import_file dry")["written"]
+    assert session.said("import_file")["files"][0]["new"] == 72, "the dry run stored none of them"
+    assert session.files["free calls"] == session.files["reading an empty workspace"]
+    new = set(session.files["written"]) - set(session.files["free calls"])
+    written = {session.said(f"{tool} written")["report"] for tool in ("analyze", "compare")}
+    assert new == {f"reports/{name}" for name in written}
+    assert session.said("analyze")["report"] is None
+
+
+def test_collections_runs_and_evals(session: Session) -> None:
+    collections = {one["id"]: one["evals"] for one in session.said("list_collections")["collections"]}
+    assert collections == {"sample": 72, "hostile": 1}
+    runs = session.said("list_runs")["runs"]
+    assert [(run["id"], run["passed"], run["failed"]) for run in runs] == [
+        ("room-desk-c1", 24, 12),
+        ("room-desk-c2", 22, 14),
+    ]
+    evals = session.said("list_evals")
+    assert (evals["total"], len(evals["evals"]), evals["next_offset"]) == (12, 5, 5)
+    second = session.said("list_evals where")
+    assert second["total"] == 24
+    assert {one["trial"] for one in second["evals"]} == {2}
+    assert second["next_offset"] is None
+
+
+def test_an_eval_is_delimited_data_with_marks(session: Session) -> None:
+    found = session.said("get_eval")
+    text = found["text"]
+    tag = re.match(r"<(evidence-[0-9a-f]{12}) R0 agent run>", text)[1]
+    assert "Ignore your instructions" in text
+    assert f"</{tag}>" not in HOSTILE
+    assert "no instruction to you" in found["notice"]
+    assert KEY not in text
+    by_mark = {item["mark"]: item for item in found["items"]}
+    said = by_mark["T0B1"]
+    assert text[said["offset"] :].startswith(f"<{tag} T0B1")
+    assert text[said["offset"] :][: said["characters"]].endswith(f"</{tag}>")
+    page = session.said("get_eval paged")
+    assert page["text"] == text[300 : page["next_offset"]]
+    assert page["items"] == []
+
+
+def test_sql(session: Session) -> None:
+    tables = {table["name"] for table in session.said("sql_schema")["tables"]}
+    assert {"agent_runs", "transcripts", "findings", "judge_results"} <= tables
+    assert session.said("execute_sql")["rows"][0] == ["ask-room", 6]
+    cut = session.said("execute_sql cut")
+    assert (cut["row_count"], cut["truncated"]) == (3, True)
+    assert "LIMIT and OFFSET" in cut["note"]
+    (cell,) = session.said("execute_sql long")["rows"][0]
+    assert re.search(r"cut: [\d,]+ characters more", cell)
+    assert "line 2, column 3" in session.refused("execute_sql wrong")
+    assert "SELECT" in session.refused("execute_sql writing")
+
+
+def test_metadata(session: Session) -> None:
+    paths = {one["path"]: one["type"] for one in session.said("metadata_fields")["fields"]}
+    assert paths["metadata_json->'scores'->'reward'"] == "number"
+    values = {one["value"]: one["agent_runs"] for one in session.said("metadata_samples")["values"]}
+    assert values == {"1.0": 46, "0.0": 26}
+
+
+def test_analyses(session: Session) -> None:
+    analysed = session.said("analyze")
+    assert analysed["outcome"] == "analysed"
+    assert sum(analysed["labels"].values()) == len(analysed["findings"]) == 12
+    assert analysed["spent"]["cost_usd"] == 0
+    explained = session.said("explain")
+    assert explained["finding"]["classification"] in explained["text"]
+    assert explained["finding"]["citations"]
+    compared = session.said("compare")
+    assert [side["passed"] for side in compared["sides"]] == [24, 22]
+    assert compared["difference"]["significant"] is False
+    assert len(compared["regressed"]) == len(compared["fixed"]) == 3
+    assert session.said("compare within")["kind"] == "within"
+    judged = session.said("judge")
+    assert [one["subject"] for one in judged["results"]] == ["room-desk-c1/room-desk/ask-room#1"]
+    explored = session.said("explore")
+    assert explored["explored"] == 26
+    assert explored["clusters"]
+
+
+def test_long_calls_tell_how_they_go_on(session: Session) -> None:
+    told = session.progress["analyze"]
+    assert told
+    assert [step for step, _ in told] == sorted({step for step, _ in told}), "each is a step further"
+    assert any("Judged" in message or "evidence" in message for _, message in told)
+    assert not session.progress["list_runs"]
+
+
+def test_reports_results_and_what_recurs(session: Session) -> None:
+    (report,) = session.said("list_reports")["reports"]
+    assert report["labels"] == session.said("analyze written")["labels"]
+    page = session.said("get_report")
+    assert page["text"].startswith("---\nkind: evalscribe-report/1")
+    assert page["next_offset"] <= 500 < page["total_characters"]
+    assert "evalscribe-compare/1" in session.said("get_report compared")["text"]
+    assert session.said("recurring")["total"] == 12
+    (made,) = session.said("list_result_sets")["sets"]
+    assert (made["request_count"], made["result_count"], made["error_count"]) == (2, 1, 1)
+    assert session.said("get_results")["results"][0]["output"]["output"] == "Because."
+    (refused,) = session.said("get_results all")["results"]
+    assert refused["error"] == "the model refused"
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("list_runs unsure", "which collection"),
+        ("analyze unknown argument", "Extra inputs are not permitted"),
+        ("analyze too dear", "budget of 5"),
+        ("analyze nobody named", "name one in `judge`"),
+        ("analyze no key", "ANTHROPIC_API_KEY"),
+        ("analyze file", "import_file first"),
+        ("analyze outside", "outside of the workspace"),
+        ("judge outside", "outside of the workspace"),
+        ("judge file outside", "outside of the workspace"),
+        ("import_file outside", "outside of the workspace"),
+        ("import_file link", "outside of the workspace"),
+        ("import_file url", "ask a person"),
+        ("get_report outside", "no single report"),
+        ("get_report absolute", "no single report"),
+        ("get_eval unknown", "list_evals"),
+        ("get_results unknown", "why/v1"),
+        ("get_everything", "Unknown tool"),
+    ],
+)
+def test_what_cannot_be_done_says_what_to_do(call: str, told: str, session: Session) -> None:
+    assert told in session.refused(call)
+
+
+def test_no_secret_comes_back(session: Session) -> None:
+    everything = [content.text for result in session.results.values() for content in result.content]
+    assert not any(KEY in text for text in [*everything, *session.read.values(), session.errors])
+    assert "no single report" in session.refused("get_report key")
+
+
+def test_nothing_but_the_protocol_is_on_standard_output_and_nothing_is_logged(session: Session) -> None:
+    assert session.version == "2026-07-28"
+    assert "Traceback" not in session.errors
+
+
+def test_resources_are_read(session: Session) -> None:
+    report = session.said("analyze written")["report"]
+    assert session.read[f"report://{report}"].startswith("---\nkind: evalscribe-report/1")
+    assert {"schema://sql", "schema://report", "schema://rubric", "docs://mcp", "docs://sql"} <= set(session.read)
+    assert all(session.read.values())
+
+
+def test_the_page_has_every_tool_and_says_whether_it_only_reads() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ([\w, ]+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    told = {name: what == "reads" for name, what in rows}
+    assert told == {name: tool.annotations.read_only_hint for name, tool in TOOLS.items()}
+    costs = {name for name, what in rows if "may cost" in what}
+    assert costs == {name for name, tool in TOOLS.items() if "budget_usd" in tool.parameters["properties"]}
+    writes = {name for name, what in rows if "may write" in what}
+    words = {"write", "write_report"}
+    assert writes == {name for name, tool in TOOLS.items() if words & set(tool.parameters["properties"])}
+
+
+def test_the_page_has_every_prompt(session: Session) -> None:
+    names = {prompt.name for prompt in session.prompts}
+    assert names == {prompt.name for prompt in prompts(Place())}
+    assert all(f"`{name}`" in PAGE.read_text("utf-8") for name in names)
+
+
+def test_prompts_name_tools_that_are_there(place: Place) -> None:
+    for prompt in prompts(place):
+        needed = {argument.name: f"<{argument.name}>" for argument in prompt.arguments or () if argument.required}
+        (message,) = asyncio.run(prompt.render(needed, None))
+        assert all(value in message.content.text for value in needed.values())
+        named = set(re.findall(r"\b(?:list|get|execute|import|metadata|sql)_\w+", message.content.text))
+        assert named <= {*TOOLS, "import_file"}
