@@ -1,0 +1,148 @@
+"""Triage a collection: a cheap model tags runs, a careful one looks where a tag fell, and one answer sums up.
+
+Fill in what stands in capitals, keep the script beside the reports, and run it again whenever you like:
+
+    python triage.py               says what would be asked next, and asks nobody
+    python triage.py --budget 2    asks, and spends at most two US dollars
+
+What was answered before is free, after a crash and after a change too. A changed question is asked anew.
+"""
+
+import argparse
+import hashlib
+import json
+
+from evalscribe import AgentRunRef, Client, LLMRequest, Prompt, ResultRef
+
+COLLECTION = None
+"""Its name or id; None: the configured one, else the only one there is."""
+NAME = "triage"
+"""Result sets are called so, with the step behind it."""
+CHEAP = "anthropic/claude-haiku-5-5"
+CAREFUL = "anthropic/claude-opus-5-5"
+
+RUNS = """
+    SELECT f.id, f.task, f.model, MIN(p.id) AS passed
+    FROM agent_runs f
+    LEFT JOIN agent_runs p ON p.task = f.task AND p.experiment = f.experiment AND p.status = 'passed'
+    WHERE f.status = 'failed'
+    GROUP BY f.id, f.task, f.model
+    ORDER BY f.task, f.id
+"""
+"""Runs to look at, each with one of its task that passed, where there is one."""
+SIZES = """
+    SELECT agent_run_id, SUM(LENGTH(CAST(messages AS TEXT))) AS signs
+    FROM transcripts
+    GROUP BY agent_run_id
+"""
+
+TAGS = {
+    "claims-undone": "says that something was done, checked or found although no tool result bears it out",
+    "breaks-a-rule": "does what its instructions forbid, or leaves out what they demand",
+    "stops-early": "ends while something that was asked for is not done, although it could have been",
+}
+"""What the cheap model looks for. It tags too much rather than too little: the careful one decides."""
+
+TAGGING = "Which of these can be seen in this run? Include what you are not sure of; none is an answer too.\n"
+LOOKING = "A first reading suspects that this run {about}. Does it? Decide by what it really did, step by step.\n"
+SUMMING = "What goes wrong in these runs, and how often? Begin with the commonest. Cite the results."
+
+TAGGED = {
+    "type": "object",
+    "properties": {
+        "why": {"type": "string", "citations": True},
+        "tags": {"type": "array", "items": {"type": "string", "enum": list(TAGS)}},
+    },
+    "required": ["why", "tags"],
+}
+LOOKED = {
+    "type": "object",
+    "properties": {
+        "explanation": {"type": "string", "citations": True},
+        "cause": {"type": "string", "description": "the root cause in three to six words"},
+        "holds": {"type": "boolean", "description": "whether the suspicion is right"},
+    },
+    "required": ["explanation", "cause", "holds"],
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--budget", type=float, metavar="USD", help="spend at most this; without it nobody is asked")
+    budget = parser.parse_args().budget
+    with Client(budget_usd=budget or 0) as client:
+        triage(Steps(client, may_ask=bool(budget)))
+
+
+def triage(steps: "Steps") -> None:
+    runs = steps.rows(RUNS)
+    tagged = steps.answers("tags", CHEAP, [tagging(run) for run in runs], TAGGED)
+    if tagged is None:
+        return
+    by_id = {run["id"]: run for run in runs}
+    suspects = [(row["user_metadata.run"], tag) for _, row in tagged.iterrows() for tag in set(row["output.tags"])]
+    looked = steps.answers("looks", CAREFUL, [looking(by_id[run], tag) for run, tag in sorted(suspects)], LOOKED)
+    if looked is None:
+        return
+    held = looked[looked["output.holds"]]
+    print(held.groupby(["user_metadata.tag", "output.cause"]).size().sort_values(ascending=False).to_string())
+    summed = steps.answers("summary", CAREFUL, [summing(held)] if len(held) else [])
+    if summed is not None:
+        print(*summed["output.output"])
+
+
+def tagging(run: dict) -> LLMRequest:
+    tags = "".join(f"- {name}: {about}\n" for name, about in TAGS.items())
+    return LLMRequest(prompt=Prompt([TAGGING, tags, AgentRunRef(id=run["id"])]), metadata={"run": run["id"]})
+
+
+def looking(run: dict, tag: str) -> LLMRequest:
+    """With a run of the same task that passed beside it, where there is one."""
+    beside = ["\nOne of the same task that passed:\n", AgentRunRef(id=run["passed"])] if run["passed"] else []
+    prompt = Prompt([LOOKING.format(about=TAGS[tag]), "The run:\n", AgentRunRef(id=run["id"]), *beside])
+    about = {"run": run["id"], "task": run["task"], "model": run["model"], "tag": tag}
+    return LLMRequest(prompt=prompt, metadata=about)
+
+
+def summing(held) -> LLMRequest:
+    """Every answer of a data frame, under its tag."""
+    parts = []
+    for tag, rows in held.groupby("user_metadata.tag"):
+        parts.append(f"## {tag}: {TAGS[tag]}")
+        parts += [ResultRef(id=row["id"], result_set_id=row["result_set"]) for _, row in rows.iterrows()]
+    return LLMRequest(prompt=Prompt([*parts, SUMMING]))
+
+
+class Steps:
+    """Questions whose answers are kept, each step's in a result set that is named after all that it asks."""
+
+    def __init__(self, client: Client, *, may_ask: bool) -> None:
+        self.client = client
+        self.may_ask = may_ask
+
+    def rows(self, query: str) -> list[dict]:
+        return self.client.dql_result_to_dicts(self.client.execute_dql(COLLECTION, query))
+
+    def answers(self, step: str, model: str, requests: list, schema: dict | None = None):
+        """A data frame; None where there is nothing to ask, or answers are missing and nobody may be asked."""
+        asked = json.dumps([model, schema, [request.model_dump(mode="json") for request in requests]])
+        name = f"{NAME}/{step}/{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
+        known = sum(one["result_count"] for one in self.client.list_result_sets(COLLECTION, name))
+        print(f"{name}: {len(requests)} requests to {model}, {known} answered")
+        if requests and self.may_ask:
+            done = self.client.submit_llm_requests(COLLECTION, requests, model, name, output_schema=schema)
+            print(f"  errors: {done['counts']['errors']}, citations: {done['citations']}, spent: {done['spent']}")
+        elif known < len(requests):
+            print(f"  about {self.tokens(requests):,} tokens of transcripts to read at most; --budget USD asks")
+            return None
+        return self.client.get_result_set_dataframe(COLLECTION, name).assign(result_set=name) if requests else None
+
+    def tokens(self, requests: list) -> int:
+        """Four signs are about one."""
+        signs = {row["agent_run_id"]: row["signs"] for row in self.rows(SIZES)}
+        parts = [part for request in requests for part in request.prompt.root]
+        return sum(signs.get(part.id, 0) for part in parts if isinstance(part, AgentRunRef)) // 4
+
+
+if __name__ == "__main__":
+    main()
