@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -211,7 +210,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """An empty workspace, for a server in this process."""
     monkeypatch.chdir(workspace(tmp_path))
-    yield Place()
+    return Place()

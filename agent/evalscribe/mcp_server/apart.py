@@ -30,6 +30,7 @@ async def apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return await work()
 
     ended = asyncio.wrap_future(_started(lambda: asyncio.run(main())))
+    ended.add_done_callback(unheard)
     try:
         return await asyncio.shield(ended)
     except asyncio.CancelledError:
@@ -39,6 +40,12 @@ async def apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
                 loop.call_soon_threadsafe(task.cancel)
             await asyncio.wait([ended], timeout=GRACE_S)
         raise
+
+
+def unheard(ended: "asyncio.Future[Any]") -> None:
+    """Nobody may be left to hear how it ended: that is no error of its own."""
+    if not ended.cancelled():
+        ended.exception()
 
 
 def _started(work: Callable[[], T]) -> Future[T]:

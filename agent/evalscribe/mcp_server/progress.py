@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp.server.mcpserver import Context
 
-from evalscribe.mcp_server.apart import apart
+from evalscribe.mcp_server.apart import apart, unheard
 from evalscribe.prose import one_line
 from evalscribe.redaction import redact
 
@@ -75,6 +75,7 @@ async def watched(ctx: Context, work: Callable[[Told], Coroutine[Any, Any, T]]) 
     """What a use case gives; the client hears how it goes, and may stop it."""
     told = Told()
     passing = asyncio.create_task(told.pass_on(ctx))
+    passing.add_done_callback(unheard)
     try:
         return await apart(lambda: work(told))
     finally:

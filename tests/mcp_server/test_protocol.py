@@ -1,0 +1,188 @@
+"""What a client may do to a server: cancel, ask at once, spend, be killed, send nonsense."""
+
+import asyncio
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client import Client
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult
+
+from evalscribe.ids import Frozen
+from evalscribe.mcp_server import Place, queries
+from evalscribe.mcp_server.server import Server
+from evalscribe.mcp_server.tool import BUG, READS, tool
+from mcp_server.conftest import KEY
+from messages_server import MessagesServer, submit
+
+MODEL = "anthropic/claude-opus-5-5"
+MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+@asynccontextmanager
+async def client(mode: str = "auto") -> AsyncIterator[Client]:
+    async with Client(Server(Place()), mode=mode) as connected:
+        yield connected
+
+
+async def said(connected: Client, name: str, **arguments: Any) -> Any:
+    result = await connected.call_tool(name, arguments)
+    assert isinstance(result, CallToolResult)
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+async def until(true: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if true():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("not within 20 s")
+
+
+def asked_at(anthropic: MessagesServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", anthropic.url)
+
+
+@MODES
+async def test_both_protocols_list_call_and_read(mode: str, place: Place) -> None:
+    async with client(mode) as connected:
+        assert (connected.protocol_version < "2026") is (mode == "legacy")
+        assert len((await connected.list_tools()).tools) == 19
+        assert (await said(connected, "list_collections"))["collections"] == []
+        assert (await said(connected, "sql_schema"))["tables"]
+        assert "collection" in (await connected.read_resource("schema://sql")).contents[0].text
+        prompt = await connected.get_prompt("review-report", {"report": "smp7"})
+        assert "smp7" in prompt.messages[0].content.text
+        with pytest.raises(Exception, match="Unknown resource"):
+            await connected.read_resource("report://../evalscribe.toml")
+
+
+async def test_a_model_is_asked_only_with_a_budget(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with MessagesServer() as anthropic:
+        asked_at(anthropic, monkeypatch)
+        async with client() as connected:
+            assert (await said(connected, "analyze", run="sample"))["spent"]["calls"] == 0
+            plan = await said(connected, "analyze", run="sample", judge=MODEL)
+            assert plan["outcome"] == "plan"
+            assert plan["estimate"]["cost_usd"] > 0
+            free = await said(connected, "explain", run="sample", eval="cli/001-args", judge=MODEL)
+            assert free["finding"]["judge"]["id"] == "rules@1"
+            assert not anthropic.calls
+            paid = await said(connected, "explain", run="sample", eval="cli/001-args", judge=MODEL, budget_usd=1)
+            assert paid["spent"]["cost_usd"] > 0
+            assert len(anthropic.calls) == 1
+            again = await said(connected, "explain", run="sample", eval="cli/001-args", judge=MODEL, budget_usd=1)
+            assert again["spent"]["calls"] == 0, "nothing is paid for twice"
+
+
+@MODES
+async def test_a_cancelled_call_stops_and_leaves_the_run_free(
+    mode: str, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with MessagesServer(lambda _: submit(), latency_s=30) as anthropic:
+        asked_at(anthropic, monkeypatch)
+        async with client(mode) as connected:
+            began = time.monotonic()
+            async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+                asking = tasks.create_task(
+                    said(connected, "analyze", run="sample", judge=MODEL, budget_usd=1), name="asking"
+                )
+                await until(lambda: bool(anthropic.calls))
+                assert (await said(connected, "list_collections"))["collections"] == [], "others are answered meanwhile"
+                asking.cancel()
+            await said(connected, "analyze", run="sample")
+            assert time.monotonic() - began < 20
+
+
+async def test_calls_for_one_run_wait_for_each_other(place: Place) -> None:
+    async with client() as connected:
+        both = await asyncio.gather(*(said(connected, "analyze", run="sample") for _ in range(2)))
+    assert both[0]["labels"] == both[1]["labels"]
+
+
+async def test_slow_sql_stops_nobody(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "TIMEOUT_S", 2.0)
+    slow = (
+        "SELECT count(*) AS n FROM agent_runs AS a, agent_runs AS b, agent_runs AS c, agent_runs AS d, agent_runs AS e"
+    )
+    async with client() as connected:
+        await said(connected, "import_file", path="sample", write=True)
+        with anyio.move_on_after(0.7) as scope:
+            await connected.call_tool("execute_sql", {"sql": slow})
+        assert scope.cancelled_caught
+        began = time.monotonic()
+        assert (await said(connected, "list_runs"))["total"] == 2
+        assert time.monotonic() - began < 5
+
+
+class Found(Frozen):
+    text: str
+
+
+async def test_a_bug_is_masked_and_logged_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> Found:
+        """Break."""
+        raise ValueError(f"the key is {KEY}")
+
+    with caplog.at_level(logging.ERROR), pytest.raises(ToolError) as raised:
+        await tool(broken, READS).run({}, None)
+    assert str(raised.value) == f"Error executing tool broken: {BUG}"
+    assert "the key is" in caplog.text
+    assert KEY not in caplog.text
+
+
+def server(folder: Path, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "evalscribe", "mcp", *options],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_it_starts_answers_nonsense_and_ends_with_its_client(tmp_path: Path) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    began = time.monotonic()
+    process = server(tmp_path)
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write("no json\n")
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}) + "\n")
+    process.stdin.flush()
+    answers = [json.loads(process.stdout.readline())]
+    while answers[-1].get("id") != 1:
+        answers.append(json.loads(process.stdout.readline()))
+    assert time.monotonic() - began < 15, "a loaded machine"
+    assert answers[-1]["result"]["serverInfo"]["name"] == "evalscribe"
+    call = {"name": "import_file", "arguments": {"path": "sample", "write": True}}
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}) + "\n")
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}) + "\n")
+    process.stdin.flush()
+    process.stdin.close()
+    process.stdin = None
+    out, errors = process.communicate(timeout=10)
+    assert process.returncode == 0, errors
+    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
+    assert "Traceback" not in errors
+
+
+def test_a_folder_that_is_none_is_told(tmp_path: Path) -> None:
+    process = server(tmp_path, "--folder", "nowhere")
+    out, errors = process.communicate(timeout=30)
+    assert (process.returncode, out) == (66, "")
+    assert "--folder nowhere" in errors
