@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from evalscribe.app.analyze import nothing_failed
-from evalscribe.app.doctor import checks
+from evalscribe.app.doctor import Unset, checks
 from evalscribe.app.estimates import likely
 from evalscribe.app.explain import failure_named
 from evalscribe.app.outcomes import NothingFailed
@@ -84,6 +84,10 @@ async def test_each_check_says_how_it_went() -> None:
     async def badly() -> str:
         raise AccessError("no key\nset one")
 
-    good, bad = await checks({"one": well, "two": badly})
-    assert (good.name, good.ok, good.detail) == ("one", True, "answers")
-    assert (bad.name, bad.ok, bad.detail) == ("two", False, "no key")
+    async def not_at_all() -> Unset:
+        return Unset(detail="no key\nset one")
+
+    good, bad, none = await checks({"one": well, "two": badly, "three": not_at_all})
+    assert (good.name, good.state, good.detail) == ("one", "ok", "answers")
+    assert (bad.name, bad.state, bad.detail) == ("two", "NOT OK", "no key")
+    assert (none.name, none.state, none.detail) == ("three", "not set", "no key")

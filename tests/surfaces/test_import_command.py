@@ -73,7 +73,7 @@ def test_where_it_goes(inside: Inside, file: Path) -> None:
     assert inside.run("collections", "show", EVALSCRIBE_COLLECTION_ID="mine").out.startswith("airline run (id mine)\n")
     run_id = collections(inside)[0]["runs"][0]["id"]
     assert inside.run("collections", "remove", run_id[:6], "--collection", "mine").out == (
-        f"Run {run_id} is no longer in airline run; `evalscribe gc` frees what no collection has.\n"
+        f"Run {run_id} is no longer in airline run; `evalscribe gc` forgets it unless it is in another or was analysed.\n"
     )
     assert [len(one["runs"]) for one in collections(inside)] == [1, 0]
     assert "has no run 'zzz'" in inside.run("collections", "remove", "zzz", "--collection", "c-1", code=66).err

@@ -9,10 +9,11 @@ from contextlib import suppress
 STOPPED = (130, 143)
 """Exit codes of Ctrl-C and SIGTERM, after which nobody wants to wait."""
 EXAMPLES = """\
-evalscribe tells you why a model failed an eval run, and whose fault it was. Three ways to begin:
+evalscribe tells you why a model failed an eval run, and whose fault it was. Ways to begin:
 
   evalscribe analyze sample --judge rules      the run that ships with evalscribe: no key, no network
-  evalscribe analyze RUN_URL                   a run of your own, by URL, id or snapshot folder
+  evalscribe analyze RUN                       a run of your own, by URL, id, file or snapshot folder
+  evalscribe import FILE...                    runs into a collection, for sql, compare and explore
   evalscribe doctor                            what is configured, from where, and what is missing
 
 All commands: evalscribe --help"""

@@ -9,7 +9,7 @@ from evalscribe.cli import options
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 Named = Annotated[
     str | None,
-    typer.Argument(metavar="[COLLECTION]", help="By name or id. Default: as --collection.", show_default=False),
+    typer.Argument(metavar="COLLECTION", help="By name or id. Default: as --collection.", show_default=False),
 ]
 
 
@@ -18,7 +18,8 @@ def list_all(as_json: options.Json = False) -> int:
     """List the collections with what they hold."""
     from evalscribe.app.collections import Collections, Shown
     from evalscribe.cli import finish
-    from evalscribe.prose import counted, one_line
+    from evalscribe.cli.imports import called
+    from evalscribe.prose import counted
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.importing import shelves
@@ -30,7 +31,7 @@ def list_all(as_json: options.Json = False) -> int:
         return 0
     for one in there:
         evals = sum(run.total for run in one.runs)
-        finish.say(one_line(f"{one.name} (id {one.id}): {counted(len(one.runs), 'run')}, {counted(evals, 'eval')}"))
+        finish.say(f"{called(one)}: {counted(len(one.runs), 'run')}, {counted(evals, 'eval')}")
     if not there:
         finish.say("There is no collection yet: `evalscribe import FILE` makes one.")
     return 0
@@ -41,7 +42,6 @@ def show(collection: Named = None, as_json: options.Json = False) -> int:
     """Show the runs of a collection."""
     from evalscribe.app.collections import Shown, chosen
     from evalscribe.cli import finish, imports
-    from evalscribe.prose import one_line
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.importing import shelves
@@ -53,7 +53,7 @@ def show(collection: Named = None, as_json: options.Json = False) -> int:
     if as_json:
         finish.print_json(Shown(id=one.id, name=one.name, runs=runs))
         return 0
-    finish.say(one_line(f"{one.name} (id {one.id})"))
+    finish.say(imports.called(one))
     for run in runs:
         finish.say(f"  {imports.run_line(run)}")
     return 0
@@ -77,5 +77,7 @@ def remove(
         one = chosen(shelf, collection, found.collection.value)
         gone = one_run(archive.runs(one.id), run, one)
         archive.remove(one.id, gone.id)
-    finish.say(f"Run {gone.id} is no longer in {one.name}; `evalscribe gc` frees what no collection has.")
+    finish.say(
+        f"Run {gone.id} is no longer in {one.name}; `evalscribe gc` forgets it unless it is in another or was analysed."
+    )
     return 0

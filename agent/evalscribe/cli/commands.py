@@ -46,7 +46,7 @@ def evalscribe(
 
 app.command()(analyze)
 app.command(short_help="Explain one failure in full; nothing is written.")(explain)
-app.command(short_help="Compare two runs or checkpoints: what changed, is it noise, why.")(compare)
+app.command(short_help="Compare runs or checkpoints: what changed, is it noise, why.")(compare)
 app.command(short_help="Ask a question about a whole collection of runs.")(explore)
 app.command(short_help="Discuss a report: ask about it, or search it.")(discuss)
 app.command(short_help="Propose a recommended change, commit it after a yes.")(apply)

@@ -10,7 +10,7 @@ from evalscribe.cli import options
 
 def export(
     runs: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN…]", help="Default: every run.", show_default=False)
+        list[str] | None, typer.Argument(metavar="RUN", help="Default: every run.", show_default=False)
     ] = None,
     collection: options.Collection = None,
     output: Annotated[

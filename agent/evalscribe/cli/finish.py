@@ -152,7 +152,7 @@ def diagnosis(rows: Iterable[Row], checks: Iterable[Check]) -> None:
         say(f"{row.name:<{width}}  {row.value}  ({row.origin})")
     say()
     for check in checks:
-        say(f"{'ok' if check.ok else 'NOT OK':<{width}}  {check.name}: {check.detail}")
+        say(f"{check.state:<{width}}  {check.name}: {check.detail}")
 
 
 def notes(notes: Iterable[str]) -> None:

@@ -14,7 +14,9 @@ Experiment = Annotated[
 def import_runs(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="PATH|URL", help="Files, folders of files, or runs by URL.", show_default=False),
+        typer.Argument(
+            metavar="PATH|URL", help="Files, folders of files, runs by URL, or `sample`.", show_default=False
+        ),
     ],
     collection: Annotated[
         str | None,

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from shlex import quote
 
+from evalscribe.app.collections import Shown
 from evalscribe.app.import_all import ImportedAll
 from evalscribe.app.importing import Imported
 from evalscribe.cli import finish
@@ -11,6 +12,7 @@ from evalscribe.errors import DataError
 from evalscribe.ids import model_folder
 from evalscribe.ports import Added
 from evalscribe.prose import counted, one_line
+from evalscribe.rubric import Collection
 from evalscribe.run import Run
 
 UNKNOWN = "unknown"
@@ -58,6 +60,12 @@ def _came_in(one: Imported, *, dry_run: bool) -> str:
     return f"{_added(one.added)} ({statuses or 'no evals'})"
 
 
+def called(one: Collection | Shown) -> str:
+    """A collection's name, and its id where that is another."""
+    name, id = one_line(one.name), one_line(one.id)
+    return name if name == id else f"{name} (id {id})"
+
+
 def _added(added: Added) -> str:
     parts = [f"{number} {what}" for number, what in ((added.changed, "changed"), (added.same, "same")) if number]
     return ", ".join([f"{added.new} new", *parts])
@@ -77,5 +85,5 @@ def _next(done: ImportedAll, *, dry_run: bool) -> Iterator[str]:
     if dry_run:
         yield "Nothing was stored (--dry-run)."
         return
-    yield f"Collection: {one_line(done.collection.name)} (id {one_line(done.collection.id)})"
+    yield f"Collection: {called(done.collection)}"
     yield f"Next: evalscribe analyze {quote(runs[0].id) if runs else 'RUN'}"

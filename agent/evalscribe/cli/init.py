@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def init(
     folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="Made if need be. Default: this folder.", show_default=False)
+        Path, typer.Argument(metavar="DIR", help="Made if need be. Default: this folder.", show_default=False)
     ] = Path(),
     claude: Annotated[
         bool, typer.Option("--claude", help="Also for Claude Code: skills, MCP server, CLAUDE.md.")

@@ -6,7 +6,12 @@ from typing import Annotated
 import typer
 
 RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's URL or id, a snapshot folder, or `sample`.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="A run's URL or id, the beginning of an imported one's id, a file, a snapshot folder, or `sample`.",
+        show_default=False,
+    ),
 ]
 Judge = Annotated[
     str | None,
@@ -38,7 +43,7 @@ MaxTokens = Annotated[
 ]
 Engine = Annotated[
     str | None,
-    typer.Option(metavar="local|ray", help="Where judges work. Default: local, this process.", show_default=False),
+    typer.Option(metavar="local|ray", help="Where the work is done. Default: local, this process.", show_default=False),
 ]
 RayAddress = Annotated[
     str | None,
@@ -57,7 +62,7 @@ Provider = Annotated[
     str | None, typer.Option(metavar="P", help="The run's provider, where the source has it wrong or not at all.")
 ]
 Model = Annotated[
-    str | None, typer.Option(metavar="M", help="The run's model, where the source has it wrong or not at all.")
+    str | None, typer.Option(metavar="M|P/M", help="The run's model, where the source has it wrong or not at all.")
 ]
 Collection = Annotated[
     str | None,

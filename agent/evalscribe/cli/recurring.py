@@ -9,7 +9,7 @@ from evalscribe.cli import options
 
 def recurring(
     models: Annotated[
-        list[str] | None, typer.Argument(metavar="[PROVIDER/MODEL]...", help="Only these models. Default: all.")
+        list[str] | None, typer.Argument(metavar="PROVIDER/MODEL", help="Only these models. Default: all.")
     ] = None,
     across_models: Annotated[
         bool,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from evalscribe.ports import Library
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
-Model = Annotated[str | None, typer.Argument(metavar="[PROVIDER/MODEL]", help="Only reports of this model.")]
+Model = Annotated[str | None, typer.Argument(metavar="PROVIDER/MODEL", help="Only reports of this model.")]
 Name = Annotated[
     str, typer.Argument(metavar="REPORT", help="A file, a name below the reports folder, or the start of a run id.")
 ]
@@ -40,7 +40,7 @@ def show(report: Name, reports: options.Reports = None) -> int:
 @app.command(short_help="Check reports: readable, in agreement, quotations real; exit code 65 if not.")
 def check(
     report: Annotated[
-        list[str] | None, typer.Argument(metavar="[REPORT]...", help="Only these reports. Default: all.")
+        list[str] | None, typer.Argument(metavar="REPORT", help="Only these reports. Default: all.")
     ] = None,
     output: Annotated[
         str | None,

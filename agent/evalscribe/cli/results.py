@@ -12,7 +12,7 @@ app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 @app.command("list", short_help="List result sets and how far they are.")
 def list_sets(
     prefix: Annotated[
-        str | None, typer.Argument(metavar="[PREFIX]", help="Only sets below this name.", show_default=False)
+        str | None, typer.Argument(metavar="PREFIX", help="Only sets below this name.", show_default=False)
     ] = None,
     collection: options.Collection = None,
     as_json: options.Json = False,

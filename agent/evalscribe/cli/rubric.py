@@ -78,7 +78,7 @@ def validate(files: Annotated[list[str], typer.Argument(metavar="FILE…", help=
 @app.command(short_help="Show how two rubrics or versions differ.")
 def diff(
     rubric: Rubric,
-    other: Annotated[str | None, typer.Argument(metavar="[NAME[@V]|FILE]", help="Default: the file.")] = None,
+    other: Annotated[str | None, typer.Argument(metavar="NAME[@V]|FILE", help="Default: the file.")] = None,
     collection: Collection = "default",
 ) -> int:
     """Show how two rubrics differ, as a unified diff of their YAML; by default the latest version and the file."""

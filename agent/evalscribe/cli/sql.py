@@ -10,7 +10,7 @@ from evalscribe.cli import options
 
 def sql(
     query: Annotated[
-        str | None, typer.Argument(metavar="[SELECT]", help="One SELECT, in Postgres' spelling.", show_default=False)
+        str | None, typer.Argument(metavar="SELECT", help="One SELECT, in Postgres' spelling.", show_default=False)
     ] = None,
     collection: options.Collection = None,
     file: Annotated[

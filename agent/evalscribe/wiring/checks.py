@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from evalscribe.app.doctor import Attempt
+from evalscribe.app.doctor import Attempt, Unset
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.rubric import DEFAULT_MODEL
 from evalscribe.settings import Settings
@@ -42,12 +42,15 @@ async def _store_opens(found: Settings) -> str:
         database.close()
 
 
-async def _convex_answers(found: Settings) -> str:
+async def _convex_answers(found: Settings) -> str | Unset:
     """Asks for a run that cannot be: only a function that ran knows no such run, so the key may ask."""
     from evalscribe.sources.convex import Patience, open_convex
     from evalscribe.sources.links import Links
 
-    access = found.convex()
+    try:
+        access = found.convex()
+    except AccessError as error:
+        return Unset(detail=str(error))
     runs = open_convex(access.url, access.key, "doctor", Links(), Patience(attempts=1, whole=20))
     try:
         await runs.run()
@@ -58,12 +61,12 @@ async def _convex_answers(found: Settings) -> str:
     return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}"
 
 
-async def _provider_answers(found: Settings, provider: Provider) -> str:
+async def _provider_answers(found: Settings, provider: Provider) -> str | Unset:
     from evalscribe.llm.service import adapter
 
     access = found.provider(provider.name)
     if access is None:
-        raise AccessError(f"no {provider.key_name}: the rules judge")
+        return Unset(detail=f"no {provider.key_name}: the rules judge")
     model = adapter(provider, DEFAULT_MODEL.model_name, access, None, TIMEOUT_S)
     try:
         await model.check()
@@ -72,10 +75,10 @@ async def _provider_answers(found: Settings, provider: Provider) -> str:
     return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}"
 
 
-async def _github_answers(found: Settings) -> str:
+async def _github_answers(found: Settings) -> str | Unset:
     access = found.github()
     if access.key is None:
-        raise AccessError("no GITHUB_TOKEN: pull requests are opened by hand")
+        return Unset(detail="no GITHUB_TOKEN: pull requests are opened by hand")
     try:
         from evalscribe.forge.github import GitHub
     except ImportError as error:
