@@ -102,8 +102,8 @@ def reads(call: Call) -> Answer:
     return answers({"clusters": groups})
 
 
-def explored(workspace: Workspace, *arguments: str, code: int = 0, **environment: str) -> Exploration:
-    ended = workspace.run("explore", QUESTION, "--json", *arguments, code=code, **environment)
+def explored(workspace: Workspace, *arguments: str, **environment: str) -> Exploration:
+    ended = workspace.run("explore", QUESTION, "--json", *arguments, code=0, **environment)
     return Exploration.model_validate_json(ended.out)
 
 

@@ -1,9 +1,9 @@
 """Labelled subjects out of a JSONL file: one subject and the label that people gave it a line."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,16 +17,20 @@ from evalscribe.ids import Frozen
 
 T = TypeVar("T")
 
+Members = Callable[[], Mapping[str, Waiting]]
+
 MOST_TOLD = 5
 """Bad lines that are named at once."""
 
 
 class Subject(Frozen):
-    """`{"run": …, "eval": …}`, `{"agent_run": {…}}` or `{"file": "path"}`."""
+    """`{"run": …, "eval": …}`, `{"agent_run_id": …}`, `{"agent_run": {…}}` or `{"file": "path"}`."""
 
     run: str | None = None
     """A run as `judge` takes it; with an eval's URL `eval` is not needed."""
     eval: str | None = None
+    agent_run_id: str | None = None
+    """Of the collection that is asked about: `agent_runs.id` of SQL."""
     agent_run: dict[str, Any] | None = None
     file: str | None = None
     """A file of one agent run, relative to the dataset's folder."""
@@ -49,10 +53,11 @@ class Example:
 class Dataset:
     """One file; whatever is wrong with it is told with its line, before anybody is asked."""
 
-    def __init__(self, path: Path, labels: Sequence[str]) -> None:
-        """`labels`: what a label may be, as `spelled`."""
+    def __init__(self, path: Path, labels: Sequence[str], members: Members = dict) -> None:
+        """`labels`: what a label may be, as `spelled`; `members`: the agent runs that lines may name by id."""
         self._path = path
         self._labels = labels
+        self._members = cache(members)
         self._problems: list[tuple[int, str]] = []
 
     async def examples(self, finder: Finder) -> tuple[Example, ...]:
@@ -110,6 +115,10 @@ class Dataset:
         subject = line.subject
         if subject.run is not None:
             waiting = runs.get((subject.run, subject.eval or ""))
+        elif subject.agent_run_id is not None:
+            waiting = self._members().get(subject.agent_run_id)
+            if waiting is None:
+                self._bad(number, f"subject.agent_run_id: {subject.agent_run_id} is none of the agent runs asked about")
         else:
             run = self._tried(number, lambda: self._agent_run(subject))
             waiting = of_run(run) if run else None
@@ -161,9 +170,9 @@ def parsed(text: str, labels: Sequence[str]) -> Line:
         raise DataError(f"{place}: {first['msg']}" if place else first["msg"]) from None
     except (ValueError, RecursionError):
         raise DataError("no JSON object") from None
-    given = [name for name in ("run", "agent_run", "file") if getattr(line.subject, name) is not None]
+    given = [name for name in ("run", "agent_run_id", "agent_run", "file") if getattr(line.subject, name) is not None]
     if len(given) != 1:
-        raise DataError("subject: give one of run (with eval), agent_run or file")
+        raise DataError("subject: give one of run (with eval), agent_run_id, agent_run or file")
     if line.subject.eval is not None and given != ["run"]:
         raise DataError("subject.eval: belongs to a run")
     if spelled(line.label) not in labels:

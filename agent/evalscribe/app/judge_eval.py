@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evalscribe.app.dataset import Dataset, Example, labels_of, spelled
+from evalscribe.app.dataset import Dataset, Example, Members, labels_of, spelled
 from evalscribe.app.judge import Judged, JudgeDesk, judged
 from evalscribe.app.judges import LoadedJudge
 from evalscribe.app.subjects import Finder
@@ -96,15 +96,17 @@ def label_key(rubric: Rubric, wanted: str | None) -> str:
     return wanted
 
 
-async def judge_eval(desks: Sequence[JudgeDesk], path: Path, key: str, finder: Finder, watcher: Watcher) -> JudgeEval:
-    """Every judge over every subject; what is known is not asked again.
+async def judge_eval(
+    desks: Sequence[JudgeDesk], path: Path, key: str, finder: Finder, watcher: Watcher, members: Members
+) -> JudgeEval:
+    """Every judge over every subject; what is known is not asked again. `members`: agent runs that lines may name.
 
     Raises `UsageError` without scipy, `DataError` for bad lines, and what concerns all subjects.
     """
     wilson(1, 1)
     rubric = desks[0].judge.rubric
     labels = tuple(labels_of(rubric.output_schema, key))
-    examples = await Dataset(path, labels).examples(finder)
+    examples = await Dataset(path, labels, members).examples(finder)
     judges = [await _calibrated(desk, examples, key, labels, watcher) for desk in desks]
     return JudgeEval(
         rubric=f"{rubric.id}@{rubric.version}",

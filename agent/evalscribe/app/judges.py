@@ -86,8 +86,10 @@ class ByCascade:
 class ByRules:
     """The rules engine, for rubrics that ask for what it can say of a failed eval."""
 
-    def __init__(self, rubric: Rubric) -> None:
+    def __init__(self, rubric: Rubric, results: Results | None = None) -> None:
+        """`results`: where they are kept for whoever reads them; the rules are always asked."""
         self._rules = RulesJudge()
+        self._results = results
         self.name = self._rules.id
         self.id = f"{self.name} with {rubric.id}@{rubric.version}"
         self.rubric = rubric
@@ -103,7 +105,10 @@ class ByRules:
         output = _output(self._rules.decide(case), self.rubric)
         if problems := check_output(output, self.rubric.output_schema):
             raise UsageError(f"the rules cannot answer by {self.rubric.id}@{self.rubric.version}: {problems[0]}")
-        return _one(self._result(loaded.subject, output), self.rubric, loaded, "rules")
+        result = self._result(loaded.subject, output)
+        if self._results is not None:
+            self._results.put_result(result.id, result)
+        return _one(result, self.rubric, loaded, "rules")
 
     def _result(self, subject: Subject, output: dict[str, Any]) -> JudgeResult:
         citations = count(output, self.rubric.output_schema, subject)

@@ -1,4 +1,4 @@
-"""`evalscribe judge RUBRIC SUBJECT…`."""
+"""`evalscribe judge RUBRIC SUBJECT…`, or `evalscribe judge RUBRIC --collection C`."""
 
 from typing import Annotated
 
@@ -9,20 +9,31 @@ from evalscribe.cli import options
 Rubric = Annotated[
     str, typer.Argument(metavar="RUBRIC", help="A rubric: NAME, NAME@VERSION or a YAML file.", show_default=False)
 ]
-Collection = Annotated[str, typer.Option(metavar="ID", help="The collection that the rubric belongs to.")]
+Collection = Annotated[
+    str | None,
+    typer.Option(
+        metavar="C",
+        help="A collection, by name or id: whose rubric, and whose agent runs. Default: everybody's rubrics.",
+        show_default=False,
+    ),
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Ask again what is already known.")]
 
 
 def judge(
-    rubric: Rubric,
-    subjects: Annotated[
-        list[str],
+    names: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="SUBJECT",
-            help="JSON files of agent runs; runs, all failed evals of each; or a run and names of its evals.",
+            metavar="RUBRIC [SUBJECT]...",
+            help="A rubric (NAME, NAME@VERSION, a YAML file), then JSON files of agent runs; runs, all failed evals of "
+            "each; or a run and names of its evals. Without SUBJECT: the agent runs of a collection.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    rubric: Annotated[
+        str | None, typer.Option(metavar="RUBRIC", help="The rubric, in place of the first name.", show_default=False)
+    ] = None,
+    where: options.Where = None,
     judge: Annotated[
         str | None,
         typer.Option(
@@ -30,7 +41,7 @@ def judge(
         ),
     ] = None,
     cascade: Annotated[bool, typer.Option("--cascade", help="A cheap model first, as evalscribe.toml says.")] = False,
-    collection: Collection = "default",
+    collection: Collection = None,
     fresh: Fresh = False,
     batch: options.Batch = False,
     concurrency: options.Concurrency = None,
@@ -45,20 +56,25 @@ def judge(
     convex_dir: options.ConvexDir = None,
     as_json: options.Json = False,
 ) -> int:
-    """Judge agent runs, or failed evals of runs, by a rubric."""
+    """Judge agent runs, failed evals of runs, or those of a collection, by a rubric."""
     from evalscribe.app.estimates import likely
     from evalscribe.app.judge import JudgeDesk, estimated
     from evalscribe.app.judge import judge as use_case
+    from evalscribe.app.rubrics import DEFAULT_COLLECTION
     from evalscribe.cli import judgements
     from evalscribe.cli.progress import Display
+    from evalscribe.errors import UsageError
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.prose import counted
     from evalscribe.settings import Options
     from evalscribe.wiring.judging import CASCADE, JudgeChoice, open_room
 
+    chosen_rubric, subjects = _named(names or [], rubric, from_collection=bool(collection or where))
+    if where and subjects:
+        raise UsageError("--where chooses among the agent runs of a collection: leave out the subjects")
     given = JudgeChoice(
-        rubric=rubric,
-        collection=collection,
+        rubric=chosen_rubric,
+        collection=collection or DEFAULT_COLLECTION,
         fresh=fresh,
         batch=batch,
         via=via or "http",
@@ -82,7 +98,8 @@ def judge(
             with Display(quiet=False) as display:
                 for note in room.notes():
                     display.say(note)
-                waiting = await room.finder(display).found(subjects)
+                found_in = room.finder(display).found
+                waiting = await found_in(subjects) if subjects else tuple(room.members(collection, where).values())
                 if (estimate := estimated(chosen, waiting)).input_tokens:
                     number = counted(len(waiting), "subject")
                     display.say(f"{chosen.id} for {number}: {likely(estimate)}, less what is known")
@@ -91,3 +108,15 @@ def judge(
         return judgements.show(found, as_json=as_json, cascade=cascade)
 
     return run_until_signal(main())
+
+
+def _named(names: list[str], rubric: str | None, *, from_collection: bool) -> tuple[str, list[str]]:
+    """The rubric and the subjects. Raises `UsageError` where one is missing."""
+    from evalscribe.errors import UsageError
+
+    if rubric is None and not names:
+        raise UsageError("judge by which rubric? `evalscribe rubric list` shows what there is")
+    by, subjects = (rubric, names) if rubric is not None else (names[0], names[1:])
+    if not subjects and not from_collection:
+        raise UsageError("judge what? Name runs or files, or a collection with --collection")
+    return by, subjects

@@ -27,7 +27,8 @@ def judge_eval(
         str | None,
         typer.Option(metavar="KEY", help="The field to compare. Default: classification, else the first choice."),
     ] = None,
-    collection: Collection = "default",
+    collection: Collection = None,
+    where: options.Where = None,
     fresh: Fresh = False,
     batch: options.Batch = False,
     concurrency: options.Concurrency = None,
@@ -46,6 +47,7 @@ def judge_eval(
     from evalscribe.app.judge import JudgeDesk
     from evalscribe.app.judge_eval import judge_eval as use_case
     from evalscribe.app.judge_eval import label_key
+    from evalscribe.app.rubrics import DEFAULT_COLLECTION
     from evalscribe.cli.finish import print_json
     from evalscribe.cli.progress import Display
     from evalscribe.errors import DataError
@@ -55,7 +57,7 @@ def judge_eval(
 
     given = JudgeChoice(
         rubric=rubric,
-        collection=collection,
+        collection=collection or DEFAULT_COLLECTION,
         fresh=fresh,
         batch=batch,
         via=via or "http",
@@ -83,7 +85,9 @@ def judge_eval(
             with Display(quiet=False) as display:
                 for note in room.notes():
                     display.say(note)
-                found = await use_case(desks, dataset, key, room.finder(display), display)
+                found = await use_case(
+                    desks, dataset, key, room.finder(display), display, lambda: room.members(collection, where)
+                )
         print_json(found) if as_json else _show(found)
         return 0 if any(one.judged for one in found.judges) else DataError.exit_code
 

@@ -1,16 +1,21 @@
 """Judges of subjects at the command line, and where subjects come from."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from evalscribe.app.collections import chosen
 from evalscribe.app.judges import ByCascade, ByRubric, ByRules, LoadedJudge, Made
+from evalscribe.app.members import waiting
 from evalscribe.app.rubrics import DEFAULT_COLLECTION, parsed_name
+from evalscribe.app.selection import picked
 from evalscribe.app.stored_runs import is_whole
-from evalscribe.app.subjects import Address, Finder
+from evalscribe.app.subjects import Address, Finder, Waiting
 from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
+from evalscribe.errors import EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import JudgeResult
 from evalscribe.ports import Shelf, Source, Store
@@ -23,6 +28,7 @@ from evalscribe.wiring.archive import archive
 from evalscribe.wiring.engine import afar
 from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.models import RULES, models, purse
+from evalscribe.wiring.querying import open_query_desk
 from evalscribe.wiring.shelf import shelf
 
 CASCADE = "cascade"
@@ -35,6 +41,7 @@ class JudgeChoice(Frozen):
 
     rubric: str
     collection: str = DEFAULT_COLLECTION
+    """Whose rubric, by name or id; where it has none of that name, one of everybody's."""
     fresh: bool = False
     batch: bool = False
     """Whether calls wait for a Message Batch: half the price, and an answer within a day."""
@@ -52,6 +59,8 @@ class Room:
     """`rules`, `cascade`, `provider/model`, or None for the rubric's own model. Raises `EvalscribeError`."""
     knew: Callable[[JudgeResult], bool]
     finder: Callable[[Watcher], Finder]
+    members: Callable[[str | None, str | None], Mapping[str, Waiting]]
+    """Of a collection by name or id those agent runs that fit a condition, by id. Raises `EvalscribeError`."""
     spent: Callable[[], Mapping[str, Usage]]
     concurrency: int
     notes: Callable[[], tuple[str, ...]]
@@ -77,6 +86,7 @@ async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
             judge=_Judges(rubric, bench, maker).loaded,
             knew=made.knew,
             finder=lambda watcher: Finder(kept, Reached(choice, found, opened), watcher),
+            members=partial(_members, found, books, kept, opened),
             spent=asked.spent,
             concurrency=BATCH_LANES if choice.batch else found.concurrency.value,
             notes=lambda: bench.notes,
@@ -86,7 +96,25 @@ async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
 def _rubric(choice: JudgeChoice, bench: Bench, books: Shelf) -> Rubric:
     if choice.collection == DEFAULT_COLLECTION:
         return bench.rubric(choice.rubric)
-    return books.rubric(choice.collection, *parsed_name(choice.rubric))
+    own = chosen(books, choice.collection, None)
+    try:
+        return books.rubric(own.id, *parsed_name(choice.rubric))
+    except EvalscribeError as error:
+        with suppress(NotFoundError):
+            return bench.rubric(choice.rubric)
+        raise error from None
+
+
+def _members(
+    found: Settings, books: Shelf, kept: Store, opened: AsyncExitStack, collection: str | None, where: str | None
+) -> Mapping[str, Waiting]:
+    which = chosen(books, collection, found.collection.value)
+    with open_query_desk(found) as desk:
+        members = picked(desk, which.id, where)
+    if not members:
+        fits = " fits the condition" if where else ""
+        raise NotFoundError(f"no agent run of collection {which.name!r}{fits}: there is nothing to judge")
+    return waiting(members, opened.enter_context(closing(archive(found))), kept)
 
 
 @dataclass(frozen=True)
@@ -99,7 +127,7 @@ class _Judges:
 
     def loaded(self, name: str | None) -> LoadedJudge:
         if name == RULES:
-            return ByRules(self.rubric)
+            return ByRules(self.rubric, self.maker.results)
         if name == CASCADE:
             return ByCascade(self.bench.subjects(self.rubric, self.maker.judge))
         return ByRubric(self.maker.by_model(self.rubric, name))
