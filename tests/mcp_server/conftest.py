@@ -95,6 +95,7 @@ async def everything(client: Client, session: Session) -> None:
     await looks(call)
     await works(call)
     session.held("free calls")
+    await call("execute_sql unwritten", sql="SELECT count(*) AS n FROM findings", collection="sample")
     await call("analyze written", run="room-desk-c1", write_report=True)
     await call("compare written", sides=["room-desk-c1", "room-desk-c2"], write_report=True, collection="sample")
     session.held("written")
@@ -135,6 +136,7 @@ async def works(call: Caller) -> None:
     await call("compare", sides=["room-desk-c1", "room-desk-c2"], collection="sample")
     await call("compare within", sides=["room-desk-c1"])
     await call("judge", rubric="failure", subjects=["room-desk-c1", "room-desk/ask-room#1"])
+    await call("judge collection", rubric="failure", collection="sample", where="status = 'failed'", max_subjects=3)
     await call(
         "explore", question="What do the failures have in common?", collection="sample", where="status = 'failed'"
     )

@@ -71,6 +71,7 @@ def test_without_the_word_nothing_is_imported_and_no_report_written(session: Ses
     written = {session.said(f"{tool} written")["report"] for tool in ("analyze", "compare")}
     assert new == {f"reports/{name}" for name in written}
     assert session.said("analyze")["report"] is None
+    assert session.said("execute_sql unwritten")["rows"] == [[0]], "findings are those of written reports"
 
 
 def test_collections_runs_and_evals(session: Session) -> None:
@@ -141,6 +142,9 @@ def test_analyses(session: Session) -> None:
     assert session.said("compare within")["kind"] == "within"
     judged = session.said("judge")
     assert [one["subject"] for one in judged["results"]] == ["room-desk-c1/room-desk/ask-room#1"]
+    some = session.said("judge collection")
+    assert len(some["results"]) == 3
+    assert some["notes"] == ["23 more were left out: max_subjects"]
     explored = session.said("explore")
     assert explored["explored"] == 26
     assert explored["clusters"]

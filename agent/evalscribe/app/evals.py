@@ -1,5 +1,7 @@
 """Evals of a collection, for whoever looks at them one by one: a list that can be filtered, and one eval as text."""
 
+from pydantic import JsonValue
+
 from evalscribe.app.query import QueryDesk, select
 from evalscribe.errors import NotFoundError
 from evalscribe.evidence import Unreadable
@@ -8,6 +10,7 @@ from evalscribe.judging.requests import Question
 from evalscribe.judging.subject import Subject, of_evidence
 from evalscribe.llm_request import AgentRunRef
 from evalscribe.ports import Archive, Store
+from evalscribe.query import checked
 from evalscribe.rubric import Collection
 from evalscribe.run import EvalStatus
 
@@ -62,14 +65,17 @@ class EvalList(Frozen):
 def listed(desk: QueryDesk, collection: Collection, wanted: Filter, *, limit: int, offset: int) -> EvalList:
     """By run, name and trial. Raises `UsageError` for a condition that is no good, naming its place."""
     if wanted.where:
-        select(desk, collection.id, _IDS.format(where=wanted.where), most_rows=1)
+        checked(_IDS.format(where=wanted.where), desk.tables.dialect)
     source = f"FROM agent_runs AS one LEFT JOIN ({_FINDINGS}) AS said ON said.agent_run_id = one.id {_where(wanted)}"
-    (total,) = select(desk, collection.id, f"SELECT count(*) AS total {source}").rows[0]
     columns = f"{', '.join(f'one.{name}' for name in _COLUMNS.split(', '))}, classification, cause, cause_kind"
     page = f"ORDER BY one.run_id, one.name, one.trial LIMIT {limit} OFFSET {offset}"
-    found = select(desk, collection.id, f"SELECT {columns} {source} {page}")
-    rows = (dict(zip(found.columns, row, strict=True)) for row in found.rows)
-    evals = tuple(ListedEval.model_validate(row | {"reason": _cut(row["reason"])}) for row in rows)
+    found = select(desk, collection.id, f"SELECT {columns}, count(*) OVER () AS total {source} {page}")
+    if not found.rows and offset:
+        (total,) = select(desk, collection.id, f"SELECT count(*) AS total {source}").rows[0]
+        return EvalList(total=int(str(total)))
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    total = rows[0]["total"] if rows else 0
+    evals = tuple(_eval({**row, "reason": _cut(row["reason"])}) for row in rows)
     return EvalList(total=int(str(total)), evals=evals)
 
 
@@ -92,6 +98,10 @@ def text_of(archive: Archive, store: Store, collection: Collection | None, eval_
             return of_evidence(run_id, evidence)
     where = f"collection {collection.name!r}" if collection else "any collection"
     raise NotFoundError(f"no eval {eval_id!r} in {where}: ids are those of list_evals, or `agent_runs.id` in SQL")
+
+
+def _eval(row: dict[str, JsonValue]) -> ListedEval:
+    return ListedEval.model_validate({name: row[name] for name in ListedEval.model_fields})
 
 
 def _where(wanted: Filter) -> str:

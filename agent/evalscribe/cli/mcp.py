@@ -17,6 +17,7 @@ def mcp(
 ) -> int:
     """Serve this workspace to a coding agent over MCP, on standard input and output."""
     import os
+    import sys
 
     from evalscribe.errors import NotFoundError
     from evalscribe.mcp_server import Place, serve
@@ -26,5 +27,7 @@ def mcp(
             os.chdir(folder)
         except OSError as error:
             raise NotFoundError(f"--folder {folder} is no folder to work in: {error.strerror}") from None
+    if sys.stdin.isatty():
+        print(f"Serving {os.getcwd()} to a coding agent on standard input and output; Ctrl-C ends it.", file=sys.stderr)
     serve(Place(collection))
     return 0

@@ -64,10 +64,7 @@ class Exploring:
         question: Annotated[str, Field(min_length=1, description="What you want to know of many evals.")],
         ctx: Context,
         collection: fields.Collection = None,
-        where: Annotated[
-            str | None,
-            Field(description="Only of these: a condition in SQL over `agent_runs`, or a SELECT that gives `id`."),
-        ] = None,
+        where: fields.Where = None,
         max_runs: Annotated[int | None, Field(ge=1, description="Read at most so many evals.")] = None,
         write_report: fields.WriteReport = False,
         judge: fields.Judge = None,

@@ -19,6 +19,10 @@ Run = Annotated[
         "or `sample`."
     ),
 ]
+Where = Annotated[
+    str | None,
+    Field(description="Only of these: a condition in SQL over `agent_runs`, or a SELECT that gives `id`."),
+]
 Judge = Annotated[
     str | None,
     Field(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from mcp.server.mcpserver import Context
 from pydantic import Field, JsonValue
 
+from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import CitationCounts
 from evalscribe.mcp_server import fields
@@ -17,7 +18,8 @@ from evalscribe.ports.model import Estimate
 
 if TYPE_CHECKING:
     from evalscribe.app.judge import Judgements
-    from evalscribe.wiring.judging import JudgeChoice
+    from evalscribe.app.subjects import Waiting
+    from evalscribe.wiring.judging import JudgeChoice, Room
 
 MOST_CHARACTERS = 60_000
 
@@ -61,30 +63,39 @@ class Judging:
             str,
             Field(min_length=1, description="A rubric: `NAME`, `NAME@VERSION`, or a YAML file inside the workspace."),
         ],
+        ctx: Context,
         subjects: Annotated[
-            list[str],
+            list[str] | None,
             Field(
-                min_length=1,
                 max_length=500,
                 description="Runs (all failed evals of each), a run and names of its evals, "
-                "or JSON files of agent runs inside the workspace.",
+                "or JSON files of agent runs inside the workspace. Default: evals of the collection.",
             ),
-        ],
-        ctx: Context,
+        ] = None,
+        collection: fields.Collection = None,
+        where: fields.Where = None,
+        max_subjects: Annotated[int, Field(ge=1, le=2000, description="Judge at most so many.")] = 200,
         judge: fields.Judge = None,
         budget_usd: fields.Budget = 0.0,
         max_tokens: fields.MaxTokens = None,
         fresh: Annotated[bool, Field(description="Ask again what is already known.")] = False,
     ) -> Judged:
         """Judge agent runs or failed evals by a rubric: what it asks for, in its own schema, with citations that were
-        verified. Rules only answer rubrics that ask for what they can say (such as `failure`); with a model in
-        `judge` and no budget the estimate is told. Results are kept: table `judge_results` in SQL."""
+        verified. Without `subjects` evals of the collection are judged, those that `where` chooses. Rules only answer
+        rubrics that ask for what they can say (such as `failure`); with a model in `judge` and no budget the estimate
+        is told. Results are kept: table `judge_results` in SQL."""
         from evalscribe.wiring.judging import JudgeChoice
 
         asked = asking(judge, budget_usd, max_tokens, self.place.settings())
-        names = [self._subject(name) for name in subjects]
+        names = [self._subject(name) for name in subjects or ()]
+        if names and where:
+            raise UsageError("where chooses among the evals of a collection: leave out subjects")
+        chosen = _Chosen(names=tuple(names), collection=collection or self.place.collection, where=where)
+        if not names:
+            with self.place.collection_of(collection) as (_, one):
+                chosen = chosen.model_copy(update={"collection": one.id})
         choice = JudgeChoice(rubric=self._rubric(rubric), fresh=fresh, options=asked.options())
-        return await watched(ctx, lambda told: _judged(choice, names, asked, told))
+        return await watched(ctx, lambda told: _judged(choice, chosen, max_subjects, asked, told))
 
     def _subject(self, name: str) -> str:
         return self.place.inside(name) if name.endswith((".json", ".jsonl")) else self.place.run(name)
@@ -94,15 +105,26 @@ class Judging:
         return self.place.inside(name) if is_path else name
 
 
-async def _judged(choice: "JudgeChoice", names: list[str], asked: Asking, told: Told) -> Judged:
+class _Chosen(Frozen):
+    names: tuple[str, ...]
+    collection: str | None = None
+    where: str | None = None
+
+
+def _members(room: "Room", wanted: _Chosen) -> "tuple[Waiting, ...]":
+    return tuple(room.members(wanted.collection, wanted.where).values())
+
+
+async def _judged(choice: "JudgeChoice", wanted: "_Chosen", most: int, asked: Asking, told: Told) -> Judged:
     from evalscribe.app.judge import JudgeDesk, estimated, judge
     from evalscribe.wiring.judging import open_room
 
     async with open_room(choice) as room:
         chosen = room.judge(asked.judge)
-        waiting = await room.finder(told).found(names)
+        there = await room.finder(told).found(wanted.names) if wanted.names else _members(room, wanted)
+        waiting = there[:most]
         rubric = f"{room.rubric.id}@{room.rubric.version}"
-        notes = room.notes()
+        notes = (*room.notes(), *([f"{len(there) - most} more were left out: max_subjects"] if there[most:] else []))
         if asked.only_plans:
             message = f"Nothing was asked: {chosen.id} for {len(waiting)} subjects. Call again with budget_usd."
             return Judged(rubric=rubric, message=message, estimate=estimated(chosen, waiting), notes=notes)
