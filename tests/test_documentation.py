@@ -102,13 +102,13 @@ def test_every_command_and_option_has_help() -> None:
         assert all(option.help for option in options), command.name
 
 
-def test_skills_have_front_matter_and_those_that_analyse_end_with_the_question() -> None:
+def test_skills_have_front_matter_and_those_that_find_something_end_with_the_question() -> None:
     for skill in sorted((ROOT / "skills").glob("*/SKILL.md")):
         _, front, body = skill.read_text("utf-8").split("---\n", 2)
         meta = yaml.safe_load(front)
         assert meta["name"] == skill.parent.name
         assert meta["description"]
-        assert body.rstrip().endswith(f'"{CLOSING}"') == meta["name"].startswith("analyze")
+        assert body.rstrip().endswith(f'"{CLOSING}"') == (meta["name"] != "write-rubric")
 
 
 def test_links_lead_somewhere() -> None:

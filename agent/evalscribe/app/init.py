@@ -13,8 +13,8 @@ from evalscribe.prompts import Prompts
 SERVER = "evalscribe"
 """What editors call the MCP server."""
 OWN_NAME = "evalscribe"
-INSIDE = "${workspaceFolder}/"
-"""The workspace, as Cursor and VS Code write it."""
+WORKSPACE = "${workspaceFolder}"
+"""As Cursor and VS Code write it. Claude Code starts servers in the workspace."""
 
 
 class Editors(Frozen):
@@ -86,9 +86,9 @@ def _all(wish: Wish, prompts: Prompts, skills: Mapping[str, str]) -> Iterator[St
         yield from _for_claude(wish, skills)
     if wish.editors.cursor:
         yield StarterFile(name=".cursor/rules/evalscribe.md", text=prompts.render("workspace/cursor_rule.md.j2"))
-        yield _servers(".cursor/mcp.json", "mcpServers", _server(wish, INSIDE))
+        yield _servers(".cursor/mcp.json", "mcpServers", _server(wish, WORKSPACE))
     if wish.editors.vscode:
-        yield _servers(".vscode/mcp.json", "servers", {"type": "stdio", **_server(wish, INSIDE)})
+        yield _servers(".vscode/mcp.json", "servers", {"type": "stdio", **_server(wish, WORKSPACE)})
 
 
 def _for_people(wish: Wish, prompts: Prompts) -> Iterator[StarterFile]:
@@ -103,15 +103,17 @@ def _for_people(wish: Wish, prompts: Prompts) -> Iterator[StarterFile]:
 
 def _for_claude(wish: Wish, skills: Mapping[str, str]) -> Iterator[StarterFile]:
     yield StarterFile(name="CLAUDE.md", text="@AGENTS.md\n", needed="@AGENTS.md", told_by="AGENTS.md")
-    yield _servers(".mcp.json", "mcpServers", _server(wish, ""))
+    yield _servers(".mcp.json", "mcpServers", _server(wish))
     for name, text in sorted(skills.items()):
         yield StarterFile(name=f".claude/skills/{name}", text=text)
 
 
-def _server(wish: Wish, workspace: str) -> dict[str, object]:
-    """`workspace`: how a path that is relative to it begins."""
-    command = f"{workspace}{wish.command}" if "/" in wish.command else wish.command
-    return {"command": command, "args": ["mcp"]}
+def _server(wish: Wish, workspace: str | None = None) -> dict[str, object]:
+    """`workspace`: what the editor puts in its place; None where it starts servers there."""
+    if workspace is None:
+        return {"command": wish.command, "args": ["mcp"]}
+    command = f"{workspace}/{wish.command}" if "/" in wish.command else wish.command
+    return {"command": command, "args": ["mcp", "--folder", workspace]}
 
 
 def _servers(name: str, key: str, server: Mapping[str, object]) -> StarterFile:

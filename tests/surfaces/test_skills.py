@@ -1,0 +1,208 @@
+"""Every command of every skill, and of the instructions of a new workspace, run on the sample in the skill's order.
+
+A key is set all the time: what is said to be free asks no model although it could.
+"""
+
+import json
+import re
+import runpy
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from evalscribe.sample import checkpoints_file
+from forge_work import cloned, git
+from github_server import GitHubServer
+from messages_server import Answer, Call, MessagesServer, says
+from suite_repository import SuiteRepository, patch
+from surfaces.command import Inside, Workspace
+
+ROOT = Path(__file__).parents[2]
+SKILLS = ROOT / "skills"
+SCRIPT = SKILLS / "triage-collection/scripts/triage.py"
+SCHEMA = re.compile(r"JSON Schema[^{]*")
+RUN = {"RUN": "sample", "EVAL": "http/001-retry", "PROVIDER/MODEL": "example/sample-model-1", "REPORT": "smp7q2ka"}
+TRIED = {"RUN": "room-desk-c2", "EVAL": "room-desk/move-full#1", "PROVIDER/MODEL": "example/sample-agent-c2"}
+SIDES = {"BASE": "room-desk-c1", "CANDIDATE": "room-desk-c2", "COLLECTION": "sample", "FILE": "sample"}
+FOR = {
+    "analyze-run": RUN,
+    "analyze-eval": {**TRIED, "TASK": "move-full"},
+    "compare-runs": {**SIDES, "EVAL": TRIED["EVAL"], "MORE": "room-desk-c3"},
+    "triage-collection": TRIED,
+    "write-rubric": {"NAME": "invented", "RUN": "sample", "category/name": "http/001-retry"},
+    "review-report": RUN,
+    "AGENTS.md": {**SIDES, **TRIED},
+}
+BEFORE = {
+    "analyze-eval": ["import sample", "analyze room-desk-c2 --judge rules --quiet"],
+    "triage-collection": ["import sample"],
+    "review-report": ["analyze sample --judge rules --quiet"],
+}
+"""What the user did before the skill was used."""
+SPENDS = ("apply ", "judge ", "judge-eval ", "python triage.py --budget")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return [token.content for token in MarkdownIt().parse(text) if token.type == "fence" and token.info == language]
+
+
+def page(name: str) -> str:
+    if name == "AGENTS.md":
+        return (ROOT / "prompts/workspace/AGENTS.md.j2").read_text("utf-8")
+    return (SKILLS / name / "SKILL.md").read_text("utf-8").split("---\n", 2)[2]
+
+
+def lines(name: str) -> list[str]:
+    """Its commands, with what the sample has in the places of the words in capitals."""
+    words = "|".join(sorted((re.escape(word) for word in FOR[name]), key=len, reverse=True))
+    place = re.compile(rf"\b(?:{words})\b")
+    commands = "".join(blocks(page(name), "bash")).splitlines()
+    return [place.sub(lambda found: FOR[name][found[0]], line) for line in commands]
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A workspace with a remote, a GitHub, the suite's repository, and a model that can be asked."""
+
+    workspace: Workspace
+    model: MessagesServer
+    github: GitHubServer
+
+    @property
+    def paid(self) -> int:
+        """How often the model was asked; `doctor` only looks whether it is there."""
+        return sum(bool(call.body) for call in self.model.calls)
+
+    def follow(self, line: str) -> str:
+        if line.startswith("python "):
+            return self.script(*shlex.split(line)[2:])
+        words = shlex.split(re.sub(r" #.*", "", line))
+        assert words[0] == "evalscribe", line
+        return self.workspace.run(*words[1:]).out
+
+    def script(self, *arguments: str) -> str:
+        inside = self.workspace.inside
+        assert inside
+        with inside.monkeypatch.context() as patched:
+            patched.chdir(inside.folder)
+            patched.setattr(sys, "argv", ["triage.py", *arguments])
+            runpy.run_path("triage.py", run_name="__main__")
+        return inside.capsys.readouterr().out
+
+
+def answers(call: Call) -> Answer:
+    """What fits the question: a patch, an answer in the schema that it shows, or words; each with a citation."""
+    if any(tool["name"] == "submit_patch" for tool in call.body.get("tools", ())):
+        return patch()
+    asked = "\n".join(map(text_of, (call.body.get("system", ""), call.body["messages"][0]["content"])))
+    shown = SCHEMA.search(asked)
+    if not shown:
+        return says("They all stop early [A0].")
+    schema, _ = json.JSONDecoder().raw_decode(asked[shown.end() :])
+    return says(f"<response>{json.dumps(made(schema, '[failure]' if '[failure]' in asked else '[T0B1]'))}</response>")
+
+
+def text_of(content: object) -> str:
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)  # type: ignore[attr-defined]
+
+
+def made(schema: dict, mark: str) -> object:
+    if "enum" in schema:
+        return schema["enum"][-1]
+    if schema["type"] == "object":
+        return {name: made(part, mark) for name, part in schema["properties"].items()}
+    if schema["type"] == "array":
+        return [made(schema["items"], mark)]
+    return {"string": f"As it says {mark}.", "boolean": True}[schema["type"]]
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
+    work = cloned(tmp_path)
+    (work.folder / "evalscribe.toml").touch()
+    with GitHubServer() as github, MessagesServer(answers) as model:
+        git(work.folder, "remote", "set-url", "origin", github.url)
+        git(work.folder, "config", f"url.{work.remote}.insteadOf", github.url)
+        settings = {"GITHUB_TOKEN": github.token, "GITHUB_API_URL": github.api}
+        settings |= {"ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": model.url}
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        yield Desk(Workspace(work.folder, Inside(work.folder, monkeypatch, capsys)), model, github)
+
+
+def prepare(desk: Desk, name: str) -> None:
+    """Bring the workspace to where the skill begins, with the files that it tells to write."""
+    folder = desk.workspace.folder
+    for line in BEFORE.get(name, ()):
+        desk.workspace.run(*line.split())
+    if name == "analyze-run":
+        FOR[name]["DIR"] = str(SuiteRepository(folder.parent / "suite").suite)
+    if name == "compare-runs":
+        third = checkpoints_file().read_text("utf-8").replace("room-desk-c2", "room-desk-c3")
+        (folder / "third.jsonl").write_text(third)
+        desk.workspace.run("import", "third.jsonl", "--collection", "sample")
+    if name == "triage-collection":
+        shutil.copy(SCRIPT, folder)
+    if name == "write-rubric":
+        (rubric,), (labels,) = blocks(page(name), "yaml"), blocks(page(name), "json")
+        (folder / "prompts/rubrics").mkdir(parents=True)
+        (folder / "prompts/rubrics/invented.yaml").write_text(rubric)
+        (folder / "labels.jsonl").write_text(labels)
+        said = {"messages": [{"role": "user", "content": "Sort it."}, {"role": "assistant", "content": "sort_fast(x)"}]}
+        for file in ("runs.jsonl", "run-1.json"):
+            (folder / file).write_text(json.dumps({"id": "run-1", **said}) + "\n")
+
+
+def test_every_skill_is_followed() -> None:
+    assert {path.parent.name for path in SKILLS.glob("*/SKILL.md")} | {"AGENTS.md"} == set(FOR)
+    assert all(len(lines(name)) > 4 for name in FOR)
+
+
+@pytest.mark.parametrize("name", FOR)
+def test_the_commands_work_in_their_order_and_only_those_spend_that_are_said_to(desk: Desk, name: str) -> None:
+    prepare(desk, name)
+    for line in lines(name):
+        before = desk.paid
+        said = desk.follow(line)
+        assert said.strip(), line
+        assert "not judged" not in said, line
+        spends = line.removeprefix("evalscribe ").startswith(SPENDS)
+        assert (desk.paid > before) == spends, f"{line}: asked {desk.paid - before} times"
+
+
+def test_the_triage_script_plans_for_free_asks_once_and_runs_again_for_nothing(desk: Desk) -> None:
+    prepare(desk, "triage-collection")
+    failed = sum(
+        '"status":"failed"' in line.partition('"steps"')[0] for line in checkpoints_file().read_text().splitlines()
+    )
+    planned = desk.script()
+    assert f"{failed} requests to anthropic/claude-haiku-5-5, 0 answered" in planned
+    assert re.search(r"about [1-9][\d,]* tokens", planned)
+    assert "looks" not in planned
+    first = desk.script("--budget", "2")
+    assert first.endswith("They all stop early [A0].\n")
+    assert re.search(rf"^stops-early +As it says \[T0B1\]\. +{failed}$", first, re.M)
+    assert len(desk.model.calls) == 2 * failed + 1, "tagged, looked at, summed up"
+    assert "'unverified': 0" in first
+    again = desk.script("--budget", "2")
+    assert again.endswith("They all stop early [A0].\n")
+    assert desk.script().endswith("They all stop early [A0].\n"), "what is answered needs no budget"
+    assert len(desk.model.calls) == 2 * failed + 1
+
+
+def test_a_changed_question_of_the_triage_script_is_asked_anew_and_only_it(desk: Desk) -> None:
+    prepare(desk, "triage-collection")
+    script = desk.workspace.folder / "triage.py"
+    few = script.read_text().replace("ORDER BY f.task, f.id\n", "ORDER BY f.task, f.id\n    LIMIT 3\n")
+    script.write_text(few)
+    desk.script("--budget", "1")
+    assert len(desk.model.calls) == 3 + 3 + 1
+    script.write_text(few.replace("Decide by what it really did", "Decide by its last message"))
+    desk.script("--budget", "1")
+    assert len(desk.model.calls) == (3 + 3 + 1) + 3, "tags are known, and so is the sum of equal answers"
