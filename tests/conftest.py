@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,6 +14,9 @@ from postgres_server import NoPostgres, PostgresServer, running
 REAL_DATA = os.environ.get("EVALSCRIBE_REAL_DATA")
 REQUIRED = frozenset(os.environ.get("EVALSCRIBE_REQUIRE", "").split(","))
 LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
+# The package is started hundreds of times: to compile it each time would take longer than all else.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "PYTHON", "PYTEST", "COVERAGE", "EVALSCRIBE_R")
 
 
