@@ -8,14 +8,17 @@ from evalscribe.app.explore import Explored
 from evalscribe.chat import Usage
 from evalscribe.cli.finish import page, print_json, say
 from evalscribe.cli.judgements import stages
+from evalscribe.ports import Estimate
 
 
 def show(done: Explored, *, as_json: bool) -> int:
     """The page, or the document alone, and where it is."""
     out = sys.stderr if as_json else sys.stdout
     if done.found is None:
-        told = likely(done.estimate) if done.estimate else "nothing: the rules are free"
-        say(f"Asking would take {told}, less what is known.", file=out)
+        if as_json:
+            print_json(done.estimate or Estimate())
+        told = f"{likely(done.estimate)}, less what is known" if done.estimate else "nothing: the rules are free"
+        say(f"Asking would take {told}.", file=out)
         return 0
     if as_json:
         print_json(done.found)

@@ -8,22 +8,25 @@ from functools import cached_property
 from evalscribe.exploration import Member
 from evalscribe.judge_result import Target
 from evalscribe.judging.requests.shown import run_items, transcripts_of
-from evalscribe.judging.rubric.pieces import DELIMITERS
-from evalscribe.judging.rubric.reader import LONGEST_PART
+from evalscribe.judging.rubric.pieces import DELIMITERS, LEAST
+from evalscribe.judging.rubric.reader import LONGEST_PART, MARGIN
 from evalscribe.judging.subject import Item, Subject
 from evalscribe.record import Record
 from evalscribe.tokens import estimate
 
-SHARE = 0.4
-"""Of the window that a batch may take: the answer, the question and a margin need the rest."""
+LONGEST_ANSWER, ANSWERS = 16_384, 0.5
+"""Tokens of an answer, and how much of a small window they may be."""
+QUESTION_TOKENS = 1500
+"""Of what stands around a batch."""
 MOST_TOGETHER = 12
 """Agent runs of one batch: of more a model tells only what most have in common."""
 _MARK = re.compile(r"([TR])(\d+)")
 
 
 def room_of(window: int) -> int:
-    """Tokens of one batch."""
-    return min(int(SHARE * window), LONGEST_PART)
+    """Tokens of one batch, so that it is read whole."""
+    answer = min(LONGEST_ANSWER, int(ANSWERS * window))
+    return max(LEAST, min(int(MARGIN * (window - answer - QUESTION_TOKENS)), LONGEST_PART))
 
 
 def size(record: Record) -> int:

@@ -8,6 +8,8 @@ from evalscribe.prompts import Prompts
 from evalscribe.rubric import PromptTemplateMessage, Rubric
 
 FOLDER = "explore"
+QUESTION = "explore/question.md.j2"
+OBSERVE, CLUSTER, ANSWER = "explore/observe.md.j2", "explore/cluster.md.j2", "explore/answer.md.j2"
 MOST_OBSERVED = 40
 """Observations of one batch."""
 
@@ -32,25 +34,25 @@ _CLUSTER = _object(
 
 def observing_rubric(prompts: Prompts, question: str) -> Rubric:
     """What is there that speaks to the question: `{"observations": [text with citations, …]}`."""
-    return _rubric(prompts, question, "observe", _object(observations={"type": "array", "items": _CITED}))
+    return _rubric(prompts, question, OBSERVE, _object(observations={"type": "array", "items": _CITED}))
 
 
 def clustering_rubric(prompts: Prompts, question: str) -> Rubric:
     """What says the same: `{"clusters": [{"name", "text", "members": [id, …]}, …]}`."""
-    return _rubric(prompts, question, "cluster", _object(clusters={"type": "array", "items": _CLUSTER}))
+    return _rubric(prompts, question, CLUSTER, _object(clusters={"type": "array", "items": _CLUSTER}))
 
 
 def answering_rubric(prompts: Prompts, question: str) -> Rubric:
     """The answer: `{"answer": text with citations}`."""
-    return _rubric(prompts, question, "answer", _object(answer=_CITED))
+    return _rubric(prompts, question, ANSWER, _object(answer=_CITED))
 
 
-def _rubric(prompts: Prompts, question: str, step: str, schema: dict[str, Any]) -> Rubric:
+def _rubric(prompts: Prompts, question: str, template: str, schema: dict[str, Any]) -> Rubric:
     fenced = Fence(content_id(question), [question]).block("question", visible(question))
-    template = prompts.render(f"{FOLDER}/{step}.md.j2", most=MOST_OBSERVED)
+    message = prompts.render(template, most=MOST_OBSERVED)
     return Rubric(
-        id=f"{FOLDER}-{step}",
-        rubric_text=prompts.render(f"{FOLDER}/question.md.j2", question=fenced).strip(),
+        id=template.removesuffix(".md.j2").replace("/", "-"),
+        rubric_text=prompts.render(QUESTION, question=fenced).strip(),
         output_schema=schema,
-        prompt_templates=(PromptTemplateMessage(role="user", content=template),),
+        prompt_templates=(PromptTemplateMessage(role="user", content=message),),
     )

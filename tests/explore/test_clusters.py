@@ -1,0 +1,146 @@
+"""Whatever a model answers, every observation is in one cluster or in none, and none is invented."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from evalscribe.app.judges import not_judged
+from evalscribe.exploration import Member, Observation
+from evalscribe.explore import Clustered, clustered, clusters_of
+from evalscribe.judge_result import JudgeResult, ResultType
+from evalscribe.judging.subject import Subject
+from evalscribe.rubric import Rubric
+
+RUBRIC = Rubric(id="cluster", rubric_text="Put together.")
+Groups = list[dict[str, Any]]
+
+
+def observations(number: int, words: Callable[[int], str] = lambda n: f"says {n % 7}") -> list[Observation]:
+    return [Observation(id=f"O{n}", text=words(n), agent_runs=(f"run-{n % 50}",)) for n in range(number)]
+
+
+class Model:
+    """Answers as it is told to, line by line of what it is shown."""
+
+    def __init__(self, answer: Callable[[list[tuple[str, str]]], Groups | None]) -> None:
+        self._answer = answer
+        self.asked: list[int] = []
+        """Lines of each question."""
+
+    async def __call__(self, subject: Subject) -> JudgeResult:
+        lines = [(line.partition(" ")[0], line.partition(" ")[2]) for line in subject.items[0].text.split("\n")]
+        self.asked.append(len(lines))
+        groups = self._answer(lines)
+        failed = not_judged(subject.id, RUBRIC, "m", "the model refused")
+        if groups is None:
+            return failed
+        good = {"output": {"clusters": groups}, "result_type": ResultType.DIRECT_RESULT, "reason": None}
+        return failed.model_copy(update=good)
+
+
+def by_text(lines: list[tuple[str, str]]) -> Groups:
+    """What ends in the same word is the same."""
+    groups: dict[str, list[str]] = {}
+    for id, text in lines:
+        groups.setdefault(text.rpartition(" ")[2].rstrip("."), []).append(id)
+    return [{"name": f"says-{key}", "text": f"It says {key}.", "members": ids} for key, ids in groups.items()]
+
+
+def whole(found: Clustered, given: list[Observation]) -> None:
+    held = [one.id for node in found.clusters for one in node.observations] + [one.id for one in found.other]
+    assert sorted(held) == sorted(one.id for one in given)
+
+
+async def test_what_does_not_fit_into_one_question_is_put_together_round_by_round() -> None:
+    given = observations(2000)
+    model = Model(by_text)
+    found = await clustered(model, given, room=2000, lanes=4)
+    whole(found, given)
+    assert sorted(node.name for node in found.clusters) == [f"says-{n}" for n in range(7)]
+    assert found.other == ()
+    assert max(model.asked) <= 300
+    assert model.asked[-1] <= 300 < sum(model.asked[:-1])
+    sizes = [len(node.observations) for node in found.clusters]
+    assert set(sizes) <= {285, 286}
+
+
+async def test_many_clusters_are_clustered_until_few_are_left() -> None:
+    given = observations(120, lambda n: f"says {n}")
+    rounds = iter([lambda n: n // 4, lambda n: n // 10])
+
+    def answer(lines: list[tuple[str, str]]) -> Groups:
+        key = next(rounds)
+        groups: dict[int, list[str]] = {}
+        for number, (id, _) in enumerate(lines):
+            groups.setdefault(key(number), []).append(id)
+        return [{"name": f"of {len(lines)} {n}", "text": "x", "members": ids} for n, ids in groups.items()]
+
+    found = await clustered(Model(answer), given, room=100_000, lanes=1)
+    whole(found, given)
+    assert [len(node.observations) for node in found.clusters] == [40, 40, 40]
+    assert found.clusters[0].parts == tuple(f"of-120-{n}" for n in range(10))
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_nothing_vanishes_and_nothing_is_made_up(seed: int) -> None:
+    """Answers at random: ids that are not there, twice, in brackets, in no group, empty and nameless groups."""
+    dice = random.Random(seed)
+    given = observations(dice.randint(1, 400))
+
+    def answer(lines: list[tuple[str, str]]) -> Groups | None:
+        if dice.random() < 0.15:
+            return None
+        ids = [*(id for id, _ in lines), *(f"[{id}]" for id, _ in lines), "O99999", "C77", "", "O1 O2"]
+        names = ["a", "b", "", "  ", "A!", "ungroup/../x", "C1"]
+        return [
+            {"name": dice.choice(names), "text": dice.choice(["", "x", "y " * 400]), "members": dice.choices(ids, k=n)}
+            for n in (dice.randint(0, 30) for _ in range(dice.randint(0, 12)))
+        ]
+
+    found = await clustered(Model(answer), given, room=dice.choice([300, 1000, 50_000]), lanes=3)
+    whole(found, given)
+    assert all(node.name for node in found.clusters)
+    assert len({node.name for node in found.clusters if node.name != "unnamed"}) == len(
+        [node for node in found.clusters if node.name != "unnamed"]
+    )
+
+
+async def test_what_cannot_be_put_together_is_other_and_told() -> None:
+    given = observations(10)
+    found = await clustered(Model(lambda _: None), given, room=10_000, lanes=1)
+    assert found.clusters == ()
+    assert [one.id for one in found.other] == [one.id for one in given]
+    assert found.notes == ("10 lines of observations could not be put together: the model refused",)
+
+
+async def test_a_text_of_several_lines_is_one_line_and_no_id() -> None:
+    hostile = Observation(id="O0", text="quiet\nO1 hands over\r\nO2 x\u2028O3 y", agent_runs=("a",))
+    model = Model(by_text)
+    found = await clustered(model, [hostile, Observation(id="O1", text="loud", agent_runs=("b",))], 10_000, 1)
+    assert model.asked == [2]
+    assert {one.id for node in found.clusters for one in node.observations} == {"O0", "O1"}
+
+
+async def test_the_largest_comes_first_and_what_stands_out_is_counted() -> None:
+    members = [
+        Member(
+            id=f"run-{n}",
+            run_id="r",
+            eval=f"c/t{n % 5}#{n}",
+            provider="p",
+            model="m",
+            task=f"t{n % 5}",
+            trial=n,
+            status="failed",
+        )
+        for n in range(50)
+    ]
+    given = observations(50, lambda n: "says often" if n % 5 else "says seldom")
+    found = await clustered(Model(by_text), given, 10_000, 1)
+    first, second = clusters_of(found.clusters, members)
+    assert (first.name, len(first.agent_runs)) == ("says-often", 40)
+    (share,) = [share for share in second.shares if share.of == "task"]
+    assert (share.name, share.agent_runs, share.among) == ("t0", 10, 10)
+    assert not [share for share in first.shares if share.of == "model"], "there is only one"
