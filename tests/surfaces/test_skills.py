@@ -42,6 +42,7 @@ FOR = {
 BEFORE = {
     "analyze-eval": ["import sample", "analyze room-desk-c2 --judge rules --quiet"],
     "triage-collection": ["import sample"],
+    "write-rubric": ["import sample"],
     "review-report": ["analyze sample --judge rules --quiet"],
 }
 """What the user did before the skill was used."""
@@ -194,6 +195,20 @@ def test_the_triage_script_plans_for_free_asks_once_and_runs_again_for_nothing(d
     assert again.endswith("They all stop early [A0].\n")
     assert desk.script().endswith("They all stop early [A0].\n"), "what is answered needs no budget"
     assert len(desk.model.calls) == 2 * failed + 1
+
+
+def test_the_triage_script_says_what_is_wrong_in_one_line(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(SCRIPT, desk.workspace.folder)
+    with pytest.raises(SystemExit, match=r"triage: .*no collection"):
+        desk.script()
+    desk.workspace.run("import", "sample")
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    with pytest.raises(SystemExit, match=r"triage: .*ANTHROPIC_API_KEY"):
+        desk.script("--budget", "1")
+    script = desk.workspace.folder / "triage.py"
+    script.write_text(script.read_text().replace("f.status = 'failed'", "f.status = 'none'"))
+    with pytest.raises(SystemExit, match="triage: RUNS chooses no agent run"):
+        desk.script()
 
 
 def test_a_changed_question_of_the_triage_script_is_asked_anew_and_only_it(desk: Desk) -> None:

@@ -13,6 +13,7 @@ import hashlib
 import json
 
 from evalscribe import AgentRunRef, Client, LLMRequest, Prompt, ResultRef
+from evalscribe.errors import EvalscribeError
 
 COLLECTION = None
 """Its name or id; None: the configured one, else the only one there is."""
@@ -70,12 +71,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--budget", type=float, metavar="USD", help="spend at most this; without it nobody is asked")
     budget = parser.parse_args().budget
-    with Client(budget_usd=budget or 0) as client:
-        triage(Steps(client, may_ask=bool(budget)))
+    try:
+        with Client(budget_usd=budget or 0) as client:
+            triage(Steps(client, may_ask=bool(budget)))
+    except EvalscribeError as error:
+        raise SystemExit(f"triage: {error}") from None
 
 
 def triage(steps: "Steps") -> None:
     runs = steps.rows(RUNS)
+    if not runs:
+        raise SystemExit("triage: RUNS chooses no agent run; try it with `evalscribe sql`")
     tagged = steps.answers("tags", CHEAP, [tagging(run) for run in runs], TAGGED)
     if tagged is None:
         return
