@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from chat_server import Answer as ChatAnswer
+from chat_server import Call as ChatCall
+from chat_server import ChatServer
+from chat_server import says as chat
 from evalscribe.exploration import Exploration
 from messages_server import Answer, Call, MessagesServer, failure, says
 from surfaces.command import Workspace, wait_until
@@ -336,3 +340,33 @@ def test_real_trajectories_are_explored_without_a_model(workspace: Workspace, re
     assert sorted(held) == sorted(one.id for one in found.observations)
     assert all(one.passages for one in found.clusters)
     assert len(found.clusters[0].agent_runs) >= 5
+
+
+def test_an_agent_run_beyond_the_window_is_read_in_parts(workspace: Workspace) -> None:
+    """What is cited in the end leads to the whole transcript, not to a part of it."""
+    filler = "\n".join(f"line {n} of a long log, nothing to see" for n in range(1200))
+    long = tried(1, passes=False, says_last=f"{filler}\nI hand you over to a human.\n{filler}")
+    brought(workspace, long, tried(2, passes=False, says_last="That cannot be done, sorry."))
+
+    def reader(call: ChatCall) -> ChatAnswer:
+        text = prompt(call)
+        if "observations" in text and "read in parts, by several readers" in text:
+            there = "I hand you over to a human" in text
+            told = ["It hands over [T0B4:<RANGE>hand you over</RANGE>]."] if there else []
+            return chat(f"<response>{json.dumps({'observations': told})}</response>")
+        if "too long to be shown" in text:
+            assert "hand you over" in text
+            told = ["It hands over [T0B4:<RANGE>hand you over</RANGE>]."]
+            return chat(f"<response>{json.dumps({'observations': told})}</response>")
+        said = json.loads(reads(call).body)["content"][0]["text"]
+        return chat(said)
+
+    with ChatServer(reader) as server:
+        keys = {"OPENAI_API_KEY": "sk-test-0000", "OPENAI_BASE_URL": server.url}
+        bound = ("--judge", "openai/gpt-x", "--max-tokens", "900000")
+        found = explored(workspace, *bound, **keys, EVALSCRIBE_CONTEXT_TOKENS="20000")
+        assert len(server.calls) > 5
+    assert found.gaps == found.unverified == ()
+    (passage,) = next(one for one in found.observations if "hands over" in one.text).passages
+    assert (passage.place, passage.text, passage.status) == ("T0B4", "hand you over", "verified")
+    assert {one.name for one in found.clusters} == {"hands-over", "gives-up"}
