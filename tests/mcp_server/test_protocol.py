@@ -18,6 +18,7 @@ from mcp.client import Client
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
 
+from evalscribe.cli import run
 from evalscribe.ids import Frozen
 from evalscribe.mcp_server import Place, queries
 from evalscribe.mcp_server.server import Server
@@ -131,7 +132,11 @@ class Found(Frozen):
     text: str
 
 
-async def test_a_bug_is_masked_and_logged_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bug_is_masked_and_logged_without_secrets(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("evalscribe.mcp"), "disabled", False)  # what checks the layers disables all
+
     def broken() -> Found:
         """Break."""
         raise ValueError(f"the key is {KEY}")
@@ -179,6 +184,16 @@ def test_it_starts_answers_nonsense_and_ends_with_its_client(tmp_path: Path) -> 
     assert process.returncode == 0, errors
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
     assert "Traceback" not in errors
+
+
+def test_without_the_sdk_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp.server", None)
+    assert run(["mcp"]) == 64
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "pip install 'evalscribe[mcp]'" in said.err
 
 
 def test_a_folder_that_is_none_is_told(tmp_path: Path) -> None:

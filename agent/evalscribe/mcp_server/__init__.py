@@ -10,7 +10,7 @@ def serve(place: Place) -> None:
     from evalscribe.errors import UsageError
 
     try:
-        import mcp.server  # noqa: F401
+        from mcp.server import MCPServer  # noqa: F401
     except ImportError as error:
         raise UsageError("`evalscribe mcp` needs the MCP SDK: pip install 'evalscribe[mcp]'") from error
     from evalscribe.mcp_server.server import run

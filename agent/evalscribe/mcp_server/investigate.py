@@ -23,6 +23,7 @@ from evalscribe.mcp_server.page import NOTICE
 from evalscribe.mcp_server.place import Place
 from evalscribe.mcp_server.progress import Told, watched
 from evalscribe.ports.model import Estimate
+from evalscribe.prose import counted
 
 if TYPE_CHECKING:
     from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan
@@ -181,10 +182,10 @@ def _done(done: "Analyzed", told: Told, report: str | None) -> Analysed:
     findings = [FindingLine(**{name: getattr(one, name) for name in FindingLine.model_fields}) for one in said.findings]
     kept = _bounded(findings)
     state = f"The report is {done.state}." if report else "No report was written: call with write_report for one."
-    unsure = f" {len(done.uncertain)} are uncertain." if done.uncertain else ""
+    unsure = f" Uncertain: {len(done.uncertain)}." if done.uncertain else ""
     return Analysed(
         outcome="analysed",
-        message=f"{len(findings)} failed evals.{unsure} {state} explain tells all of one.",
+        message=f"{counted(len(findings), 'failed eval')}.{unsure} {state} explain tells all of one.",
         run=said.run,
         labels=dict(Counter(one.classification or "unclassified" for one in findings)),
         findings=kept,

@@ -19,7 +19,7 @@ class Workflows:
         self, run: Annotated[str, Field(description="The run: id, URL, or `sample`.")], budget_usd: Money = "0"
     ) -> str:
         """Find out why a run's evals failed, and whose fault it was."""
-        return self._page("analyze_run", run=run, budget_usd=budget_usd)
+        return self._page("mcp_server/analyze_run.md.j2", run=run, budget_usd=budget_usd)
 
     def compare_runs(
         self,
@@ -28,7 +28,7 @@ class Workflows:
         budget_usd: Money = "0",
     ) -> str:
         """Find out what changed between two runs or checkpoints, and why."""
-        return self._page("compare_runs", base=base, candidate=candidate, budget_usd=budget_usd)
+        return self._page("mcp_server/compare_runs.md.j2", base=base, candidate=candidate, budget_usd=budget_usd)
 
     def triage_collection(
         self,
@@ -37,7 +37,9 @@ class Workflows:
         budget_usd: Money = "0",
     ) -> str:
         """Find what matters in a large collection before anything expensive is asked."""
-        return self._page("triage_collection", collection=collection, question=question, budget_usd=budget_usd)
+        return self._page(
+            "mcp_server/triage_collection.md.j2", collection=collection, question=question, budget_usd=budget_usd
+        )
 
     def write_rubric(
         self,
@@ -45,15 +47,15 @@ class Workflows:
         examples: Annotated[str, Field(description="Ids of evals that show it, or do not.")] = "",
     ) -> str:
         """Write a rubric by which judges find a behaviour, and try it."""
-        return self._page("write_rubric", behaviour=behaviour, examples=examples)
+        return self._page("mcp_server/write_rubric.md.j2", behaviour=behaviour, examples=examples)
 
     def review_report(
         self, report: Annotated[str, Field(description="The report's name, or the start of its run's id.")]
     ) -> str:
         """Check a report's labels against the evidence, and propose corrections."""
-        return self._page("review_report", report=report)
+        return self._page("mcp_server/review_report.md.j2", report=report)
 
-    def _page(self, name: str, **values: str) -> str:
+    def _page(self, template: str, **values: str) -> str:
         from evalscribe.prompts import Prompts
 
-        return Prompts(self.place.settings().root).render(f"mcp_server/{name}.md.j2", **values)
+        return Prompts(self.place.settings().root).render(template, **values)
