@@ -178,6 +178,11 @@ def _result_set(folder: Path) -> None:
         sets.add(made, results)
 
 
+def environment(home: Path) -> dict[str, str]:
+    """No key of the machine reaches a server; its program is the one that is tested."""
+    return {"HOME": str(home), **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}}
+
+
 def workspace(parent: Path) -> Path:
     """An empty workspace beside things that nobody in it may read."""
     folder = parent / "workspace"
@@ -197,7 +202,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "evalscribe", "mcp", "--folder", str(session.folder)],
-        env={"HOME": str(parent), "PATH": os.environ["PATH"]},
+        env=environment(parent),
         cwd=str(parent),
     )
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import os
 import subprocess
 import sys
 import time
@@ -23,7 +22,7 @@ from evalscribe.ids import Frozen
 from evalscribe.mcp_server import Place, queries
 from evalscribe.mcp_server.server import Server
 from evalscribe.mcp_server.tool import BUG, READS, tool
-from mcp_server.conftest import KEY
+from mcp_server.conftest import KEY, environment
 from messages_server import MessagesServer, submit
 
 MODEL = "anthropic/claude-opus-5-5"
@@ -152,7 +151,7 @@ def server(folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "evalscribe", "mcp", *options],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+        env=environment(folder),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,6 +1,7 @@
 """A function as a tool: its arguments are closed, its result has a schema, and its errors say what to do next."""
 
 import inspect
+import json
 import logging
 import traceback
 from collections.abc import Callable
@@ -11,7 +12,6 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools.base import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel
-from pydantic_core import from_json
 
 from evalscribe.errors import EvalscribeError
 from evalscribe.mcp_server.apart import aside
@@ -65,7 +65,7 @@ def told(error: EvalscribeError) -> str:
 def _result(found: BaseModel) -> CallToolResult:
     """The same twice, as the protocol asks for: for clients that read text only, without white space."""
     text = found.model_dump_json()
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=from_json(text))
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=json.loads(text))
 
 
 def _closed(made: Tool) -> Tool:
