@@ -158,11 +158,12 @@ def test_help_and_version_are_0(workspace: Workspace) -> None:
     assert "--dry-run" in workspace.run("analyze", "--help").out
 
 
-def test_alone_it_shows_three_ways_to_begin(workspace: Workspace) -> None:
+def test_alone_it_shows_ways_to_begin(workspace: Workspace) -> None:
     shown = workspace.run().out
     assert [line.split()[1] for line in shown.splitlines() if line.startswith("  evalscribe ")] == [
         "analyze",
         "analyze",
+        "import",
         "doctor",
     ]
 
