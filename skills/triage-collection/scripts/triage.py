@@ -119,6 +119,14 @@ def summing(held) -> LLMRequest:
     return LLMRequest(prompt=Prompt([*parts, SUMMING]))
 
 
+def told(done: dict) -> str:
+    """What asking came to; a model without a price costs tokens."""
+    cites, spent = done["citations"], done["spent"]
+    tokens = spent["input_tokens"] + spent["output_tokens"]
+    quotations = f"{cites['verified'] + cites['relocated']} citations hold, {cites['unverified']} are unverified"
+    return f"{done['counts']['errors']} errors, {quotations}; spent ${spent['cost_usd']:.2f}, {tokens:,} tokens"
+
+
 class Steps:
     """Questions whose answers are kept, each step's in a result set that is named after all that it asks."""
 
@@ -137,9 +145,9 @@ class Steps:
         print(f"{name}: {len(requests)} requests to {model}, {known} answered")
         if requests and self.may_ask:
             done = self.client.submit_llm_requests(COLLECTION, requests, model, name, output_schema=schema)
-            print(f"  errors: {done['counts']['errors']}, citations: {done['citations']}, spent: {done['spent']}")
+            print(f"  {told(done)}")
         elif known < len(requests):
-            print(f"  about {self.tokens(requests):,} tokens of transcripts to read at most; --budget USD asks")
+            print(f"  about {self.tokens(requests):,} tokens of transcripts to read; --budget USD asks")
             return None
         return self.client.get_result_set_dataframe(COLLECTION, name).assign(result_set=name) if requests else None
 
