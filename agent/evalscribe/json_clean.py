@@ -6,20 +6,48 @@ DEEPEST = 100
 """Levels of nesting that are read; a deployment stores at most 64."""
 
 
-def clean(value: object, left: int = DEEPEST) -> object:
+def clean(value: object) -> object:
     """The value without what cannot be stored or printed as UTF-8 text: lone surrogates and NUL become U+FFFD.
 
-    Raises `DataError` for what is nested more than `left` levels deep.
+    It is the same object where there is nothing of that. Raises `DataError` for what is nested too deeply.
     """
-    if not left:
-        raise DataError("JSON nested too deeply")
+    return value if is_clean("\n".join(strings(value))) else _cleaned(value)
+
+
+def _cleaned(value: object) -> object:
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, list):
-        return [clean(item, left - 1) for item in value]
+        return [_cleaned(item) for item in value]
     if isinstance(value, dict):
-        return {clean_text(str(name)): clean(item, left - 1) for name, item in value.items()}
+        return {clean_text(str(name)): _cleaned(item) for name, item in value.items()}
     return value
+
+
+def strings(value: object) -> list[str]:
+    """Every string of a JSON value, names included. Raises `DataError` for what is nested too deeply."""
+    found: list[str] = []
+    _collect(value, found, DEEPEST)
+    return found
+
+
+def _collect(value: object, found: list[str], left: int) -> None:
+    if not left:
+        raise DataError("JSON nested too deeply")
+    if isinstance(value, str):
+        found.append(value)
+    elif isinstance(value, dict):
+        found.extend(map(str, value))
+        for item in value.values():
+            _collect(item, found, left - 1)
+    elif isinstance(value, list):
+        for item in value:
+            _collect(item, found, left - 1)
+
+
+def is_clean(text: str) -> bool:
+    """Whether `clean_text` leaves the text as it is."""
+    return clean_text(text) == text
 
 
 def clean_text(text: str) -> str:

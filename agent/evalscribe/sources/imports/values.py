@@ -1,17 +1,15 @@
 """Parts of records out of what somebody else wrote."""
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from evalscribe import prose
 from evalscribe.agent_run import ChatMessage, Transcript
-from evalscribe.errors import DataError
 from evalscribe.ids import content_id, path_part
-from evalscribe.json_clean import DEEPEST, clean_text
-from evalscribe.redaction import redact, redact_member
+from evalscribe.json_clean import clean, is_clean, strings
+from evalscribe.redaction import hints_in, redact_json
 from evalscribe.sources.imports.left_out import LeftOut
 
 SHORT = 80
@@ -19,29 +17,12 @@ SHORT = 80
 _MESSAGE: TypeAdapter[ChatMessage] = TypeAdapter(ChatMessage)
 
 
-def safe(value: object, left: int = DEEPEST) -> JsonValue:
-    """A JSON value that can be kept: `clean` and `redact_json` in one go, for they take most of an import's time.
-
-    Raises `DataError` for what is nested too deeply.
-    """
-    if not left:
-        raise DataError("JSON nested too deeply")
-    if isinstance(value, str):
-        return _short(value) if len(value) <= SHORT else redact(clean_text(value))
-    if isinstance(value, dict):
-        return {_short(str(name)): _member(str(name), item, left - 1) for name, item in value.items()}
-    if isinstance(value, list):
-        return [safe(item, left - 1) for item in value]
-    return cast(JsonValue, value)
-
-
-def _member(name: str, value: object, left: int) -> JsonValue:
-    return redact_member(name, clean_text(value)) if isinstance(value, str) else safe(value, left)
-
-
-@lru_cache(8192)
-def _short(text: str) -> str:
-    return redact(clean_text(text))
+def safe(value: object) -> JsonValue:
+    """A JSON value that can be kept: `clean` and `redact_json` with one look at its strings, for most have nothing to
+    hide. Raises `DataError` for what is nested too deeply."""
+    whole = "\n".join(strings(value))
+    kept = value if is_clean(whole) else clean(value)
+    return cast(JsonValue, redact_json(kept, hints_in(whole)))
 
 
 def line(text: object) -> str:
