@@ -78,6 +78,16 @@ EXPRESSIONS = [
     "true, false OR NULL, NOT true, trial > 1 AND status = 'failed', (trial > 1)::int, (trial > 1)::text",
     f"jsonb_array_length({M}->'list'), (SELECT count(*) FROM jsonb_array_elements({M}->'list'))",
     "EXISTS (SELECT 1 FROM findings f WHERE f.agent_run_id = agent_runs.id AND f.uncertain)",
+    f"{M}->>'text' ~ '^a', {M}->>'text' ~* '^A', {M}->>'text' !~ '[[:digit:]]', {M}->>'text' ~ '\\d+(\\.\\d+)?$'",
+    f"{M}->>'text' ~ 'z{{3,5}}$', {M}->>'text' ~ '\\yx\\y', {M}->>'text' ~ '(a|b),(b|c)?', {M}->>'text' !~* '[^a-z]'",
+    f"{M}->>'text' ~ '\\w', {M}->>'text' ~ '\\s', {M}->>'text' ~* 'ÄÖ', {M}->>'text' ~ '[ä-ü]', {M}->>'text' ~ '[]%\\\\]$'",
+    "'a.b' ~ 'a\\.b', 'x' ~ '[^]]', 'a' ~ 'a|', '\\' ~ '[\\\\]'",
+    "'a\nb' ~ 'a.b', 'a\nb' ~ '^b', 'a\n' ~ 'a$', 'ä' ~ '\\w', 'aaa' ~ '^a{2}$', 'aa' ~ '^a+?$', '[' ~ '[[]', 'K' ~ '(?i)k'",
+    f"{M}->'list'->-1->>'k', {M}->'list' -> -2 -> 'x', {M}->'list'->-1, -1 - -1",
+    "trial = ANY(ARRAY[1, 3]), trial <> ALL(ARRAY[2]), trial > ALL(ARRAY[0, 1]), id LIKE ANY(ARRAY['%1', '%2'])",
+    "id NOT ILIKE ALL(ARRAY['%1', 'R%2']), id = ANY(SELECT agent_run_id FROM findings), status = ANY(ARRAY['passed', NULL])",
+    f"jsonb_build_object('b', id, 'a', {M}->'any', 'n', 1.50, 'x', NULL), jsonb_build_array(1, 'a', NULL, true)",
+    "1.005::numeric(10, 2), '3.14159'::numeric(10,3), 2.5::numeric(3), name::varchar(4), concat('a', true, NULL, false)",
     "(SELECT max(f.confidence) FROM findings f WHERE f.agent_run_id = agent_runs.id)",
 ]
 
@@ -139,6 +149,20 @@ QUERIES = [
     "SELECT t.value->>'function' AS f, count(*) FROM messages m, jsonb_array_elements(m.tool_calls) t GROUP BY 1",
     "SELECT sum(trial), count(*) AS n FROM agent_runs HAVING count(*) > 1 ORDER BY n",
     "SELECT CASE WHEN trial > 1 THEN 'b' ELSE 'A' END AS c, count(*) FROM agent_runs GROUP BY c ORDER BY c",
+    f"SELECT e->>'k' AS k, count(*) FROM agent_runs a, jsonb_array_elements(a.{M}->'list') AS e GROUP BY k ORDER BY k",
+    f"SELECT e, count(*) FROM agent_runs a, jsonb_array_elements_text(a.{M}->'list') e GROUP BY e ORDER BY e",
+    f"SELECT a.id, (SELECT count(*) FROM jsonb_array_elements_text(a.{M}->'list') e WHERE e = 'b') FROM agent_runs a ORDER BY 1",
+    f"SELECT a.id, e, e.value FROM agent_runs a LEFT JOIN LATERAL jsonb_array_elements(a.{M}->'list') e ON true ORDER BY a.id, e::text",
+    f"SELECT a.id, s.key, s.value FROM agent_runs a LEFT JOIN jsonb_each(a.{M}->'scores') s ON s.key = 'n' ORDER BY a.id",
+    f"SELECT a.id, e.* FROM agent_runs a LEFT JOIN LATERAL jsonb_array_elements_text(a.{M}->'list') WITH ORDINALITY e "
+    "ON e.ordinality > 1 ORDER BY a.id, e.ordinality",
+    "SELECT a.id, v.* FROM agent_runs a JOIN (VALUES ('passed', 1.5), ('failed', 0)) AS v(s, w) ON v.s = a.status ORDER BY 1",
+    "SELECT * FROM (VALUES (1, 'a'), (2, NULL)) AS v ORDER BY column1",
+    "SELECT id FROM agent_runs ORDER BY id OFFSET 2 ROWS FETCH NEXT 3 ROWS ONLY",
+    "SELECT lead(confidence, 1, 0) OVER (ORDER BY number), lag(number, 1, 0.5) OVER (ORDER BY number) FROM findings ORDER BY number",
+    "WITH x AS (SELECT id FROM agent_runs ORDER BY id LIMIT 5) SELECT count(*) FROM x",
+    "WITH x AS (SELECT 1 AS a) SELECT r.id FROM runs r, x",
+    "WITH a AS (SELECT id FROM runs), b AS (SELECT id FROM a) SELECT (SELECT count(*) FROM a), (SELECT count(*) FROM b) AS n",
     "SELECT max(uncertain::int), avg(confidence), sum(confidence), min(confidence) FROM findings",
     "SELECT a.status, (SELECT count(*) FROM agent_runs b WHERE b.status = a.status) FROM agent_runs a GROUP BY a.status ORDER BY 1",
     "SELECT count(*) FROM agent_runs WHERE id NOT IN (SELECT agent_run_id FROM findings WHERE agent_run_id IS NOT NULL)",
@@ -181,12 +205,31 @@ def test_a_query_has_one_answer(here: QueryDesk, there: QueryDesk, number: int) 
         "jsonb_array_length('{}'::jsonb)",
         "(SELECT count(*) FROM jsonb_array_elements('{}'::jsonb))",
         "(SELECT count(*) FROM jsonb_each('[]'::jsonb))",
+        "'2020-01-01T00:00:00+16:00'::timestamptz",
+        "jsonb_build_object(NULL, 1)",
     ],
 )
 def test_what_one_engine_cannot_the_other_must_not(here: QueryDesk, there: QueryDesk, value: str) -> None:
     sql = f"SELECT {value} AS x"
     assert isinstance(told(here, sql), type), told(here, sql)
     assert isinstance(told(there, sql), type), told(there, sql)
+
+
+def test_columns_have_the_names_of_postgres(here: QueryDesk) -> None:
+    names = {
+        "1::int": "int4",
+        "id::text": "id",
+        "('1'::float)::int": "int4",
+        "CASE WHEN true THEN 1 ELSE trial END": "trial",
+        "CASE WHEN true THEN 1 END": "case",
+        "(SELECT max(id) AS last FROM runs)": "last",
+        "(SELECT count(*) FROM runs)": "count",
+        "trim(trailing 'x' from id)": "rtrim",
+        "metadata_json->>'task'": "?column?",
+        "(metadata_json->>'n')::float": "float8",
+        "-trial": "?column?",
+    }
+    assert select(here, MINE, f"SELECT {', '.join(names)} FROM agent_runs LIMIT 0").columns == tuple(names.values())
 
 
 def test_made_queries_have_one_answer(here: QueryDesk, there: QueryDesk) -> None:

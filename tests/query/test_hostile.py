@@ -152,6 +152,49 @@ REFUSED = [
     "SELECT random()",
     "SELECT now()",
     "SELECT 'a' SIMILAR TO 'b'",
+    "SELECT runs.* EXCEPT (id) FROM runs",
+    "SELECT count(* EXCEPT (id)) FROM runs",
+    "SELECT model:name FROM runs",
+    "SELECT id FROM runs:x",
+    "SELECT 1_000",
+    "SELECT 1x",
+    "SELECT 1 IN ()",
+    "SELECT to_jsonb(runs) FROM runs",
+    "SELECT jsonb_agg(r) FROM runs r",
+    "SELECT runs::text FROM runs",
+    "SELECT row_to_json(r) FROM runs r",
+    "TABLE evals",
+    "SELECT id FROM runs UNION TABLE collections",
+    "SELECT * FROM runs, LATERAL (SELECT * FROM evals) AS x",
+    "SELECT pg_json_path('{}')",
+    "SELECT pg_get_viewdef(1)",
+    "SELECT sum(total) OVER w FROM runs WINDOW w AS (w)",
+    "SELECT jsonb_object_keys(metadata_json) FROM agent_runs",
+    "SELECT * FROM (VALUES (1, 2), (3)) AS v",
+    "SELECT * FROM (VALUES (1)) AS v(a, b)",
+    "SELECT id FROM runs FETCH FIRST 1 ROWS WITH TIES",
+    "SELECT count(*) FROM agent_runs a RIGHT JOIN jsonb_object_keys(a.metadata_json) k ON true",
+    *(
+        f"SELECT id ~ '{pattern}' FROM runs"
+        for pattern in (
+            "a**",
+            "(a",
+            "a)",
+            "*a",
+            "^*",
+            "[z-a]",
+            "a{256}",
+            "a{2,1}",
+            "\\bx",
+            "\\1",
+            "(?=x)",
+            "a" * 1001,
+            "[[=a=]]",
+        )
+    ),
+    "SELECT id ~ id FROM runs",
+    "SELECT total ~ 'a' FROM runs",
+    "SELECT " + ", ".join("*" for _ in range(5000)) + " FROM messages a, messages b, messages c",
     "SELECT '" + "a" * 60_000 + "'",
     "SELECT " + "(" * 3000 + "1" + ")" * 3000,
     "SELECT " + "-" * 1 + " - " * 3000 + "1",
@@ -243,6 +286,20 @@ BOMBS = [
     "SELECT count(*) FROM " + ", ".join(f"messages m{n}" for n in range(9)),
     "SELECT count(DISTINCT a.id || b.id || c.id || d.id || e.id || f.id) FROM agent_runs a, agent_runs b, agent_runs c, agent_runs d, "
     "agent_runs e, agent_runs f, agent_runs g",
+    "SELECT max(content) OVER (ORDER BY content || id) FROM (SELECT a.content, b.id FROM messages a, agent_runs b, "
+    "agent_runs c, agent_runs d, agent_runs e) AS q",
+]
+NAMED_AS_OURS = [
+    "WITH all_runs AS (SELECT 1 AS id) SELECT * FROM all_runs, runs",
+    'WITH "all_agent_runs" AS (SELECT id FROM runs) SELECT * FROM all_agent_runs, agent_runs',
+    "WITH w1 AS (SELECT 1 AS a), t1 AS (SELECT 2 AS b) SELECT * FROM w1, t1, runs",
+    "WITH evals AS (SELECT 's1' AS run_id) SELECT id FROM agent_runs, evals",
+    "WITH collection_runs AS (SELECT 'mine' AS collection_id, 's1' AS run_id) SELECT r.id FROM runs r, collection_runs",
+    "WITH mine AS (SELECT 'theirs' AS collection_id) SELECT a.id FROM mine, agent_runs a",
+    "SELECT x.collection_id, runs.id FROM (SELECT 'theirs' AS collection_id) x, runs",
+    "SELECT ':collection_id', ':v1', '%(v1)s', runs.* FROM runs",
+    'SELECT ":collection_id".id FROM runs AS ":collection_id"',
+    "SELECT (SELECT id FROM runs b WHERE b.id <> a.id) FROM runs a",
 ]
 
 
@@ -254,6 +311,20 @@ def test_what_would_never_end_is_ended(filled_folder: Path, there: QueryDesk, nu
         with pytest.raises(UnavailableError, match=r"did not end within 0.7 s|too much memory"):
             select(desk, MINE, BOMBS[number])
     assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("number", range(len(NAMED_AS_OURS)))
+def test_no_name_leads_out_of_the_collection(desk: QueryDesk, number: int) -> None:
+    answer = select(desk, MINE, NAMED_AS_OURS[number])
+    assert answer.rows
+    assert "SECRET" not in repr(answer.rows)
+    assert "s1-" not in repr(answer.rows)
+
+
+def test_a_pattern_that_tries_forever_is_ended(filled_folder: Path) -> None:
+    apart = QueryDesk(SqliteTables(filled_folder / "store.db", grace_s=0.5), timeout_s=0.7)
+    with pytest.raises(UnavailableError, match=r"did not end within 0.7 s"):
+        select(apart, MINE, "SELECT ('" + "a" * 60 + "!') ~ '^(a|aa)+$'")
 
 
 def test_text_that_doubles_is_bounded_in_memory(filled_folder: Path, there: QueryDesk) -> None:

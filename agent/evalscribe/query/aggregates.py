@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from evalscribe.query.casts import alike, fit, known
+from evalscribe.query.comparisons import collated
 from evalscribe.query.kinds import NUMBERS, Kind
-from evalscribe.query.operators import collated, truth
+from evalscribe.query.operators import truth
 from evalscribe.query.problem import only, refusal
 from evalscribe.query.scope import Scope
 from evalscribe.query.writing import Template, Term, firm, loose_of
@@ -140,6 +141,7 @@ def _count(node: exp.Expr, given: Given, scope: Scope, suffix: str, condition: T
     if len(given.parts) != 1:
         raise refusal(node, "count takes * or one argument")
     if isinstance(given.parts[0], exp.Star):
+        only(given.parts[0])
         return _result(scope.writing.term("bigint", "count(*){f}", f=suffix), over, condition)
     term = known(scope.term(given.parts[0]), scope.writing)
     if given.distinct and term.kind == "jsonb":

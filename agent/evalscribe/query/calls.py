@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from evalscribe.query import json_values
 from evalscribe.query.aggregates import AGGREGATES, aggregate
-from evalscribe.query.casts import alike, fit, known, to
+from evalscribe.query.casts import LEFT, ROUNDED, alike, fit, known, to
+from evalscribe.query.comparisons import collated
 from evalscribe.query.kinds import Kind
-from evalscribe.query.operators import collated
 from evalscribe.query.problem import nearest, only, refusal
 from evalscribe.query.scope import Scope
+from evalscribe.query.sources import FUNCTIONS as ROWS
 from evalscribe.query.windows import RANKING
 from evalscribe.query.writing import Handler, Template, Term
 
@@ -48,7 +50,7 @@ CALLS: dict[str, tuple[Call, ...]] = {
     "ltrim": (Call((_TEXT,), _TEXT, "ltrim({0})"), Call((_TEXT, _TEXT), _TEXT, "ltrim({0}, {1})")),
     "rtrim": (Call((_TEXT,), _TEXT, "rtrim({0})"), Call((_TEXT, _TEXT), _TEXT, "rtrim({0}, {1})")),
     "replace": (Call((_TEXT, _TEXT, _TEXT), _TEXT, "replace({0}, {1}, {2})"),),
-    "left": (Call((_TEXT, _WHOLE), _TEXT, ("pg_left({0}, {1})", '"left"({0}, ({1})::integer)')),),
+    "left": (Call((_TEXT, _WHOLE), _TEXT, LEFT),),
     "right": (Call((_TEXT, _WHOLE), _TEXT, ("pg_right({0}, {1})", '"right"({0}, ({1})::integer)')),),
     "substr": (
         Call((_TEXT, _WHOLE), _TEXT, ("pg_substr({0}, {1})", "substr({0}, ({1})::integer)")),
@@ -70,7 +72,7 @@ CALLS: dict[str, tuple[Call, ...]] = {
         Call(
             (_NUMBER, _WHOLE),
             _NUMBER,
-            ("pg_round({0}, {1})", "round(({0})::text::numeric, ({1})::integer)::double precision"),
+            ROUNDED,
         ),
     ),
     "trunc": (Call((_NUMBER,), _NUMBER, ("pg_trunc({0})", "trunc({0})")),),
@@ -107,8 +109,14 @@ REASONS = {
     "rpad": "it makes text of any length",
     "unnest": "use jsonb_array_elements",
     "to_char": "take the value as it is and format it where you show it",
-    "regexp_replace": "patterns may only be matched, with ~",
-    "regexp_matches": "patterns may only be matched, with ~",
+    **dict.fromkeys(
+        ("regexp_replace", "regexp_matches", "regexp_match", "regexp_count", "regexp_like"),
+        "patterns are only matched, with ~",
+    ),
+    **dict.fromkeys(
+        tuple(name for one in ROWS for name in (one, one.replace("jsonb", "json"))),
+        "it makes rows and stands in FROM: FROM …, {name}(…) AS one",
+    ),
 }
 
 
@@ -136,7 +144,7 @@ def call(node: exp.Expr, scope: Scope) -> Term:
 
 def _unknown(name: str) -> str:
     if name in REASONS:
-        return f"function {name} is not offered: {REASONS[name]}"
+        return f"function {name} is not offered here: {REASONS[name].replace('{name}', name)}"
     return f"there is no function {name}{nearest(name, [*CALLS, *AGGREGATES, *RANKING, *_SPECIAL])}"
 
 
@@ -178,6 +186,8 @@ def _one_of(node: exp.Expr, term: Term, words: tuple[str, ...]) -> None:
 
 def substring(node: exp.Expr, scope: Scope) -> Term:
     only(node, "this", "start", "length")
+    if isinstance(node.args.get("start"), exp.Literal) and node.args["start"].is_string:
+        raise refusal(node, "substring takes no pattern: patterns are only matched, with ~")
     if node.args.get("start") is None:
         raise refusal(node, "substring takes FROM and FOR, or a text and numbers")
     return _written(node, "substring", CALLS["substr"], scope)
@@ -233,21 +243,16 @@ def _nullif(node: exp.Expr, scope: Scope) -> Term:
 
 def _concat(node: exp.Expr, scope: Scope) -> Term:
     """NULL counts as nothing."""
-    terms = [to("text", known(scope.term(part), scope.writing), scope.writing, part) for part in _some(node)]
+    terms = [_plainly(known(scope.term(part), scope.writing), scope, part) for part in _some(node)]
     places = " || ".join(f"coalesce({{{number}}}, '')" for number in range(len(terms)))
     return scope.writing.term("text", f"({places})", *terms)
 
 
-def _to_json(node: exp.Expr, scope: Scope) -> Term:
-    if len(node.expressions) != 1:
-        raise refusal(node, f"{node.name.lower()} takes 1 argument")
-    return as_json(known(scope.term(node.expressions[0]), scope.writing), scope)
-
-
-def as_json(term: Term, scope: Scope) -> Term:
-    if term.kind == "jsonb":
-        return term
-    return scope.writing.term("jsonb", ("pg_to_json({0}, '{of}')", "to_jsonb({0})"), term, of=term.kind)
+def _plainly(term: Term, scope: Scope, node: exp.Expr) -> Term:
+    """As Postgres shows a value; its CAST spells a truth out."""
+    if term.kind == "boolean":
+        return scope.writing.term("text", "(CASE WHEN {0} THEN 't' WHEN NOT {0} THEN 'f' END)", term)
+    return to("text", term, scope.writing, node)
 
 
 def _some(node: exp.Expr) -> list[exp.Expr]:
@@ -266,8 +271,7 @@ _SPECIAL: dict[str, Handler] = {
     "greatest": _extreme,
     "least": _extreme,
     "concat": _concat,
-    "to_json": _to_json,
-    "to_jsonb": _to_json,
+    **json_values.CALLS,
 }
 HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.Anonymous: call,

@@ -45,6 +45,8 @@ CASTS: dict[tuple[Kind, Kind], Template] = {
     ("jsonb", "double precision"): ("pg_json_double({0})", "nullif({0}, 'null'::jsonb)::double precision"),
     ("jsonb", "boolean"): ("pg_json_boolean({0})", "nullif({0}, 'null'::jsonb)::boolean"),
 }
+ROUNDED: Template = ("pg_round({0}, {1})", "round(({0})::text::numeric, ({1})::integer)::double precision")
+LEFT: Template = ("pg_left({0}, {1})", '"left"({0}, ({1})::integer)')
 _ZONED: Template = (
     "pg_text_utc({0})",
     "(" + _guarded(f"'^{_TIME}$'", "timestamptz", "no ISO 8601 time") + " AT TIME ZONE 'UTC')",
@@ -68,14 +70,24 @@ def cast(node: exp.Expr, scope: Scope) -> Term:
             f"there is no type {wanted.sql('postgres')} here; there is: text, integer, double precision, "
             "numeric, boolean, jsonb, timestamp, date",
         )
-    if wanted.expressions:
-        raise refusal(
-            node, f"{wanted.sql('postgres')}: leave out the length or precision; use round(…, n) or left(…, n)"
-        )
     term = scope.term(node.this)
+    if wanted.expressions:
+        return _limited(node, name, to(kind, term, scope.writing, node), scope)
     if name == "TIMESTAMPTZ" and term.kind in ("text", "unknown"):
         return scope.writing.term("timestamp", _ZONED, known(term, scope.writing))
     return to(kind, term, scope.writing, node)
+
+
+def _limited(node: exp.Expr, name: str, term: Term, scope: Scope) -> Term:
+    """`numeric(p, s)` and `varchar(n)`."""
+    wanted = node.args["to"]
+    numbers = [one.name for one in wanted.expressions]
+    if all(one.isascii() and one.isdigit() and len(one) < 5 for one in numbers):
+        if name == "DECIMAL" and len(numbers) <= 2:
+            return scope.writing.term(term.kind, ROUNDED, term, Term("bigint", [*numbers, "0"][1]))
+        if name == "VARCHAR" and len(numbers) == 1:
+            return scope.writing.term(term.kind, LEFT, term, Term("bigint", numbers[0]))
+    raise refusal(node, f"{wanted.sql('postgres')}: leave out the length or precision")
 
 
 def to(kind: Kind, term: Term, writing: Writing, node: exp.Expr) -> Term:

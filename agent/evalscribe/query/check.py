@@ -2,7 +2,17 @@
 
 from sqlglot import exp
 
-from evalscribe.query import aggregates, calls, casts, json_paths, operators, select, windows
+from evalscribe.query import (
+    aggregates,
+    calls,
+    casts,
+    comparisons,
+    json_paths,
+    operators,
+    patterns,
+    select,
+    windows,
+)
 from evalscribe.query.kinds import Dialect
 from evalscribe.query.problem import Refused
 from evalscribe.query.scope import Relation, Scope
@@ -13,6 +23,8 @@ from evalscribe.query.writing import Handler, Writing
 
 HANDLERS: dict[type[exp.Expr], Handler] = {
     **operators.HANDLERS,
+    **comparisons.HANDLERS,
+    **patterns.HANDLERS,
     **calls.HANDLERS,
     **windows.HANDLERS,
     exp.Cast: casts.cast,

@@ -6,8 +6,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from evalscribe.query.casts import known
+from evalscribe.query.comparisons import collated
 from evalscribe.query.grouping import not_a_place
-from evalscribe.query.operators import collated
 from evalscribe.query.problem import only, refusal
 from evalscribe.query.scope import Held, Scope
 from evalscribe.query.shown import Shown, output_of, place_of
@@ -68,7 +68,10 @@ def paged(node: exp.Expr) -> tuple[str, bool]:
 
 
 def _count(node: exp.Expr) -> int | None:
-    only(node, "expression", "count", "direction")
+    only(node, "expression", "count", "direction", "limit_options")
+    options = node.args.get("limit_options")
+    if options is not None:
+        only(options, "rows")
     value = node.args.get("expression") or node.args.get("count")
     if isinstance(value, exp.Null) or (isinstance(value, exp.Column) and value.name.upper() == "ALL"):
         return None

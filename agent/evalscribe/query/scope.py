@@ -42,6 +42,8 @@ class Source:
 
     alias: str
     columns: tuple[Held, ...]
+    scalar: bool = False
+    """Rows of a function of one column: its alias stands for the value too."""
 
 
 @dataclass
@@ -72,14 +74,24 @@ class Scope:
         term = handler(node, self)
         return replace(term, loose=None) if term.loose and term.text in self.groups else term
 
-    def column(self, node: exp.Expr, name: str, table: str | None, asked: "Scope | None" = None) -> Term:
-        """The nearest of that name, from here outwards; `asked`: where the search began."""
+    def column(self, node: exp.Expr, name: str, table: str | None) -> Term:
+        """The nearest of that name, from here outwards."""
+        term = self._found(node, name, table)
+        if term is None and table is None:
+            sources = (source for scope in self.around() for source in scope.sources)
+            value = next((source for source in sources if source.scalar and source.alias == name), None)
+            term = self._found(node, value.columns[0].name, name) if value else None
+        if term is None:
+            raise refusal(node, self._unknown(name, table))
+        return term
+
+    def _found(self, node: exp.Expr, name: str, table: str | None) -> Term | None:
         held = self._own(node, name, table)
         if held is not None:
             return Term(held.kind, held.text, loose=name, document=(held.text, ()) if held.kind == "jsonb" else None)
-        if self.parent is None:
-            raise refusal(node, (asked or self)._unknown(name, table))
-        term = self.parent.column(node, name, table, asked or self)
+        term = self.parent._found(node, name, table) if self.parent else None
+        if term is None or self.parent is None:
+            return None
         if self.parent.refused is None and not self.parent.inside:
             self.parent.used.append(term)
         return replace(term, loose=None)

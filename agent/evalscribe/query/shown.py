@@ -5,18 +5,13 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from evalscribe.query.casts import known
+from evalscribe.query.naming import name_of
 from evalscribe.query.problem import only, refusal
 from evalscribe.query.scope import Held, Scope, folded
 from evalscribe.query.writing import Term
 
-_NAMES: dict[type[exp.Expr], str] = {
-    exp.Case: "case",
-    exp.Exists: "exists",
-    exp.Extract: "extract",
-    exp.Substring: "substring",
-    exp.Trim: "btrim",
-    exp.StrPosition: "position",
-}
+MOST_COLUMNS = 1_600
+"""What both engines can show."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +24,11 @@ class Shown:
 
 
 def listed(node: exp.Select, scope: Scope) -> list[Shown]:
-    shown = [one for part in node.expressions for one in _part(part, scope)]
+    shown: list[Shown] = []
+    for part in node.expressions:
+        shown += _part(part, scope)
+        if len(shown) > MOST_COLUMNS:
+            raise refusal(part, f"SELECT shows at most {MOST_COLUMNS:,} columns")
     if not shown:
         raise refusal(node, "SELECT needs at least one column")
     return shown
@@ -43,7 +42,7 @@ def _part(node: exp.Expr, scope: Scope) -> list[Shown]:
         return _all_of(node, scope)
     inner_node = node.this if isinstance(node, exp.Alias) else node
     term = scope.term(inner_node)
-    name = folded(node.args["alias"]) if isinstance(node, exp.Alias) else _name(node)
+    name = folded(node.args["alias"]) if isinstance(node, exp.Alias) else name_of(node)
     return [Shown(name, term if term.kind == "unknown" and term.literal is None else known(term, scope.writing), node)]
 
 
@@ -55,25 +54,12 @@ def _every(node: exp.Expr, scope: Scope) -> list[tuple[Held, str | None]]:
 
 
 def _all_of(node: exp.Expr, scope: Scope) -> list[Shown]:
+    only(node.this)
     table = folded(node.args["table"])
     found = [source for one in scope.around() for source in one.sources if source.alias == table]
     if not found:
         raise refusal(node, f"nothing in FROM is called {table}")
     return [Shown(held.name, scope.column(node, held.name, table), node) for held in found[0].columns]
-
-
-def _name(node: exp.Expr) -> str:
-    """What Postgres calls a column without a name."""
-    if isinstance(node, exp.Column):
-        return folded(node.this)
-    if isinstance(node, exp.Anonymous):
-        return node.name.lower()
-    if isinstance(node, exp.Window | exp.Filter | exp.WithinGroup | exp.Paren):
-        return _name(node.this)
-    if isinstance(node, exp.Cast):
-        inside = _name(node.this)
-        return inside if inside != "?column?" else str(node.args["to"].this.name).lower()
-    return _NAMES.get(type(node), "?column?")
 
 
 def output_of(node: exp.Expr, shown: list[Shown]) -> int | None:

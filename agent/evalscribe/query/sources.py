@@ -22,7 +22,7 @@ class Rows:
     columns: tuple[tuple[str, Kind], ...]
 
 
-_FUNCTIONS = {
+FUNCTIONS = {
     "jsonb_array_elements": Rows("array", (("value", "jsonb"),)),
     "jsonb_array_elements_text": Rows("array", (("value", "text"),)),
     "jsonb_each": Rows("object", (("key", "text"), ("value", "jsonb"))),
@@ -56,6 +56,8 @@ def _source(node: exp.Expr, scope: Scope) -> str:
                 node, "LATERAL queries are not offered: SQLite has none; write jsonb_array_elements(…) or a WITH"
             )
         return _function(node, node.this, scope, counted=bool(node.args.get("ordinality")))
+    if isinstance(node, exp.Values):
+        return _values(node, scope)
     if not isinstance(node, exp.Table):
         raise refusal(node, "only tables, queries and jsonb functions stand in FROM")
     if isinstance(node.this, exp.Anonymous):
@@ -94,11 +96,37 @@ def _query(node: exp.Subquery, scope: Scope) -> str:
     return f"({relation.whole}) AS {written}"
 
 
+def _values(node: exp.Values, scope: Scope) -> str:
+    """`(VALUES (1, 'a'), (2, 'b')) AS t(n, name)`; both engines call its columns alike."""
+    only(node, "expressions", "alias")
+    if node.args.get("alias") is None:
+        raise refusal(node, "give VALUES a name, and its columns: (VALUES (…)) AS t(a, b)")
+    rows = [[scope.term(part) for part in one.expressions] for one in node.expressions]
+    if not rows[0] or any(len(row) != len(rows[0]) for row in rows):
+        raise refusal(node, "all rows of VALUES have as many values")
+    columns = [alike(list(column), scope.writing, node) for column in zip(*rows, strict=True)]
+    texts = ["(" + ", ".join(term.text for term in row) + ")" for row in zip(*columns, strict=True)]
+    written = scope.writing.fresh("t")
+    named: list[tuple[str, Kind, str]] = [
+        (f"column{number}", terms[0].kind, f"column{number}") for number, terms in enumerate(columns, 1)
+    ]
+    _add(node, scope, "", written, named)
+    return f"(VALUES {', '.join(texts)}) AS {written}"
+
+
 def _sized(written: str, relation: Relation, scope: Scope) -> None:
     scope.writing.sizes |= {f"{written}.{held.text}": held.size for held in relation.columns}
 
 
-def _add(node: exp.Expr, scope: Scope, name: str, written: str, columns: list[tuple[str, Kind, str]]) -> None:
+def _add(
+    node: exp.Expr,
+    scope: Scope,
+    name: str,
+    written: str,
+    columns: list[tuple[str, Kind, str]],
+    *,
+    scalar: bool = False,
+) -> None:
     """Under its alias, and with the columns' new names where it has them."""
     alias = node.args.get("alias")
     if alias is not None:
@@ -111,14 +139,14 @@ def _add(node: exp.Expr, scope: Scope, name: str, written: str, columns: list[tu
     if any(source.alias == name for source in scope.sources):
         raise refusal(node, f"{name} is named twice in FROM: give one of them an alias")
     held = tuple(Held(column, kind, f"{written}.{text}" if written else text) for column, kind, text in columns)
-    scope.sources.append(Source(name, held))
+    scope.sources.append(Source(name, held, scalar))
 
 
 def _function(node: exp.Expr, call: exp.Anonymous, scope: Scope, *, counted: bool) -> str:
     name = call.name.lower()
-    rows = _FUNCTIONS.get(name.replace("json_", "jsonb_", 1) if name.startswith("json_") else name)
+    rows = FUNCTIONS.get(name.replace("json_", "jsonb_", 1) if name.startswith("json_") else name)
     if rows is None:
-        raise refusal(call, f"function {name} makes no rows here{nearest(name, list(_FUNCTIONS))}")
+        raise refusal(call, f"function {name} makes no rows here{nearest(name, list(FUNCTIONS))}")
     if len(call.expressions) != 1:
         raise refusal(call, f"{name} takes 1 argument")
     value = scope.term(call.expressions[0])
@@ -139,7 +167,7 @@ def _named(node: exp.Expr, scope: Scope, name: str, columns: list[tuple[str, Kin
     given = (alias.args.get("columns") or []) if alias is not None else []
     if alias is not None and alias.this is not None and not given and len(columns) == 1 and columns[0][0] != "value":
         columns = [(folded(alias.this), *columns[0][1:])]
-    _add(node, scope, name, "", columns)
+    _add(node, scope, name, "", columns, scalar=len(columns) == 1)
 
 
 def _each(written: str, rows: Rows, value: Term, scope: Scope) -> tuple[str, list[tuple[str, Kind, str]]]:
@@ -173,8 +201,8 @@ def _join(node: exp.Expr, scope: Scope) -> str:
     text = _source(node.this, scope)
     on, using = node.args.get("on"), node.args.get("using")
     comma = not any(words) and on is None and not using
-    if isinstance(node.this, exp.Lateral) and word not in ("", "CROSS", "INNER"):
-        raise refusal(node, f"rows of a JSON value are joined with CROSS JOIN or a comma, not {word}")
+    if isinstance(node.this.this, exp.Anonymous) and word in ("RIGHT", "FULL"):
+        raise refusal(node, f"rows of a JSON value are joined with CROSS JOIN, LEFT JOIN or a comma, not {word}")
     if word == "CROSS" or comma:
         return f" CROSS JOIN {text}"
     if using:

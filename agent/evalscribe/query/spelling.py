@@ -13,6 +13,7 @@ from evalscribe.query.problem import Refused, refusal
 
 LONGEST = 50_000
 """Characters of a query."""
+_ARROWS = (TokenType.ARROW, TokenType.DARROW)
 SPECIAL = ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
 """Calls with words in place of commas."""
 
@@ -37,6 +38,13 @@ class Spelling(Postgres):
             TokenType.DARROW: _extract_text,
         }
 
+        def _parse_column_reference(self) -> exp.Expr | None:
+            """`a -> -1 ->> 'b'` is no minus of `1 ->> 'b'`."""
+            if self._prev.token_type in _ARROWS and self._match_pair(TokenType.DASH, TokenType.NUMBER, advance=False):
+                self._match(TokenType.DASH)
+                return self.expression(exp.Neg(this=self._parse_primary()))
+            return super()._parse_column_reference()
+
         def _parse_as_command(self, start: Token) -> exp.Command:
             """What is no SELECT anyway would be logged."""
             self.raise_error(f"only SELECT is run here, not {start.text.upper()}", start)
@@ -57,7 +65,9 @@ def parsed(sql: str) -> exp.Query:
 
 def _read(sql: str) -> list[exp.Expr | None]:
     try:
-        return list(Spelling().parse(sql))
+        tokens = Spelling().tokenize(sql)
+        _no_junk(sql, tokens)
+        return list(Spelling().parser().parse(tokens, sql))
     except TokenError as error:
         raise Refused(f"this cannot be read: a quotation or comment is not closed ({_short(error)})", None) from None
     except ParseError as error:
@@ -66,6 +76,14 @@ def _read(sql: str) -> list[exp.Expr | None]:
         raise Refused(_reading(str(found.get("description") or "it is no SQL")), offset) from None
     except RecursionError:
         raise Refused("it is nested too deeply", None) from None
+
+
+def _no_junk(sql: str, tokens: list[Token]) -> None:
+    """`1_000` would be read as 1, called `_000`."""
+    for token in tokens:
+        after = sql[token.end + 1 : token.end + 2]
+        if token.token_type == TokenType.NUMBER and (after == "_" or after.isalnum()):
+            raise Refused("this is no number", token.start)
 
 
 def _reading(said: str) -> str:
@@ -93,6 +111,8 @@ def _select(statement: exp.Expr) -> exp.Query:
         return _select(statement.this)
     if not isinstance(statement, exp.Select | exp.SetOperation):
         raise refusal(statement, f"only SELECT is run here, not {_word(statement)}")
+    for place in statement.find_all(exp.Placeholder, exp.Parameter):
+        raise refusal(place, "values are written in the query itself; JSON is taken apart with -> and ->>")
     return statement
 
 

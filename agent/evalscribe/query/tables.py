@@ -2,66 +2,19 @@
 
 from functools import cache
 
-from evalscribe.ids import Frozen
-from evalscribe.query.kinds import Dialect, Kind
+from evalscribe.query.kinds import Kind
+from evalscribe.query.table import Column, Table, of, renamed
 
-
-class Column(Frozen):
-    name: str
-    kind: Kind
-    about: str
-    source: str | tuple[str, str]
-    """What it is in the store; on SQLite and on Postgres where they differ."""
-
-
-class Table(Frozen):
-    name: str
-    about: str
-    columns: tuple[Column, ...]
-    source: str | tuple[str, str]
-    """What follows FROM."""
-
-    @property
-    def written(self) -> str:
-        """Its name in what we write: never the name of a table of the store."""
-        return f"all_{self.name}"
-
-    def scoped(self, dialect: Dialect) -> str:
-        """Its rows of one collection."""
-        parts = [f"{_source(one, dialect)} AS {one.name}" for one in self.columns]
-        return f"SELECT {', '.join(parts)} FROM {_chosen(self.source, dialect)}"
-
-
-_TYPES: dict[Kind, str] = {"text": "text", "bigint": "bigint", "double precision": "double precision"}
+__all__ = ["Column", "Table", "by_name", "tables"]
 _MINE = "collection_runs AS mine JOIN"
 _WHERE = "WHERE mine.collection_id = :collection_id"
-
-
-def _chosen(source: str | tuple[str, str], dialect: Dialect) -> str:
-    return source if isinstance(source, str) else source[0 if dialect == "sqlite" else 1]
-
-
-def _source(column: Column, dialect: Dialect) -> str:
-    text = _chosen(column.source, dialect)
-    kind = _TYPES.get(column.kind)
-    return f"({text})::{kind}" if kind and dialect == "postgres" else text
-
-
-def _of(table: str, *columns: tuple[str, Kind, str]) -> tuple[Column, ...]:
-    return tuple(Column(name=name, kind=kind, about=about, source=f"{table}.{name}") for name, kind, about in columns)
-
-
-def _renamed(name: str, kind: Kind, about: str, source: str | tuple[str, str]) -> Column:
-    return Column(name=name, kind=kind, about=about, source=source)
-
-
-_EVAL = _renamed("agent_run_id", "text", "the eval: `agent_runs.id`", "it.eval_id")
+_EVAL = renamed("agent_run_id", "text", "the eval: `agent_runs.id`", "it.eval_id")
 _RUN: tuple[str, Kind, str] = ("run_id", "text", "its run: `runs.id`")
 _NUMBER: tuple[str, Kind, str] = ("number", "bigint", "its place, from 0")
 
 
 def _message(name: str, about: str) -> Column:
-    return _renamed(name, "text", about, (f"one.value ->> '$.{name}'", f"one.value ->> '{name}'"))
+    return renamed(name, "text", about, (f"one.value ->> '$.{name}'", f"one.value ->> '{name}'"))
 
 
 TABLES = (
@@ -69,17 +22,17 @@ TABLES = (
         name="agent_runs",
         about="evals: one task of a run with its result",
         columns=(
-            _renamed("id", "text", "unique among all runs", "it.eval_id"),
-            _renamed("name", "text", "path: `category/task`", "it.path"),
-            *_of("it", _RUN),
-            *_of(
+            renamed("id", "text", "unique among all runs", "it.eval_id"),
+            renamed("name", "text", "path: `category/task`", "it.path"),
+            *of("it", _RUN),
+            *of(
                 "run",
                 ("provider", "text", "of its run"),
                 ("model", "text", "of its run"),
                 ("experiment", "text", "of its run"),
             ),
-            _renamed("task", "text", "what all trials of one task share", "it.name"),
-            *_of(
+            renamed("task", "text", "what all trials of one task share", "it.name"),
+            *of(
                 "it",
                 ("category", "text", "what tasks are grouped by"),
                 ("trial", "bigint", "from 1"),
@@ -97,8 +50,8 @@ TABLES = (
         name="runs",
         about="executions of an eval suite by one model",
         columns=(
-            _renamed("id", "text", "", "it.run_id"),
-            *_of(
+            renamed("id", "text", "", "it.run_id"),
+            *of(
                 "it",
                 ("provider", "text", ""),
                 ("model", "text", ""),
@@ -116,9 +69,9 @@ TABLES = (
         name="steps",
         about="parts of an eval's grading",
         columns=(
-            *_of("it", _RUN),
+            *of("it", _RUN),
             _EVAL,
-            *_of(
+            *of(
                 "it",
                 _NUMBER,
                 ("name", "text", ""),
@@ -132,9 +85,9 @@ TABLES = (
         name="transcripts",
         about="what was said and done in an eval",
         columns=(
-            *_of("it", ("id", "text", ""), _RUN),
+            *of("it", ("id", "text", ""), _RUN),
             _EVAL,
-            *_of(
+            *of(
                 "it",
                 _NUMBER,
                 ("name", "text", ""),
@@ -148,23 +101,23 @@ TABLES = (
         name="messages",
         about="messages of transcripts, one row each",
         columns=(
-            _renamed("transcript_id", "text", "`transcripts.id`", "it.id"),
-            *_of("it", _RUN),
+            renamed("transcript_id", "text", "`transcripts.id`", "it.id"),
+            *of("it", _RUN),
             _EVAL,
-            _renamed("number", "bigint", "its place, from 0", ("one.key", "one.ordinality - 1")),
+            renamed("number", "bigint", "its place, from 0", ("one.key", "one.ordinality - 1")),
             _message("role", "system, user, assistant or tool"),
             _message("content", ""),
             _message("reasoning", "of an assistant, where it was recorded"),
             _message("model", "of an assistant, where it was recorded"),
             _message("function", "of a tool's answer: its name"),
             _message("error", "of a tool's answer: what went wrong"),
-            _renamed(
+            renamed(
                 "tool_calls",
                 "jsonb",
                 "of an assistant: an array with `function` and `arguments`",
                 ("one.value -> '$.tool_calls'", "one.value -> 'tool_calls'"),
             ),
-            _renamed(
+            renamed(
                 "metadata_json",
                 "jsonb",
                 "what else was recorded",
@@ -181,9 +134,9 @@ TABLES = (
         name="documents",
         about="named texts that are known of an eval",
         columns=(
-            *_of("it", _RUN),
+            *of("it", _RUN),
             _EVAL,
-            *_of(
+            *of(
                 "it",
                 ("number", "bigint", "from 0 what was imported, below what was gathered as evidence"),
                 ("role", "text", "task, output, expected, grader, log, transcript or known_gaps"),
@@ -197,9 +150,9 @@ TABLES = (
         name="findings",
         about="what the last report of a run says of each failed eval",
         columns=(
-            *_of("it", _RUN),
+            *of("it", _RUN),
             _EVAL,
-            *_of(
+            *of(
                 "it",
                 ("number", "bigint", "in the report, from 1"),
                 ("path", "text", "`agent_runs.name`"),
@@ -221,7 +174,7 @@ TABLES = (
     Table(
         name="reports",
         about="the last report of each run",
-        columns=_of(
+        columns=of(
             "it", _RUN, ("path", "text", "below the reports folder"), ("text", "text", "the markdown as it was written")
         ),
         source=f"{_MINE} reports AS it ON it.run_id = mine.run_id {_WHERE}",
@@ -229,7 +182,7 @@ TABLES = (
     Table(
         name="labels",
         about="what people said of failures, in reviews",
-        columns=_of(
+        columns=of(
             "it",
             _RUN,
             _NUMBER,
@@ -244,8 +197,8 @@ TABLES = (
         name="judge_results",
         about="what judges made of agent runs and failed evals by a rubric",
         columns=(
-            _renamed("id", "text", "", "it.key"),
-            *_of(
+            renamed("id", "text", "", "it.key"),
+            *of(
                 "it",
                 ("kind", "text", "the result's type; FAILURE where there is none"),
                 ("agent_run_id", "text", "`agent_runs.id`, or of a failed eval `run id/path`"),
@@ -268,7 +221,7 @@ TABLES = (
     Table(
         name="result_sets",
         about="answers of models to requests that belong together",
-        columns=_of(
+        columns=of(
             "it",
             ("id", "text", ""),
             ("name", "text", "a path: `analysis/v1`"),
@@ -280,7 +233,7 @@ TABLES = (
     Table(
         name="results",
         about="one answer of a model to one request",
-        columns=_of(
+        columns=of(
             "it",
             ("id", "text", ""),
             ("result_set_id", "text", "`result_sets.id`"),

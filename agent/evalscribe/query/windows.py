@@ -3,7 +3,7 @@
 from sqlglot import exp
 
 from evalscribe.query.aggregates import AGGREGATES, aggregate, ordering
-from evalscribe.query.casts import known
+from evalscribe.query.casts import alike, known
 from evalscribe.query.kinds import Kind
 from evalscribe.query.problem import nearest, only, refusal
 from evalscribe.query.scope import Scope, folded
@@ -105,8 +105,8 @@ def _valued(node: exp.Expr, name: str, terms: list[Term], scope: Scope, over: st
             isinstance(part, exp.Literal) and not part.is_string and part.name.isdigit() and 0 < int(part.name) < 10**9
         ):
             raise refusal(part, "give a whole number above 0")
-    if len(terms) == 3 and terms[2].kind != terms[0].kind:
-        raise refusal(node, f"the default is of another kind: {terms[2].kind}, not {terms[0].kind}")
+    if len(terms) == 3:
+        terms[0], terms[2] = alike([terms[0], terms[2]], scope.writing, node)
     kind = RANKING[name] if name == "ntile" else terms[0].kind
     places = [f"{{{number}}}" if one not in counted else f"({{{number}}}){{int}}" for number, one in enumerate(terms)]
     text = f"{name}({', '.join(places)}) OVER ({{over}})" + ("{big}" if name == "ntile" else "")

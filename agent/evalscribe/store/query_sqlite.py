@@ -21,11 +21,12 @@ class SqliteTables:
 
     dialect: Literal["sqlite", "postgres"] = "sqlite"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, grace_s: float = GRACE_S) -> None:
         """Raises `NotFoundError` where there is no database."""
         if not path.is_file():
             raise NotFoundError(f"there is no store {path}: nothing was imported or analysed here yet")
         self._path = path
+        self._grace_s = grace_s
 
     def select(self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float) -> Rows:
         asked = {
@@ -35,7 +36,7 @@ class SqliteTables:
             "most_rows": most_rows,
             "timeout_s": timeout_s,
         }
-        told = _told(asked, timeout_s)
+        told = _told(asked, timeout_s + self._grace_s)
         if "error" in told:
             raise _error(told, timeout_s)
         rows = tuple(map(tuple, told["rows"]))
@@ -45,7 +46,7 @@ class SqliteTables:
         """Nothing is open between queries."""
 
 
-def _told(asked: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+def _told(asked: dict[str, Any], patience_s: float) -> dict[str, Any]:
     environment = {name: value for name, value in os.environ.items() if name not in _QUIET}
     command = [sys.executable, "-P", "-m", "evalscribe.store.query_process"]
     try:
@@ -53,7 +54,7 @@ def _told(asked: dict[str, Any], timeout_s: float) -> dict[str, Any]:
             command,
             input=json.dumps(asked).encode(),
             capture_output=True,
-            timeout=timeout_s + GRACE_S,
+            timeout=patience_s,
             env=environment,
             check=False,
         )

@@ -202,8 +202,22 @@ def _only(value: str | None, kind: type, otherwise: str) -> str | None:
     return value
 
 
-def each(kind: str, value: Any, document: str, place: str | int) -> str:
-    """The JSON of one row of SQLite's `json_each`."""
+def build_object(*parts: str | None) -> str:
+    """Names and JSON in turn."""
+    if None in parts[::2]:
+        raise ValueError("a name in jsonb_build_object must not be null")
+    values = [read(one or "null") for one in parts[1::2]]
+    return written(dict(zip(parts[::2], values, strict=True)))
+
+
+def build_array(*parts: str | None) -> str:
+    return written([read(one or "null") for one in parts])
+
+
+def each(kind: str | None, value: Any, document: str, place: str | int) -> str | None:
+    """The JSON of one row of SQLite's `json_each`; of none where it was joined to nothing."""
+    if kind is None:
+        return None
     if kind == "text":
         return _quoted(value)
     if kind in ("null", "true", "false"):
@@ -213,7 +227,7 @@ def each(kind: str, value: Any, document: str, place: str | int) -> str:
     return str(value) if isinstance(value, int) else written(read(document)[place])
 
 
-def each_text(kind: str, value: Any, document: str, place: str | int) -> str | None:
+def each_text(kind: str | None, value: Any, document: str, place: str | int) -> str | None:
     return scalar(each(kind, value, document, place))
 
 

@@ -1,5 +1,8 @@
 """Parts of texts, counted as Postgres counts them."""
 
+import re
+from functools import lru_cache
+
 
 def left(text: str | None, count: int | None) -> str | None:
     """All but the last where `count` is below 0."""
@@ -38,3 +41,13 @@ def split_part(text: str | None, separator: str | None, place: int | None) -> st
 
 def reverse(text: str | None) -> str | None:
     return None if text is None else text[::-1]
+
+
+def matches(text: str | None, pattern: str, any_case: int) -> bool | None:
+    """`pattern` as Python spells it."""
+    return None if text is None else bool(_compiled(pattern, any_case).search(text))
+
+
+@lru_cache
+def _compiled(pattern: str, any_case: int) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII | re.DOTALL | (re.IGNORECASE if any_case else 0))

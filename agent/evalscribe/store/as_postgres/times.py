@@ -15,10 +15,17 @@ def _read(text: str) -> tuple[datetime, str]:
     if not found:
         raise ValueError(f'invalid input syntax for type timestamp: "{text[:60]}"')
     day, minute, second, zone = found.groups()
+    if zone and not _real(zone):
+        raise ValueError(f'time zone displacement out of range: "{text}"')
     try:
         return datetime.fromisoformat(f"{day}T{minute or '00:00'}{second or ':00'}"), zone or ""
     except ValueError:
         raise ValueError(f'date/time field value out of range: "{text}"') from None
+
+
+def _real(zone: str) -> bool:
+    hours, minutes = zone[1:3], zone[-2:] if len(zone) > 3 else "0"
+    return zone == "Z" or (int(hours) < 16 and int(minutes) < 60)
 
 
 def _shown(time: datetime) -> str:

@@ -1,0 +1,132 @@
+"""`~`, `~*`, `!~`, `!~*`: the patterns that Postgres and Python read alike, each in its own spelling.
+
+Whether a text matches does not depend on which of several matches is taken, so quantifiers of every kind are the same.
+"""
+
+import re
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from evalscribe.query.casts import fit
+from evalscribe.query.problem import only, refusal
+from evalscribe.query.scope import Scope
+from evalscribe.query.writing import Handler, Term
+
+LONGEST = 1_000
+MOST_TIMES = 255
+"""What `{n}` may say, in Postgres."""
+_TOKEN = re.compile(
+    r"""(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\[:\w+:\]|\\.|\[(?![:.=])|[^\]\\\[])*\])|(?P<open>\((?:\?:)?(?!\?))"""
+    r"""|(?P<times>(?:[*+?]|\{\d{1,3}(?:,\d{0,3})?\})\??)|(?P<plain>[^\\\[(){}*+?])|(?P<close>\))""",
+    re.S,
+)
+_PART = re.compile(r"\[:(\w+):\]|\\(.)|(.)", re.S)
+_ANCHORS = {"^": r"\A", "$": r"\Z", "|": "|"}
+_PLACES = {r"\A": r"\A", r"\Z": r"\Z", r"\y": r"\b", r"\Y": r"\B", r"\m": r"\b(?=\w)", r"\M": r"\b(?<=\w)"}
+_SIGNS = {name: f"\\{name}" for name in "dDwWsSnrtfv"}
+_CLASSES = {
+    "alpha": "a-zA-Z",
+    "digit": "0-9",
+    "alnum": "a-zA-Z0-9",
+    "upper": "A-Z",
+    "lower": "a-z",
+    "space": r"\s",
+    "punct": re.escape("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"),
+    "xdigit": "0-9a-fA-F",
+}
+
+
+class Unreadable(ValueError):
+    """What is wrong with a pattern."""
+
+
+def matches(node: exp.Expr, scope: Scope) -> Term:
+    only(node, "this", "expression")
+    if not isinstance(node.expression, exp.Literal) or not node.expression.is_string:
+        raise refusal(node.expression, "a pattern is a literal")
+    pattern = node.expression.name
+    any_case = isinstance(node, exp.RegexpILike) or pattern.startswith("(?i)")
+    pattern = pattern.removeprefix("(?i)")
+    try:
+        here = as_python(pattern)
+    except Unreadable as wrong:
+        raise refusal(node.expression, f"in this pattern {wrong}") from None
+    text = fit("text", scope.term(node.this), scope.writing, node)
+    sign = "~*" if any_case else "~"
+    how = ("pg_matches({0}, {p}, {any_case})", '(({0}) COLLATE "C" {sign} {p})')
+    bound = scope.writing.bound(here if scope.writing.sqlite else pattern)
+    return scope.writing.term("boolean", how, text, p=bound, sign=sign, any_case=str(int(any_case)))
+
+
+def as_python(pattern: str) -> str:
+    """Raises `Unreadable` for what the two would not read alike."""
+    if len(pattern) > LONGEST:
+        raise Unreadable(f"there are {len(pattern):,} characters, and {LONGEST:,} are read")
+    written = "".join(_parts(pattern))
+    try:
+        re.compile(written, re.ASCII | re.DOTALL)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise Unreadable(f"something does not fit: {error}") from None
+    return written
+
+
+def _parts(pattern: str) -> Iterator[str]:
+    place, atom = 0, False
+    while place < len(pattern):
+        found = _TOKEN.match(pattern, place)
+        if found is None:
+            raise Unreadable(f"{pattern[place : place + 10]!r} is not understood")
+        text, place = found[0], found.end()
+        if found["times"] and not atom:
+            raise Unreadable(f"{text} has nothing before it")
+        anchor = text in _ANCHORS or text in _PLACES
+        atom = not (found["times"] or found["open"] or anchor)
+        yield _written(text, str(found.lastgroup))
+
+
+def _written(text: str, kind: str) -> str:
+    if kind == "escape":
+        return _PLACES.get(text) or _escaped(text[1])
+    if kind == "set":
+        return _set(text)
+    if kind == "times":
+        if any(int(number) > MOST_TIMES for number in re.findall(r"\d+", text)):
+            raise Unreadable(f"{text} is more than {MOST_TIMES} times")
+        return text
+    if kind == "plain":
+        return _ANCHORS.get(text) or (text if text == "." else re.escape(text))
+    return "(?:" if kind == "open" else text
+
+
+def _escaped(sign: str) -> str:
+    if sign == "b":
+        raise Unreadable(r"the edge of a word is written \y")
+    if sign in _SIGNS:
+        return _SIGNS[sign]
+    if sign.isalnum() or sign == "_":
+        raise Unreadable(f"\\{sign} is not understood")
+    return re.escape(sign)
+
+
+def _set(text: str) -> str:
+    """`[…]`"""
+    inside = text[1:-1]
+    negated = "^" if inside.startswith("^") else ""
+    return f"[{negated}{''.join(map(_in_set, _PART.finditer(inside.removeprefix('^'))))}]"
+
+
+def _in_set(part: re.Match[str]) -> str:
+    name, escaped, plain = part.groups()
+    if name:
+        if name not in _CLASSES:
+            raise Unreadable(f"[:{name}:] is not understood")
+        return _CLASSES[name]
+    if escaped:
+        if escaped in "DWSb":
+            raise Unreadable(f"\\{escaped} does not stand inside []")
+        return _escaped(escaped)
+    return plain if plain == "-" else re.escape(plain)
+
+
+HANDLERS: dict[type[exp.Expr], Handler] = {exp.RegexpLike: matches, exp.RegexpILike: matches}
