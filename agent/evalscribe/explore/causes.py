@@ -74,7 +74,7 @@ def _told(kind: str, members: Sequence[Failure]) -> str:
     said = Counter(cut(one_line(one.why or one.error), LONGEST_ERROR) for one in members)
     most = sorted(said.items(), key=lambda each: (-each[1], each[0]))[:MOST_ERRORS]
     told = [text if n == 1 else f"{n} times: {text}" for text, n in most]
-    more = [f"and {len(said) - len(most)} others"] if len(said) > len(most) else []
+    more = [f"and {len(said) - len(most)} more"] if len(said) > len(most) else []
     unsure = sum(one.uncertain for one in members)
     sure = [] if not unsure else ["no rule is sure of it" if unsure == len(members) else f"{unsure} of them uncertain"]
     return "; ".join([kind, *sure, *told, *more])

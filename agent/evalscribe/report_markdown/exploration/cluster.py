@@ -60,7 +60,7 @@ def _shares(cluster: Cluster) -> Iterator[str]:
 
 
 def _share(share: Share) -> str:
-    return f"{inline.name(one_line(share.name))} {share.agent_runs} of {share.among}"
+    return f"{inline.name(one_line(share.name))} ({share.agent_runs} of {share.among})"
 
 
 def _passage(one: Passage, *, with_run: bool) -> str:
