@@ -76,8 +76,8 @@ def test_rules_judge_failures_of_a_collection_as_those_of_a_run(workspace: Works
     (run,) = {one["agent_run_id"].partition("/")[0] for one in found if one["result_type"] == "direct_result"}
     alone = json.loads(workspace.run("judge", "failure", run, "--judge", "rules", "--json").out)
     assert {one["id"] for one in alone} <= {one["id"] for one in found}
-    join = "SELECT count(*) FROM agent_runs AS it JOIN judge_results AS said ON said.agent_run_id = "
-    assert rows(workspace, join + "it.run_id || '/' || it.name") == [[3]]
+    join = "SELECT count(*) FROM agent_runs AS it JOIN judge_results AS said ON said.agent_run_id = it.id"
+    assert rows(workspace, join) == [[3]]
 
 
 def test_a_cascade_over_a_collection_asks_the_rubric_of_a_tag(workspace: Workspace) -> None:

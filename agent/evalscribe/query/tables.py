@@ -198,10 +198,10 @@ TABLES = (
         about="what judges made of agent runs and failed evals by a rubric",
         columns=(
             renamed("id", "text", "", "it.key"),
+            *of("it", ("kind", "text", "the result's type; FAILURE where there is none")),
+            renamed("agent_run_id", "text", "the eval: `agent_runs.id`", "of.eval_id"),
             *of(
                 "it",
-                ("kind", "text", "the result's type; FAILURE where there is none"),
-                ("agent_run_id", "text", "`agent_runs.id`, or of a failed eval `run id/path`"),
                 ("rubric_id", "text", ""),
                 ("rubric_version", "bigint", ""),
                 ("judge", "text", "who was asked"),
@@ -211,11 +211,12 @@ TABLES = (
                 ("cost_usd", "double precision", ""),
             ),
         ),
+        # Agent runs are judged under their id, failed evals under their run and path.
         source=(
-            "judge_results AS it WHERE it.agent_run_id IN (SELECT ours.eval_id FROM collection_runs AS mine"
-            f" JOIN evals AS ours ON ours.run_id = mine.run_id {_WHERE} UNION ALL"
-            " SELECT ours.run_id || '/' || ours.path FROM collection_runs AS mine"
-            f" JOIN evals AS ours ON ours.run_id = mine.run_id {_WHERE})"
+            "judge_results AS it JOIN (SELECT ours.eval_id AS name, ours.eval_id FROM collection_runs AS mine"
+            f" JOIN evals AS ours ON ours.run_id = mine.run_id {_WHERE} UNION"
+            " SELECT ours.run_id || '/' || ours.path, ours.eval_id FROM collection_runs AS mine"
+            f" JOIN evals AS ours ON ours.run_id = mine.run_id {_WHERE}) AS of ON of.name = it.agent_run_id"
         ),
     ),
     Table(
