@@ -15,11 +15,12 @@ from sqlalchemy import create_engine, select
 from evalscribe.errors import AccessError, DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.report_file import StoredReport
 from evalscribe.run import Run
-from evalscribe.store import server, tables
+from evalscribe.store import server, server_lock, tables
 from evalscribe.store.database import open_database
 from evalscribe.store.server import DatabaseServer
 from evalscribe.store.sql import open_store
 from postgres_server import OWNER, PASSWORD, PostgresServer
+from store.store_cases import VERDICT
 
 RUN = Run(id="r", provider="example", model="m")
 
@@ -147,6 +148,73 @@ def _cut_within(url: str, cut: object) -> None:
         connection.execute(tables.runs.delete())
 
 
+LOCKED = "SELECT pid FROM pg_locks WHERE locktype = 'advisory'"
+
+
+def _end_who_locks(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as raw:
+        ended = raw.execute(f"SELECT pg_terminate_backend(pid, 5000) FROM ({LOCKED}) AS holder").fetchall()
+        assert ended == [(True,)]
+
+
+def test_a_lock_whose_connection_was_cut_is_taken_again(server_url: str) -> None:
+    with closing(open_store(server_url)) as store, closing(open_store(server_url)) as other:
+        with store.lock("r"):
+            for _ in range(2):
+                _end_who_locks(server_url)
+                assert store.get_verdict("k") is None
+                with pytest.raises(UnavailableError, match=f"by process {os.getpid()} on"), other.lock("r"):
+                    pass
+        with other.lock("r"):
+            pass
+
+
+def test_who_lost_a_lock_to_another_stops_reading_and_still_stores_what_was_paid(server_url: str) -> None:
+    with closing(open_store(server_url)) as store, closing(open_store(server_url)) as other, store.lock("r"):
+        _end_who_locks(server_url)
+        with other.lock("r"):
+            for _ in range(2):
+                with pytest.raises(UnavailableError, match=rf"broke, and meanwhile process {os.getpid()} .*\(run r\)"):
+                    store.get_verdict("k")
+            with pytest.raises(UnavailableError, match="broke"):
+                store.get_evidence("r", "e")
+            store.put_verdict("k", VERDICT)
+            assert other.get_verdict("k") == VERDICT
+
+
+def test_a_lock_that_the_server_still_has_for_a_connection_of_ours_is_ours(server_url: str) -> None:
+    """The network broke: the kernel gave our end up, the server waits for us a minute longer."""
+    with closing(open_store(server_url)) as store, store.lock("r"):
+        place = store._database.place
+        assert isinstance(place, DatabaseServer)
+        (lock,) = place._held
+        with socket.socket(fileno=os.dup(lock._connection.fileno())) as wire, socket.socket() as nowhere:
+            os.dup2(nowhere.fileno(), lock._connection.fileno())
+            assert store.get_verdict("k") is None
+            assert lock.mine
+            assert wire.fileno() > 0
+
+
+def test_a_server_that_is_away_for_a_moment_is_waited_for(server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect, refused = psycopg.connect, []
+
+    def away(**given: object) -> object:
+        if len(refused) < 2:
+            refused.append(given)
+            raise psycopg.OperationalError("the database system is starting up")
+        return connect(**given)  # type: ignore[arg-type]
+
+    with closing(open_store(server_url)) as store:
+        store._database.close()  # every connection is gone
+        monkeypatch.setattr(server.psycopg, "connect", away)
+        store.put_verdict("k", VERDICT)
+        assert len(refused) == 2
+    refused.clear()
+    with pytest.raises(UnavailableError, match="does not answer: the database system is starting up"):
+        open_store(server_url)
+    assert len(refused) == 1
+
+
 def test_who_writes_waits_for_another_one_but_not_for_ever(server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "BUSY_S", 0.2)
     with closing(open_database(server_url)) as database, closing(open_database(server_url)) as other:
@@ -186,7 +254,7 @@ def test_nobody_writes_between_reading_and_writing(server_url: str) -> None:
 def test_a_signature_that_somebody_else_made_is_not_repeated(server_url: str) -> None:
     place = DatabaseServer(server_url)
     with psycopg.connect(server_url, application_name="evalscribe \x1b[2J") as stranger:
-        stranger.execute("SELECT pg_advisory_lock(%s)", [server._key("run r")])
+        stranger.execute("SELECT pg_advisory_lock(%s)", [server_lock.key("run r")])
         with pytest.raises(UnavailableError, match="by another process"), place.run_lock("r"):
             pass
 

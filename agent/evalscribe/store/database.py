@@ -57,6 +57,9 @@ class Place(Protocol):
     def claimed(self, name: str) -> AbstractContextManager[bool]:
         """Whether nobody else had it; dies with its process."""
 
+    def check(self) -> None:
+        """Raises `UnavailableError` where another process has by now what this place was locked for."""
+
 
 def open_database(place: Path | str) -> "Database":
     """The database in a folder, which is made, private and out of git, when it is missing; or at a postgresql:// URL.
@@ -91,8 +94,13 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction whose statements all see the database as it is at the first of them."""
+        """A transaction whose statements all see the database as it is at the first of them.
+
+        Whoever reads goes on with its work: here it hears that another process has its lock. Writing is never
+        refused for that, since what is written may have been paid for.
+        """
         with self.place.explained(), self._engine.connect() as connection:
+            self.place.check()
             self.place.begin_reading(connection)
             yield connection
 
@@ -106,6 +114,7 @@ class Database:
     def row(self, table: Table, **key: object) -> Any:
         """The row with this primary key, or None."""
         with self.transaction() as connection:
+            self.place.check()
             return connection.execute(_GET[table.name], key).mappings().one_or_none()
 
     def execute(self, statement: Executable, values: dict[str, Any]) -> None:

@@ -79,6 +79,9 @@ class DatabaseFile:
     def claimed(self, name: str) -> AbstractContextManager[bool]:
         return lock.claimed(self.folder / f"{path_part(name)}.lock")
 
+    def check(self) -> None:
+        """The kernel takes no lock away from a process that lives."""
+
 
 def _make(folder: Path) -> None:
     _refuse_link(folder)

@@ -97,7 +97,7 @@ class SqlResultSets:
         self._database.close()
 
     def _rows(self, statement: Select[Any], **values: object) -> Sequence[RowMapping]:
-        with self._database.transaction() as connection:
+        with self._database.reading() as connection:
             return connection.execute(statement, values).mappings().all()
 
 

@@ -1,14 +1,9 @@
 """The database on a Postgres server, for a team or many machines."""
 
-import hashlib
-import os
-import re
-import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -21,22 +16,19 @@ from evalscribe.settings.database import without_password
 from evalscribe.store.json_text import json_text
 from evalscribe.store.lock import busy
 from evalscribe.store.server_failures import explained
+from evalscribe.store.server_lock import NAME, ServerLock, key
 
-NAME = "evalscribe"
-"""Of our connections, as the server lists them."""
 BUSY_S = 120
 """How long an operation waits for those that write before it: many machines may."""
 OLDEST = 14
 """Of the server's versions."""
 GONE = {"tcp_keepalives_idle": 30, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
 """After so many seconds the server lets a machine go that went without a word, and its locks."""
-_HOLDER = re.compile(rf"{NAME} (\d+) (\S+) (\d+)")
-_WHO_HOLDS = """
-SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
-WHERE locktype = 'advisory' AND granted AND objsubid = 1
-  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND (classid::bigint << 32) | objid::bigint = %s
-"""
+GONE_HERE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+"""And we a server; the last is in milliseconds."""
+PAUSE_S = 0.25
+PATIENCE_S = 30
+"""How long a server that answered once may be away, as one is that is started again: what is to be stored was paid."""
 _BY_CODE_POINT = """
 SELECT format('ALTER TABLE %%I %%s', table_name, string_agg(format(
   'ALTER COLUMN %%I TYPE %%s COLLATE "C"', column_name, data_type), ', '))
@@ -62,6 +54,7 @@ class DatabaseServer:
 
     url: str = field(repr=False)
     """May hold a password."""
+    _held: list[ServerLock] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def shown(self) -> str:
@@ -70,7 +63,7 @@ class DatabaseServer:
     def engine(self) -> Engine:
         return create_engine(
             "postgresql+psycopg://",
-            creator=self._connect,
+            creator=_Patient(self._connect),
             pool_size=2,
             max_overflow=8,
             pool_pre_ping=True,
@@ -118,25 +111,32 @@ class DatabaseServer:
 
     @contextmanager
     def run_lock(self, run_id: str) -> Iterator[None]:
-        with self._locked(f"run {run_id}") as (mine, holder):
-            if not mine:
-                raise UnavailableError(busy(run_id, holder))
+        with self._locked(f"run {run_id}") as lock:
+            if not lock.mine:
+                raise UnavailableError(busy(run_id, lock.holder()))
             yield
 
     @contextmanager
     def claimed(self, name: str) -> Iterator[bool]:
-        with self._locked(f"claim {name}") as (mine, _):
-            yield mine
+        with self._locked(f"claim {name}") as lock:
+            yield lock.mine
+
+    def check(self) -> None:
+        for lock in tuple(self._held):
+            lock.check()
 
     @contextmanager
-    def _locked(self, name: str) -> Iterator[tuple[bool, str | None]]:
-        """Whether it is ours, else who has it. A lock is its connection's, and so it dies with the process."""
-        connection = self._connect(application_name=_signature(), autocommit=True)
+    def _locked(self, name: str) -> Iterator[ServerLock]:
+        connect = _Patient(self._connect)
+        lock = ServerLock(name, lambda signature: connect(application_name=signature, autocommit=True))
+        held = [lock] if lock.mine else []
         try:
-            mine = connection.execute("SELECT pg_try_advisory_lock(%s)", [_key(name)]).fetchone() == (True,)
-            yield mine, None if mine else _holder(connection, name)
+            self._held.extend(held)
+            yield lock
         finally:
-            connection.close()
+            for one in held:
+                self._held.remove(one)
+            lock.close()
 
     def _connect(self, **more: Any) -> psycopg.Connection:
         connection = psycopg.connect(**{**options(self.url), **more})
@@ -154,7 +154,29 @@ class DatabaseServer:
 
 def options(url: str) -> dict[str, Any]:
     """What a connection is made with; a value of the address wins. Raises `psycopg.Error` for no address at all."""
-    return {"application_name": NAME, "connect_timeout": 10, "client_encoding": "utf8", **conninfo_to_dict(url)}
+    ours = {"application_name": NAME, "connect_timeout": 10, "client_encoding": "utf8", **GONE_HERE}
+    return {**ours, **conninfo_to_dict(url)}
+
+
+class _Patient:
+    """Connects, and once it has it waits for a server that is away."""
+
+    def __init__(self, connect: Callable[..., psycopg.Connection]) -> None:
+        self._connect = connect
+        self._stood = False
+
+    def __call__(self, **given: Any) -> psycopg.Connection:
+        until = time.monotonic() + (PATIENCE_S if self._stood else 0)
+        while True:
+            try:
+                connection = self._connect(**given)
+            except psycopg.OperationalError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(PAUSE_S)
+            else:
+                self._stood = True
+                return connection
 
 
 def _check(connection: psycopg.Connection) -> None:
@@ -166,26 +188,4 @@ def _check(connection: psycopg.Connection) -> None:
 
 
 def _wait_for_turn(connection: Connection, what: str) -> None:
-    connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_key(what),))
-
-
-def _key(name: str) -> int:
-    """Locks have numbers; they are the database's own."""
-    digest = hashlib.sha256(f"{NAME} {name}".encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big", signed=True)
-
-
-def _signature() -> str:
-    """At most 63 letters; read by whoever does not get the lock."""
-    host = re.sub(r"[^A-Za-z0-9._-]", "", socket.gethostname())[:24] or "-"
-    return f"{NAME} {os.getpid()} {host} {int(time.time())}"
-
-
-def _holder(connection: psycopg.Connection, name: str) -> str | None:
-    """None for one that is gone already, or says nothing of itself."""
-    row = connection.execute(_WHO_HOLDS, [_key(name)]).fetchone()
-    signed = _HOLDER.fullmatch(row[0]) if row else None
-    if signed is None:
-        return None
-    since = datetime.fromtimestamp(int(signed[3]), UTC).isoformat(sep=" ", timespec="seconds")
-    return f"process {signed[1]} on {signed[2]} since {since}"
+    connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (key(what),))
