@@ -4,6 +4,8 @@ from typing import Literal
 
 from evalscribe.ids import Frozen
 
+UNKNOWN = "unknown"
+"""The provider or model of a run of which neither its source nor the user says it."""
 EvalStatus = Literal["passed", "failed", "error", "incomplete"]
 StepStatus = Literal["passed", "failed", "running", "skipped"]
 RunStatus = Literal["completed", "failed", "running", "unknown"]

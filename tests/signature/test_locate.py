@@ -6,7 +6,18 @@ from evalscribe import signature
 from evalscribe.judging import cite
 from tool_output import ESLINT, GO, JEST, PYTEST, RUFF_FULL, TRACEBACK, TSC, UNITTEST, VITEST, evidence
 
+CODE_THAT_IS_NONE = """\
+ast.py:50: in parse
+    return compile(source, filename, mode, flags,
+E     File "test_syn.py", line 1
+E       def broken(:
+E                  ^
+E   SyntaxError: invalid syntax"""
+
 CASES = [
+    pytest.param(
+        CODE_THAT_IS_NONE, "test", "SyntaxError: invalid syntax", "pytest", None, None, id="pytest, code that is none"
+    ),
     pytest.param(TSC, "deploy", "TS2339: Property 'index' does not exist on type '{}'.", "tsc", "TS2339", 34, id="tsc"),
     pytest.param(
         "src/app.ts(7,3): error TS2554: Expected 4 arguments, but got 3.",

@@ -33,8 +33,53 @@ def test_a_file_is_imported_and_its_run_analysed_and_is_there_afterwards(workspa
 
 def test_a_file_of_several_runs_names_them(workspace: Workspace) -> None:
     ended = workspace.run("analyze", checkpoints_file(), "--judge", "rules", code=64)
-    assert "holds 2 runs; name one by its id: room-desk-c1, room-desk-c2" in ended.err
+    assert "holds 2 runs; name one by its id:\n  room-desk-c1 (" in ended.err
+    assert "  room-desk-c2 (" in ended.err
     assert "room-desk-c2" in workspace.run("analyze", "room-desk-c2", "--judge", "rules").out
+
+
+def test_a_folder_of_files_is_analysed_like_a_file(workspace: Workspace) -> None:
+    folder = workspace.folder / "logs"
+    folder.mkdir()
+    of_one_run(folder)
+    (folder / "notes.txt").write_text("nothing of the kind")
+    assert ": 12 of 36 evals failed" in workspace.run("analyze", folder, "--judge", "rules").out
+    (folder / "all.jsonl").write_bytes(checkpoints_file().read_bytes())
+    assert "logs holds 2 runs; name one by its id:" in workspace.run("analyze", folder, "--judge", "rules", code=64).err
+    for file in folder.glob("*.jsonl"):
+        file.unlink()
+    assert "no file in it holds runs" in workspace.run("analyze", folder, "--judge", "rules", code=66).err
+
+
+TESTS = """<testsuite name="shop"><testcase classname="t" name="a"/><testcase classname="t" name="b">
+<failure message="AssertionError">def b():
+>  assert 1 == 2
+E  assert 1 == 2
+
+t.py:2: AssertionError</failure></testcase></testsuite>"""
+
+
+def test_what_was_said_of_a_run_stays_until_something_else_is_said(workspace: Workspace) -> None:
+    file = workspace.folder / "results.xml"
+    file.write_text(TESTS)
+
+    def known() -> list[str]:
+        told = workspace.run(
+            "sql", "SELECT DISTINCT runs.provider, runs.model, runs.experiment, agent_runs.metadata_json->'agent'->>'model_name' AS agent "
+            "FROM runs JOIN agent_runs ON agent_runs.run_id = runs.id", "--collection", "mine", "--format", "csv",
+        )  # fmt: skip
+        return told.out.splitlines()[1:]
+
+    workspace.run("import", file, "--collection", "mine", "--model", "acme/m-1", "--experiment", "nightly")
+    assert known() == ["acme,m-1,nightly,m-1"]
+    ended = workspace.run("analyze", file, "--judge", "rules")
+    assert "2 evals, 0 new, in collection mine" in ended.err
+    assert "reports/acme/m-1/" in ended.out
+    workspace.run("import", file, "--collection", "mine")
+    assert known() == ["acme,m-1,nightly,m-1"]
+    workspace.run("analyze", file, "--judge", "rules", "--model", "acme/m-2")
+    assert known() == ["acme,m-2,nightly,m-2"]
+    assert len(workspace.run("collections", "list").out.splitlines()) == 1
 
 
 def test_imported_runs_are_judged_before_they_were_analysed(workspace: Workspace) -> None:

@@ -14,7 +14,7 @@ from evalscribe.compose import compose
 from evalscribe.finding import Correction, Finding
 from evalscribe.pattern import Collation
 from evalscribe.report import Report
-from evalscribe.run import Run
+from evalscribe.run import UNKNOWN, Run
 
 
 async def analyze(desk: Desk, wish: Wish, watcher: Watcher) -> Analyzed | Plan | NothingFailed:
@@ -52,7 +52,11 @@ def nothing_failed(run: Run) -> str:
 
 
 def _renamed(run: Run, wish: Wish) -> Run:
-    given = {"provider": wish.provider, "model": wish.model}
+    provider, model = wish.provider, wish.model
+    before, slash, after = (model or "").partition("/")
+    if slash and after and not provider and run.provider in (UNKNOWN, before):
+        provider, model = before, after
+    given = {"provider": provider, "model": model}
     return run.model_copy(update={name: value for name, value in given.items() if value})
 
 

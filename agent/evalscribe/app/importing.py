@@ -2,12 +2,13 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from pydantic import Field
 
+from evalscribe.app.remembered import EXPLICIT, remembered
 from evalscribe.errors import EvalscribeError
 from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.ids import Frozen
@@ -54,13 +55,22 @@ class _Batch(Frozen):
     records: tuple[Record, ...] = ()
 
 
-async def import_file(desk: ImportDesk, records: Records, collection: Collection, watcher: ImportWatcher) -> Imported:
+async def import_file(
+    desk: ImportDesk,
+    records: Records,
+    collection: Collection,
+    watcher: ImportWatcher,
+    *,
+    said: Sequence[str] = (),
+) -> Imported:
     """Store what a file holds, batch by batch: whatever ends it, whole batches are kept.
+
+    `said`: what of provider, model and experiment the user said; the rest stays as it is known of a run.
 
     Raises `EvalscribeError` where not even a run can be read, and for what concerns the store.
     """
     tally = _Tally()
-    batches = _batches(records.read(), tally)
+    batches = _batches(_read(desk, records, said), tally)
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
         if desk.archive is not None:
             tally.added += desk.archive.add(collection.id, batch.runs, batch.records)
@@ -68,6 +78,12 @@ async def import_file(desk: ImportDesk, records: Records, collection: Collection
     if tally.stopped is not None and not tally.evals:
         raise tally.stopped
     return tally.told(records.format, records.left_out, collection)
+
+
+def _read(desk: ImportDesk, records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
+    if desk.archive is None or records.format in EXPLICIT:
+        return records.read()
+    return remembered(records.read(), desk.archive.run, said)
 
 
 async def import_source(desk: ImportDesk, source: Source, collection: Collection, watcher: ImportWatcher) -> Imported:

@@ -1,13 +1,16 @@
 """Runs that are in the store whole: which one is meant, and a file of runs brought in to be analysed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from evalscribe.app.collections import planned
-from evalscribe.app.importing import ImportDesk, ImportWatcher, import_file
+from evalscribe.app.importing import ImportDesk, Imported, ImportWatcher, import_file
 from evalscribe.errors import DataError, UsageError
 from evalscribe.ports import Archive, Records, Shelf, Store
 from evalscribe.prose import counted
+from evalscribe.rubric import Collection
+from evalscribe.run import Run
 
 SHORTEST_PREFIX = 4
 """Characters of a run's id that may stand for it."""
@@ -35,30 +38,55 @@ def whole_run(store: Store, archive: Archive, name: str) -> str | None:
     return next(iter(found), None)
 
 
-async def bring_in(
-    archive: Archive, shelf: Shelf, open_file: Callable[[], Records], called: tuple[str, str], watcher: Arrivals
-) -> str:
-    """Import a file into the collection named after it; the id of its run. `called`: the file, the collection.
+@dataclass(frozen=True)
+class RunFile:
+    """A file that holds runs."""
 
-    Raises `EvalscribeError` for a file that holds no run, `UsageError` where it holds several.
+    name: str
+    open: Callable[[], Records]
+    said: Sequence[str] = ()
+    """What of provider, model and experiment the user said."""
+
+
+async def bring_in(
+    archive: Archive, shelf: Shelf, files: Sequence[RunFile], called: tuple[str, str], watcher: Arrivals
+) -> str:
+    """Import files; the id of the only run in them. `called`: what the user named, the collection after it.
+
+    A run that is in a collection stays there. Raises `EvalscribeError` for files that hold no run, `UsageError` where
+    they hold several.
     """
-    file, name = called
-    records = open_file()
-    collection = planned(shelf, None, None, name)
-    shelf.add_collection(collection)
-    done = await import_file(ImportDesk(archive), records, collection, watcher)
+    runs: dict[str, Run] = {}
+    for file in files:
+        collection = _home(archive, shelf, file) or planned(shelf, None, None, called[1])
+        shelf.add_collection(collection)
+        done = await import_file(ImportDesk(archive), file.open(), collection, watcher, said=file.said)
+        watcher.say(_told(file.name, done))
+        if done.stopped:
+            watcher.say(f"Not read to its end: {done.stopped}")
+        runs |= {run.id: run for run in done.runs}
+    if not runs:
+        raise DataError(f"{called[0]} holds no run")
+    if len(runs) > 1:
+        names = "\n".join(f"  {run.id} ({run.model}, {run.experiment})" for run in list(runs.values())[:MOST_NAMED])
+        more = f"\n  and {len(runs) - MOST_NAMED} more" if len(runs) > MOST_NAMED else ""
+        raise UsageError(f"{called[0]} holds {len(runs)} runs; name one by its id:\n{names}{more}")
+    return next(iter(runs))
+
+
+def _home(archive: Archive, shelf: Shelf, file: RunFile) -> Collection | None:
+    """The collection that has the file's first run already."""
+    collections = shelf.collections()
+    first = next(file.open().read(), None) if collections else None
+    if not isinstance(first, Run) or archive.run(first.id) is None:
+        return None
+    return next((one for one in collections if any(run.id == first.id for run in archive.runs(one.id))), None)
+
+
+def _told(file: str, done: Imported) -> str:
     left_out = f"; left out: {counted(sum(done.left_out.values()), 'thing')}" if done.left_out else ""
     evals = counted(sum(done.statuses.values()), "eval")
-    watcher.say(f"{file} ({done.format}): {evals}, {done.added.new} new, in collection {collection.name}{left_out}")
-    if done.stopped:
-        watcher.say(f"Not read to its end: {done.stopped}")
-    ids = [run.id for run in done.runs]
-    if not ids:
-        raise DataError(f"{file} holds no run")
-    if len(ids) > 1:
-        more = f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
-        raise UsageError(f"{file} holds {len(ids)} runs; name one by its id: {', '.join(ids[:MOST_NAMED])}{more}")
-    return ids[0]
+    return f"{file} ({done.format}): {evals}, {done.added.new} new, in collection {done.collection.name}{left_out}"
 
 
 def is_whole(archive: Archive, run_id: str) -> bool:

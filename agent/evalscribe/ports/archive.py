@@ -66,6 +66,9 @@ class Archive(Protocol):
     def runs(self, collection_id: str) -> tuple[Run, ...]:
         """In the order they were added, without their failures."""
 
+    def run(self, run_id: str) -> Run | None:
+        """Whatever collections have it; without its failures."""
+
     def graded(self, run_id: str) -> tuple[Graded, ...]:
         """Every eval of a run that is known, in the source's order; only the failures of one that was not imported."""
 

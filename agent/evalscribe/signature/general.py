@@ -35,9 +35,17 @@ def raised(lines: Sequence[Line]) -> Iterator[Found]:
     """What pytest says of one failed test without its header: the lines behind `E`, as its XML reports have them."""
     told = [(line, match) for line in lines if (match := _RAISED_LINE.match(line.text))]
     if told and any(_PLACE_LINE.match(line.text) for line in lines):
+        told = told[_reason_at([match["text"] for _, match in told]) :]
         first, match = told[0]
         same = [line.number for n, (line, _) in enumerate(told) if line.number == first.number + n]
         yield Found("pytest", match["text"], first.number, same[-1])
+
+
+def _reason_at(texts: Sequence[str]) -> int:
+    """Of code that is no Python the place and the code itself come first."""
+    if not _FRAME.match(texts[0]):
+        return 0
+    return next((n for n, text in enumerate(texts) if _RAISED.fullmatch(text)), 0)
 
 
 def tracebacks(lines: Sequence[Line]) -> Iterator[Found]:

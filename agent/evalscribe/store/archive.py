@@ -30,6 +30,7 @@ _RUNS = (
     .where(_IN)
     .order_by(collection_runs.c.number)
 )
+_RUN = select(runs_table).where(runs_table.c.run_id == bindparam("run_id"))
 _LEAVE = delete(collection_runs).where(_IN, collection_runs.c.run_id == bindparam("run_id"))
 _ITS_RUNS = select(collection_runs.c.run_id).where(_IN)
 _OF_RUN = evals.c.run_id == bindparam("run_id")
@@ -70,6 +71,11 @@ class SqlArchive:
             require(connection, collection_id)
             rows = connection.execute(_RUNS, {"collection_id": collection_id}).all()
         return tuple(run_rows.without_failures(self._database, row) for row in rows)
+
+    def run(self, run_id: str) -> Run | None:
+        with self._database.reading() as connection:
+            row = connection.execute(_RUN, {"run_id": run_id}).one_or_none()
+        return None if row is None else run_rows.without_failures(self._database, row)
 
     def graded(self, run_id: str) -> tuple[Graded, ...]:
         with self._database.transaction() as connection:

@@ -47,7 +47,8 @@ class Importer:
 
             async def bring(piece: FilePiece) -> Imported:
                 records = open_records(piece.path, piece.wish)
-                return await import_file(ImportDesk(archive), records, piece.collection, Unwatched())
+                desk = ImportDesk(archive)
+                return await import_file(desk, records, piece.collection, Unwatched(), said=piece.wish.said)
 
             yield bring
 

@@ -103,7 +103,7 @@ def _file(path: Path, wish: Wish, crew: Readers | None) -> Bring:
     records = open_records(path, wish)
     if crew is not None:
         return partial(_by_crew, crew, path.resolve(), wish)
-    return lambda desk, collection, watcher: import_file(desk, records, collection, watcher)
+    return lambda desk, collection, watcher: import_file(desk, records, collection, watcher, said=wish.said)
 
 
 async def _by_crew(

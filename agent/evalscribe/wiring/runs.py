@@ -1,12 +1,13 @@
 """Which run is meant, and where it is read from: the store, a file, a snapshot folder or a deployment."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalscribe.app.stored_runs import Arrivals, bring_in, whole_run
-from evalscribe.errors import UsageError
+from evalscribe.app.stored_runs import Arrivals, RunFile, bring_in, whole_run
+from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Source
 from evalscribe.settings import Options, Settings
@@ -51,9 +52,12 @@ def address(run: str) -> RunAddress:
 
 
 def is_file_of_runs(run: str) -> bool:
-    """Whether it names a file that is no part of a snapshot."""
+    """Whether it names a file that is no part of a snapshot, or a folder of such files."""
+    path = Path(run)
     try:
-        return run != SAMPLE and Path(run).is_file() and Path(run).name != SUMMARY
+        if path.is_dir():
+            return run != SAMPLE and not (path / SUMMARY).exists()
+        return run != SAMPLE and path.is_file() and path.name != SUMMARY
     except (OSError, ValueError):
         return False
 
@@ -124,9 +128,24 @@ async def _held(choice: Choice, found: Settings, watcher: Arrivals, opened: Asyn
 
 
 async def _imported(choice: Choice, found: Settings, watcher: Arrivals) -> str:
-    from evalscribe.sources.imports import open_records
-
     path = Path(choice.run)
+    files = _files(path, choice.wish)
     with closing(archive(found)) as whole, closing(shelf(found)) as books:
-        called = (path.name, collection_name(choice.run))
-        return await bring_in(whole, books, lambda: open_records(path, choice.wish), called, watcher)
+        return await bring_in(whole, books, files, (path.name or str(path), collection_name(choice.run)), watcher)
+
+
+def _files(path: Path, wish: Wish) -> tuple[RunFile, ...]:
+    """The file, or those of a folder that hold runs. Raises `NotFoundError` where none does."""
+    from evalscribe.sources.imports import open_records
+    from evalscribe.sources.imports.folder import files
+
+    if not path.is_dir():
+        return (RunFile(path.name, partial(open_records, path, wish), wish.said),)
+    found = []
+    for one in files(path):
+        with suppress(DataError):
+            open_records(one, wish)
+            found.append(RunFile(str(one), partial(open_records, one, wish), wish.said))
+    if not found:
+        raise NotFoundError(f"{path} is no snapshot of a run: it has no {SUMMARY}, and no file in it holds runs")
+    return tuple(found)

@@ -170,6 +170,22 @@ BOOK = ("book_room", {"room": "Oak12", "people": 3})
             "KNOWN_GAP", "model-not-reachable", False, id="the provider failed",
         ),
         pytest.param(
+            evidence(status="error", step=None, reason="APIConnectionError: Connection error."),
+            "KNOWN_GAP", "model-not-reachable", False, id="no connection to the provider",
+        ),
+        pytest.param(
+            evidence(status="error", step=None, reason="ConnectionRefusedError: database db1:5432"),
+            "KNOWN_GAP", "service-not-reachable", False, id="no connection to something else",
+        ),
+        pytest.param(
+            evidence(status="error", step=None, reason="CancelledError('Cancelled via cancel scope 7fba1b726660')"),
+            "KNOWN_GAP", "run-cancelled", False, id="cancelled",
+        ),
+        pytest.param(
+            evidence(status="error", step=None, reason="FileNotFoundError: No such file: 'setup.sh'"),
+            "OVERLY_STRICT", "harness-file-not-found-error-no-such-file-setup", False, id="ENOTFOUND is another word",
+        ),
+        pytest.param(
             evidence(says("Hm"), status="error", step=None, reason="maximum context length exceeded"),
             "MODEL_FAULT", "context-exhausted", True, id="the context is full",
         ),

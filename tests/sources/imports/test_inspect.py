@@ -174,7 +174,7 @@ def test_each_scorer_is_a_step(read_value: Callable[..., Any]) -> None:
             id="limit",
         ),
         pytest.param(
-            {"limit": {"type": "time", "limit": 9}, "scores": {}},
+            {"limit": {"type": "time", "limit": 9.0}, "scores": {}},
             "failed",
             "limit",
             "the time limit of 9 was reached",
@@ -298,6 +298,19 @@ def test_samples_that_are_no_good_leave_the_others(read_file: Callable[..., Any]
         "JSON nested too deeply (first: samples/deep_epoch_1.json)",
         "a sample that cannot be read: it is no object with an `id` (first: samples/list_epoch_1.json)",
     }
+
+
+def test_a_question_is_told_with_its_choices(read_value: Callable[..., Any]) -> None:
+    record = read_value(log(sample(choices=["forty", "42"], target="B"))).records[0]
+    assert record.documents[0].text == "What is 6 x 7?\nA) forty\nB) 42"
+
+
+def test_an_error_is_traced_back_once(read_value: Callable[..., Any]) -> None:
+    error = {"message": "no sandbox", "traceback": "Traceback …", "traceback_ansi": "[1mTraceback …"}
+    read = read_value(log(sample(error=error, scores=None, events=[{"event": "error", "error": error}])))
+    texts = {one.path: one.text for one in read.records[0].documents if one.role == "log"}
+    assert texts == {"traceback": "Traceback …", "events": 'error: {"error": {"message": "no sandbox"}}'}
+    assert read.left_out["the traceback of an event, which the sample's error repeats"] == 1
 
 
 def test_whatever_leaf_changes_is_seen(read_value: Callable[..., Any], leaves: Callable[..., Any]) -> None:

@@ -107,6 +107,22 @@ def test_reruns_suites_and_what_is_left_out(tmp_path: Path, read_file: Callable[
     }
 
 
+TORN = """<testsuite name="pytest"><testcase classname="t" name="a"><failure message="assert 0"/></testcase>
+<testcase classname="t" name="a"><error message="failed on teardown with &quot;OSError&quot;"/></testcase>
+<testcase classname="t" name="b"><error message="failed on teardown with &quot;OSError&quot;"/></testcase>
+</testsuite>"""
+
+
+def test_a_failure_whose_cleanup_failed_too_is_no_second_trial(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+    path = tmp_path / "x.xml"
+    path.write_text(TORN)
+    assert [(one.eval.path, one.eval.status) for one in read_file(path).records] == [
+        ("t/a", "failed"),
+        ("t/a teardown", "error"),
+        ("t/b", "error"),
+    ]
+
+
 def test_whatever_changes_is_seen(tmp_path: Path, read_file: Callable[..., Any]) -> None:
     path = tmp_path / "x.xml"
     path.write_text(CASE)

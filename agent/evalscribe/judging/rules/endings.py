@@ -16,6 +16,10 @@ LIMIT = re.compile(
     r"\b(?:limit|exceeded|ran out of|too many (?:steps|turns|messages)|time[d -]?out|before it could be graded)\b", re.I
 )
 CONTEXT = re.compile(r"context.{0,20}(?:length|window|limit)|prompt is too long|too many (?:input )?tokens", re.I)
+CANCELLED = re.compile(r"\b(?:CancelledError|KeyboardInterrupt)\b")
+MODEL_SERVICE = re.compile(r"\bAPI(?:Connection|Timeout|Status)?Error\b|\bapi\.[\w.-]+\.\w+|\b(?:llm|model)\b", re.I)
+"""A connection that failed was one to a model."""
+TIMED_OUT = re.compile(r"timed? ?out", re.I)
 REFUSAL = re.compile(
     r"\W*(?:(?:i'm|i am) (?:very |really )?sorry,? but |sorry,? |unfortunately,? )?"
     r"i(?:'m| am)? (?:can't|cannot|can not|won't|will not|not able to|unable to) "
@@ -35,16 +39,14 @@ def harness_broke(facts: Facts) -> Decision | None:
     said = facts.first.error if facts.first else "the harness broke and does not say why"
     if CONTEXT.search(said):
         return _outgrown(facts, said)
-    if PROVIDER.search(said) or CONNECTION.search(said):
-        return Decision(
-            label="KNOWN_GAP",
-            kind="infrastructure",
-            cause="model-not-reachable",
-            confidence=0.9,
-            why=wording.cut(f"the provider failed: {said}"),
-            reasoning=f"{_so_far(facts.spoken)} a provider or the network failed: the work was never judged.",
-            citations=quote.log(facts),
+    if CANCELLED.search(said):
+        return _outside(facts, "run-cancelled", f"cancelled: {said}", "the run was cancelled from outside")
+    if _is_of_the_provider(said):
+        return _outside(
+            facts, "model-not-reachable", f"the provider failed: {said}", "a provider or the network failed"
         )
+    if CONNECTION.search(said) or PROVIDER.search(said):
+        return _outside(facts, "service-not-reachable", f"no answer: {said}", "a service could not be reached")
     return Decision(
         label="OVERLY_STRICT",
         kind="harness",
@@ -126,6 +128,25 @@ def never_answers(facts: Facts) -> Decision | None:
         reasoning="The transcript holds no word and no call of the model. It may have answered with nothing, or its "
         "answer was lost on the way: the transcript cannot tell which.",
         citations=(last.quoted(1),),
+    )
+
+
+def _is_of_the_provider(said: str) -> bool:
+    """What a provider alone says, or a connection that failed and was one to a model."""
+    if any(not TIMED_OUT.fullmatch(match[0]) for match in PROVIDER.finditer(said)):
+        return True
+    return MODEL_SERVICE.search(said) is not None and (CONNECTION.search(said) or PROVIDER.search(said)) is not None
+
+
+def _outside(facts: Facts, cause: str, why: str, happened: str) -> Decision:
+    return Decision(
+        label="KNOWN_GAP",
+        kind="infrastructure",
+        cause=cause,
+        confidence=0.9,
+        why=wording.cut(why),
+        reasoning=f"{_so_far(facts.spoken)} {happened}: the work was never judged.",
+        citations=quote.log(facts),
     )
 
 

@@ -9,7 +9,7 @@ from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 
 CONNECTION = re.compile(
-    r"fetch failed|ECONN(?:REFUSED|RESET|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|EADDRINUSE"
+    r"fetch failed|\b(?:ECONN(?:REFUSED|RESET|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|EADDRINUSE)\b"
     r"|address already in use|socket hang ?up"
     r"|connection\s*(?:was )?(?:refused|reset|aborted|timed out|closed)"
     r"|Connect(?:ion)?(?:Refused|Reset)?(?:Error|Timeout)"

@@ -32,6 +32,9 @@ def _lines(event: object, left_out: LeftOut) -> Iterator[str]:
         return
     kind = str(event.get("event"))
     if kind in _TELLING:
+        if isinstance(error := event.get("error"), dict) and error.keys() & set(_TRACES):
+            left_out.add("the traceback of an event, which the sample's error repeats")
+            event = {**event, "error": _short(error)}
         yield f"{kind}: {_json({key: value for key, value in event.items() if key not in _UNTOLD})}"
         return
     if error := event.get("error"):

@@ -18,7 +18,7 @@ LARGEST_KEPT = 20_000
 _ATTACHMENT = "attachment://"
 _ELSEWHERE = frozenset({"id", "messages", "scores", "score", "events", "transcript", "attachments", "input", "target"})
 """Fields that become something other than metadata."""
-_MEMBERS = ("metadata", "store", "model_usage", "role_usage")
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Sample = Mapping[str, JsonValue]
 
 
@@ -135,10 +135,9 @@ def _limit(sample: Sample) -> str | None:
     if not limit:
         return None
     told = _of(sample, "limit")
-    reason = told.get("reason")
-    return f"the {told.get('type', limit)} limit of {told.get('limit', 'the run')} was reached" + (
-        f": {values.line(reason)}" if reason else ""
-    )
+    reason, most = told.get("reason"), told.get("limit", "the run")
+    most = f"{most:g}" if isinstance(most, float) else most
+    return f"the {told.get('type', limit)} limit of {most} was reached" + (f": {values.line(reason)}" if reason else "")
 
 
 def _scored(score: Sample, sample: Sample) -> str:
@@ -196,7 +195,7 @@ def _without(choice: JsonValue, message: JsonValue) -> JsonValue:
 
 def _documents(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], events: str, last: str) -> list[Document]:
     found: list[tuple[Role, str, str]] = [
-        ("task", "input", _input(sample.get("input"))),
+        ("task", "input", "\n".join((_input(sample.get("input")), *_choices(sample.get("choices"))))),
         ("expected", "target", _text(sample.get("target"))),
         ("log", "traceback", _text(_of(sample, "error").get("traceback"))),
         ("log", "events", events),
@@ -214,6 +213,11 @@ def _input(value: JsonValue) -> str:
     if not isinstance(value, list):
         return _text(value)
     return "\n\n".join(f"{one.get('role')}: {_content(one.get('content'))}" for one in value if isinstance(one, dict))
+
+
+def _choices(value: JsonValue) -> list[str]:
+    """The answers that a question gives to choose from, by the letters that targets name."""
+    return [f"{_LETTERS[n]}) {values.line(choice)}" for n, choice in enumerate(_list(value)[: len(_LETTERS)])]
 
 
 def _content(value: JsonValue) -> str:

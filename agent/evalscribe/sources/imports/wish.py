@@ -3,10 +3,7 @@
 from pydantic import JsonValue
 
 from evalscribe.ids import Frozen
-from evalscribe.run import Run
-
-UNKNOWN = "unknown"
-"""The model of a run of which neither the file nor the user says it."""
+from evalscribe.run import UNKNOWN, Run
 
 
 class Wish(Frozen):
@@ -14,6 +11,12 @@ class Wish(Frozen):
     model: str | None = None
     """`gpt-4o`, or `openai/gpt-4o` where no provider is given."""
     experiment: str | None = None
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Names of what the user said; a model with its provider in front is both."""
+        given = {"provider": self.provider or "/" in (self.model or ""), "model": self.model}
+        return tuple(name for name, value in {**given, "experiment": self.experiment}.items() if value)
 
 
 def agent(run: Run) -> dict[str, JsonValue]:
