@@ -7,11 +7,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-import anyio
-
 T = TypeVar("T")
-GRACE_S = 5.0
-"""How long cancelled work may wind down before nobody waits for it any more."""
 
 
 async def aside(work: Callable[[], T]) -> T:
@@ -20,7 +16,8 @@ async def aside(work: Callable[[], T]) -> T:
 
 
 async def apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What a use case gives, in an event loop of its own. Cancelling this cancels it and waits until it has stopped."""
+    """What a use case gives, in an event loop of its own. Cancelling this cancels it and waits until it has stopped,
+    or until this is cancelled again."""
     running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
 
     async def main() -> T:
@@ -34,11 +31,10 @@ async def apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
         return await asyncio.shield(ended)
     except asyncio.CancelledError:
-        with anyio.CancelScope(shield=True):
-            loop, task = await asyncio.wrap_future(running)
-            with suppress(RuntimeError):  # it has ended just now
-                loop.call_soon_threadsafe(task.cancel)
-            await asyncio.wait([ended], timeout=GRACE_S)
+        loop, task = await asyncio.wrap_future(running)
+        with suppress(RuntimeError):  # it has ended just now
+            loop.call_soon_threadsafe(task.cancel)
+        await asyncio.wait([ended])
         raise
 
 

@@ -1,10 +1,14 @@
 """Tools that find out why evals of a run failed."""
 
+import asyncio
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import anyio
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
@@ -26,6 +30,7 @@ from evalscribe.ports.model import Estimate
 from evalscribe.prose import counted
 
 if TYPE_CHECKING:
+    from evalscribe.app.desk import Desk
     from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan
     from evalscribe.wiring import Choice
 
@@ -90,7 +95,7 @@ class Explained(Frozen):
 @dataclass(frozen=True)
 class Investigate:
     place: Place
-    turns: defaultdict[str, anyio.Lock] = field(default_factory=lambda: defaultdict(anyio.Lock))
+    turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """One call at a time for each run."""
 
     async def analyze(
@@ -110,8 +115,9 @@ class Investigate:
         runs has to be brought in by import_file first."""
         asked = asking(judge, budget_usd, max_tokens, self.place.settings())
         choice = self._choice(run, asked, rubric, fresh=fresh, writes=write_report)
-        async with self.turns[run]:
-            return await watched(ctx, lambda told: _analysed(choice, asked, told, fresh=fresh, writes=write_report))
+        return await watched(
+            ctx, lambda told: _analysed(choice, asked, told, fresh=fresh, writes=write_report), self.turns[run]
+        )
 
     async def explain(
         self,
@@ -129,8 +135,8 @@ class Investigate:
         if asked.only_plans:
             asked = Asking()
         choice = self._choice(run, asked, None if asked.by_rules else rubric, fresh=False, writes=False)
-        async with self.turns[run]:
-            return await watched(ctx, lambda told: _explained(choice, eval, told, unpaid=judge not in (None, RULES)))
+        unpaid = judge not in (None, RULES) and asked.by_rules
+        return await watched(ctx, lambda told: _explained(choice, eval, told, unpaid=unpaid), self.turns[run])
 
     def _choice(self, run: str, asked: Asking, rubric: str | None, *, fresh: bool, writes: bool) -> "Choice":
         from evalscribe import wiring
@@ -147,7 +153,8 @@ async def _analysed(choice: "Choice", asked: Asking, told: Told, *, fresh: bool,
 
     wish = Wish(fresh=fresh, dry_run=asked.only_plans, writes=writes)
     async with wiring.open_desk(choice, told) as desk:
-        done = await analyze(desk, wish, told)
+        with _own_checkpoints(desk) as own:
+            done = await analyze(own, wish, told)
         root = desk.library.root
     if isinstance(done, Plan):
         return _plan(done, told)
@@ -155,6 +162,14 @@ async def _analysed(choice: "Choice", asked: Asking, told: Told, *, fresh: bool,
         there = writes or done.state == "unchanged"
         return _done(done, told, str(done.path.relative_to(root.resolve())) if there else None)
     return _nothing(done, told)
+
+
+@contextmanager
+def _own_checkpoints(desk: "Desk") -> Iterator["Desk"]:
+    """Calls that run at once, or were stopped a moment ago, must not wait for each other's checkpoints; what is left to
+    do is told by the store, so they are of no use afterwards."""
+    with TemporaryDirectory(prefix="evalscribe-mcp-", ignore_cleanup_errors=True) as folder:
+        yield replace(desk, checkpoints=Path(folder) / "checkpoints.db")
 
 
 def _plan(plan: "Plan", told: Told) -> Analysed:
@@ -218,7 +233,8 @@ async def _explained(choice: "Choice", name: str, told: Told, *, unpaid: bool) -
     if unpaid:
         told.say("The rules judged: a model is only asked with budget_usd above 0.")
     async with wiring.open_desk(choice, told) as desk:
-        found = await explain(desk, name, told)
+        with _own_checkpoints(desk) as own:
+            found = await explain(own, name, told)
     said = found.analysis
     (finding,) = said.findings
     return Explained(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp.server.mcpserver import Context
@@ -71,15 +71,33 @@ class Told:
             self._loop.call_soon_threadsafe(self._heard.put_nowait, _short(line))
 
 
-async def watched(ctx: Context, work: Callable[[Told], Coroutine[Any, Any, T]]) -> T:
-    """What a use case gives; the client hears how it goes, and may stop it."""
-    told = Told()
-    passing = asyncio.create_task(told.pass_on(ctx))
-    passing.add_done_callback(unheard)
+async def watched(
+    ctx: Context,
+    work: Callable[[Told], Coroutine[Any, Any, T]],
+    turn: AbstractAsyncContextManager[object] | None = None,
+) -> T:
+    """What a use case gives; the client hears how it goes, and may stop it. Work that has a turn keeps it until it has
+    really stopped, which whoever stopped it does not wait for."""
+    task = asyncio.create_task(_in_turn(ctx, work, turn or nullcontext()))
+    task.add_done_callback(unheard)
     try:
-        return await apart(lambda: work(told))
-    finally:
-        passing.cancel()
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+
+
+async def _in_turn(
+    ctx: Context, work: Callable[[Told], Coroutine[Any, Any, T]], turn: AbstractAsyncContextManager[object]
+) -> T:
+    async with turn:
+        told = Told()
+        passing = asyncio.create_task(told.pass_on(ctx))
+        passing.add_done_callback(unheard)
+        try:
+            return await apart(lambda: work(told))
+        finally:
+            passing.cancel()
 
 
 def _short(line: str) -> str:
