@@ -65,7 +65,8 @@ def test_what_was_said_of_a_run_stays_until_something_else_is_said(workspace: Wo
 
     def known() -> list[str]:
         told = workspace.run(
-            "sql", "SELECT DISTINCT runs.provider, runs.model, runs.experiment, agent_runs.metadata_json->'agent'->>'model_name' AS agent "
+            "sql", "SELECT DISTINCT runs.provider, runs.model, runs.experiment, "
+            "agent_runs.metadata_json->'agent'->>'model_name' AS agent "
             "FROM runs JOIN agent_runs ON agent_runs.run_id = runs.id", "--collection", "mine", "--format", "csv",
         )  # fmt: skip
         return told.out.splitlines()[1:]

@@ -79,3 +79,27 @@ def test_whatever_leaf_changes_is_seen(read_value: Callable[..., Any], leaves: C
     for place, other in leaves(given):
         if not place.startswith((".timestamp", ".info")):
             assert read_value(other).told != before, place
+
+
+def test_what_ended_before_it_could_be_graded(read_value: Callable[..., Any]) -> None:
+    def ended(reason: str) -> Any:
+        note = f"Simulation terminated prematurely. Termination reason: {reason}"
+        given = results(reward_breakdown=None, info={"note": note})
+        given["simulations"][0]["termination_reason"] = reason
+        return read_value(given).records[0].eval
+
+    steps = ended("max_steps")
+    assert (steps.status, steps.failed_step) == ("failed", "conversation")
+    assert steps.reason.startswith("Simulation terminated prematurely. Termination reason: max_steps: the conversation")
+    broken = ended("infrastructure_error")
+    assert (broken.status, broken.reason) == ("error", "the simulation ended with infrastructure_error")
+
+
+def test_answers_to_several_calls_are_a_message_each(read_value: Callable[..., Any]) -> None:
+    made, answer = call(False, **BOOKED)
+    several = {"role": "tool", "tool_messages": [answer, {**answer, "id": "c2", "error": True}]}
+    (record,) = read_value(results(made, several)).records
+    assert [(one.tool_call_id, one.error is None) for one in record.transcripts[0].messages[2:]] == [
+        ("c1", True),
+        ("c2", False),
+    ]

@@ -155,6 +155,33 @@ def test_what_a_record_holds(read_value: Callable[..., Any]) -> None:
     assert spoken.messages[1].tool_calls[0].arguments == BOOKED  # type: ignore[union-attr]
 
 
+def test_calls_that_are_text_or_made_as_older_models_do(read_value: Callable[..., Any]) -> None:
+    def action(name: str, **arguments: Any) -> dict[str, Any]:
+        told = json.dumps({"name": name, "arguments": arguments})
+        return {"role": "assistant", "content": f"Thought:\nIt is time.\nAction:\n{told}"}
+
+    said = action("respond", content="Done")
+    result = {"role": "user", "content": "API output: ok"}
+    old = {
+        "role": "assistant",
+        "content": None,
+        "function_call": call("book_seat", **BOOKED)["tool_calls"][0]["function"],
+    }
+    for made in (
+        (action("book_seat", **BOOKED), result, said),
+        (old, {"role": "function", "name": "book_seat", "content": "ok"}, {"role": "assistant", "content": "Done"}),
+    ):
+        read = read_value([entry(*made)])
+        (record,) = read.records
+        *_, booked, told, _ = record.transcripts[0].messages
+        assert (booked.tool_calls[0].function, booked.tool_calls[0].arguments) == ("book_seat", BOOKED)
+        assert (told.role, told.tool_call_id) == ("tool", booked.tool_calls[0].id)
+        assert "was never called" not in record.eval.reason
+        assert read.left_out == {}
+    torn = {"role": "assistant", "content": 'Action: {"name": "book_seat", '}
+    assert "was never called" in read_value([entry(torn, result)]).records[0].eval.reason
+
+
 def test_trials(read_value: Callable[..., Any]) -> None:
     given = [entry(), entry(trial=2), entry(trial=2), entry(trial=None), entry(task_id="b c")]
     records = read_value(given).records

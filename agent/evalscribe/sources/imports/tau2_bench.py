@@ -14,6 +14,8 @@ from evalscribe.sources.imports.tau_bench import TauBench
 from evalscribe.sources.imports.wish import Wish, named
 
 NAME = "tau2-bench"
+_BROKE = ("infrastructure_error", "user_error")
+"""Ends of a simulation that are not the agent's."""
 _Members = Mapping[str, JsonValue]
 
 
@@ -58,17 +60,25 @@ def _entry(simulation: object, tasks: Mapping[str, _Members]) -> object:
     """A simulation as an entry of the first version; what is none stays what it is."""
     if not isinstance(simulation, dict):
         return simulation
-    graded = simulation.get("reward_info")
+    graded, ended = simulation.get("reward_info"), simulation.get("termination_reason")
+    broke = {"error": f"the simulation ended with {ended}"} if ended in _BROKE else {}
     task = tasks.get(str(simulation.get("task_id")), {})
     rest = {key: value for key, value in simulation.items() if key not in ("reward_info", "messages")}
     return {
         **rest,
         "reward": _object(graded).get("reward"),
-        "info": {"task": _task(task) if task else {}, "reward_info": _reward(graded)},
-        "traj": [_message(one) for one in messages]
+        "info": {"task": _task(task) if task else {}, "reward_info": _reward(graded), **broke},
+        "traj": [_message(one) for one in _flat(messages)]
         if isinstance(messages := simulation.get("messages"), list)
         else messages,
     }
+
+
+def _flat(messages: list[JsonValue]) -> Iterator[JsonValue]:
+    """Answers to several calls at once stand in one message."""
+    for message in messages:
+        several = _object(message).get("tool_messages")
+        yield from several if isinstance(several, list) and several else [message]
 
 
 def _task(task: _Members) -> dict[str, JsonValue]:

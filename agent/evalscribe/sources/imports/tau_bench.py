@@ -17,7 +17,7 @@ from evalscribe.evidence import Document
 from evalscribe.prose import slug
 from evalscribe.record import Record
 from evalscribe.run import Eval, EvalStatus, Run, Step
-from evalscribe.sources.imports import tau_steps, values
+from evalscribe.sources.imports import tau_messages, tau_steps, values
 from evalscribe.sources.imports.json_text import JsonText
 from evalscribe.sources.imports.left_out import LeftOut
 from evalscribe.sources.imports.reading import Reading
@@ -125,7 +125,8 @@ def _record(entry: _Entry, run: Run, known: _Known, left_out: LeftOut, place: st
     given = given if isinstance(given, dict) else {}
     eval_id = values.eval_id(run.id, name, trial)
     traj = entry.get("traj")
-    spoken = values.transcript(f"{eval_id}-0", traj if isinstance(traj, list) else (), left_out, place)
+    messages = tau_messages.with_calls(traj) if isinstance(traj, list) else []
+    spoken = values.transcript(f"{eval_id}-0", messages, left_out, place)
     steps = tau_steps.steps(entry, spoken.messages)
     failed = next((step for step in steps if step.status == "failed"), None)
     status = _status(entry, info)

@@ -26,9 +26,11 @@ def steps(entry: _Named, messages: Sequence[ChatMessage]) -> tuple[Step, ...]:
     if reward is None or "error" in info or "traceback" in info:
         return ()
     task, graded = _named(info.get("task")), _named(info.get("reward_info"))
-    if reward < 1 and "reward_info" in info and not graded:
-        return (Step(name="conversation", status="failed", error=_unfinished(messages)),)
     told = _named(graded.get("info"))
+    note = None if graded.get("reward_breakdown") else told.get("note")
+    if reward < 1 and "reward_info" in info and (note or not graded):
+        error = (f"{cut(line(note), LENGTH)}: " if note else "") + _unfinished(messages)
+        return (Step(name="conversation", status="failed", error=error),)
     found = []
     if (actions := task.get("actions")) is not None:
         found.append(_actions(_list(actions), messages, reward, number(told.get("r_actions"))))
