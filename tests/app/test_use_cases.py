@@ -47,6 +47,14 @@ def test_a_failure_by_any_of_its_names(name: str, path: str) -> None:
     assert failure_named(run_of("a/x", "b/z", "b/y", "c/y"), name).path == path
 
 
+def test_a_trial_needs_no_category() -> None:
+    trials = [Eval(id=f"id{n}", category="a", name="x", trial=n, trials=2) for n in (1, 2)]
+    run = run_of().model_copy(update={"failures": tuple(trials)})
+    assert failure_named(run, "x#2") == trials[1]
+    with pytest.raises(UsageError, match="a/x#1, a/x#2"):
+        failure_named(run, "a/x")
+
+
 @pytest.mark.parametrize(
     ("name", "error", "said"),
     [

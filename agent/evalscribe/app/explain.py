@@ -76,12 +76,17 @@ def _in_force(said: tuple[FindingSummary, ...], reviewed: FindingSummary | None)
 def failure_named(run: Run, name: str) -> Eval:
     """The failed eval that a person means. Raises `NotFoundError` or `UsageError`."""
     exact = [eval for eval in run.failures if name in (eval.id, eval.path)]
-    close = exact or [eval for eval in run.failures if name == eval.name or name == f"{eval.category}/{eval.name}"]
+    close = exact or [eval for eval in run.failures if name in _short_names(eval)]
     if len(close) == 1:
         return close[0]
     if close:
         raise UsageError(f"{name!r} is the name of several failed evals: {_some(close)}")
     raise NotFoundError(f"no failed eval of run {run.id} is called {name!r}; there are {_some(run.failures)}")
+
+
+def _short_names(eval: Eval) -> tuple[str, ...]:
+    """Without the category, without the trial, without both."""
+    return eval.path.removeprefix(f"{eval.category}/"), f"{eval.category}/{eval.name}", eval.name
 
 
 def _some(evals: tuple[Eval, ...] | list[Eval]) -> str:

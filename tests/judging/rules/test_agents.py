@@ -230,3 +230,10 @@ def test_a_long_transcript_is_packed_within_the_budget_with_its_end_and_its_chan
     assert packed.tokens <= BUDGET
     assert all(part in text for part in ("The very end.", "Elm77", "no such room", "Oak12"))
     assert any(phrase.startswith("transcript") for phrase in packed.left_out)
+
+
+def test_an_expected_call_is_told_by_its_own_id_before_others() -> None:
+    """An id need not hold a digit where the argument's name says that it is one."""
+    call = ("change_room", {"room_id": "OAKROOM", "payment_id": "card_7"})
+    verdict = judged(evidence(calls(("get_room", {}, "{}")), says("Done"), expected=[call]))
+    assert verdict.why == "never calls `change_room` of `OAKROOM`"

@@ -139,7 +139,8 @@ def _unasked(spoken: Spoken, first: Difference, found: tuple[Difference, ...]) -
 
 def _expected(spoken: Spoken, difference: Difference) -> str:
     action = spoken.wanted[difference.expected or 0]
-    ids = [value for value in action.arguments.values() if isinstance(value, str) and ID.fullmatch(value)]
+    words = {name: value for name, value in action.arguments.items() if isinstance(value, str)}
+    ids = [value for name, value in words.items() if ID.fullmatch(value) or (name.endswith("id") and value.isalnum())]
     return f"`{action.tool}`" + (f" of `{ids[0]}`" if ids else "")
 
 
