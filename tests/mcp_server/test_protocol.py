@@ -43,11 +43,11 @@ async def said(connected: Client, name: str, **arguments: Any) -> Any:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    for _ in range(1000):
+    for _ in range(2500):
         if true():
             return
         await asyncio.sleep(0.02)
-    raise AssertionError("not within 20 s")
+    raise AssertionError("not within 50 s")
 
 
 def asked_at(anthropic: MessagesServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,11 +91,11 @@ async def test_a_model_is_asked_only_with_a_budget(place: Place, monkeypatch: py
 async def test_a_cancelled_call_stops_and_leaves_the_run_free(
     mode: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with MessagesServer(lambda _: submit(), latency_s=30) as anthropic:
+    with MessagesServer(lambda _: submit(), latency_s=100) as anthropic:
         asked_at(anthropic, monkeypatch)
         async with client(mode) as connected:
             began = time.monotonic()
-            async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+            async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
                 asking = tasks.create_task(
                     said(connected, "analyze", run="sample", judge=MODEL, budget_usd=1), name="asking"
                 )
@@ -103,7 +103,7 @@ async def test_a_cancelled_call_stops_and_leaves_the_run_free(
                 assert (await said(connected, "list_collections"))["collections"] == [], "others are answered meanwhile"
                 asking.cancel()
             await said(connected, "analyze", run="sample")
-            assert time.monotonic() - began < 20
+            assert time.monotonic() - began < 60, "nobody waited for the model"
 
 
 async def test_calls_for_one_run_wait_for_each_other(place: Place) -> None:
@@ -124,7 +124,7 @@ async def test_slow_sql_stops_nobody(place: Place, monkeypatch: pytest.MonkeyPat
         assert scope.cancelled_caught
         began = time.monotonic()
         assert (await said(connected, "list_runs"))["total"] == 2
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
 
 
 class Found(Frozen):
@@ -171,7 +171,7 @@ def test_it_starts_answers_nonsense_and_ends_with_its_client(tmp_path: Path) -> 
     answers = [json.loads(process.stdout.readline())]
     while answers[-1].get("id") != 1:
         answers.append(json.loads(process.stdout.readline()))
-    assert time.monotonic() - began < 15, "a loaded machine"
+    assert time.monotonic() - began < 30, "a loaded machine"
     assert answers[-1]["result"]["serverInfo"]["name"] == "evalscribe"
     call = {"name": "import_file", "arguments": {"path": "sample", "write": True}}
     process.stdin.write(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}) + "\n")
@@ -179,7 +179,7 @@ def test_it_starts_answers_nonsense_and_ends_with_its_client(tmp_path: Path) -> 
     process.stdin.flush()
     process.stdin.close()
     process.stdin = None
-    out, errors = process.communicate(timeout=10)
+    out, errors = process.communicate(timeout=30)
     assert process.returncode == 0, errors
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
     assert "Traceback" not in errors
