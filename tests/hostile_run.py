@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 RUN_ID = "jn7hostile0a4xxa9s37nhh83rxw913ph"
+Command = Callable[..., subprocess.CompletedProcess[bytes]]
 LOG = "=== Eval: {path} ===\n[error] tests: AssertionError: expected 1 to be 2\n"
 
 

@@ -13,8 +13,9 @@ from evalscribe.ids import content_id
 from evalscribe.prompts import Prompts
 from evalscribe.settings import Options, load
 from evalscribe.store.sql import open_store
-from hostile_run import RUN_ID, evalscribe, snapshot
+from hostile_run import RUN_ID, Command, evalscribe, snapshot
 
+Analyze = Callable[[], tuple[int, str]]
 PRECIOUS = "precious\n"
 LOCK = f"{RUN_ID}-{content_id(RUN_ID)[-12:]}.lock"
 REPORT = "reports/example/m-1/jn7hosti_2026-11-02.md"
@@ -42,10 +43,16 @@ def untouched(outside: Path) -> bool:
     return whole and names == ["file", "foreign.db"] and tables == [("mine",)] and mode == 0o755
 
 
-def analyze(work: Path) -> tuple[int, str]:
-    arguments = ("analyze", str(work.parent / "run"), "--judge", "rules", "--date", "2026-11-02")
-    done = evalscribe(work, *arguments)
-    return done.returncode, done.stderr.decode()
+@pytest.fixture
+def analyze(work: Path, command: Command) -> Analyze:
+    """The code with which an analysis of the run ends, and what it says."""
+
+    def analyze() -> tuple[int, str]:
+        arguments = ("analyze", str(work.parent / "run"), "--judge", "rules", "--date", "2026-11-02")
+        done = command(work, *arguments)
+        return done.returncode, done.stderr.decode()
+
+    return analyze
 
 
 STORES: dict[str, Callable[[Path, Path], None]] = {
@@ -68,10 +75,10 @@ def test_a_link_in_the_store_is_not_followed(planted: str, work: Path) -> None:
     assert untouched(work.parent / "outside")
 
 
-def test_a_planted_link_ends_the_command_without_a_report(work: Path) -> None:
+def test_a_planted_link_ends_the_command_without_a_report(work: Path, analyze: Analyze) -> None:
     (work / ".evalscribe").mkdir()
     STORES["the lock"](work / ".evalscribe", work.parent / "outside")
-    code, said = analyze(work)
+    code, said = analyze()
     assert (code, "symbolic link" in said) == (77, True)
     assert untouched(work.parent / "outside")
     assert not (work / "reports").exists()
@@ -79,32 +86,34 @@ def test_a_planted_link_ends_the_command_without_a_report(work: Path) -> None:
 
 @pytest.mark.parametrize("name", ["store.db", "checkpoints.db", LOCK, ".gitignore"])
 @pytest.mark.parametrize("kind", ["pipe", "folder"])
-def test_a_pipe_or_folder_in_the_store_is_said_or_of_no_matter(name: str, kind: str, work: Path) -> None:
+def test_a_pipe_or_folder_in_the_store_is_said_or_of_no_matter(
+    name: str, kind: str, work: Path, analyze: Analyze
+) -> None:
     (work / ".evalscribe").mkdir()
     planted = work / ".evalscribe" / name
     os.mkfifo(planted) if kind == "pipe" else planted.mkdir()
-    code, said = analyze(work)
+    code, said = analyze()
     assert code in (0, 65, 69, 77), said
     assert "bug" not in said
 
 
 @pytest.mark.parametrize("link", ["reports", "reports/example", "reports/example/m-1", REPORT])
 @pytest.mark.parametrize("target", ["outside", "outside/file", "itself"])
-def test_reports_stay_in_the_folder(link: str, target: str, work: Path) -> None:
+def test_reports_stay_in_the_folder(link: str, target: str, work: Path, analyze: Analyze) -> None:
     planted = work / link
     planted.parent.mkdir(parents=True, exist_ok=True)
     planted.symlink_to(planted if target == "itself" else work.parent / target)
-    code, said = analyze(work)
+    code, said = analyze()
     assert code in (64, 65, 77), said
     assert untouched(work.parent / "outside")
 
 
-def test_a_pipe_among_the_reports_is_not_read(work: Path) -> None:
+def test_a_pipe_among_the_reports_is_not_read(work: Path, analyze: Analyze) -> None:
     (work / REPORT).parent.mkdir(parents=True)
     os.mkfifo(work / REPORT.replace("jn7hosti", "earlier"))
     (work / REPORT.replace("jn7hosti", "folder")).mkdir()
     (work / os.fsdecode(b"reports/example/m-1/\xff\xfe_2020-01-01.md")).write_text("# m-1\n")
-    code, said = analyze(work)
+    code, said = analyze()
     assert code == 0, said
 
 
@@ -176,10 +185,10 @@ def test_a_template_reaches_nothing(text: str, work: Path, monkeypatch: pytest.M
     assert not (work / "pwned").exists()
 
 
-def test_the_rules_read_no_template_of_the_folder(work: Path) -> None:
+def test_the_rules_read_no_template_of_the_folder(work: Path, analyze: Analyze) -> None:
     endless = "{% for x in range(99999) %}{% for y in range(99999) %}{% endfor %}{% endfor %}"
     template(work, endless).with_name("case.md.j2").write_text(endless)
-    code, said = analyze(work)
+    code, said = analyze()
     assert code == 0, said
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hostile_run import RUN_ID, evalscribe, failed, payload, snapshot
+from hostile_run import RUN_ID, Command, evalscribe, failed, payload, snapshot
 
 ESCAPES = "\x1b]0;pwned\x07\x1b[2J\x9b31m\x7f\u202e\u2066\x08"
 SHELL = "$(touch pwned);`touch pwned`'\"&&touch pwned"
@@ -59,7 +59,7 @@ COMMANDS = (
 )
 
 
-def test_no_command_prints_an_escape_code(tmp_path: Path) -> None:
+def test_no_command_prints_an_escape_code(tmp_path: Path, command: Command) -> None:
     run = hostile(tmp_path / "run")
     (tmp_path / ".env").write_text(f"EVALSCRIBE_JUDGE='rules{ESCAPES}'\n")
     folder = tmp_path / "reports" / f"example{ESCAPES}" / "m"
@@ -67,10 +67,10 @@ def test_no_command_prints_an_escape_code(tmp_path: Path) -> None:
     planted = f"# m-1 {ESCAPES}\n\n## Findings\n\n### 1. c/n{ESCAPES}: MODEL_FAULT\n\n{ESCAPES} text\n"
     (folder / f"planted{ESCAPES}_2026-01-01.md").write_text(planted)
     (folder / f"broken{ESCAPES}.md").write_text(f"---\nkind: evalscribe-report/1\nrun: {ESCAPES}\n---\n# x\n")
-    for command in COMMANDS:
-        done = evalscribe(tmp_path, *(str(run) if word == "RUN" else word for word in command))
-        assert not obeyed(done.stdout) | obeyed(done.stderr), command
-        assert done.returncode in (0, 65, 66), (command, done.stderr)
+    for words in COMMANDS:
+        done = command(tmp_path, *(str(run) if word == "RUN" else word for word in words))
+        assert not obeyed(done.stdout) | obeyed(done.stderr), words
+        assert done.returncode in (0, 65, 66), (words, done.stderr)
 
 
 def test_a_report_on_a_terminal_holds_only_our_own_codes(tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_the_command_that_is_proposed_runs_nothing_but_evalscribe(tmp_path: Path
 
 
 @pytest.mark.parametrize("line", [f'"{ESCAPES[:4]}" = 1', '"\\u001b]0;x\\u0007" = 1', 'judge = "\\u009b2J"'])
-def test_settings_are_not_obeyed_either(line: str, tmp_path: Path) -> None:
+def test_settings_are_not_obeyed_either(line: str, tmp_path: Path, command: Command) -> None:
     (tmp_path / "evalscribe.toml").write_text(line)
-    for command in (("doctor",), ("analyze", RUN_ID)):
-        done = evalscribe(tmp_path, *command)
+    for words in (("doctor",), ("analyze", RUN_ID)):
+        done = command(tmp_path, *words)
         assert not obeyed(done.stdout) | obeyed(done.stderr)
