@@ -69,6 +69,20 @@ async def test_starts_do_not_add_up_on_a_server(server_url: str) -> None:
     assert rows[0] == rows[1] == rows[2]
 
 
+async def test_a_connection_that_breaks_while_the_lanes_wait_is_made_anew(server_url: str) -> None:
+    ended = []
+
+    async def script(path: str) -> None:
+        others = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() "
+        async with await psycopg.AsyncConnection.connect(server_url, autocommit=True) as raw:
+            found = await raw.execute((others + "AND pid <> pg_backend_pid()").encode())
+            ended.extend(await found.fetchall())
+
+    assert (await judge_groups(deps_of(ScriptedJudge(script), 1), server_url)).counts.judged == 1
+    assert ended
+    assert (await last_state(server_url))["status"] == "done"
+
+
 async def test_evidence_and_verdicts_are_in_no_checkpoint(tmp_path: Path) -> None:
     await judge_groups(deps_of(ScriptedJudge()), tmp_path / "c.db")
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())  # noqa: ASYNC240

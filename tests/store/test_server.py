@@ -196,7 +196,8 @@ def test_a_lock_that_the_server_still_has_for_a_connection_of_ours_is_ours(serve
 
 
 def test_a_server_that_is_away_for_a_moment_is_waited_for(server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect, refused = psycopg.connect, []
+    connect = psycopg.connect
+    refused: list[object] = []
 
     def away(**given: object) -> object:
         if len(refused) < 2:
@@ -206,7 +207,7 @@ def test_a_server_that_is_away_for_a_moment_is_waited_for(server_url: str, monke
 
     with closing(open_store(server_url)) as store:
         store._database.close()  # every connection is gone
-        monkeypatch.setattr(server.psycopg, "connect", away)
+        monkeypatch.setattr(psycopg, "connect", away)
         store.put_verdict("k", VERDICT)
         assert len(refused) == 2
     refused.clear()
