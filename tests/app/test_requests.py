@@ -341,6 +341,8 @@ async def test_secrets_in_prompts_are_neither_kept_nor_sent(bench: Bench) -> Non
         ({"requests": []}, "requests is empty: give at least one LLMRequest"),
         ({"requests": ["why?"]}, 'LLMRequest: must be made by LLMRequest(…), not "why?"'),
         ({"model": "gpt-5-mini"}, "model_string 'gpt-5-mini' names no model: give provider/model, such as openai/"),
+        ({"model": "openai/gpt-5 mini"}, "names no model"),
+        ({"model": "openai/gpt-5-mini\n"}, "names no model"),
         ({"name": "a//b"}, "result_set_name 'a//b' is no name"),
         ({"name": ""}, "result_set_name '' is no name"),
         ({"name": "a/\x1b[2J"}, "is no name"),

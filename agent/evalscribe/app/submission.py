@@ -49,7 +49,7 @@ class Submission(Told):
     @classmethod
     def _of_a_provider(cls, model: str) -> str:
         provider, _, name = model.partition("/")
-        if not provider or not name:
+        if not provider or not name or not model.isprintable() or " " in model:
             raise UsageError(f"model_string {model!r} names no model: give provider/model, such as {EXAMPLE}")
         return model
 
