@@ -1,5 +1,7 @@
 """JSON that somebody else wrote as it may be kept: what cannot be stored or printed is out of it."""
 
+from collections.abc import Iterable
+
 from evalscribe.errors import DataError
 
 DEEPEST = 100
@@ -38,11 +40,17 @@ def _collect(value: object, found: list[str], left: int) -> None:
         found.append(value)
     elif isinstance(value, dict):
         found.extend(map(str, value))
-        for item in value.values():
-            _collect(item, found, left - 1)
+        _collect_all(value.values(), found, left - 1)
     elif isinstance(value, list):
-        for item in value:
-            _collect(item, found, left - 1)
+        _collect_all(value, found, left - 1)
+
+
+def _collect_all(values: Iterable[object], found: list[str], left: int) -> None:
+    for value in values:
+        if isinstance(value, str) and left:  # Most are: a call for each would take as long as all the rest.
+            found.append(value)
+        else:
+            _collect(value, found, left)
 
 
 def is_clean(text: str) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evalscribe.app.collections import planned
+from evalscribe.app.garbage import seldom_collected
 from evalscribe.app.importing import ImportDesk, Imported, ImportWatcher
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen
@@ -73,7 +74,8 @@ async def import_all(
         except DataError as error:
             _pass_over(one, error, passed_over)
 
-    await in_lanes(opened, one_file, lanes)
+    with seldom_collected():
+        await in_lanes(opened, one_file, lanes)
     imports = {one.name: found[one.name] for one, _ in opened if one.name in found}
     if not imports:
         raise DataError("\n".join(["no file there holds runs:", *list(passed_over.values())[:3]]))

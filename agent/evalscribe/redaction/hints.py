@@ -9,7 +9,7 @@ from evalscribe.redaction.shapes import SHAPES, began
 
 CREDENTIALS = ("bearer", "basic", "authorization")
 """Words that a secret follows, in lower case."""
-ASSIGNED = ("key", "token", "secret", "pass", "pwd", "credential", "authorization")
+ASSIGNED = ("key", "token", "secret", "passw", "passphrase", "pwd", "credential", "authorization")
 """How names begin to which secrets are assigned, in lower case."""
 _PEM, _LOGIN = "-----BEGIN", "://"
 
@@ -63,7 +63,7 @@ def _anchored() -> Iterator[tuple[str, Callable[[str], object], list[Try]]]:
     by_anchor: dict[str, list[Try]] = defaultdict(list)
     every = ((hint, shape) for shape in SHAPES for hint in shape.hints)
     for order, (hint, shape) in enumerate(every):
-        anchor = next((one for one in _ANCHORS if one in hint), hint[0])
+        anchor = next((one for one in _ANCHORS if one in hint), hint)
         by_anchor[anchor].append(Try(order, hint, shape.pattern, f"[redacted:{shape.kind}]", shape.leads))
     for anchor, tries in by_anchor.items():
         yield anchor, re.compile(_any_of(anchor, tries)).search, tries
@@ -76,7 +76,7 @@ def _any_of(anchor: str, tries: Iterable[Try]) -> str:
         before, _, after = one.hint.rpartition(anchor)
         around[len(before), after, one.leads].add(re.escape(before + anchor))
     several = (
-        f"(?<={'|'.join(sorted(lead))}){began(length + 1) if leads else ''}{re.escape(after)}"
+        f"(?<={'|'.join(sorted(lead))}){began(length + len(anchor)) if leads else ''}{re.escape(after)}"
         for (length, after, leads), lead in around.items()
     )
     return f"{re.escape(anchor)}(?:{'|'.join(several)})"

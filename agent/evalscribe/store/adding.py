@@ -1,6 +1,6 @@
 """Records on their way into the archive: what is there already is left alone, the rest is written in one go."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -102,15 +102,18 @@ class Addition:
 
     def _changes(self, written: Iterable[Key], there: dict[Key, Row[Any]]) -> dict[str, tuple[int, Counts]]:
         """Per run how many more records it has, and by how much its counts differ."""
-        changes: dict[str, tuple[int, Counts]] = defaultdict(lambda: (0, Counts()))
+        more: dict[str, Counter[str]] = defaultdict(Counter)
+        recorded: Counter[str] = Counter()
         for key in written:
-            recorded, change = changes[key[0]]
-            change += of_status(self._records[key].status)
+            more[key[0]][self._records[key].status] += 1
             if key in there and there[key].digest is not None:
-                changes[key[0]] = recorded, change + of_status(there[key].status, -1)
+                more[key[0]][there[key].status] -= 1
             else:
-                changes[key[0]] = recorded + 1, change
-        return changes
+                recorded[key[0]] += 1
+        return {
+            run_id: (recorded[run_id], sum((of_status(status, n) for status, n in by_status.items()), Counts()))
+            for run_id, by_status in more.items()
+        }
 
     def _states(self, connection: Connection, keys: Iterable[Key]) -> dict[Key, Row[Any]]:
         """What is known of those of the evals that are there."""

@@ -55,7 +55,7 @@ class Kept:
 
 def digest_of(text: str) -> str:
     """Content id of a text. Raises `DataError` for half a character."""
-    return _digest_of_short(text) if len(text) <= _SHORT else _digest(text)
+    return _digest_of_short(text) if len(text) <= SHORT else _digest(text)
 
 
 def _digest(text: str) -> str:
@@ -66,10 +66,10 @@ def _digest(text: str) -> str:
 
 
 def _packed(text: str) -> bytes:
-    return _packed_short(text) if len(text) <= _SHORT else zlib.compress(text.encode())
+    return _packed_short(text) if len(text) <= SHORT else zlib.compress(text.encode())
 
 
-_SHORT = 4_000
+SHORT = 4_000
 """Characters of a text that may well come again: the task of many trials."""
 _digest_of_short = lru_cache(1_000)(_digest)
 _packed_short = lru_cache(1_000)(lambda text: zlib.compress(text.encode()))

@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -10,7 +11,7 @@ from pydantic import JsonValue, TypeAdapter
 from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, insert, select
 
 from evalscribe.agent_run import ChatMessage, Transcript
-from evalscribe.evidence import Document, files_digest
+from evalscribe.evidence import Document, Role, files_digest
 from evalscribe.record import Record
 from evalscribe.run import Step
 from evalscribe.store import documents, run_rows
@@ -26,7 +27,7 @@ Key = tuple[str, str]
 
 _JSON = TypeAdapter[JsonValue](JsonValue)
 _MESSAGES = TypeAdapter[tuple[ChatMessage, ...]](tuple[ChatMessage, ...])
-_PUT = upsert(evals)
+_PUT, _PUT_STEP, _PUT_TRANSCRIPT = upsert(evals), insert(steps), insert(transcripts)
 _NO_NAMES, _NO_PARTS = Written("{}"), Written("[]")
 
 
@@ -60,15 +61,15 @@ class RecordRows:
         self.transcripts = [_transcript_row(transcript) for transcript in record.transcripts]
         self.documents = record.documents
         said = [[one.role, one.path, documents.digest_of(one.text)] for one in record.documents]
-        content = json.dumps([self.eval, self.steps, self.transcripts, said])
-        self.eval["digest"] = self.digest = f"sha256:{sha256(content.encode()).hexdigest()}"
+        talks = [{**row, "messages": _hashed(row["messages"])} for row in self.transcripts]
+        self.eval["digest"] = self.digest = f"sha256:{_hashed(json.dumps([self.eval, self.steps, talks, said]))}"
 
 
 def put(connection: Connection, records: Sequence[RecordRows], numbers: dict[Key, int]) -> None:
     """Every record at its number; what was imported of the same evals before is gone already."""
     execute_many(connection, _PUT, [{**one.eval, "number": numbers[one.key]} for one in records])
-    execute_many(connection, insert(steps), _numbered((one.key, one.steps) for one in records))
-    execute_many(connection, insert(transcripts), _numbered((one.key, one.transcripts) for one in records))
+    execute_many(connection, _PUT_STEP, _numbered((one.key, one.steps) for one in records))
+    execute_many(connection, _PUT_TRANSCRIPT, _numbered((one.key, one.transcripts) for one in records))
     kept = documents.Kept()
     for one in records:
         kept.add(*one.key, one.documents, first=0)
@@ -130,8 +131,8 @@ def _document(database: Database, row: Row[Any]) -> Document:
 def _eval_row(record: Record) -> dict[str, Any]:
     return {
         **run_rows.of_eval(record.run_id, record.eval),
-        "task_digest": files_digest(record.documents, "task"),
-        "grader_digest": files_digest(record.documents, "grader"),
+        "task_digest": _files(record.documents, "task"),
+        "grader_digest": _files(record.documents, "grader"),
         "metadata_json": _json(_JSON, record.metadata) if record.metadata else _NO_NAMES,
         "missing": _json(_JSON, list(record.missing)) if record.missing else _NO_PARTS,
     }
@@ -148,6 +149,26 @@ def _transcript_row(transcript: Transcript) -> dict[str, Any]:
         "messages": _json(_MESSAGES, transcript.messages),
         "metadata_json": _json(_JSON, transcript.metadata) if transcript.metadata else _NO_NAMES,
     }
+
+
+def _files(given: Sequence[Document], role: Role) -> str | None:
+    files = tuple((one.path, one.text) for one in given if one.role == role)
+    if not files:
+        return None
+    short = sum(len(text) for _, text in files) <= documents.SHORT
+    return (_digest_of_short if short else _digest)(files, role)
+
+
+def _digest(files: Iterable[tuple[str, str]], role: Role) -> str | None:
+    return files_digest((Document.model_construct(role=role, path=path, text=text) for path, text in files), role)
+
+
+_digest_of_short = lru_cache(1_000)(_digest)
+"""The task of many trials."""
+
+
+def _hashed(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
 
 
 def _json(shape: TypeAdapter[Any], value: object) -> Written:

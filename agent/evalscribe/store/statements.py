@@ -4,9 +4,11 @@ What to do on a conflict is said as Postgres says it. SQLite has it from there, 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, select
+from sqlalchemy import ColumnElement, Connection, Dialect, Select, Table, bindparam, select
 from sqlalchemy import Insert as StandardInsert
 from sqlalchemy.dialects.postgresql import Insert, insert
 
@@ -40,10 +42,16 @@ def execute_many(connection: Connection, statement: StandardInsert, rows: Sequen
     value takes longer than to store it."""
     if not rows:
         return
-    compiled = statement.compile(dialect=connection.dialect, column_keys=list(rows[0]))
-    names = compiled.positiontup
-    values = [tuple(row[name] for name in names) for row in rows] if names else [dict(row) for row in rows]
-    connection.exec_driver_sql(str(compiled), values)
+    text, names = _compiled(statement, connection.dialect, tuple(rows[0]))
+    taken = itemgetter(*names) if names else dict
+    connection.exec_driver_sql(text, [taken(row) for row in rows])
+
+
+@lru_cache(64)
+def _compiled(statement: StandardInsert, dialect: Dialect, columns: tuple[str, ...]) -> tuple[str, Sequence[str]]:
+    """The statement in the driver's words, with the order of its values where the driver takes them by place."""
+    compiled = statement.compile(dialect=dialect, column_keys=list(columns))
+    return str(compiled), compiled.positiontup or ()
 
 
 def _keys(table: Table) -> list[str]:
