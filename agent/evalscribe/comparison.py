@@ -175,6 +175,9 @@ class Comparison(Frozen):
     """Evals that both passed and neither source names; they count in the figures."""
     apart: tuple[Apart, ...] = ()
     passes: Difference
+    by_eval: float | None = None
+    """How often sides that are equally good at each eval differ at least as much in single ones, whatever the direction;
+    None where single trials cannot tell."""
     scores: tuple[ScoreDifference, ...] = ()
     categories: tuple[CategoryFlips, ...] = ()
     behaviours: tuple[Behaviour, ...] = ()

@@ -26,7 +26,7 @@ def test_the_answer_comes_first_and_says_whether_it_is_luck() -> None:
     assert "# p/m → p/new: 6 worse, 3 better of 40 evals" in page
     assert "**No difference beyond luck; it looks worse: 92.5 % → 85.0 %** (-7.5 points, 95 % interval" in page
     assert "9 of 40 evals changed, 6 worse and 3 better" in page
-    assert "differ at least so much in 51 of 100 comparisons, so this may well be luck." in page
+    assert "differ at least so much in 51 of 100 comparisons, so the difference may well be luck." in page
     assert "found in 80 of 100 comparisons" in page
 
 

@@ -5,6 +5,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 from scipy.stats import t as student
 
 from evalscribe.statistics import Task, paired
@@ -90,3 +91,19 @@ def test_interval_and_test_say_the_same_of_zero(some: list[Task]) -> None:
         assert low <= 0 <= high
     else:
         assert low >= 0 or high <= 0
+
+
+def test_trials_beyond_the_other_sides_do_not_turn_a_difference_around() -> None:
+    """The tested trials lean to the base, all of them to the candidate: that shows neither."""
+    one, none = (Fraction(1),), (Fraction(0),)
+    worse, better = Task(one, none + one * 7), Task(none, none + one * 7)
+    found = paired([worse] * 6 + [better] * 10)
+    assert found.difference > 0
+    assert not found.significant
+
+
+@pytest.mark.parametrize(("number", "needed"), [(12, 0.578), (25, 0.297), (40, 0.190), (100, 0.078)])
+def test_where_nothing_changed_what_is_detectable_is_what_the_exact_test_needs(number: int, needed: float) -> None:
+    """`needed`: so many changed tasks, all in one direction, are at least six in 80 of 100 suites."""
+    assert binom.sf(5, number, needed) == pytest.approx(0.8, abs=0.01)
+    assert paired(tasks(both=number)).detectable == pytest.approx(needed, rel=0.03)

@@ -7,7 +7,7 @@ from math import isfinite
 from statistics import fmean
 
 from evalscribe.comparison import CategoryFlips, Difference, Pair, ScoreDifference, Trial
-from evalscribe.statistics import SIGNIFICANT, Paired, Task, holm, paired
+from evalscribe.statistics import SIGNIFICANT, Paired, Task, dealt, holm, paired
 
 FINENESS = 10_000
 """Scores are compared to so many parts of 1."""
@@ -17,6 +17,12 @@ def passes(pairs: Sequence[Pair], unnamed: int = 0) -> Difference:
     """Of the pass rates; `unnamed`: evals that both sides passed."""
     one = (Fraction(1),)
     return difference(paired([*map(_task, pairs), *[Task(one, one)] * unnamed]))
+
+
+def by_eval(pairs: Sequence[Pair]) -> float | None:
+    """How often sides equally good at each eval differ as much in single ones; None where trials cannot tell."""
+    found = dealt(list(map(_task, pairs)))
+    return found and found.p
 
 
 def scores(pairs: Sequence[Pair]) -> tuple[ScoreDifference, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from evalscribe.compare.figures import categories, passes, rate, scores
+from evalscribe.compare.figures import by_eval, categories, passes, rate, scores
 from evalscribe.compare.tries import Played, Tries, named, same_suite, tries
 from evalscribe.comparison import Apart, Change, Comparison, Pair, Reason, Side, Trial
 from evalscribe.ids import model_folder, run_id_prefix, same_experiment
@@ -24,6 +24,7 @@ def compared(base: Sided, candidate: Sided) -> Comparison:
         unnamed=unnamed,
         apart=apart,
         passes=passes(pairs, unnamed),
+        by_eval=by_eval(pairs),
         scores=scores(pairs),
         categories=categories(pairs, all_named=not unnamed),
         notes=tuple(_notes(base, candidate)),

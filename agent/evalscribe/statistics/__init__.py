@@ -1,6 +1,7 @@
 """How sure a figure is, given how often it was tried."""
 
 from evalscribe.statistics.agreement import Interval, Kappa, kappa, wilson
+from evalscribe.statistics.dealt import dealt
 from evalscribe.statistics.flips import Luck, sign_flip
 from evalscribe.statistics.paired import SIGNIFICANT, Paired, Task, paired
 from evalscribe.statistics.several import holm
@@ -12,6 +13,7 @@ __all__ = [
     "Luck",
     "Paired",
     "Task",
+    "dealt",
     "holm",
     "kappa",
     "paired",

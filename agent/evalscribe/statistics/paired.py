@@ -26,10 +26,13 @@ class Task(NamedTuple):
         return _mean(self.candidate) - _mean(self.base)
 
     @property
+    def even_trials(self) -> int:
+        return min(len(self.base), len(self.candidate))
+
+    @property
     def even_difference(self) -> Fraction:
         """Of as many trials on both sides, the first: only then is it symmetric around 0 where both are alike."""
-        few = min(len(self.base), len(self.candidate))
-        return _mean(self.candidate[:few]) - _mean(self.base[:few])
+        return _mean(self.candidate[: self.even_trials]) - _mean(self.base[: self.even_trials])
 
     @property
     def noise(self) -> float:
@@ -63,14 +66,18 @@ def paired(tasks: Sequence[Task], span: float = 1.0) -> Paired:
     number = len(tasks)
     values = [float(task.difference) for task in tasks]
     mean = fsum(values) / number if number else 0.0
-    luck = sign_flip(task.even_difference for task in tasks)
+    luck = _luck(tasks, mean)
     noise = span * (fsum(task.noise for task in tasks) / number if number else 1.0)
     spread = _spread([*values, noise, -noise])
     half = quantile(1 - SIGNIFICANT / 2, number + 1) * spread / sqrt(number + 2)
     interval = Interval(max(-span, mean - half), min(span, mean + half))
-    return Paired(
-        mean, _reconciled(interval, luck.p, mean), luck, number, _detectable(number, spread, noise**2 / span, span)
-    )
+    return Paired(mean, _reconciled(interval, luck.p, mean), luck, number, _detectable(tasks, span))
+
+
+def _luck(tasks: Sequence[Task], mean: float) -> Luck:
+    """Where the trials that are tested lean to one side and all of them to the other, nothing is shown."""
+    even = [task.even_difference for task in tasks]
+    return sign_flip(even) if sum(even) * mean > 0 else Luck(1.0, exact=True)
 
 
 def _mean(values: Sequence[Fraction]) -> Fraction:
@@ -90,13 +97,20 @@ def _reconciled(interval: Interval, p: float, mean: float) -> Interval:
     return Interval(max(low, 0.0), high) if mean > 0 else Interval(low, min(high, 0.0))
 
 
-def _detectable(number: int, spread: float, step: float, span: float) -> float | None:
-    """From the spread that was seen, and one `step` of a task more, since differences come in steps.
+def _detectable(tasks: Sequence[Task], span: float) -> float | None:
+    """Of what is tested: where tasks vary as they were seen to, and a difference comes by some changing one trial more.
 
-    So few tasks that even all of them changing may be luck can show nothing.
+    That adds to the variance, so that the difference is found where it solves
+    `difference**2 * number == wanted**2 * (variance + step * difference - difference**2 / 2)`; exact enumeration says
+    about the same. So few tasks that even all of them changing may be luck can show nothing.
     """
+    number = len(tasks)
     if 2.0 ** (1 - number) > SIGNIFICANT:
         return None
     wanted = quantile(1 - SIGNIFICANT / 2, number - 1) + quantile(POWER, number - 1)
-    found = wanted * spread / sqrt(number) + step / number
+    spread = _spread([float(task.even_difference) for task in tasks])
+    step = span * fsum(1 / task.even_trials for task in tasks) / number
+    whole = number + wanted**2 / 2
+    by_steps = wanted**2 * step / (2 * whole)
+    found = by_steps + sqrt(by_steps**2 + (wanted * spread) ** 2 / whole)
     return found if found < span else None

@@ -6,6 +6,9 @@ from evalscribe.comparison import Comparison, Difference
 from evalscribe.prose import counted
 from evalscribe.report_markdown import inline
 
+SURELY = 0.01
+"""So that a second question about the same evals seldom raises a false alarm."""
+
 
 def title(found: Comparison) -> str:
     worse, better = len(found.of("regressed")), len(found.of("fixed"))
@@ -20,7 +23,7 @@ def answer(found: Comparison) -> str:
         return "**Nothing can be compared: no eval was tried and judged on both sides.**"
     rates = f"{percent(found.base.rate)} → {percent(found.candidate.rate)}"
     interval = f"{points(passes.difference)}, 95 % interval {_interval(passes)}"
-    return " ".join([f"**{_verdict(found)}: {rates}** ({interval}).", *_luck(found), _seen(passes)])
+    return " ".join([f"**{_verdict(found)}: {rates}** ({interval}).", *_luck(found), _seen(passes, found.base.rate)])
 
 
 def percent(rate: float) -> str:
@@ -60,11 +63,16 @@ def _luck(found: Comparison) -> Iterator[str]:
         return
     changed = f"{worse + better} of {counted(found.evals, 'eval')} changed, {worse} worse and {better} better"
     so = f"sides that are equally good differ at least so much {times(passes.p)} comparisons"
-    yield f"{changed}: {so}, so {'this is hardly luck' if passes.significant else 'this may well be luck'}."
+    yield f"{changed}: {so}, so {'this is hardly luck' if passes.significant else 'the difference may well be luck'}."
+    if not passes.significant and found.by_eval is not None and found.by_eval <= SURELY:
+        yield (
+            f"Yet single evals did change: sides that are equally good at each of them come that far "
+            f"apart in their trials {times(found.by_eval)} comparisons."
+        )
 
 
-def _seen(passes: Difference) -> str:
-    if passes.detectable is None:
+def _seen(passes: Difference, base: float) -> str:
+    if passes.detectable is None or passes.detectable > max(base, 1 - base):  # there is no room for so much
         return f"With {counted(passes.tasks, 'eval')} hardly any difference can be told from luck."
     return (
         f"With {counted(passes.tasks, 'eval')} a difference of {passes.detectable * 100:.0f} points is found "
