@@ -226,3 +226,10 @@ def test_what_cannot_be_compared_is_said_in_a_line_or_two(
     assert words in ended.err
     assert "Traceback" not in ended.err
     assert workspace.reports == []
+
+
+def test_a_model_of_several_collections_asks_which_one(workspace: Workspace, sides: tuple[str, str]) -> None:
+    for name, path in zip(("one", "two"), sides, strict=True):
+        workspace.run("import", path, "--collection", name, "--model", f"openai/{name}")
+    ended = workspace.run("compare", "openai/one", "openai/two", code=64)
+    assert "which collection? Name one with --collection: one, two" in ended.err

@@ -93,10 +93,17 @@ def _of_model(rooms: Rooms, name: str) -> tuple[Run, ...]:
     try:
         collection = chosen(rooms.shelf, rooms.collection, rooms.configured)
     except EvalscribeError:
-        if rooms.collection:
+        if rooms.collection or _can_only_be_a_model(name):
             raise
         return ()
     return tuple(run for run in rooms.archive.runs(collection.id) if _is_called(run, name))
+
+
+def _can_only_be_a_model(name: str) -> bool:
+    try:
+        return "/" in name and "://" not in name and not Path(name).exists()
+    except OSError:  # longer than a path can be
+        return True
 
 
 def _is_called(run: Run, name: str) -> bool:

@@ -18,6 +18,8 @@ PAGES = {
     "mcp": "the tools, set up for editors",
     "sql": "SQL over a collection",
     "collections": "import and what is understood",
+    "compare": "what a comparison says, and whether it is noise",
+    "explore": "one question over a whole collection",
     "rubrics": "how rubrics are written",
     "judges": "who judges, and what it costs",
     "report": "what a report says",
