@@ -193,6 +193,10 @@ REFUSED = [
         )
     ),
     "SELECT id ~ id FROM runs",
+    "SELECT 1 FROM " + ", ".join(f"runs r{number}" for number in range(61)),
+    "WITH c0 AS (SELECT id FROM runs), "
+    + ", ".join(f"c{number} AS (SELECT * FROM c{number - 1})" for number in range(1, 101))
+    + " SELECT * FROM c100",
     "SELECT total ~ 'a' FROM runs",
     "SELECT " + ", ".join("*" for _ in range(5000)) + " FROM messages a, messages b, messages c",
     "SELECT '" + "a" * 60_000 + "'",

@@ -29,6 +29,10 @@ FUNCTIONS = {
     "jsonb_each_text": Rows("object", (("key", "text"), ("value", "text"))),
     "jsonb_object_keys": Rows("object", (("key", "text"),)),
 }
+MOST_JOINED = 60
+"""In one FROM: SQLite joins no more."""
+MOST_SOURCES = 100
+"""Tables, queries and functions in all: what engines take to plan many is not within a query's own time."""
 _JOINS = ("", "INNER", "LEFT", "RIGHT", "FULL", "CROSS")
 
 
@@ -136,6 +140,9 @@ def _add(
         if len(given) > len(columns):
             raise refusal(node, f"{name} has {len(columns)} columns, not {len(given)}")
         columns = [(new, *column[1:]) for new, column in zip(given, columns, strict=False)] + columns[len(given) :]
+    scope.writing.sources += 1
+    if len(scope.sources) >= MOST_JOINED or scope.writing.sources > MOST_SOURCES:
+        raise refusal(node, f"at most {MOST_JOINED} are joined, and {MOST_SOURCES} named in all")
     if any(source.alias == name for source in scope.sources):
         raise refusal(node, f"{name} is named twice in FROM: give one of them an alias")
     held = tuple(Held(column, kind, f"{written}.{text}" if written else text) for column, kind, text in columns)

@@ -89,6 +89,8 @@ def _no_junk(sql: str, tokens: list[Token]) -> None:
 def _reading(said: str) -> str:
     if said.startswith("only"):
         return said
+    if "<class" in said:
+        return "this cannot be read: something is missing here"
     return "this cannot be read: " + said.split(" but got <Token")[0].rstrip(".")
 
 

@@ -56,6 +56,8 @@ class Writing:
     """Documented tables that are used, with what they are written as."""
     sizes: dict[str, int] = field(default_factory=dict)
     """Of columns of inner queries: how long they are once engines have put in what they stand for."""
+    sources: int = 0
+    """Everything that stands in a FROM."""
     _names: dict[tuple[type, str | float], str] = field(default_factory=dict)
     _count: int = 0
 
