@@ -352,6 +352,11 @@ def test_rows_and_cells_are_bounded(here: QueryDesk, there: QueryDesk) -> None:
         assert str(cut).endswith("characters in all)")
 
 
+def test_an_error_speaks_of_sql_and_not_of_the_parser() -> None:
+    with pytest.raises(UsageError, match="line 1, column 33: this cannot be read: something is missing here"):
+        checked("SELECT id FROM agent_runs WHERE drop table", "sqlite")
+
+
 def test_the_engine_itself_would_refuse(here: QueryDesk) -> None:
     """Were the checks before it wrong, SQLite would still give nothing away."""
     tables = here.tables
