@@ -90,6 +90,16 @@ def test_imported_runs_are_judged_before_they_were_analysed(workspace: Workspace
     assert workspace.run("judge", "failure", "room-desk", "--judge", "rules", code=64).err.count("room-desk-c") == 2
 
 
+def test_a_log_is_imported_before_it_is_judged(workspace: Workspace) -> None:
+    file = workspace.folder / "results.xml"
+    file.write_text(TESTS)
+    ended = workspace.run("judge", "failure", file, "--judge", "rules", code=65)
+    assert "evalscribe import" in ended.err
+    assert "then evalscribe judge RUBRIC --collection NAME" in ended.err
+    workspace.run("import", file)
+    assert "[log failure:5]" in workspace.run("judge", "failure", "--collection", "results", "--judge", "rules").out
+
+
 def test_a_file_that_holds_no_run_is_65(workspace: Workspace) -> None:
     file = workspace.folder / "notes.txt"
     file.write_text("nothing of the kind")

@@ -96,7 +96,7 @@ class Finder:
         current: RunChoice | None = None
         for argument in arguments:
             if _is_file(argument):
-                chosen.append([of_run(run) for run in agent_runs(argument)])
+                chosen.append([of_run(run) for run in _of_file(argument)])
             elif current is not None and (eval := _named(current.run, argument)):
                 current.evals.append(eval)
             else:
@@ -180,6 +180,14 @@ def agent_runs(name: str) -> Sequence[AgentRun]:
     except OSError as error:
         raise NotFoundError(f"{name} cannot be read: {error.strerror}") from None
     return parse_agent_runs(text, name)
+
+
+def _of_file(name: str) -> Sequence[AgentRun]:
+    try:
+        return agent_runs(name)
+    except DataError as error:
+        imported = f"evalscribe import {name}, then evalscribe judge RUBRIC --collection NAME"
+        raise DataError(f"{error}\nIs it a log or another file of whole runs? {imported}") from None
 
 
 def _is_file(argument: str) -> bool:
