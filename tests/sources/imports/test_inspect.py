@@ -300,6 +300,18 @@ def test_samples_that_are_no_good_leave_the_others(read_file: Callable[..., Any]
     }
 
 
+def test_a_sample_nested_beyond_what_python_walks_leaves_the_others(
+    read_file: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "log.json"
+    deep = {**sample("deep"), "store": "HERE"}
+    text = json.dumps({**HEADER, "samples": [deep, sample()]})
+    path.write_text(text.replace('"HERE"', "[" * 600 + "]" * 600))
+    read = read_file(path)
+    assert [one.eval.name for one in read.records] == ["one"]
+    assert read.left_out["a sample that cannot be read: JSON nested too deeply (first: samples[0])"] == 1
+
+
 def test_a_question_is_told_with_its_choices(read_value: Callable[..., Any]) -> None:
     record = read_value(log(sample(choices=["forty", "42"], target="B"))).records[0]
     assert record.documents[0].text == "What is 6 x 7?\nA) forty\nB) 42"

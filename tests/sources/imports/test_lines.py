@@ -112,6 +112,16 @@ def test_a_secret_is_not_read(tmp_path: Path, read_file: Callable[..., Any]) -> 
     assert read_file(path).records[0].documents[0].text == "key [redacted:anthropic-key]"
 
 
+def test_no_secret_is_read_of_agent_runs(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+    """Names become ids and columns, which nobody redacts later."""
+    run = {"name": f"use {SECRET}", "messages": [], "metadata": {"agent": {"model_name": f"m {SECRET}"}}}
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps(run) + "\n")
+    read = read_file(path)
+    assert read.records[0].eval.name == "use [redacted:anthropic-key]"
+    assert SECRET not in read.told + read.run.id
+
+
 def test_the_documented_lines(tmp_path: Path, read_file: Callable[..., Any]) -> None:
     page = Path(__file__).parents[3] / "agent" / "docs" / "collections.md"
     path = tmp_path / "x.jsonl"

@@ -134,20 +134,21 @@ def _record(value: dict[str, object], run: Run, trial: int, trials: int) -> Reco
 
 
 def _name(value: Mapping[str, object]) -> str:
-    """What the run is of: its task, else its name, else its id."""
+    """What the run is of: its task, else its name, else its id; redacted."""
     metadata = value.get("metadata")
     task = metadata.get("task") if isinstance(metadata, dict) else None
     found = next(
         (one for one in (task, value.get("name"), value.get("id")) if isinstance(one, str | int) and one), None
     )
-    return str(found if found is not None else "unnamed")
+    return values.safe_text(str(found if found is not None else "unnamed"))
 
 
 def _model(value: Mapping[str, object]) -> str | None:
     metadata = value.get("metadata")
     told = metadata.get("agent") if isinstance(metadata, dict) else None
     model = told.get("model_name") if isinstance(told, dict) else None
-    return model if isinstance(model, str) and model else _speaker(value)
+    model = model if isinstance(model, str) and model else _speaker(value)
+    return values.safe_text(model) if model else None
 
 
 def _speaker(value: Mapping[str, object]) -> str | None:

@@ -91,6 +91,9 @@ class InspectLog(ABC):
                 raise DataError("it is no object with an `id`")
             where = self._place(sample, run, _object(header.get("eval")), place)
             return inspect_sample.record(sample, where, self._left_out)
+        except RecursionError:
+            self._left_out.add("a sample that cannot be read: JSON nested too deeply", place)
+            return None
         except DataError as error:
             self._left_out.add(f"a sample that cannot be read: {error}", place)
             return None

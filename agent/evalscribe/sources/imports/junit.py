@@ -181,16 +181,12 @@ def _record(raw: Case, run: Run, trial: int, trials: int) -> Record:
 
 
 def _safe(case: Case) -> Case:
-    parts = (Part(part.tag, _texts(part.attributes), _text(part.text)) for part in case.parts)
+    parts = (Part(part.tag, _texts(part.attributes), values.safe_text(part.text)) for part in case.parts)
     return Case(_texts(case.attributes), _dict(values.safe(case.suite)), tuple(parts), _texts(case.properties))
 
 
 def _texts(value: dict[str, str]) -> dict[str, str]:
     return cast(dict[str, str], values.safe(value))
-
-
-def _text(value: str) -> str:
-    return cast(str, values.safe(value))
 
 
 def _reason(verdict: Part) -> str:

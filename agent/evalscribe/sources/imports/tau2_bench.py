@@ -29,12 +29,12 @@ class Tau2Bench(TauBench):
     def _run(self, run_id: str) -> Run:
         """The agent's model stands in the file."""
         model = _object(self._info.get("agent_info")).get("llm")
-        provider, name = named(self._wish, model if isinstance(model, str) else None)
+        provider, name = named(self._wish, values.safe_text(model) if isinstance(model, str) else None)
         return Run(id=run_id, provider=provider, model=name, experiment=self._wish.experiment or NAME)
 
     def _domain(self) -> str | None:
         domain = _object(self._info.get("environment_info")).get("domain_name")
-        return values.line(domain) if domain else None
+        return values.line(values.safe_text(domain)) if isinstance(domain, str) and domain else None
 
     def _entries(self) -> Iterator[object]:
         tasks: dict[str, _Members] = {}

@@ -159,7 +159,7 @@ def _domain(traj: object) -> str | None:
     first = traj[0] if isinstance(traj, list) and traj else None
     content = first.get("content") if isinstance(first, dict) and first.get("role") == "system" else None
     heading = _HEADING.search(content[:2000]) if isinstance(content, str) else None
-    return slug(heading[1])[:60].lower() or None if heading else None
+    return slug(values.safe_text(heading[1]))[:60].lower() or None if heading else None
 
 
 def _status(entry: _Entry, info: _Entry) -> EvalStatus:

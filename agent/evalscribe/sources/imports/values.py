@@ -25,6 +25,11 @@ def safe(value: object) -> JsonValue:
     return cast(JsonValue, redact_json(kept, hints_in(whole)))
 
 
+def safe_text(text: str) -> str:
+    """`safe` of a text that stands alone, such as a name."""
+    return cast(str, safe(text))
+
+
 def line(text: object) -> str:
     """A name: one line of bounded length that is not empty; long ones that start alike stay different."""
     return prose.name(str(text))
