@@ -43,13 +43,13 @@ class Counting:
         self.peak = 0
         self.read = 0
 
-    def record(self, eval_id: str, _collection_id: str | None = None) -> Record | None:
+    def record(self, eval_id: str, *, run_id: str) -> Record | None:
         if eval_id == "e7":
             return None
         failed = Eval(id=eval_id, category="c", name=eval_id, failed_step="tests", reason="AssertionError: 1 != 2")
         log = Document(role="log", path="run.log", text="AssertionError: 1 != 2\n" * 20)
         steps = (Step(name="tests", status="failed"),)
-        record = _Weak(run_id="r", eval=failed, steps=steps, documents=(log,))
+        record = _Weak(run_id=run_id, eval=failed, steps=steps, documents=(log,))
         self.held.add(record)
         self.read += 1
         self.peak = max(self.peak, len(self.held))

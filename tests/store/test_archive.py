@@ -58,6 +58,16 @@ def test_what_is_not_there(archive: SqlArchive) -> None:
     assert archive.runs("c2") == ()
 
 
+def test_the_same_eval_in_two_runs(archive: SqlArchive) -> None:
+    """A log that was retried keeps the ids of the samples that it took over."""
+    again = RICH.model_copy(update={"run_id": "r2"})
+    archive.add("c1", [RUN, RUN.model_copy(update={"id": "r2"})], [RICH, again])
+    assert archive.record("e1") == archive.record("e1", run_id="r1") == RICH
+    assert archive.record("e1", run_id="r2") == again
+    assert archive.record("e1", "c2", run_id="r2") is None
+    assert archive.record("e1", run_id="r9") is None
+
+
 def test_a_collection_shows_only_its_runs(archive: SqlArchive) -> None:
     archive.add("c1", [RUN], [RICH])
     assert archive.record("e1", "c1") == RICH

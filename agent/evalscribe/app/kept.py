@@ -7,8 +7,8 @@ from evalscribe.record import Record
 
 def kept(archive: Archive, store: Store, run_id: str, eval_id: str) -> Record | None:
     """None where nothing was kept, or nothing that can be read."""
-    record = archive.record(eval_id)
-    if record is not None and record.run_id == run_id:
+    record = archive.record(eval_id, run_id=run_id)
+    if record is not None:
         return record
     evidence = store.get_evidence(run_id, eval_id)
     if not isinstance(evidence, Evidence):

@@ -72,8 +72,8 @@ class Archive(Protocol):
     def graded(self, run_id: str) -> tuple[Graded, ...]:
         """Every eval of a run that is known, in the source's order; only the failures of one that was not imported."""
 
-    def record(self, eval_id: str, collection_id: str | None = None) -> Record | None:
-        """By its eval's id, in one collection or in any."""
+    def record(self, eval_id: str, collection_id: str | None = None, *, run_id: str | None = None) -> Record | None:
+        """By its eval's id, in one collection or in any; of one run, where files tell of the same eval in several."""
 
     def records(self, run_id: str, status: EvalStatus | None = None) -> Iterator[Record]:
         """One at a time, in the source's order."""

@@ -24,8 +24,8 @@ class StoredSource:
 
     async def evidence(self, eval: Eval) -> Evidence | Unreadable:
         """Of a record; where the eval was never imported, what an earlier analysis kept."""
-        record = self._archive.record(eval.id)
-        if record is not None and record.run_id == self._run_id:
+        record = self._archive.record(eval.id, run_id=self._run_id)
+        if record is not None:
             return evidence_of(record)
         kept = self._store.get_evidence(self._run_id, eval.id)
         return kept or Unreadable(eval=eval, reason="its evidence is not in the store")

@@ -84,10 +84,11 @@ class SqlArchive:
         seen = {one.eval_id: one for one in SqlStore(self._database).sightings(run_id)} if listed else {}
         return tuple(_graded(row, seen.get(row.eval_id)) for row in rows)
 
-    def record(self, eval_id: str, collection_id: str | None = None) -> Record | None:
-        statement = _within(_EVAL, evals.c.run_id, collection_id)
+    def record(self, eval_id: str, collection_id: str | None = None, *, run_id: str | None = None) -> Record | None:
+        statement = _within(_EVAL if run_id is None else _EVAL_OF_RUN, evals.c.run_id, collection_id)
+        which = {"eval_id": eval_id, "collection_id": collection_id, "run_id": run_id}
         with self._database.reading() as connection:
-            rows = connection.execute(statement, {"eval_id": eval_id, "collection_id": collection_id}).all()
+            rows = connection.execute(statement, which).all()
             return next(iter(record_rows.read(connection, self._database, rows)), None)
 
     def records(self, run_id: str, status: EvalStatus | None = None) -> Iterator[Record]:
@@ -111,7 +112,9 @@ class SqlArchive:
                 return None
             key = {"run_id": found.run_id, "eval_id": found.eval_id}
             rows = connection.execute(_EVAL_OF_RUN, key).all()
-            record = next(iter(record_rows.read(connection, self._database, rows)))
+            record = next(iter(record_rows.read(connection, self._database, rows)), None)
+        if record is None:  # Its eval is being forgotten.
+            return None
         return record.model_copy(update={"transcripts": (record_rows.transcript_in(found),)})
 
     def documents(self, run_id: str, eval_id: str) -> tuple[Document, ...]:
