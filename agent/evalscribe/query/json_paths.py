@@ -18,7 +18,6 @@ _HAS = (
 # An index into what is no array gives nothing; Postgres takes a lone scalar for an array of one.
 _AT: Template = ("pg_json_at({0}, {1})", "(CASE WHEN jsonb_typeof({0}) = 'array' THEN {0} -> ({1})::integer END)")
 _GET: Template = ("pg_json_get({0}, {1})", "({0} -> {1})")
-_INDEX_LIMIT = 2**31
 
 
 def get(node: exp.Expr, scope: Scope) -> Term:

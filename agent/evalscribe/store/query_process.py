@@ -53,10 +53,6 @@ FUNCTIONS = NAMES | _words(
 )
 
 
-class Overdue(Exception):
-    """The time is up."""
-
-
 def main() -> None:
     asked = json.load(sys.stdin)
     _bound_memory()

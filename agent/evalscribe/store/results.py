@@ -86,7 +86,7 @@ class SqlResultSets:
 
     @contextmanager
     def lock(self, result_set_id: str) -> Iterator[None]:
-        with self._database.claimed(f"results-{result_set_id}.lock") as mine:
+        with self._database.claimed(f"results-{result_set_id}") as mine:
             if not mine:
                 raise UnavailableError(
                     "another process is asking for this result set already.\nWait for it, or end it and start again."
