@@ -23,6 +23,12 @@ class MemoryShelf:
     def collections(self) -> tuple[Collection, ...]:
         return tuple(self._collections.values())
 
+    def remove_collection(self, collection_id: str) -> None:
+        """What a collection has beside rubrics and label sets is not here."""
+        if self._of(collection_id) or self._label_sets[collection_id]:
+            raise UsageError(f"collection {collection_id!r} is not empty")
+        del self._collections[collection_id]
+
     def add_rubric(self, collection_id: str, rubric: Rubric) -> Rubric:
         versions = self._of(collection_id).setdefault(rubric.id, [])
         if not versions or versions[-1].digest != rubric.digest:

@@ -36,6 +36,22 @@ def test_an_id_is_one_collections(shelf: Shelf) -> None:
     assert shelf.collections() == (HERE,)
 
 
+def test_a_collection_goes_only_when_it_is_empty(shelf: Shelf) -> None:
+    for collection_id in ("c2", "c3"):
+        shelf.add_collection(Collection(id=collection_id, name=collection_id))
+    shelf.add_rubric("c2", RUBRIC)
+    shelf.add_label_set("c3", LABELS)
+    for collection_id in ("c2", "c3"):
+        with pytest.raises(UsageError, match=f"collection '{collection_id}' is not empty"):
+            shelf.remove_collection(collection_id)
+    shelf.remove_collection("c1")
+    assert [one.id for one in shelf.collections()] == ["c2", "c3"]
+    with pytest.raises(NotFoundError, match="no collection 'c1'; there is: c2, c3"):
+        shelf.remove_collection("c1")
+    shelf.add_collection(HERE)
+    assert shelf.rubrics("c1") == ()
+
+
 def test_a_changed_rubric_is_the_next_version_and_an_unchanged_one_is_not(shelf: Shelf) -> None:
     assert shelf.add_rubric("c1", RUBRIC).version == 1
     assert shelf.add_rubric("c1", RUBRIC.model_copy(update={"version": 7})).version == 1

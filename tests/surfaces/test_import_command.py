@@ -73,10 +73,23 @@ def test_where_it_goes(inside: Inside, file: Path) -> None:
     assert inside.run("collections", "show", EVALSCRIBE_COLLECTION_ID="mine").out.startswith("airline run (id mine)\n")
     run_id = collections(inside)[0]["runs"][0]["id"]
     assert inside.run("collections", "remove", run_id[:6], "--collection", "mine").out == (
-        f"Run {run_id} is no longer in airline run; `evalscribe gc` forgets it unless it is in another or was analysed.\n"
+        f"Run {run_id} is no longer in airline run\n"
+        "`evalscribe gc` forgets runs that are in no collection and were not analysed.\n"
     )
     assert [len(one["runs"]) for one in collections(inside)] == [1, 0]
     assert "has no run 'zzz'" in inside.run("collections", "remove", "zzz", "--collection", "c-1", code=66).err
+
+
+def test_an_empty_collection_is_deleted(inside: Inside, file: Path) -> None:
+    for name in ("first", "second"):
+        inside.run("import", file.name, "--collection", name)
+    said = inside.run("collections", "delete", "first", code=64).err
+    assert "collection 'first' is not empty, it has 1 run.\n" in said
+    assert "name the runs to take out" in inside.run("collections", "remove", code=64).err
+    assert inside.run("collections", "remove", "--all", "--collection", "first").out.startswith("Run ")
+    assert inside.run("collections", "delete", "first").out == "There is no collection first any more.\n"
+    assert [one["name"] for one in collections(inside)] == ["second"]
+    assert inside.run("collections", "show").out.startswith("second\n")
 
 
 def test_a_dry_run_stores_nothing(inside: Inside, file: Path) -> None:

@@ -1,4 +1,4 @@
-"""`evalscribe collections list|show|remove`."""
+"""`evalscribe collections list|show|remove|delete`."""
 
 from typing import Annotated
 
@@ -61,23 +61,52 @@ def show(collection: Named = None, as_json: options.Json = False) -> int:
 
 @app.command()
 def remove(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of it.", show_default=False)],
+    run: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN...", help="Ids of runs, or the beginnings of them.", show_default=False),
+    ] = None,
     collection: options.Collection = None,
+    every: Annotated[bool, typer.Option("--all", help="All of its runs.")] = False,
 ) -> int:
-    """Take a run out of a collection. Its reports stay, and so does the run in other collections."""
+    """Take runs out of a collection. Their reports stay, and so do the runs in other collections."""
     from evalscribe.app.collections import chosen
     from evalscribe.app.exporting import one_run
     from evalscribe.cli import finish
+    from evalscribe.errors import UsageError
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.importing import shelves
 
+    if every == bool(run):
+        raise UsageError("name the runs to take out, or give --all")
     found = settings(Options())
     with shelves(found) as (shelf, archive):
         one = chosen(shelf, collection, found.collection.value)
-        gone = one_run(archive.runs(one.id), run, one)
-        archive.remove(one.id, gone.id)
-    finish.say(
-        f"Run {gone.id} is no longer in {one.name}; `evalscribe gc` forgets it unless it is in another or was analysed."
-    )
+        there = archive.runs(one.id)
+        gone = there if every else tuple(dict.fromkeys(one_run(there, name, one) for name in run or ()))
+        for each in gone:
+            archive.remove(one.id, each.id)
+    for each in gone:
+        finish.say(f"Run {each.id} is no longer in {one.name}")
+    finish.say("`evalscribe gc` forgets runs that are in no collection and were not analysed.")
+    return 0
+
+
+@app.command()
+def delete(
+    collection: Annotated[str, typer.Argument(metavar="COLLECTION", help="By name or id.", show_default=False)],
+) -> int:
+    """Delete a collection that has no runs, rubrics, label sets or result sets."""
+    from contextlib import closing
+
+    from evalscribe.app.collections import chosen
+    from evalscribe.cli import finish
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.shelf import shelf
+
+    with closing(shelf(settings(Options()))) as shelves:
+        one = chosen(shelves, collection, None)
+        shelves.remove_collection(one.id)
+    finish.say(f"There is no collection {one.name} any more.")
     return 0

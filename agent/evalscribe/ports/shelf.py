@@ -15,6 +15,9 @@ class Shelf(Protocol):
     def collections(self) -> tuple[Collection, ...]:
         """In the order they were made."""
 
+    def remove_collection(self, collection_id: str) -> None:
+        """Raises `UsageError` saying what it holds where it is not empty, `NotFoundError` for an unknown one."""
+
     def add_rubric(self, collection_id: str, rubric: Rubric) -> Rubric:
         """Store it as the next version of its id, or give back the latest where that is the same by content.
 

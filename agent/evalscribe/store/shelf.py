@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, RowMapping, Select, func, insert, select, tuple_
+from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, insert, select, tuple_
 
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.judge_result import JudgeResult, ResultType
+from evalscribe.prose import counted
 from evalscribe.rubric import Collection, LabelSet, Rubric
 from evalscribe.store import tables
 from evalscribe.store.database import Database, open_database, pack
@@ -32,6 +33,17 @@ _ALL_LATEST = (
     .where(tuple_(_versions.c.id, _versions.c.version).in_(_NEWEST.group_by(_versions.c.id)))
     .order_by(_versions.c.id)
 )
+_REMOVE = delete(_collections).where(_collections.c.id == bindparam("of_id"))
+_HELD = {
+    kind: select(func.count(id.distinct())).where(id.table.c.collection_id == bindparam("collection_id"))
+    for kind, id in (
+        ("run", tables.collection_runs.c.run_id),
+        ("rubric", _versions.c.id),
+        ("label set", _label_sets.c.id),
+        ("result set", tables.result_sets.c.id),
+    )
+}
+"""How many of each kind a collection holds."""
 _LABEL_SETS = matching(_label_sets, "collection_id").order_by(_label_sets.c.number)
 _PUT_RESULT = upsert(tables.judge_results)
 _PUT_FAILURE = upsert(tables.judge_results, unless=tables.judge_results.c.kind == ResultType.DIRECT_RESULT.value)
@@ -63,6 +75,18 @@ class SqlShelf:
         with self._database.transaction() as connection:
             rows = _rows(connection, _COLLECTIONS)
         return tuple(Collection(id=row["id"], name=row["name"]) for row in rows)
+
+    def remove_collection(self, collection_id: str) -> None:
+        # An import or a rubric that arrives at the same time waits, and finds no collection.
+        with self._database.writing() as connection:
+            require(connection, collection_id)
+            held = _held(connection, collection_id)
+            if held:
+                raise UsageError(
+                    f"collection {collection_id!r} is not empty, it has {held}.\n"
+                    "Only runs can be taken out; a collection with rubrics, label sets or result sets stays."
+                )
+            connection.execute(_REMOVE, {"of_id": collection_id})
 
     def add_rubric(self, collection_id: str, rubric: Rubric) -> Rubric:
         with self._database.writing() as connection:
@@ -137,6 +161,13 @@ def require(connection: Connection, collection_id: str) -> None:
     if _first(connection, _COLLECTION, id=collection_id) is None:
         there = [row["id"] for row in _rows(connection, _COLLECTIONS)]
         raise _missing(f"no collection {collection_id!r}", there)
+
+
+def _held(connection: Connection, collection_id: str) -> str:
+    """`2 runs, 1 rubric`, or nothing."""
+    of = {"collection_id": collection_id}
+    numbers = {kind: connection.scalar(count, of) or 0 for kind, count in _HELD.items()}
+    return ", ".join(counted(number, kind) for kind, number in numbers.items() if number)
 
 
 def _numbered(connection: Connection, latest: RowMapping, version: int) -> RowMapping:
