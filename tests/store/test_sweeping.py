@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Table
 
 from evalscribe.analysis import FindingSummary
 from evalscribe.evidence import Document, Evidence
@@ -136,6 +137,27 @@ def test_a_run_that_comes_back_while_it_is_forgotten_is_counted_right(
     (run,) = [run for run in archive.runs("c1") if run.id == "r1"]
     assert (run.passed, run.failed, run.total) == (7, 1, 8)
     assert list(archive.records("r1")) == SEVERAL
+
+
+@pytest.mark.parametrize("after", ["runs", "evals", "steps", "documents"])
+def test_a_run_that_comes_back_half_forgotten_is_whole(
+    archive: SqlArchive, monkeypatch: pytest.MonkeyPatch, after: str
+) -> None:
+    archive.remove("c1", "r1")
+    forget = sweeping._forget
+
+    def ended(database: object, table: Table, unneeded: object) -> int:
+        done: int = forget(database, table, unneeded)  # type: ignore[arg-type]
+        if table.name == after:
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(sweeping, "_forget", ended)
+    with pytest.raises(KeyboardInterrupt):
+        archive.sweep(dry_run=False)
+    assert archive.add("c1", [RUN], SEVERAL) == (Added(same=8) if after == "runs" else Added(new=8))
+    assert list(archive.records("r1")) == SEVERAL
+    assert RICH.documents == archive.documents("r1", "e1")
 
 
 KILLED = """

@@ -43,16 +43,12 @@ class Addition:
 
     def made(self) -> Added:
         """All of it or nothing. Raises as `Archive.add` does."""
-        with self._database.transaction() as connection:
-            there = self._states(connection, self._records)
-        fresh = [rows for key, rows in self._records.items() if not self._same(key, there)]
         with self._database.writing() as connection:
             require(connection, self._collection_id)
             self._put_runs(connection)
             self._require_runs(connection)
-            # Once more, now that nobody else writes: another process may have stored some of them meanwhile.
-            there |= self._states(connection, (rows.key for rows in fresh))
-            self._put(connection, fresh, there)
+            there = self._states(connection)
+            self._put(connection, [rows for key, rows in self._records.items() if not self._same(key, there)], there)
         return self._added(there)
 
     def _put_runs(self, connection: Connection) -> None:
@@ -115,10 +111,10 @@ class Addition:
             for run_id, by_status in more.items()
         }
 
-    def _states(self, connection: Connection, keys: Iterable[Key]) -> dict[Key, Row[Any]]:
-        """What is known of those of the evals that are there."""
+    def _states(self, connection: Connection) -> dict[Key, Row[Any]]:
+        """What is known of those of the evals that are there. Asked while nobody else writes or forgets."""
         wanted: dict[str, list[str]] = defaultdict(list)
-        for run_id, eval_id in keys:
+        for run_id, eval_id in self._records:
             wanted[run_id].append(eval_id)
         there: dict[Key, Row[Any]] = {}
         for run_id, ids in wanted.items():

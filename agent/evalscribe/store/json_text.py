@@ -21,3 +21,8 @@ def json_text(value: object) -> str:
 def written(text: str) -> Written:
     """JSON text without NUL, which Postgres cannot hold."""
     return Written(json.dumps(clean(json.loads(text)), ensure_ascii=False) if _NUL in text else text)
+
+
+def in_order(text: str | bytes) -> object:
+    """The value of JSON text, with its names sorted: Postgres tells them in an order of its own."""
+    return json.loads(text, object_pairs_hook=lambda pairs: dict(sorted(pairs)))

@@ -172,8 +172,11 @@ def _hashed(text: str) -> str:
 
 
 def _json(shape: TypeAdapter[Any], value: object) -> Written:
-    """Raises `DataError` for half a character."""
+    """Its names sorted, since Postgres keeps no order of them: one text, of one digest, on both engines.
+
+    Raises `DataError` for half a character.
+    """
     try:
-        return written(shape.dump_json(value).decode())
+        return written(json.dumps(json.loads(shape.dump_json(value)), ensure_ascii=False, sort_keys=True))
     except ValueError as error:
         raise unstorable() from error

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, Row, bindparam, case, delete, func, or_, select, update
+from sqlalchemy import Connection, Delete, Row, Table, bindparam, case, delete, exists, func, or_, select, update
 
 from evalscribe.ids import Frozen
 from evalscribe.run import Eval, Run
 from evalscribe.store.database import Database, pack
 from evalscribe.store.json_text import Written
 from evalscribe.store.statements import by_key, matching, unless_there, upsert
-from evalscribe.store.tables import evals, runs
+from evalscribe.store.tables import documents, evals, runs, steps, transcripts
 
 FAILED = ("failed", "error")
 """What counts as failed in a run whose evals were imported."""
@@ -36,6 +36,16 @@ _COUNTED = select(
 _COUNT = update(runs).where(runs.c.run_id == bindparam("id"))
 
 
+def _left_of(table: Table) -> Delete:
+    its_eval = exists().where(
+        evals.c.run_id == table.c.run_id, evals.c.eval_id == table.c.eval_id, evals.c.digest.is_not(None)
+    )
+    return delete(table).where(table.c.run_id == bindparam("run_id"), ~its_eval)
+
+
+_LEFT_OVER = (_left_of(steps), _left_of(transcripts), _left_of(documents).where(documents.c.number >= 0))
+
+
 class Counts(Frozen):
     """Evals of a run by how they ended, as `Run` counts them; as a difference they may be negative."""
 
@@ -57,12 +67,21 @@ def of_status(status: str, n: int = 1) -> Counts:
 def put(connection: Connection, database: Database, run: Run) -> None:
     """The run as its source tells of it, in place of what was told before; imported evals stay."""
     before = connection.execute(_ROW, {"run_id": run.id}).one_or_none()
-    # A run that is being forgotten may come back before all of its evals are gone.
-    recorded = before.recorded if before else connection.execute(_COUNTED, {"run_id": run.id}).one()[2]
+    recorded = before.recorded if before else _come_back(connection, run.id)
     told = run.model_copy(update={"failures": (), "evals": None if _complete(recorded, run) else run.evals})
     connection.execute(_PUT, _values(told, recorded))
     if recorded:
         settle(connection, database, run.id)
+
+
+def _come_back(connection: Connection, run_id: str) -> int:
+    """How many evals of a run that was not there are: it may come back while it is being forgotten.
+
+    What is left of evals that are gone already goes, for these may come back as well.
+    """
+    for statement in _LEFT_OVER:
+        connection.execute(statement, {"run_id": run_id})
+    return int(connection.execute(_COUNTED, {"run_id": run_id}).one()[2])
 
 
 def put_failures(connection: Connection, run: Run) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.types.json import set_json_dumps
+from psycopg.types.json import set_json_dumps, set_json_loads
 from sqlalchemy import Connection, Engine, create_engine
 
 from evalscribe.errors import DataError, UnavailableError, UsageError
 from evalscribe.settings.database import without_password
-from evalscribe.store.json_text import json_text
+from evalscribe.store.json_text import in_order, json_text
 from evalscribe.store.lock import busy
 from evalscribe.store.server_failures import explained
 from evalscribe.store.server_lock import NAME, ServerLock, key
@@ -143,6 +143,7 @@ class DatabaseServer:
         try:
             _check(connection)
             set_json_dumps(json_text, connection)
+            set_json_loads(in_order, connection)
             settings = {"lock_timeout": f"{BUSY_S}s", **GONE}
             connection.execute("; ".join(f"SET {name} = '{value}'" for name, value in settings.items()).encode())
             connection.commit()
