@@ -150,3 +150,11 @@ def test_runs_of_other_experiments_are_compared_with_a_warning() -> None:
     assert found.notes == (
         "The experiments differ (default and no_guidelines): what changed may be the experiment, not the model.",
     )
+
+
+@pytest.mark.parametrize("huge", [1e305, -1e200])
+def test_scores_that_no_float_can_square_are_none(huge: float) -> None:
+    base = played("a", dict.fromkeys(("x/1", "x/2"), "p"), graded={f"x/{n}": {"scores": {"f1": 0.9}} for n in (1, 2)})
+    known = {"x/1": {"scores": {"f1": 0.5}}, "x/2": {"scores": {"f1": huge}}}
+    found = compared([base], [played("b", dict.fromkeys(("x/1", "x/2"), "p"), graded=known)])
+    assert [(one.candidate, one.found.tasks) for one in found.scores] == [(0.5, 1)]

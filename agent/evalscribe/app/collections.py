@@ -4,14 +4,13 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel
 
+from evalscribe.app.rubrics import DEFAULT_COLLECTION
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import path_part
 from evalscribe.ports import Shelf
 from evalscribe.rubric import Collection
 from evalscribe.run import Run
 
-DEFAULT = "default"
-"""What rubrics belong to where nobody says otherwise; it is there as soon as a rubric is."""
 MOST_NAMED = 10
 
 
@@ -35,7 +34,7 @@ def chosen(shelf: Shelf, named: str | None, default: str | None) -> Collection:
     there = shelf.collections()
     if wanted := named or default:
         return _found(there, wanted)
-    own = [collection for collection in there if collection.id != DEFAULT] or list(there)
+    own = [collection for collection in there if collection.id != DEFAULT_COLLECTION] or list(there)
     if len(own) == 1:
         return own[0]
     if not own:

@@ -94,14 +94,14 @@ async def import_source(desk: ImportDesk, source: Source, collection: Collection
     left_out: Counter[str] = Counter()
     if unnamed := max(0, run.total - len(run.failures)):
         left_out["an eval that did not fail, which the source counts and does not name"] = unnamed
-    for start in range(0, len(run.failures), FETCHES):
+    for start in range(0, max(1, len(run.failures)), FETCHES):  # a run in which nothing failed comes in, too
         some = run.failures[start : start + FETCHES]
         records = tuple(_record(run, one) for one in await asyncio.gather(*map(source.evidence, some)))
         for record in records:
             tally.saw(record)
         if desk.archive is not None:
             tally.added += desk.archive.add(collection.id, (run,) if start == 0 else (), records)
-        watcher.imported(tally.evals, tally.evals / len(run.failures))
+        watcher.imported(tally.evals, tally.evals / len(run.failures) if run.failures else 1.0)
     return tally.told("convex", left_out, collection)
 
 

@@ -13,9 +13,8 @@ from evalscribe.ids import model_folder
 from evalscribe.ports import Added
 from evalscribe.prose import counted, one_line
 from evalscribe.rubric import Collection
-from evalscribe.run import Run
+from evalscribe.run import UNKNOWN, Run
 
-UNKNOWN = "unknown"
 MOST_RUNS = 20
 MOST_LEFT = 12
 

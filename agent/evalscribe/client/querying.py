@@ -9,7 +9,7 @@ from evalscribe.settings import Settings
 from evalscribe.wiring.querying import open_query_desk
 
 
-def executed(found: Settings, shelf: Shelf, collection: str, sql: str, most_rows: int | None) -> dict[str, Any]:
+def executed(found: Settings, shelf: Shelf, collection: str | None, sql: str, most_rows: int | None) -> dict[str, Any]:
     """As JSON has it. Raises `EvalscribeError`."""
     which = chosen(shelf, collection, found.collection.value)
     with open_query_desk(found) as desk:

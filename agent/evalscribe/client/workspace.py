@@ -190,7 +190,7 @@ class Client:
         shown = complete(self._room.sets, made, include_incomplete=include_incomplete)
         return results.frame(shown, include_incomplete=include_incomplete)
 
-    def execute_dql(self, collection_id: str, dql: str, *, max_rows: int | None = None) -> dict[str, Any]:
+    def execute_dql(self, collection_id: str | None, dql: str, *, max_rows: int | None = None) -> dict[str, Any]:
         """What one SELECT gives: `columns`, `rows`, `truncated`, `row_count`, `applied_limit`, `execution_time_ms`.
 
         Tables and spelling are told in agent/docs/sql.md. Raises `UsageError` with line and column, `NotFoundError`,

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from math import isfinite
 from statistics import fmean
 
 from evalscribe.comparison import CategoryFlips, Difference, Pair, ScoreDifference, Trial
@@ -11,6 +10,8 @@ from evalscribe.statistics import SIGNIFICANT, Paired, Task, dealt, holm, paired
 
 FINENESS = 10_000
 """Scores are compared to so many parts of 1."""
+LARGEST = 1e100
+"""What is further from 0 is no score: no float can hold the squares of such differences."""
 
 
 def passes(pairs: Sequence[Pair], unnamed: int = 0) -> Difference:
@@ -80,7 +81,7 @@ def _scored(pair: Pair, name: str) -> Task | None:
 
 def _values(side: tuple[Trial, ...], name: str) -> tuple[Fraction, ...]:
     values = (trial.scores[name] for trial in side if name in trial.scores)
-    return tuple(Fraction(round(value * FINENESS), FINENESS) for value in values if isfinite(value))
+    return tuple(Fraction(round(value * FINENESS), FINENESS) for value in values if abs(value) <= LARGEST)
 
 
 def _score(name: str, tasks: Sequence[Task], found: Paired, p: float) -> ScoreDifference:

@@ -107,11 +107,11 @@ class Browse:
         """List the collections of this workspace with how many runs and evals each holds. Start here."""
         if not self.place.has_store():
             return Collections(collections=(), next=NOTHING_YET)
-        from evalscribe.app.collections import DEFAULT
+        from evalscribe.app.rubrics import DEFAULT_COLLECTION
 
         with self.place.room() as room:
             lines = (_line(one, room.archive.runs(one.id)) for one in room.shelf.collections())
-            there = tuple(line for line in lines if line.runs or line.id != DEFAULT)
+            there = tuple(line for line in lines if line.runs or line.id != DEFAULT_COLLECTION)
         return Collections(collections=there, next=None if there else NOTHING_YET)
 
     def list_runs(

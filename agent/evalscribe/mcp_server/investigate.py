@@ -160,7 +160,7 @@ async def _analysed(choice: "Choice", asked: Asking, told: Told, *, fresh: bool,
         return _plan(done, told)
     if isinstance(done, Analyzed):
         there = writes or done.state == "unchanged"
-        return _done(done, told, str(done.path.relative_to(root.resolve())) if there else None)
+        return _done(done, told, str(done.path.resolve().relative_to(root.resolve())) if there else None)
     return _nothing(done, told)
 
 

@@ -88,12 +88,12 @@ def triage(steps: "Steps") -> None:
     by_id = {run["id"]: run for run in runs}
     suspects = [(row["user_metadata.run"], tag) for _, row in tagged.iterrows() for tag in set(row["output.tags"])]
     looked = steps.answers("looks", CAREFUL, [looking(by_id[run], tag) for run, tag in sorted(suspects)], LOOKED)
-    if looked is None:
+    if looked is None or looked.empty:
         return
     held = looked[looked["output.holds"]]
     print(held.groupby(["user_metadata.tag", "output.cause"]).size().sort_values(ascending=False).to_string())
     summed = steps.answers("summary", CAREFUL, [summing(held)] if len(held) else [])
-    if summed is not None:
+    if summed is not None and not summed.empty:
         print(*summed["output.output"])
 
 
