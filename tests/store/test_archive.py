@@ -1,12 +1,13 @@
 """Whole runs come back as they were read, are stored once, and are counted from what is there."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 
-from evalscribe.agent_run import UserMessage
+from evalscribe.agent_run import AssistantMessage, Transcript, TranscriptToolCall, UserMessage
 from evalscribe.errors import DataError, NotFoundError
 from evalscribe.evidence import Document, Evidence, files_digest
 from evalscribe.gather import sighting
@@ -98,6 +99,25 @@ def test_what_differs_is_replaced_in_its_place(archive: SqlArchive) -> None:
     assert list(archive.records("r1")) == [graded, record(2), record(3), record(4)]
     assert archive.transcript(TALK.id) is None
     assert counts(archive) == {"r1": (4, 0, 4)}
+
+
+def test_names_have_one_order_on_both_engines_whatever_the_files(archive: SqlArchive) -> None:
+    """A judge is shown them: in another order it would be asked, and paid, again."""
+    inside = {"longer": [{"z": 1, "aa": 2}], "b": None}
+    for given in (inside, dict(reversed(inside.items()))):
+        call = TranscriptToolCall(function="f", arguments={"z": given, "ab": 1, "b": 2})
+        said = AssistantMessage(content="", tool_calls=(call,), metadata={"z": 1, "aa": given})
+        talk = Transcript(id="t", messages=(said,), metadata={"z": 1, "aa": given})
+        last = archive.add("c1", [RUN], [record(1, metadata={"z": 1, "aa": given}, transcripts=(talk,))])
+    assert last == Added(same=1)
+    (found,) = archive.records(RUN.id)
+    ordered = {"b": None, "longer": [{"aa": 2, "z": 1}]}
+    assert json.dumps(found.metadata) == json.dumps({"aa": ordered, "z": 1})
+    (talk,) = found.transcripts
+    assert json.dumps([talk.metadata, talk.messages[0].metadata]) == json.dumps([{"aa": ordered, "z": 1}] * 2)
+    assert isinstance(talk.messages[0], AssistantMessage)
+    (call,) = talk.messages[0].tool_calls
+    assert json.dumps(call.arguments) == json.dumps({"ab": 1, "b": 2, "z": ordered})
 
 
 def test_a_run_is_counted_from_its_records_however_they_come(archive: SqlArchive) -> None:
