@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from evalscribe.sample import checkpoints_file
 from surfaces.command import Workspace
 
@@ -29,6 +31,16 @@ def test_a_file_is_imported_and_its_run_analysed_and_is_there_afterwards(workspa
     explained = workspace.run("explain", "room-desk-c1", "room-desk/book-small#2", "--judge", "rules")
     assert 'room "Oak" instead of "Fir"' in explained.out
     workspace.run("reports", "check")
+
+
+@pytest.mark.parametrize("words", ["analyze nope", "explain nope an-eval", "import nope", "compare nope room-desk-c1"])
+def test_a_name_that_nothing_has_is_told_before_the_key_that_is_missing(workspace: Workspace, words: str) -> None:
+    said = workspace.run(*words.split(), code=77).err
+    told = (
+        "evalscribe: no imported run and no file is called 'nope', and none can be fetched: no Convex deployment is set"
+    )
+    assert told in said
+    assert ("'nope' is no stored run, file or model of a collection either" in said) == words.startswith("compare")
 
 
 def test_a_file_of_several_runs_names_them(workspace: Workspace) -> None:

@@ -11,7 +11,7 @@ from evalscribe.app.collections import chosen
 from evalscribe.app.sightings import sightings
 from evalscribe.app.subjects import Finder
 from evalscribe.compare import Played
-from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
+from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.gather import sighting
 from evalscribe.ids import model_key, same_model
 from evalscribe.ports import Archive, Library, Shelf, Store
@@ -114,8 +114,8 @@ def _is_called(run: Run, name: str) -> bool:
 async def _fetched(rooms: Rooms, name: str) -> Run:
     try:
         choice = await rooms.finder.run(name)
-    except NotFoundError as error:
-        raise NotFoundError(f"{error}\n{name!r} is no stored run, file or model of a collection either") from None
+    except (AccessError, NotFoundError) as error:
+        raise type(error)(f"{error}\n{name!r} is no stored run, file or model of a collection either") from None
     await rooms.finder.gathered(choice)
     return choice.run
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalscribe.app.stored_runs import Arrivals, RunFile, bring_in, whole_run
-from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Source
 from evalscribe.settings import Options, Settings
@@ -86,7 +86,14 @@ def source(choice: Choice, found: Settings) -> "PayloadSource":
         raise UsageError(f"--via {choice.via} is not known: http or npx")
     from evalscribe.sources.convex import open_convex
 
-    access = found.convex()
+    try:
+        access = found.convex()
+    except AccessError as error:
+        if named.kind != "id":
+            raise
+        raise AccessError(
+            f"no imported run and no file is called {run_id!r}, and none can be fetched: {error}"
+        ) from None
     return open_convex(access.url, access.key, run_id, links)
 
 
