@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.redaction import redact, redact_json
+from evalscribe.redaction import hints_in, redact, redact_json
+from evalscribe.redaction.hints import NONE
 
 RANDOM = random.Random(7)
 ALNUM, LOWER_HEX = string.ascii_letters + string.digits, "0123456789abcdef"
@@ -207,6 +208,30 @@ def test_redacting_twice_changes_nothing() -> None:
     assert redact(once) == once
 
 
+@pytest.mark.parametrize("name", KEYS)
+def test_whatever_holds_a_key_is_worth_a_second_look(name: str) -> None:
+    assert hints_in(f"it said {KEYS[name]} and went on") != NONE
+    assert redact_json(["harmless", {"said": f"so: {KEYS[name]}."}]) == [
+        "harmless",
+        {"said": redact(f"so: {KEYS[name]}.")},
+    ]
+
+
+def test_json_with_nothing_to_hide_is_not_made_anew() -> None:
+    value = {"role": "user", "content": "the risk-free task_list was prepared before_hand", "parts": [1, None, "x"]}
+    assert redact_json(value) is value
+    assert hints_in("\n".join(["role", "user", "the risk-free task_list was prepared before_hand"])) == NONE
+
+
+@pytest.mark.parametrize(("before", "after"), [("shopify", "twilio"), ("supabase", "shopify")])
+def test_a_key_right_behind_another_goes_too(before: str, after: str) -> None:
+    assert redact(KEYS[before] + KEYS[after]).count("[redacted:") == 2
+
+
+def test_the_mark_of_a_key_names_what_is_assigned_to_it() -> None:
+    assert redact(f"{KEYS['huggingface']}={chars(ALNUM, 30)}") == "[redacted:huggingface-token]=[redacted:token]"
+
+
 ADVERSARIAL = {
     "one word": "a",
     "assignments": "key=",
@@ -225,6 +250,9 @@ ADVERSARIAL = {
     "spaces": " ",
     "newlines": "\n",
     "quotes": 'key"',
+    "words": "passphrase",
+    "long letters": "İtoken=",
+    "keys": KEYS["aws"] + " ",
 }
 
 

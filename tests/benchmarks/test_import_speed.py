@@ -1,4 +1,4 @@
-"""A tenth of what the benchmark imports, with a bound that a busy machine keeps."""
+"""A part of what the benchmark imports, with a bound that a busy machine keeps."""
 
 import resource
 import time
@@ -9,11 +9,11 @@ from benchmarks.import_speed import COLLECTION, imported, write
 from evalscribe.ports import Added
 from evalscribe.store.shelf import open_shelf
 
-EVALS = 10_000
+EVALS = 3_000
 
 
-def test_ten_thousand_evals(tmp_path: Path) -> None:
-    """2,600 a second of CPU on the machine it was measured on."""
+def test_three_thousand_evals(tmp_path: Path) -> None:
+    """Over 4,000 a second of CPU on the machine it was measured on."""
     write(tmp_path / "evals.jsonl", EVALS)
     with closing(open_shelf(tmp_path / "store")) as shelf:
         shelf.add_collection(COLLECTION)
@@ -21,6 +21,6 @@ def test_ten_thousand_evals(tmp_path: Path) -> None:
     done = imported(tmp_path / "evals.jsonl", tmp_path / "store")
     seconds = time.process_time() - began
     assert done.added == Added(new=EVALS)
-    assert (done.runs[0].passed, done.runs[0].failed) == (6_666, 3_334)
-    assert EVALS / seconds > 1_000
-    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 < 150
+    assert (done.runs[0].passed, done.runs[0].failed) == (2_000, 1_000)
+    assert EVALS / seconds > 1_500
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 < 100

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from surfaces.command import Inside, Workspace
@@ -41,6 +42,23 @@ def test_many_files_at_once(
     assert told["ray"] == told["local"]
     assert held["ray"] == held["local"]
     assert len(held["ray"]["evals"]) == 12
+
+
+@pytest.mark.usefixtures("cluster")
+def test_workers_write_to_a_server_at_once(
+    files: Path, tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".git").mkdir()
+    inside = Workspace(tmp_path, Inside(tmp_path, monkeypatch, capsys))
+    for engine, added in {
+        "ray": {"new": 4, "changed": 0, "same": 0},
+        "local": {"new": 0, "changed": 0, "same": 4},
+    }.items():
+        ended = inside.run("import", files, "--engine", engine, "--json", EVALSCRIBE_STORE_URL=postgres_url)
+        assert [one["added"] for one in json.loads(ended.out)["imports"].values()] == [added] * 3
+    with psycopg.connect(postgres_url) as connection:
+        counted = connection.execute("SELECT recorded, passed, failed, total FROM runs").fetchall()
+    assert counted == [(4, 2, 2, 4)] * 3
 
 
 def rows(database: Path) -> dict[str, list[tuple[object, ...]]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalscribe import __version__
+from evalscribe.app.garbage import seldom_collected
 from evalscribe.app.importing import ImportDesk, Imported, import_file
 from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.ids import Frozen
@@ -43,6 +44,7 @@ class Importer:
         from evalscribe.store.archive import open_archive
 
         with ExitStack() as opened:
+            opened.enter_context(seldom_collected())
             archive = None if self.place is None else opened.enter_context(closing(open_archive(self.place)))
 
             async def bring(piece: FilePiece) -> Imported:
