@@ -4,7 +4,8 @@ from typing import Any
 
 from compare.made import failures_only, played
 from evalscribe.agent_run import Transcript
-from evalscribe.compare import first_divergence, matrix, within
+from evalscribe.compare import Played, behaviours, compared, first_divergence, matrix, within
+from evalscribe.signature import normalised
 
 
 def test_a_matrix_tells_what_is_steady_and_what_tells_runs_apart() -> None:
@@ -24,10 +25,25 @@ def test_a_matrix_tells_what_is_steady_and_what_tells_runs_apart() -> None:
     assert "cccccccc" in found.notes[0]
 
 
+def test_a_run_that_names_few_beside_another_suite_passed_more_than_is_counted() -> None:
+    few = [failures_only(f"{letter * 8}1", ["x/1", f"x/{letter}"], 20) for letter in "cd"]
+    assert matrix([*([one] for one in few)]).columns[0].passed == 20
+    found = matrix([*([one] for one in few), [played("aaaaaaaa1", {"y/1": "p", "y/2": "f"}, experiment="y")]])
+    assert (found.columns[0].passed, found.unnamed) == (1, 0)
+    assert "cccccccc, dddddddd passed more often than is said here" in found.notes[-1]
+
+
 def test_what_is_not_the_same_everywhere_is_said() -> None:
     one = played("a", {"x/1": "p", "x/2": "p"}, graded={"x/1": {"task": "t1"}, "x/2": {"grader": "g"}})
     other = played("b", {"x/1": "p", "x/2": "p"}, graded={"x/1": {"task": "t2"}, "x/2": {"grader": "g"}})
     assert matrix([[one], [other]]).changed == ("x/1",)
+
+
+def test_an_error_that_several_share_is_told_as_it_was_recorded() -> None:
+    base, candidate = (played(name, {f"x/B{n}": letter for n in (1, 2)}) for name, letter in (("a", "p"), ("b", "f")))
+    same = {f"b-x/B{n}-1": f"tests: {normalised(f'B{n} is wrong')}" for n in (1, 2)}
+    found = compared([base], [Played(candidate.run, candidate.graded, signatures=same)])
+    assert [one.name for one in behaviours(found.pairs)] == ["tests: B1 is wrong", "tests: B2 is wrong"]
 
 
 def test_every_failed_try_stands_beside_one_that_passed() -> None:

@@ -144,3 +144,4 @@ async def test_the_largest_comes_first_and_what_stands_out_is_counted() -> None:
     (share,) = [share for share in second.shares if share.of == "task"]
     assert (share.name, share.agent_runs, share.among) == ("t0", 10, 10)
     assert not [share for share in first.shares if share.of == "model"], "there is only one"
+    assert not [share for share in first.shares if share.of == "trial"], "it is about no trial more than another"

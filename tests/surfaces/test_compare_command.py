@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from messages_server import Answer, Call, MessagesServer, failure, says
-from surfaces.command import Workspace
+from surfaces.command import Workspace, wait_until
 
 KEY = "sk-ant-test-0000"
 
@@ -233,3 +234,36 @@ def test_a_model_of_several_collections_asks_which_one(workspace: Workspace, sid
         workspace.run("import", path, "--collection", name, "--model", f"openai/{name}")
     ended = workspace.run("compare", "openai/one", "openai/two", code=64)
     assert "which collection? Name one with --collection: one, two" in ended.err
+
+
+def dear(call: Call) -> Answer:
+    """Each answer costs eleven cents."""
+    body = json.loads(explains(call).body)
+    return Answer(body=json.dumps({**body, "usage": {"input_tokens": 20_000, "output_tokens": 2_000}}).encode())
+
+
+def test_where_the_budget_ends_the_rules_go_on_and_more_of_it_asks_the_rest(
+    workspace: Workspace, sides: tuple[str, str]
+) -> None:
+    with MessagesServer(dear) as server:
+        workspace.run("compare", *sides, "--concurrency", "1", "--budget", "0.5", **access(server))
+        asked = len(server.calls)
+        assert 1 <= asked < 6
+        told = regressed(workspace.report.read_text())
+        assert sum("- Why (model)" in part for part in told.values()) == asked
+        assert sum("- First difference" in part for part in told.values()) == 6 - asked
+        again = workspace.run("compare", *sides, "--concurrency", "1", **access(server))
+        assert again.err.count("(known)") == asked
+
+
+def test_killed_at_any_time_it_goes_on_and_nothing_is_asked_twice(workspace: Workspace, sides: tuple[str, str]) -> None:
+    with MessagesServer(explains, latency_s=0.3) as server:
+        process = workspace.apart.start("compare", *sides, "--concurrency", "1", **access(server))
+        wait_until(lambda: len(server.calls) == 3, "the third eval is asked about")
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=20)
+    assert workspace.reports == []
+    with MessagesServer(explains) as server:
+        ended = workspace.run("compare", *sides, "--concurrency", "1", **access(server))
+        assert ended.err.count("(known)") == 2
+    assert "- Why (model)" in workspace.report.read_text()

@@ -5,27 +5,47 @@ from collections.abc import Sequence
 
 from evalscribe.compare.divergence import RULES
 from evalscribe.comparison import Behaviour, Pair, Trial
+from evalscribe.signature import normalised
 
 UNKNOWN = "no reason recorded"
+SAME_ERROR = "the same error"
 
 
 def behaviours(pairs: Sequence[Pair]) -> tuple[Behaviour, ...]:
     """Regressed evals by what they share, most frequent first: what a judge names, the cause of the run's report, the
     first call that differs, the located error, the failed step."""
-    groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[Pair]] = defaultdict(list)
     for pair in pairs:
         if pair.change == "regressed":
-            groups[_shared(pair)].append(pair.eval)
+            groups[_shared(pair)].append(pair)
     ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     return tuple(
-        Behaviour(name=name, text=text, evals=tuple(evals), by=by, known=name != UNKNOWN)
-        for (name, text, by), evals in ranked
+        Behaviour(
+            name=_as_recorded(name, of[0]) if text == SAME_ERROR else name,
+            text=text,
+            evals=tuple(pair.eval for pair in of),
+            by=by,
+            known=name != UNKNOWN,
+        )
+        for (name, text, by), of in ranked
     )
+
+
+def _as_recorded(signature: str, pair: Pair) -> str:
+    """As the first of a group has it: a signature has lost its capitals and numbers."""
+    failed = _failed(pair)
+    if failed.error and signature.endswith((normalised(failed.error), failed.error.casefold())):
+        return ": ".join(filter(None, (failed.step, failed.error)))
+    return signature
+
+
+def _failed(pair: Pair) -> Trial:
+    return next(trial for trial in pair.candidate if not trial.passed)
 
 
 def _shared(pair: Pair) -> tuple[str, str, str]:
     """Name, what kind of thing is shared, who says so."""
-    failed = next(trial for trial in pair.candidate if not trial.passed)
+    failed = _failed(pair)
     if pair.why and pair.why.judge != RULES:
         return pair.why.behaviour, "as the judge calls it", pair.why.judge
     if failed.cause:
@@ -41,7 +61,7 @@ def _shared(pair: Pair) -> tuple[str, str, str]:
 
 def _recorded(failed: Trial) -> tuple[str, str, str]:
     if failed.signature:
-        return failed.signature, "the same error", RULES
+        return failed.signature, SAME_ERROR, RULES
     if failed.step:
         return f"fails in {failed.step}", "the step that fails", RULES
     return UNKNOWN, "nothing tells why", RULES

@@ -19,7 +19,9 @@ def matrix(sides: Sequence[Sequence[Played]]) -> Matrix:
     rows = tuple(Row(eval=path, cells=tuple(_cell(one.get(path)) for one in tried)) for path in sorted(names))
     columns = tuple(_column(side, [row.cells[n] for row in rows], sides, unnamed) for n, side in enumerate(sides))
     changed = tuple(path for path in sorted(names) if _changed(path, tried))
-    return Matrix(columns=columns, rows=rows, unnamed=unnamed, changed=changed, notes=_notes(sides))
+    return Matrix(
+        columns=columns, rows=rows, unnamed=unnamed, changed=changed, notes=_notes(sides, len(names) + unnamed)
+    )
 
 
 def _cell(tries: Tries | None) -> Cell:
@@ -53,7 +55,8 @@ def _changed(path: str, tried: Sequence[Mapping[str, Tries]]) -> bool:
     return any(len(set().union(*known)) > 1 for known in ([t.tasks for t in there], [t.graders for t in there]))
 
 
-def _notes(sides: Sequence[Sequence[Played]]) -> tuple[str, ...]:
+def _notes(sides: Sequence[Sequence[Played]], counted: int) -> tuple[str, ...]:
+    """`counted`: evals of all."""
     runs = [played.run for side in sides for played in side]
     experiments = sorted({run.experiment for run in runs})
     notes = []
@@ -63,4 +66,8 @@ def _notes(sides: Sequence[Sequence[Played]]) -> tuple[str, ...]:
     if partly:
         told = ", ".join(run_id_prefix(run.id) for run in partly)
         notes.append(f"Of {told} only failures are named: an eval that another run names is taken as passed there.")
+    if short := [run_id_prefix(run.id) for run in partly if run.total - run.incomplete > counted]:
+        notes.append(
+            f"What no run names counts nowhere, so that {', '.join(short)} passed more often than is said here."
+        )
     return tuple(notes)

@@ -52,6 +52,8 @@ def _shares(mine: Sequence[Member], members: Mapping[str, Member]) -> Iterator[S
         among = Counter(map(name, members.values()))
         if len(among) > 1:
             most = sorted(Counter(map(name, mine)).items(), key=lambda one: (-one[1], one[0]))[:MOST_SHARES]
+            if of == "trial" and 2 * most[0][1] <= len(mine):
+                continue  # which trial it was says nothing where several have it
             yield from (Share(of=of, name=each, agent_runs=n, among=among[each]) for each, n in most)
 
 

@@ -40,10 +40,10 @@ def same_question(text: str, other: str) -> bool:
 
 
 def _answer(found: Exploration) -> Iterator[str]:
-    yield f"**{_headline(found)}**"
     if found.answer:
-        yield ""
         yield prose(found.answer)
+        yield ""
+    yield f"**{_headline(found)}**"
 
 
 def _headline(found: Exploration) -> str:
