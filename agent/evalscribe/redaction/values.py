@@ -32,6 +32,9 @@ def _redacted(value: object, hints: Hints) -> object:
 
 
 def _member(name: str, value: object, hints: Hints) -> object:
+    """A list's texts have the name of the list."""
+    if isinstance(value, list):
+        return [_member(name, item, hints) for item in value]
     if not isinstance(value, str):
         return _redacted(value, hints)
     if may_name(name) and is_secret(name, value):

@@ -11,7 +11,11 @@ from sqlalchemy.exc import DBAPIError
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, not_written
 
 NO_PERMISSION = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH")
-FOR_NOW = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_INTERRUPT")
+FOR_NOW = (
+    *("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_INTERRUPT"),
+    "SQLITE_CONSTRAINT",
+)
+"""The last: two wrote the same row at once, and the database kept one."""
 ROOM = 1 << 20
 """Bytes; a disk with less is as good as full."""
 

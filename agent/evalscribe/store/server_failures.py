@@ -11,8 +11,8 @@ from evalscribe.store.failures import unstorable
 
 FORBIDDEN = ("28", "42501", "25006")
 """How SQLSTATE begins: who we are, what we may do, where nothing may be written."""
-FOR_NOW = ("08", "40", "53", "55", "57", "58")
-"""Connections, other transactions, room, locks, stops, and the server's own machine."""
+FOR_NOW = ("08", "23", "40", "53", "55", "57", "58")
+"""Connections, rows that two wrote at once, other transactions, room, locks, stops, and the server's own machine."""
 TOO_MUCH = ("22", "54")
 """Values that cannot be."""
 REFUSED = ("password", "authentication", "pg_hba.conf", "role ", "permission denied")
