@@ -145,6 +145,7 @@ def test_analyses(session: Session) -> None:
     some = session.said("judge collection")
     assert len(some["results"]) == 3
     assert some["notes"] == ["23 more were left out: max_subjects"]
+    assert session.said("judge by its own")["rubric"] == "own@1"
     explored = session.said("explore")
     assert explored["explored"] == 26
     assert explored["clusters"]
@@ -176,8 +177,14 @@ def test_reports_results_and_what_recurs(session: Session) -> None:
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        ("list_runs unsure", "which collection"),
-        ("analyze unknown argument", "Extra inputs are not permitted"),
+        ("list_runs unsure", "which collection? Name one with `collection`: "),
+        ("analyze unknown argument", "analyze: cheap is unknown\nIts arguments: run, write_report, judge, "),
+        ("explain missing argument", "explain: eval is missing\n"),
+        (
+            "list_runs wrong argument",
+            "list_runs: limit must be a valid integer, unable to parse string as an integer, ",
+        ),
+        ("judge wrong where", "`where`: "),
         ("analyze too dear", "budget of 5"),
         ("analyze nobody named", "name one in `judge`"),
         ("analyze no key", "ANTHROPIC_API_KEY"),

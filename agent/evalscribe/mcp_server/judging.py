@@ -84,6 +84,7 @@ class Judging:
         verified. Without `subjects` evals of the collection are judged, those that `where` chooses. Rules only answer
         rubrics that ask for what they can say (such as `failure`); with a model in `judge` and no budget the estimate
         is told. Results are kept: table `judge_results` in SQL."""
+        from evalscribe.app.rubrics import DEFAULT_COLLECTION
         from evalscribe.wiring.judging import JudgeChoice
 
         asked = asking(judge, budget_usd, max_tokens, self.place.settings())
@@ -94,7 +95,12 @@ class Judging:
         if not names:
             with self.place.collection_of(collection) as (_, one):
                 chosen = chosen.model_copy(update={"collection": one.id})
-        choice = JudgeChoice(rubric=self._rubric(rubric), fresh=fresh, options=asked.options())
+        choice = JudgeChoice(
+            rubric=self._rubric(rubric),
+            collection=chosen.collection or DEFAULT_COLLECTION,
+            fresh=fresh,
+            options=asked.options(),
+        )
         return await watched(ctx, lambda told: _judged(choice, chosen, max_subjects, asked, told))
 
     def _subject(self, name: str) -> str:
