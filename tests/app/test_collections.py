@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.app.collections import chosen, planned
+from evalscribe.app.collections import ARGUMENT, chosen, planned
 from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
 from evalscribe.rubric import Collection
 
@@ -47,6 +47,14 @@ def test_chosen(there: tuple[str, ...], named: str | None, configured: str | Non
 def test_not_chosen(there: tuple[str, ...], named: str | None, kind: type[EvalscribeError], told: str) -> None:
     with pytest.raises(kind, match=told):
         chosen(Shelf(*there), named, None)  # type: ignore[arg-type]
+
+
+def test_errors_speak_as_whoever_asks() -> None:
+    with pytest.raises(UsageError, match=r"Name one with collection_id: a, b$"):
+        chosen(Shelf("a", "b"), None, None, ARGUMENT)  # type: ignore[arg-type]
+    for named in ("c", None):
+        with pytest.raises(NotFoundError, match=r"yet: Client\.import_file makes one$"):
+            chosen(Shelf(), named, None, ARGUMENT)  # type: ignore[arg-type]
 
 
 def test_planned() -> None:

@@ -1,6 +1,7 @@
 """Collections of runs: which one is meant, and what they hold."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from pydantic import BaseModel
 
@@ -12,6 +13,17 @@ from evalscribe.rubric import Collection
 from evalscribe.run import Run
 
 MOST_NAMED = 10
+
+
+class Naming(NamedTuple):
+    """How whoever asks names a collection, and makes one: for errors."""
+
+    named: str
+    made: str
+
+
+OPTION = Naming("--collection", "`evalscribe import FILE` makes one")
+ARGUMENT = Naming("collection_id", "Client.import_file makes one")
 
 
 class Shown(BaseModel):
@@ -26,20 +38,20 @@ class Collections(BaseModel):
     collections: tuple[Shown, ...]
 
 
-def chosen(shelf: Shelf, named: str | None, default: str | None) -> Collection:
+def chosen(shelf: Shelf, named: str | None, default: str | None, naming: Naming = OPTION) -> Collection:
     """The collection of that id or name; without one the configured one, else the only one there is.
 
     Raises `NotFoundError` for one that is not there, `UsageError` where several could be meant.
     """
     there = shelf.collections()
     if wanted := named or default:
-        return _found(there, wanted)
+        return _found(there, wanted, naming)
     own = [collection for collection in there if collection.id != DEFAULT_COLLECTION] or list(there)
     if len(own) == 1:
         return own[0]
     if not own:
-        raise NotFoundError("there is no collection yet: `evalscribe import FILE` makes one")
-    raise UsageError(f"which collection? Name one with --collection: {_told(own)}")
+        raise NotFoundError(f"there is no collection yet: {naming.made}")
+    raise UsageError(f"which collection? Name one with {naming.named}: {_told(own)}")
 
 
 def planned(shelf: Shelf, name: str | None, collection_id: str | None, otherwise: str) -> Collection:
@@ -58,10 +70,10 @@ def _any_of(there: Iterable[Collection], wanted: str) -> Collection | None:
     return next((one for one in known if wanted in (one.id, one.name)), None)
 
 
-def _found(there: tuple[Collection, ...], wanted: str) -> Collection:
+def _found(there: tuple[Collection, ...], wanted: str, naming: Naming) -> Collection:
     if found := _any_of(there, wanted):
         return found
-    known = f"there is: {_told(there)}" if there else "there is none yet: `evalscribe import FILE` makes one"
+    known = f"there is: {_told(there)}" if there else f"there is none yet: {naming.made}"
     raise NotFoundError(f"there is no collection {wanted!r}; {known}")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from evalscribe.agent_run import AgentRun
+from evalscribe.app.collections import ARGUMENT
 from evalscribe.app.results import complete, counted, found, listed
 from evalscribe.chat import Effort
 from evalscribe.client import importing, results
@@ -214,7 +215,7 @@ class Client:
 
     @cached_property
     def _room(self) -> Room:
-        return Room(self._found, self._shelf)
+        return Room(self._found, self._shelf, ARGUMENT)
 
     def __enter__(self) -> Self:
         return self

@@ -3,17 +3,19 @@
 import inspect
 import json
 import logging
+import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from typing import Annotated, Any, get_type_hints
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools.base import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
-from evalscribe.errors import EvalscribeError
+from evalscribe.errors import EvalscribeError, UsageError
+from evalscribe.llm_request import problem
 from evalscribe.mcp_server.apart import aside
 from evalscribe.prose import visible
 from evalscribe.redaction import redact
@@ -25,7 +27,26 @@ WORKS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent
 STORES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 """May write the store."""
 BUG = "this is a bug of evalscribe, and was logged on the server's standard error. Another call may work."
+INSTEAD = {
+    "`evalscribe import FILE`": "import_file with write=true",
+    "`evalscribe reports list`": "list_reports",
+    "`evalscribe analyze RUN`": "analyze",
+}
+"""What errors tell people to run, as tools."""
 log = logging.getLogger("evalscribe.mcp")
+
+
+class _Tool(Tool):
+    """One whose wrong arguments are told in one line."""
+
+    async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:
+        try:
+            self.fn_metadata.validate_arguments(arguments)
+        except ValidationError as error:
+            known = ", ".join(self.parameters["properties"])
+            wrong = UsageError(f"{problem(self.name, error)}\nIts arguments: {known or 'none'}")
+            raise ToolError(told(wrong)) from None
+        return await super().run(arguments, context, convert_result)
 
 
 def tool(function: Callable[..., Any], hints: ToolAnnotations) -> Tool:
@@ -39,14 +60,14 @@ def tool(function: Callable[..., Any], hints: ToolAnnotations) -> Tool:
             found = await (with_errors() if inspect.iscoroutinefunction(function) else aside(with_errors))
             return _result(found)
         except EvalscribeError as error:
-            raise ToolError(told(error)) from None
+            raise ToolError(told(error, signature.parameters)) from None
         except Exception:
             log.error("%s", redact(traceback.format_exc()))
             raise ToolError(BUG) from None
 
     signature = inspect.signature(function, eval_str=True)
     called.__signature__ = signature.replace(return_annotation=Annotated[CallToolResult, returns])  # type: ignore[attr-defined]
-    made = Tool.from_function(
+    made = _Tool.from_function(
         called,
         name=function.__name__,
         description=inspect.getdoc(function),
@@ -57,9 +78,15 @@ def tool(function: Callable[..., Any], hints: ToolAnnotations) -> Tool:
     return _closed(made)
 
 
-def told(error: EvalscribeError) -> str:
-    """What happened and what to do next, without secrets and without what cannot be seen."""
-    return visible(redact(str(error))).encode("utf-8", "replace").decode()
+def told(error: EvalscribeError, arguments: Iterable[str] = ()) -> str:
+    """What happened and what to do next, without secrets and without what cannot be seen. Options of the command line
+    are told as the arguments of this tool, commands as tools."""
+    said = visible(redact(str(error))).encode("utf-8", "replace").decode()
+    for command, instead in INSTEAD.items():
+        said = said.replace(command, instead)
+    for name in arguments:
+        said = re.sub(rf"(?<![\w-])--{name.replace('_', '-')}(?![\w-])", f"`{name}`", said)
+    return said
 
 
 def _result(found: BaseModel) -> CallToolResult:

@@ -76,4 +76,4 @@ def _error(told: Mapping[str, Any], timeout_s: float) -> EvalscribeError:
 
 
 def overdue(timeout_s: float) -> EvalscribeError:
-    return UnavailableError(f"the query did not end within {timeout_s:g} s: ask for less, or give it more --timeout")
+    return UnavailableError(f"the query did not end within {timeout_s:g} s: ask for less, or give it more time")

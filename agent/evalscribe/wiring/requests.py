@@ -4,7 +4,7 @@ from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from typing import Self
 
-from evalscribe.app.collections import chosen
+from evalscribe.app.collections import OPTION, Naming, chosen
 from evalscribe.app.requests import RequestDesk
 from evalscribe.ports import Archive, Models, ResultSets, Shelf
 from evalscribe.prompts import Prompts
@@ -17,9 +17,10 @@ from evalscribe.wiring.shelf import shelf
 class Room:
     """Collections with their runs and result sets, of one workspace."""
 
-    def __init__(self, found: Settings, collections: Shelf | None = None) -> None:
+    def __init__(self, found: Settings, collections: Shelf | None = None, naming: Naming = OPTION) -> None:
         """`collections`: where they are open already, and somebody else closes them."""
         self._found = found
+        self._naming = naming
         with ExitStack() as opened:
             self.shelf = collections or opened.enter_context(closing(shelf(found)))
             self.archive: Archive = opened.enter_context(closing(archive(found)))
@@ -28,7 +29,7 @@ class Room:
 
     def collection(self, named: str | None) -> Collection:
         """By id or name; without one the configured one, else the only one there is."""
-        return chosen(self.shelf, named, self._found.collection.value)
+        return chosen(self.shelf, named, self._found.collection.value, self._naming)
 
     def desk(self, models: Models, lanes: int | None = None) -> RequestDesk:
         """`lanes`: requests at a time, by default what is set."""
