@@ -19,6 +19,7 @@ from pydantic import (
 
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen, content_id
+from evalscribe.json_clean import is_clean
 from evalscribe.output_schema.path import joined, shown
 
 __all__ = ["AgentRunRef", "LLMRequest", "Prompt", "Ref", "ResultRef", "Segment", "TranscriptRef"]
@@ -29,6 +30,8 @@ DEEPEST = 50
 def _said(text: str) -> str:
     if not text.strip():
         raise ValueError("is empty")
+    if not is_clean(text):
+        raise ValueError("holds NUL or half a character (a lone surrogate)")
     return text
 
 
@@ -152,7 +155,7 @@ class LLMRequest(Told):
     metadata: Annotated[dict[str, JsonValue], BeforeValidator(lambda value: _json({} if value is None else value))] = (
         Field(default_factory=dict)
     )
-    """Comes back beside the answer, as `user_metadata`."""
+    """Comes back beside the answer, as `user_metadata`; NUL and lone surrogates as U+FFFD."""
 
     @property
     def digest(self) -> str:

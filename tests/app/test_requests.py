@@ -327,6 +327,15 @@ async def test_two_processes_do_not_pay_for_the_same_set(bench: Bench) -> None:
         await bench.ask(Oracle(AssertionError), THREE[:1])
 
 
+async def test_what_is_no_text_ends_no_call(bench: Bench) -> None:
+    odd = {"half \ud800": ["nul \x00", "\U0001f600"]}
+    await bench.ask(Oracle(), [LLMRequest(prompt=Prompt("Why \ud800?"), metadata=odd)])
+    (row,) = bench.rows()
+    assert (row.prompt, row.user_metadata) == (("Why \ufffd?",), {"half \ufffd": ["nul \ufffd", "\U0001f600"]})
+    with pytest.raises(UsageError, match=r"AgentRunRef: id holds NUL or half a character"):
+        AgentRunRef(id="run \ud800")
+
+
 async def test_secrets_in_prompts_are_neither_kept_nor_sent(bench: Bench) -> None:
     secret = "sk-ant-api03-" + "aB3" * 31 + "AA"
     oracle = Oracle()

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import cast
 
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.json_clean import clean_text
+from evalscribe.json_clean import clean, clean_text
 from evalscribe.judging.requests import Known
 from evalscribe.llm_request import AgentRunRef, LLMRequest, Prompt, Ref, ResultRef, Segment, TranscriptRef
 from evalscribe.ports import Archive, ResultSets
@@ -32,7 +32,7 @@ class References:
         self._kept = lru_cache(KEPT)(self._found)
 
     def belonging(self, requests: Sequence[LLMRequest]) -> tuple[LLMRequest, ...]:
-        """The requests as they are stored: redacted, each reference with the collection's id.
+        """The requests as they are stored: without what is no text, redacted, each reference with the collection's id.
 
         Raises `UsageError` for a reference into another collection.
         """
@@ -64,7 +64,7 @@ class References:
 
     def _stored(self, number: int, request: LLMRequest) -> LLMRequest:
         prompt = Prompt([self._segment(number, one) for one in request.prompt.segments])
-        return LLMRequest(prompt=prompt, metadata=cast(dict[str, object], redact_json(request.metadata)))
+        return LLMRequest(prompt=prompt, metadata=cast(dict[str, object], redact_json(clean(request.metadata))))
 
     def _segment(self, number: int, segment: Segment) -> Segment:
         if isinstance(segment, str):

@@ -83,7 +83,8 @@ def test_what_pytest_writes(results: Path, read_file: Callable[..., Any]) -> Non
     assert later.metadata["scores"] == {}
 
 
-CASE = """<testsuite name="s" tests="3" hostname="h"><properties><property name="seed" value="7"/></properties>
+CASE = """<testsuite name="s" failures="1" tests="3" hostname="h">
+<properties><property name="seed" value="7"/></properties>
 <testcase classname="a" name="b" time="0.5"><rerunFailure message="once">text one</rerunFailure>
 <failure message="AssertionError" type="E">line &lt;1&gt;</failure><system-out>out</system-out><extra/></testcase>
 <testcase classname="a" name="b"/><testcase name="c"/><system-err>noise</system-err></testsuite>"""
@@ -101,7 +102,7 @@ def test_reruns_suites_and_what_is_left_out(tmp_path: Path, read_file: Callable[
     assert read.records[0].metadata["suite"] == {"name": "s", "hostname": "h", "properties": {"seed": "7"}}
     assert [one.path for one in read.records[0].documents] == ["rerunFailure", "failure", "system-out"]
     assert read.left_out == {
-        "the attribute `tests` of a suite, which is a sum of its tests": 1,
+        "the attributes `tests`, `failures` of a suite, which are sums of its tests": 1,
         "the element `extra` of a test case": 1,
         "the element `system-err` of a suite": 1,
     }

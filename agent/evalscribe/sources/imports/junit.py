@@ -123,8 +123,8 @@ def cases(told: Iterator[Start | End], left_out: LeftOut) -> Iterator[Case]:
 
 
 def _suite(event: Start, left_out: LeftOut) -> dict[str, JsonValue]:
-    for name in event.attributes.keys() & set(_SUMS):
-        left_out.add(f"the attribute `{name}` of a suite, which is a sum of its tests")
+    if sums := [f"`{name}`" for name in _SUMS if name in event.attributes]:
+        left_out.add(f"the attributes {', '.join(sums)} of a suite, which are sums of its tests")
     return {name: value for name, value in event.attributes.items() if name not in _SUMS}
 
 
