@@ -42,6 +42,11 @@ def test_a_table_is_for_people(imported: Inside) -> None:
     assert ended.err == "(2 rows)\n"
 
 
+def test_an_id_is_whole_and_a_text_is_cut(imported: Inside) -> None:
+    ended = imported.run("sql", f"SELECT '{'i' * 64}' AS id, '{'some words ' * 9}' AS said FROM agent_runs LIMIT 1")
+    assert ended.out.splitlines()[2] == f"{'i' * 64}  {('some words ' * 9)[:63]}…"
+
+
 def test_text_of_a_model_moves_no_cursor(imported: Inside) -> None:
     ended = imported.run("sql", "SELECT content FROM messages LIMIT 1")
     assert "\x1b" not in ended.out

@@ -4,6 +4,7 @@ import csv
 import json
 import sys
 from collections.abc import Sequence
+from shutil import get_terminal_size
 
 from pydantic import JsonValue
 
@@ -13,8 +14,11 @@ from evalscribe.cli import finish
 from evalscribe.prose import visible
 
 FORMATS = ("table", "csv", "json")
-WIDEST = 60
-"""Characters of a cell in a table that a person reads."""
+WHOLE = 64
+"""Characters of a word, an id for one, that is never cut; without a terminal, of any cell in a table."""
+LEAST = 16
+"""Characters of a cell of several words where there is no room for more."""
+GAP = "  "
 
 
 def show(answer: Answer, form: str) -> None:
@@ -25,7 +29,7 @@ def show(answer: Answer, form: str) -> None:
     if form == "csv":
         _write_csv(answer)
     else:
-        _write_table(answer.columns, [list(map(_short, row)) for row in answer.rows])
+        _write_table([list(map(_line, row)) for row in (answer.columns, *answer.rows)])
         finish.say(f"({_count(len(answer.rows))})", file=sys.stderr)
     if answer.truncated:
         shown = _count(len(answer.rows))
@@ -55,17 +59,43 @@ def _write_csv(answer: Answer) -> None:
         writer.writerow("" if cell is None else shown(_text(cell)) for cell in row)
 
 
-def _write_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    names = list(map(_short, columns))
-    widths = [max(len(row[place]) for row in (names, *rows)) for place in range(len(names))]
-    for row in (names, ["-" * width for width in widths], *rows):
-        finish.say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+def _write_table(rows: Sequence[Sequence[str]]) -> None:
+    """The first row are the names."""
+    room = get_terminal_size().columns if sys.stdout.isatty() else None
+    widths = [_width(column) for column in zip(*rows, strict=True)] if room is None else fitted(rows, room)
+    names, *told = ([_cut(cell, width) for cell, width in zip(row, widths, strict=True)] for row in rows)
+    for row in (names, ["-" * width for width in widths], *told):
+        finish.say(GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _short(cell: JsonValue) -> str:
-    """One line."""
-    text = visible(" ".join(_text(cell).split())) if cell is not None else ""
-    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
+def fitted(rows: Sequence[Sequence[str]], room: int) -> list[int]:
+    """The widths of columns in so much room: words are whole, and what is left goes to those that want least first."""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(_least, column)) for column in columns]
+    wants = [max(map(len, column)) - width for column, width in zip(columns, widths, strict=True)]
+    spare = max(0, room - sum(widths) - len(GAP) * (len(columns) - 1))
+    for left, place in zip(range(len(columns), 0, -1), sorted(range(len(columns)), key=wants.__getitem__), strict=True):
+        given = min(wants[place], spare // left)
+        widths[place] += given
+        spare -= given
+    return widths
+
+
+def _width(column: Sequence[str]) -> int:
+    return min(WHOLE, max(map(len, column)))
+
+
+def _least(cell: str) -> int:
+    is_word = len(cell) <= WHOLE and " " not in cell
+    return len(cell) if is_word else min(len(cell), LEAST)
+
+
+def _line(cell: JsonValue) -> str:
+    return visible(" ".join(_text(cell).split())) if cell is not None else ""
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _text(cell: JsonValue) -> str:

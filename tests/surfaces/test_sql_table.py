@@ -1,0 +1,26 @@
+"""How wide the columns of a query's table are."""
+
+import pytest
+
+from evalscribe.cli.rows import fitted
+
+ID, TEXT = "a" * 64, "a word of many " * 20
+
+
+@pytest.mark.parametrize(
+    ("row", "room", "widths"),
+    [
+        pytest.param(("ab", "c d"), 80, [2, 3], id="no wider than what they hold"),
+        pytest.param((ID, TEXT), 100, [64, 34], id="the rest is the text's"),
+        pytest.param((ID, TEXT), 40, [64, 16], id="an id is whole where there is no room"),
+        pytest.param((TEXT, TEXT, "1"), 105, [50, 50, 1], id="texts share"),
+        pytest.param((TEXT, "as long as twenty !", "1"), 105, [81, 19, 1], id="who wants little gets it"),
+        pytest.param(("b" * 65, "c d"), 30, [25, 3], id="a longer word is a text"),
+    ],
+)
+def test_widths(row: tuple[str, ...], room: int, widths: list[int]) -> None:
+    assert fitted([("n",) * len(row), row], room) == widths
+
+
+def test_no_rows_are_as_wide_as_their_names() -> None:
+    assert fitted([("status", "n")], 80) == [6, 1]
