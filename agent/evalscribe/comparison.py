@@ -176,7 +176,7 @@ class Comparison(Frozen):
     apart: tuple[Apart, ...] = ()
     passes: Difference
     by_eval: float | None = None
-    """How often sides that are equally good at each eval differ at least as much in single ones, whatever the direction;
+    """How often sides that are equally good at each eval differ at least as much in single ones, in any direction;
     None where single trials cannot tell."""
     scores: tuple[ScoreDifference, ...] = ()
     categories: tuple[CategoryFlips, ...] = ()
