@@ -114,8 +114,10 @@ def _is_called(run: Run, name: str) -> bool:
 async def _fetched(rooms: Rooms, name: str) -> Run:
     try:
         choice = await rooms.finder.run(name)
-    except (AccessError, NotFoundError) as error:
-        raise type(error)(f"{error}\n{name!r} is no stored run, file or model of a collection either") from None
+    except NotFoundError as error:
+        raise NotFoundError(f"{error}\n{name!r} is no stored run, file or model of a collection either") from None
+    except AccessError as error:  # it has two lines already
+        raise AccessError(f"{name!r} is no model of a collection, and {error}") from None
     await rooms.finder.gathered(choice)
     return choice.run
 

@@ -148,8 +148,11 @@ def _files(path: Path, wish: Wish) -> tuple[RunFile, ...]:
 
     if not path.is_dir():
         return (RunFile(path.name, partial(open_records, path, wish), wish.said),)
+    there: tuple[Path, ...] = ()
+    with suppress(NotFoundError):  # there is none at all
+        there = files(path)
     found = []
-    for one in files(path):
+    for one in there:
         with suppress(DataError):
             open_records(one, wish)
             found.append(RunFile(str(one), partial(open_records, one, wish), wish.said))
