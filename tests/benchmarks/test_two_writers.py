@@ -8,4 +8,4 @@ from benchmarks.two_writers import together
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     told = together(tmp_path / "store", tmp_path, 2)
     assert (told.lost, told.errors) == (0, ())
-    assert min(told.batches, told.analysed, told.killed) > 1
+    assert min(told.batches, told.analysed, told.killed) > 0

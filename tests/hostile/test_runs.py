@@ -51,10 +51,10 @@ def test_every_failure_has_a_path_of_its_own_whatever_it_is_called(tmp_path: Pat
 
 def test_ten_thousand_evals_of_one_name_are_told_apart_quickly() -> None:
     names = [f"x#{n}" for n in range(5_000)] + ["x"] * 5_000
-    start = time.perf_counter()
+    start = time.process_time()
     run = decode_run(summary([failed(f"e{n}", name=name) for n, name in enumerate(names)]), Links())
     assert len({printed(eval.path) for eval in run.failures}) == 10_000
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("depth", [90, 500, 700, 900, 200_000])

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evalscribe.branch import Tip
 from evalscribe.errors import DataError
 from evalscribe.patch import FileChange, Patch
 from evalscribe.pattern import Recommendation
-from evalscribe.ports import Tip
 from evalscribe.propose.record import action, branches, committed_line, is_of, message, with_action
 from evalscribe.recall import read
 from evalscribe.report import replaced

@@ -13,9 +13,9 @@ ENTRY = "### 1. 001-hello (000-basics) -- tests\n\n**Classification**: MODEL_FAU
 def test_a_file_of_five_megabytes() -> None:
     text = ENTRY + "A long line about `001-hello` and more.\n\n" * 5_000 + "word " * 950_000
     assert len(text) > 4_800_000
-    started = time.perf_counter()
+    started = time.process_time()
     assert [one.eval for one in recall.read(text, "r.md").findings] == ["000-basics/001-hello"]
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_a_text_of_too_many_lines_is_refused_by_name() -> None:
@@ -31,11 +31,11 @@ def test_lists_too_deep_to_read_are_refused(text: str) -> None:
 
 def test_a_table_of_ten_thousand_rows() -> None:
     rows = "".join(f"| cat-{n % 7}/{n:05}-name | tests | MODEL_FAULT | because |\n" for n in range(10_000))
-    started = time.perf_counter()
+    started = time.process_time()
     found = recall.read(f"| Eval | Step | Classification | Why |\n|---|---|---|---|\n{rows}", "r.md").findings
     assert len(found) == 10_000
     assert {one.classification for one in found} == {"MODEL_FAULT"}
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
 
 
 @pytest.mark.parametrize(
@@ -60,10 +60,10 @@ def test_a_table_of_ten_thousand_rows() -> None:
     ],
 )
 def test_what_stands_before_an_entry_hides_and_stops_nothing(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     found = recall.read(f"{text}{ENTRY}", "r.md").findings
     assert [(one.eval, one.classification) for one in found] == [("000-basics/001-hello", "MODEL_FAULT")]
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize(

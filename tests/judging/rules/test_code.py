@@ -26,10 +26,10 @@ def test_comments_go_and_code_stays(path: str, text: str, kept: str) -> None:
 
 @pytest.mark.parametrize("text", ["/*" * 50_000, '"' * 100_000, "`" * 99_999, "# " * 60_000, "//" * 50_000])
 def test_hostile_text_takes_no_time(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     for path in ("a.ts", "a.py"):
         code.without_comments(text, path)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_formatting_makes_no_difference() -> None:

@@ -80,7 +80,7 @@ def test_comments_on_the_blamed_line_are_not_read() -> None:
     ids=["nul", "one line", "open", "dots", "throws", "surrogate", "lines"],
 )
 def test_no_output_is_slow_or_crashes(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     case = made(
         "types",
         log="[error] types: failed",
@@ -90,7 +90,7 @@ def test_no_output_is_slow_or_crashes(text: str) -> None:
         task="Write `a.ts`.",
     )
     assert decide(case).classification
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a\nb.ts", "x" * 4000 + ".ts", ""])

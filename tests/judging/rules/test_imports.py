@@ -50,7 +50,7 @@ def test_where_the_log_says_why_imports_are_not_asked() -> None:
 
 @pytest.mark.parametrize("text", ["import { " * 20_000, "from a import (" * 20_000, "import {a} from " * 20_000])
 def test_broken_imports_take_no_time(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     rule(text + "\n", "import { a } from './x';\n")
     rule("\n".join(text.split(" ")), "from x import a\n", "a.py")
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
