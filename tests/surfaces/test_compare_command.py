@@ -134,7 +134,7 @@ def test_a_judge_says_why_with_quotations_that_were_verified_and_is_asked_once(
         assert len(server.calls) == asked + 2, "only the one whose citation never held is asked, and asked to mend it"
     page = workspace.report.read_text()
     assert "- hands-over, It hands over where the base refunds. (5): " in page
-    assert "Spent: judge" in first.out
+    assert "Spent: judge" in first.err
     assert "regressed evals: about" in first.err
     assert "(known)" in again.err
     told = regressed(page)
@@ -160,7 +160,8 @@ def test_what_was_judged_before_the_key_was_refused_is_kept(workspace: Workspace
         return explains(call) if call.number < 2 else failure(401, "authentication_error")
 
     with MessagesServer(script) as server:
-        workspace.run("compare", *sides, "--concurrency", "1", code=77, **access(server))
+        ended = workspace.run("compare", *sides, "--concurrency", "1", code=77, **access(server))
+    assert "Spent: judge 2 calls" in ended.err
     assert workspace.reports == []
     with MessagesServer(explains) as server:
         ended = workspace.run("compare", *sides, "--concurrency", "1", **access(server))
@@ -184,6 +185,21 @@ def test_failed_trials_stand_beside_one_that_passed(workspace: Workspace) -> Non
     assert "Beside trial 2, which passed" in ended.out
     assert "failed, `message 5`: `transfer(" in ended.out
     assert "Never passed" in ended.out
+
+
+def test_a_failed_trial_that_no_group_has_is_told_beside_one_of_its_eval_that_has(workspace: Workspace) -> None:
+    (workspace.folder / "evalscribe.toml").touch()
+    file = write(workspace.folder / "runs.json", *[tried(0, n, passes=n == 0, gives_up=n != 0) for n in range(4)])
+
+    def of_two(call: Call) -> Answer:
+        if "groups" not in json.dumps(call.body["messages"]):
+            return explains(call)
+        return says_json({"groups": [{"name": "Two", "text": "Both [A0].", "members": ["A0", "A1"]}]})
+
+    with MessagesServer(of_two) as server:
+        ended = workspace.run("compare", "--within", file, "--json", **access(server))
+    groups = {one["name"]: len(one["evals"]) for one in json.loads(ended.out)["behaviours"]}
+    assert groups == {"two": 2, "hands-over": 1}
 
 
 def test_more_than_two_are_a_matrix_also_as_csv(workspace: Workspace, sides: tuple[str, str]) -> None:

@@ -96,11 +96,9 @@ async def _explained(desk: CompareDesk, pairs: tuple[Pair, ...], wish: Wish, wat
     watcher.say(f"{judge.id} for {counted(worse, 'regressed eval')}: {likely(estimate)}, less what is known")
     if wish.dry_run:
         return _Asked(pairs=pairs, behaviours=stage.behaviours(pairs), estimate=estimate)
-    pairs, common = await by_judge(desk.rooms, desk.judges, pairs, watcher)
-    both = _joined(
-        common, stage.behaviours([pair for pair in pairs if not any(pair.eval in one.evals for one in common)])
-    )
-    return _Asked(pairs=pairs, behaviours=both, judge=judge.id, estimate=estimate)
+    told = await by_judge(desk.rooms, desk.judges, pairs, watcher)
+    both = _joined(told.common, stage.behaviours(told.apart))
+    return _Asked(pairs=told.pairs, behaviours=both, judge=judge.id, estimate=estimate)
 
 
 def _joined(common: Sequence[Behaviour], rest: Sequence[Behaviour]) -> tuple[Behaviour, ...]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from evalscribe.app.compared_runs import Rooms
 from evalscribe.app.kept import kept
@@ -74,9 +74,16 @@ def estimated(rooms: Rooms, judges: Judges, pairs: Sequence[Pair]) -> Estimate:
     return sum((judges.regression.estimate(one.subject) for one in tried if one), Estimate())
 
 
-async def by_judge(
-    rooms: Rooms, judges: Judges, pairs: Sequence[Pair], watcher: Watcher
-) -> tuple[tuple[Pair, ...], tuple[Behaviour, ...]]:
+class Explained(NamedTuple):
+    """What a judge made of pairs."""
+
+    pairs: tuple[Pair, ...]
+    common: tuple[Behaviour, ...]
+    apart: tuple[Pair, ...]
+    """Those of no group. An eval may have several pairs, one for each failed try: names do not tell them apart."""
+
+
+async def by_judge(rooms: Rooms, judges: Judges, pairs: Sequence[Pair], watcher: Watcher) -> Explained:
     """Each regressed pair with what the judge says of it, stored at once; and what these have in common.
 
     A pair that could not be judged keeps what the rules say. Raises `EvalscribeError` for what concerns all.
@@ -102,8 +109,10 @@ async def by_judge(
         pair.model_copy(update={"why": answers[number][1]}) if number in answers else pair
         for number, pair in enumerate(pairs)
     )
-    results = [(pairs[number].eval, answers[number][0]) for number in sorted(answers)]
-    return explained, await _in_common(judges, results, watcher)
+    alone = {f"A{n}": number for n, number in enumerate(sorted(answers))}
+    common = await _in_common(judges, [answers[number][0] for number in alone.values()], alone, pairs, watcher)
+    grouped = answers.keys() - alone.values()
+    return Explained(explained, common, tuple(pair for n, pair in enumerate(explained) if n not in grouped))
 
 
 async def _asked(judges: Judges, tried: _Tried) -> tuple[tuple[JudgeResult, Why] | None, str]:
@@ -117,29 +126,33 @@ async def _asked(judges: Judges, tried: _Tried) -> tuple[tuple[JudgeResult, Why]
 
 
 async def _in_common(
-    judges: Judges, results: Sequence[tuple[str, JudgeResult]], watcher: Watcher
+    judges: Judges, results: Sequence[JudgeResult], alone: dict[str, int], pairs: Sequence[Pair], watcher: Watcher
 ) -> tuple[Behaviour, ...]:
-    """Groups of explanations; none where the judge finds none or cannot say."""
+    """Groups of explanations; none where the judge finds none or cannot say. As `_groups` leaves `alone`."""
     if len(results) < 2:
         return ()
-    subject = Subject.of("regressed evals", result_items([result for _, result in results]))
+    subject = Subject.of("regressed evals", result_items(results))
     found = await judges.behaviours.judge(subject)
     if found.result_type is ResultType.FAILURE:
         watcher.say(f"What they have in common was not judged: {found.reason}")
         return ()
     cited = JudgeResultWithCitations.from_judge_result(found, judges.behaviours.rubric.output_schema, subject)
-    evals = {f"A{number}": eval for number, (eval, _) in enumerate(results)}
-    return _groups(cited.output["groups"], evals, found.judge)
+    return _groups(cited.output["groups"], alone, pairs, found.judge)
 
 
-def _groups(groups: Sequence[Mapping[str, Any]], evals: dict[str, str], judge: str) -> tuple[Behaviour, ...]:
-    """An eval belongs to the first group that names it; what is alone or names nothing is no group."""
+def _groups(
+    groups: Sequence[Mapping[str, Any]], alone: dict[str, int], pairs: Sequence[Pair], judge: str
+) -> tuple[Behaviour, ...]:
+    """A pair belongs to the first group that names its mark; what is alone or names nothing is no group.
+
+    `alone`: numbers of pairs by their marks; those that come into a group are taken out.
+    """
     found = []
     for group in groups:
-        marks = [mark for name in group["members"] if (mark := one_line(str(name)).strip("[]")) in evals]
+        marks = [mark for name in group["members"] if (mark := one_line(str(name)).strip("[]")) in alone]
         members = tuple(dict.fromkeys(marks))
         if len(members) > 1:
-            named = tuple(evals.pop(mark) for mark in members)
+            named = tuple(pairs[alone.pop(mark)].eval for mark in members)
             name = slug(str(group["name"])).lower() or "unnamed"
             found.append(Behaviour(name=name, text=without_marks(group["text"]), evals=named, by=judge))
     return tuple(found)

@@ -45,6 +45,7 @@ def compare(
     """Compare two runs or checkpoints: what changed, whether it is noise, and why. More than two: a matrix."""
     from evalscribe.app.compare import Wish
     from evalscribe.cli import comparisons
+    from evalscribe.cli.judgements import tell_spent
     from evalscribe.cli.progress import Display
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
@@ -73,9 +74,11 @@ def compare(
     async def main() -> int:
         with Display(quiet=False) as display:
             async with open_compare(given, display) as desk:
-                done = await _done(desk, sides, wish, display)
-                spent = desk.spent()
-        return comparisons.show(done, spent, as_json=as_json, as_csv=as_csv)
+                try:
+                    done = await _done(desk, sides, wish, display)
+                finally:
+                    tell_spent(desk.spent())
+        return comparisons.show(done, dry_run=dry_run, as_json=as_json, as_csv=as_csv)
 
     return run_until_signal(main())
 

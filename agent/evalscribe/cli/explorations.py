@@ -1,13 +1,10 @@
 """What `explore` prints when it is done."""
 
 import sys
-from collections.abc import Mapping
 
 from evalscribe.app.estimates import likely
 from evalscribe.app.explore import Explored
-from evalscribe.chat import Usage
 from evalscribe.cli.finish import page, print_json, say
-from evalscribe.cli.judgements import stages
 from evalscribe.ports import Estimate
 
 
@@ -32,9 +29,3 @@ def show(done: Explored, *, as_json: bool) -> int:
         say(f"Note: {done.put.note}", file=out)
     say(f"Report: {done.put.path} ({done.put.state})", file=out)
     return 0
-
-
-def tell_spent(spent: Mapping[str, Usage]) -> None:
-    """Also of what ended early."""
-    if (told := stages(spent)) != "nothing":
-        say(f"Spent: {told}", file=sys.stderr)

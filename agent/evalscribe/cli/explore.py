@@ -33,6 +33,7 @@ def explore(
     from evalscribe.app.explore import Wish
     from evalscribe.app.explore import explore as use_case
     from evalscribe.cli import explorations
+    from evalscribe.cli.judgements import tell_spent
     from evalscribe.cli.progress import Display
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
@@ -58,7 +59,7 @@ def explore(
                 try:
                     done = await use_case(desk, wish, display)
                 finally:
-                    explorations.tell_spent(desk.spent())
+                    tell_spent(desk.spent())
         return explorations.show(done, as_json=as_json)
 
     return run_until_signal(main())

@@ -45,6 +45,12 @@ def totals(found: Judgements, file: TextIO) -> None:
     say(f"Spent: {stages(found.spent)}", file=file)
 
 
+def tell_spent(spent: Mapping[str, Usage]) -> None:
+    """Also of what ended early."""
+    if (told := stages(spent)) != "nothing":
+        say(f"Spent: {told}", file=sys.stderr)
+
+
 def stages(usages: Mapping[str, Usage]) -> str:
     """`judge 4 calls $0.12`; `nothing` where nobody was asked."""
     rows = [
