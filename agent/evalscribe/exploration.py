@@ -98,6 +98,8 @@ class Exploration(Frozen):
     collection_id: str
     where: str | None = None
     """Which of its agent runs were asked about; None for all."""
+    max_runs: int | None = None
+    """How many of these were to be read at most."""
     judge: str
     """Id of the model, or `rules@1`."""
     members: tuple[Member, ...] = ()

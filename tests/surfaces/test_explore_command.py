@@ -3,6 +3,8 @@
 import json
 import re
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +290,34 @@ def test_which_runs_is_said_in_sql_and_how_many_at_most(orders: Workspace) -> No
     found = explored(orders, "--judge", "rules", "--where", "task LIKE '%1'", "--max-runs", "2", "--no-report")
     assert (len(found.members), found.left_out) == (2, 1)
     assert orders.reports == []
+
+
+def test_some_of_the_runs_have_a_page_of_their_own(orders: Workspace) -> None:
+    orders.run("explore", QUESTION, "--judge", "rules")
+    whole, text = orders.report, orders.report.read_text()
+    assert "(new)" in orders.run("explore", QUESTION, "--judge", "rules", "--max-runs", "5").out
+    assert whole.read_text() == text
+    (part,) = set(orders.reports) - {whole}
+    assert "\nmax_runs: 5\n" in part.read_text()
+
+
+def test_a_key_in_the_condition_is_in_no_page(orders: Workspace) -> None:
+    key = "sk-ant-api03-" + "Zq7" * 30 + "AA"
+    orders.run("explore", QUESTION, "--judge", "rules", "--where", f"name <> '{key}'")
+    assert "name <> '" in orders.report.read_text()
+    assert key not in orders.report.read_text()
+
+
+@pytest.mark.parametrize("kept", ['{"cut": "', '{"cause": "of-another-version"}', "7"])
+def test_a_finding_that_cannot_be_read_is_judged_anew(orders: Workspace, kept: str) -> None:
+    run_id = explored(orders, "--judge", "rules", "--no-report").members[0].run_id
+    orders.run("analyze", run_id, "--judge", "rules")
+    assert any("as the report" in note for note in explored(orders, "--judge", "rules", "--no-report").notes)
+    with closing(sqlite3.connect(orders.folder / ".evalscribe" / "store.db")) as store, store:
+        store.execute("UPDATE findings SET finding_json = ?", (kept,))
+    found = explored(orders, "--judge", "rules", "--no-report")
+    assert not any("as the report" in note for note in found.notes)
+    assert len(found.observations) > 0
 
 
 def test_what_several_models_do_stands_with_their_collection(workspace: Workspace) -> None:

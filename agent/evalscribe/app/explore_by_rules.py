@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
+from pydantic import ValidationError
+
 from evalscribe import explore as stage
 from evalscribe.analysis import FindingSummary
 from evalscribe.app.explore_by_model import GONE, Read, Said
@@ -60,10 +62,18 @@ def _findings(query: QueryDesk, collection_id: str) -> dict[str, FindingSummary]
     offset, more = 0, True
     while more:
         rows = select(query, collection_id, _FINDINGS.format(limit=MOST_ROWS, offset=offset)).rows
-        found |= {str(row[0]): FindingSummary.model_validate(row[1]) for row in rows}
+        found |= {str(id): finding for id, told in rows if (finding := _finding(told)) is not None}
         offset += len(rows)
         more = len(rows) == MOST_ROWS
     return found
+
+
+def _finding(told: object) -> FindingSummary | None:
+    """None for one that was cut, or that another version wrote: its eval is judged anew."""
+    try:
+        return FindingSummary.model_validate(told)
+    except ValidationError:
+        return None
 
 
 def _reported(member: Member, finding: FindingSummary) -> Failure:

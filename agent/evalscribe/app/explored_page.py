@@ -18,9 +18,10 @@ LONGEST_NAME = 50
 def put_exploration(library: Library, found: Exploration, text: str) -> Put:
     """Into the model's folder; where several are explored, into the collection's.
 
-    The same question about the same agent runs, asked of the same judge, has one file.
+    The same question about the same agent runs and as many of them, asked of the same judge, has one file.
     """
-    asked = content_id([found.collection_id, found.question, found.where, found.judge]).removeprefix("sha256:")
+    facts = [found.collection_id, found.question, found.where, found.max_runs, found.judge]
+    asked = content_id(facts).removeprefix("sha256:")
     stem = f"{_folder(found)}/explore_{_name(found.question)}_"
     return put(library, "exploration", stem + asked[:8], stem + asked[:24], text, partial(same_question, text))
 

@@ -12,7 +12,7 @@ MOST_TOLD = 40
 """Observations of one list."""
 MOST_RUNS = 5
 LONGEST_TITLE = 200
-_NAMES = ("collection", "question", "where", "judge")
+_NAMES = ("collection", "question", "where", "max_runs", "judge")
 
 
 def exploration_page(found: Exploration) -> str:
@@ -29,6 +29,7 @@ def exploration_page(found: Exploration) -> str:
         "collection": found.collection_id,
         "question": found.question,
         "where": found.where,
+        "max_runs": found.max_runs,
         "judge": found.judge,
     }
     return kinds.document(KIND, facts, lines)
