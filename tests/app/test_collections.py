@@ -58,8 +58,8 @@ def test_errors_speak_as_whoever_asks() -> None:
 
 
 def test_planned() -> None:
-    there = Shelf("my-file=my file", "other")
-    assert planned(there, "my file", None, "x").id == "my-file"  # type: ignore[arg-type]
-    assert planned(there, None, None, "my/file!") == Collection(id="my-file-2", name="my/file!")  # type: ignore[arg-type]
-    assert planned(there, None, "other", "x") == Collection(id="other", name="other")  # type: ignore[arg-type]
-    assert planned(there, None, "new", "x") == Collection(id="new", name="x")  # type: ignore[arg-type]
+    there = Shelf("my-file=my file", "other").collections()
+    assert planned(there, "my file", None, "x").id == "my-file"
+    assert planned(there, None, None, "my/file!") == Collection(id="my-file-2", name="my/file!")
+    assert planned(there, None, "other", "x") == Collection(id="other", name="other")
+    assert planned(there, None, "new", "x") == Collection(id="new", name="x")

@@ -112,6 +112,38 @@ async def test_calls_for_one_run_wait_for_each_other(place: Place) -> None:
     assert both[0]["labels"] == both[1]["labels"]
 
 
+def leading_out() -> None:
+    """A folder and a snapshot with links to what lies beside the workspace."""
+    beside = Path("..").resolve()
+    (beside / "secrets").mkdir()
+    for name in ("a.jsonl", "failed_evals.json"):
+        (beside / "secrets" / name).write_text(Path("hostile.jsonl").read_text())
+    for folder in ("runs", "shot"):
+        Path(folder).mkdir()
+    Path("runs/own.jsonl").write_text(Path("hostile.jsonl").read_text())
+    Path("runs/file.jsonl").symlink_to(beside / "secrets" / "a.jsonl")
+    Path("runs/folder").symlink_to(beside / "secrets")
+    Path("shot/failed_evals.json").symlink_to(beside / "secrets" / "failed_evals.json")
+
+
+async def test_no_link_leads_an_import_out_of_the_workspace(place: Place) -> None:
+    """A folder's links are passed over, and a snapshot's are refused."""
+    leading_out()
+    async with client() as connected:
+        done = await said(connected, "import_file", path="runs")
+        assert [file["name"] for file in done["files"]] == ["runs/own.jsonl"]
+        for path, words in (
+            ("shot", "leads out"),
+            ("shot/failed_evals.json", "outside of the workspace"),
+            ("runs/folder", "outside of the workspace"),
+            ("runs/folder/a.jsonl", "outside of the workspace"),
+        ):
+            refused = await connected.call_tool("import_file", {"path": path})
+            assert refused.is_error, path
+            assert words in refused.content[0].text
+    assert not place.has_store(), "what is only read makes no store"
+
+
 async def test_slow_sql_stops_nobody(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "TIMEOUT_S", 2.0)
     slow = (

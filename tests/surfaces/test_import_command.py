@@ -94,6 +94,7 @@ def test_an_empty_collection_is_deleted(inside: Inside, file: Path) -> None:
 
 def test_a_dry_run_stores_nothing(inside: Inside, file: Path) -> None:
     said = inside.run("import", file.name, "--dry-run").out
+    assert not (inside.folder / ".evalscribe").exists()
     assert "  would come in: 2 failed, 2 passed\n" in said
     assert said.endswith("Nothing was stored (--dry-run).\n")
     assert inside.run("collections", "list").out == "There is no collection yet: `evalscribe import FILE` makes one.\n"
@@ -134,7 +135,7 @@ def test_what_stands_before_an_error_is_kept(inside: Inside) -> None:
     assert ended.err.endswith("What stands before it is kept.\n")
     (inside.folder / "none.xml").write_text("<testsuite><testcase name='a'>")
     assert "none.xml: no valid XML at line 1" in inside.run("import", "none.xml", code=65).err
-    assert [len(one["runs"]) for one in collections(inside)] == [1, 0]
+    assert [len(one["runs"]) for one in collections(inside)] == [1], "what gave nothing makes no collection"
 
 
 def test_an_export_is_imported_again(inside: Inside, file: Path) -> None:

@@ -1,6 +1,6 @@
 """Collections of runs: which one is meant, and what they hold."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pydantic import BaseModel
@@ -54,9 +54,8 @@ def chosen(shelf: Shelf, named: str | None, default: str | None, naming: Naming 
     raise UsageError(f"which collection? Name one with {naming.named}: {_told(own)}")
 
 
-def planned(shelf: Shelf, name: str | None, collection_id: str | None, otherwise: str) -> Collection:
-    """The collection of that id or name, or how it is to be made; unnamed it is called `otherwise`."""
-    there = shelf.collections()
+def planned(there: Sequence[Collection], name: str | None, collection_id: str | None, otherwise: str) -> Collection:
+    """The one of these with that id or name, or how it is to be made; unnamed it is called `otherwise`."""
     if collection_id:
         known = next((one for one in there if one.id == collection_id), None)
         return Collection(id=collection_id, name=name or (known.name if known else otherwise))

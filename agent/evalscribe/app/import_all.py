@@ -10,7 +10,6 @@ from evalscribe.app.importing import ImportDesk, Imported, ImportWatcher
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen
 from evalscribe.judging.lanes import in_lanes
-from evalscribe.ports import Shelf
 from evalscribe.rubric import Collection
 
 Bring = Callable[[ImportDesk, Collection, ImportWatcher], Awaitable[Imported]]
@@ -53,7 +52,7 @@ class AllWatcher(ImportWatcher, Protocol):
 
 
 async def import_all(
-    desk: ImportDesk, shelf: Shelf, given: Sequence[Given], plan: ImportPlan, watcher: AllWatcher, *, lanes: int = 1
+    desk: ImportDesk, given: Sequence[Given], plan: ImportPlan, watcher: AllWatcher, *, lanes: int = 1
 ) -> ImportedAll:
     """Every file, `lanes` at a time; nothing is stored where one that the user named holds no runs.
 
@@ -61,9 +60,7 @@ async def import_all(
     """
     passed_over: dict[str, str] = {}
     opened = _opened(given, passed_over)
-    collection = _collection(shelf, plan)
-    if opened and desk.archive is not None:
-        shelf.add_collection(collection)
+    collection = _collection(desk.shelf.collections() if desk.shelf else (), plan)
     found: dict[str, Imported] = {}
 
     async def one_file(file: tuple[Given, Bring]) -> None:
@@ -98,8 +95,8 @@ def _pass_over(one: Given, error: DataError, passed_over: dict[str, str]) -> Non
     passed_over[one.name] = str(error)
 
 
-def _collection(shelf: Shelf, plan: ImportPlan) -> Collection:
+def _collection(there: Sequence[Collection], plan: ImportPlan) -> Collection:
     if plan.configured and not plan.name and not plan.collection_id:
-        named = next((one for one in shelf.collections() if plan.configured in (one.id, one.name)), None)
-        return named or planned(shelf, None, plan.configured, plan.otherwise)
-    return planned(shelf, plan.name, plan.collection_id, plan.otherwise)
+        named = next((one for one in there if plan.configured in (one.id, one.name)), None)
+        return named or planned(there, None, plan.configured, plan.otherwise)
+    return planned(there, plan.name, plan.collection_id, plan.otherwise)

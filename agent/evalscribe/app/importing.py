@@ -12,7 +12,7 @@ from evalscribe.app.remembered import EXPLICIT, remembered
 from evalscribe.errors import EvalscribeError
 from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.ids import Frozen
-from evalscribe.ports import Added, Archive, Records, Source
+from evalscribe.ports import Added, Archive, Records, Shelf, Source
 from evalscribe.record import Record
 from evalscribe.rubric import Collection
 from evalscribe.run import EvalStatus, Run
@@ -29,6 +29,16 @@ class ImportDesk:
     """What an import works with; without an archive it only counts."""
 
     archive: Archive | None
+    shelf: Shelf | None = None
+    """Where a collection is added with the first that is stored in it; None where it is there already."""
+
+    def store(self, collection: Collection, runs: Sequence[Run], records: Sequence[Record], *, first: bool) -> Added:
+        """Raises `EvalscribeError` for what concerns the store, `UsageError` where the collection's id is taken."""
+        if self.archive is None:
+            return Added()
+        if first and self.shelf is not None:
+            self.shelf.add_collection(collection)
+        return self.archive.add(collection.id, runs, records)
 
 
 class ImportWatcher(Protocol):
@@ -71,9 +81,10 @@ async def import_file(
     """
     tally = _Tally()
     batches = _batches(_read(desk, records, said), tally)
+    first = True
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-        if desk.archive is not None:
-            tally.added += desk.archive.add(collection.id, batch.runs, batch.records)
+        tally.added += desk.store(collection, batch.runs, batch.records, first=first)
+        first = False
         watcher.imported(tally.evals, records.progress)
     if tally.stopped is not None and not tally.evals:
         raise tally.stopped
@@ -99,8 +110,7 @@ async def import_source(desk: ImportDesk, source: Source, collection: Collection
         records = tuple(_record(run, one) for one in await asyncio.gather(*map(source.evidence, some)))
         for record in records:
             tally.saw(record)
-        if desk.archive is not None:
-            tally.added += desk.archive.add(collection.id, (run,) if start == 0 else (), records)
+        tally.added += desk.store(collection, (run,) if start == 0 else (), records, first=start == 0)
         watcher.imported(tally.evals, tally.evals / len(run.failures) if run.failures else 1.0)
     return tally.told("convex", left_out, collection)
 

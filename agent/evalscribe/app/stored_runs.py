@@ -58,9 +58,8 @@ async def bring_in(
     """
     runs: dict[str, Run] = {}
     for file in files:
-        collection = _home(archive, shelf, file) or planned(shelf, None, None, called[1])
-        shelf.add_collection(collection)
-        done = await import_file(ImportDesk(archive), file.open(), collection, watcher, said=file.said)
+        collection = _home(archive, shelf, file) or planned(shelf.collections(), None, None, called[1])
+        done = await import_file(ImportDesk(archive, shelf), file.open(), collection, watcher, said=file.said)
         watcher.say(_told(file.name, done))
         if done.stopped:
             watcher.say(f"Not read to its end: {done.stopped}")

@@ -38,7 +38,6 @@ def import_runs(
 ) -> int:
     """Bring runs into a collection: tau-bench, Inspect, JUnit XML, Convex runs, JSON lines."""
     from evalscribe.app.import_all import ImportPlan, import_all
-    from evalscribe.app.importing import ImportDesk
     from evalscribe.cli import imports
     from evalscribe.cli.import_progress import ImportDisplay
     from evalscribe.graph.signals import run_until_signal
@@ -65,10 +64,9 @@ def import_runs(
     async def main() -> int:
         async with readers(found, dry_run=dry_run) as crew:
             given = wiring.given(chosen, found, crew)
-            with wiring.shelves(found) as (shelf, archive), ImportDisplay(quiet=as_json) as display:
-                desk = ImportDesk(archive=None if dry_run else archive)
+            with wiring.import_desk(found, dry_run=dry_run) as desk, ImportDisplay(quiet=as_json) as display:
                 lanes = found.concurrency.value if crew else 1
-                done = await import_all(desk, shelf, given, plan, display, lanes=lanes)
+                done = await import_all(desk, given, plan, display, lanes=lanes)
         return imports.show(done, as_json=as_json, dry_run=dry_run)
 
     return run_until_signal(main())

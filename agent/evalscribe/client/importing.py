@@ -26,7 +26,7 @@ async def imported(
     name, id = collection
     plan = ImportPlan(name=name, collection_id=id, configured=found.collection.value, otherwise=collection_name(path))
     files = given(ImportChoice(paths=(path,), wish=wish), found)
-    done = await import_all(ImportDesk(archive=room.archive), room.shelf, files, plan, _Quiet())
+    done = await import_all(ImportDesk(room.archive, room.shelf), files, plan, _Quiet())
     return _told(done)
 
 

@@ -87,7 +87,6 @@ async def _imported(
     place: Place, choice: "ImportChoice", collection: str | None, told: Told, *, write: bool
 ) -> Imported:
     from evalscribe.app.import_all import ImportPlan, import_all
-    from evalscribe.app.importing import ImportDesk
     from evalscribe.wiring import importing
 
     found = place.settings()
@@ -96,9 +95,8 @@ async def _imported(
         configured=place.collection or found.collection.value,
         otherwise=importing.collection_name(choice.paths[0]),
     )
-    with importing.shelves(found) as (shelf, archive):
-        desk = ImportDesk(archive=archive if write else None)
-        done = await import_all(desk, shelf, importing.given(choice, found), plan, told)
+    with importing.import_desk(found, dry_run=not write) as desk:
+        done = await import_all(desk, importing.given(choice, found), plan, told)
     return _answer(done, written=write)
 
 

@@ -104,9 +104,8 @@ def _judges(choice: CompareChoice, found: Settings, books: Shelf, asked: Models,
 async def _brought(books: Shelf, whole: Archive, watcher: Watching, path: Path) -> tuple[Run, ...]:
     """The runs of a file, in the collection named after it."""
     records = open_records(path, Wish())
-    collection = planned(books, None, None, collection_name(str(path)))
-    books.add_collection(collection)
-    done = await import_file(ImportDesk(whole), records, collection, watcher)
+    collection = planned(books.collections(), None, None, collection_name(str(path)))
+    done = await import_file(ImportDesk(whole, books), records, collection, watcher)
     if done.stopped:
         watcher.say(f"{path} was not read to its end: {done.stopped}")
     return done.runs

@@ -42,14 +42,17 @@ class Importer:
     async def __call__(self, ask: Ask) -> AsyncIterator[Worker[FilePiece, Imported]]:  # noqa: ARG002
         from evalscribe.sources.imports import open_records
         from evalscribe.store.archive import open_archive
+        from evalscribe.store.shelf import open_shelf
 
         with ExitStack() as opened:
             opened.enter_context(seldom_collected())
-            archive = None if self.place is None else opened.enter_context(closing(open_archive(self.place)))
+            desk = ImportDesk(None)
+            if self.place is not None:
+                archive = opened.enter_context(closing(open_archive(self.place)))
+                desk = ImportDesk(archive, opened.enter_context(closing(open_shelf(self.place))))
 
             async def bring(piece: FilePiece) -> Imported:
                 records = open_records(piece.path, piece.wish)
-                desk = ImportDesk(archive)
                 return await import_file(desk, records, piece.collection, Unwatched(), said=piece.wish.said)
 
             yield bring

@@ -17,8 +17,9 @@ from evalscribe.settings import Options, Settings
 from evalscribe.sources.imports import Wish
 from evalscribe.wiring.import_afar import FilePiece, Readers, read_afar
 from evalscribe.wiring.shelf import shelf
+from evalscribe.wiring.stores import has_store
 
-__all__ = ["ImportChoice", "Wish", "collection_name", "given", "shelves", "written"]
+__all__ = ["ImportChoice", "Wish", "collection_name", "given", "import_desk", "shelves", "written"]
 SAMPLE = "sample"
 """What ships with the package: to import, two runs of a small agent."""
 PACKED = (".gz", ".jsonl", ".json", ".eval", ".xml", ".ndjson")
@@ -41,6 +42,19 @@ def shelves(found: Settings) -> Iterator[tuple[Shelf, Archive]]:
     with ExitStack() as stack:
         collections = stack.enter_context(closing(shelf(found)))
         yield collections, stack.enter_context(closing(archive(found)))
+
+
+@contextmanager
+def import_desk(found: Settings, *, dry_run: bool) -> Iterator[ImportDesk]:
+    """Of a dry run without an archive; and where there is no store it makes none."""
+    if not dry_run:
+        with shelves(found) as (collections, archive):
+            yield ImportDesk(archive, collections)
+    elif has_store(found):
+        with closing(shelf(found)) as collections:
+            yield ImportDesk(None, collections)
+    else:
+        yield ImportDesk(None)
 
 
 def written() -> Callable[[Run | Record], str]:
