@@ -1,5 +1,7 @@
 """Both engines give the same rows, and where one refuses the other does."""
 
+import json
+
 import pytest
 
 from evalscribe.app.query import QueryDesk, select
@@ -213,6 +215,12 @@ def test_what_one_engine_cannot_the_other_must_not(here: QueryDesk, there: Query
     sql = f"SELECT {value} AS x"
     assert isinstance(told(here, sql), type), told(here, sql)
     assert isinstance(told(there, sql), type), told(there, sql)
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1.5e999", "[1e400]"])
+def test_a_number_that_no_float_holds_leaves_the_answer_json(desk: QueryDesk, number: str) -> None:
+    answer = select(desk, MINE, f"SELECT '{number}'::jsonb AS x")
+    assert json.loads(json.dumps(answer.rows, allow_nan=False))[0][0] not in (None, [None])
 
 
 def test_columns_have_the_names_of_postgres(here: QueryDesk) -> None:

@@ -4,6 +4,7 @@ import json
 import time
 from dataclasses import dataclass
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 from pydantic import JsonValue, computed_field
@@ -73,17 +74,19 @@ def _value(column: Named, value: JsonValue) -> JsonValue:
 def _json(text: str) -> JsonValue:
     """A text that was cut is none any more, and stays text."""
     try:
-        found: JsonValue = json.loads(text, parse_float=_number, object_pairs_hook=_in_order)
+        found: JsonValue = json.loads(text, parse_float=_number, parse_constant=str, object_pairs_hook=_in_order)
     except (ValueError, RecursionError):
         return text
     return found
 
 
 def _number(text: str) -> JsonValue:
-    """What has no digits after the point is whole, as in Postgres."""
+    """What has no digits after the point is whole, as in Postgres; what no float holds stays text."""
     exponent = Decimal(text).as_tuple().exponent
     whole = isinstance(exponent, int) and 0 <= exponent < 400
-    return int(Decimal(text)) if whole else float(text) + 0.0
+    if whole:
+        return int(Decimal(text))
+    return number + 0.0 if isfinite(number := float(text)) else text
 
 
 def _in_order(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
