@@ -49,10 +49,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-o",
         "junit_logging=all",
     ]
+    # Options of the pytest that runs this test are none of the other's.
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env={**plain, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         check=False,
         capture_output=True,
         timeout=60,
