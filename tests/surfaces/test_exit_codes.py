@@ -9,7 +9,7 @@ import pytest
 
 from convex_server import Deployment
 from surfaces import made_runs
-from surfaces.command import Ended, Workspace
+from surfaces.command import Ended, Inside, Workspace
 
 
 @pytest.fixture
@@ -61,10 +61,10 @@ def test_usage_is_64(arguments: list[str], word: str, workspace: Workspace) -> N
     ["", "not json", "[]", '{"run": 5}', '{"run": {"_id": "x"}}', '{"run": {"_id": "x", "model": "m"}}', "\xff" * 9],
     ids=["empty", "text", "list", "no-run", "no-model", "no-counts", "bytes"],
 )
-def test_a_bad_snapshot_is_65(text: str, workspace: Workspace) -> None:
-    (workspace.folder / "run").mkdir()
-    (workspace.folder / "run" / "failed_evals.json").write_bytes(text.encode("latin-1"))
-    said(workspace.run("analyze", "run", "--judge", "rules", code=65), "failed_evals.json")
+def test_a_bad_snapshot_is_65(text: str, inside: Inside) -> None:
+    (inside.folder / "run").mkdir()
+    (inside.folder / "run" / "failed_evals.json").write_bytes(text.encode("latin-1"))
+    said(inside.run("analyze", "run", "--judge", "rules", code=65), "failed_evals.json")
 
 
 @pytest.mark.parametrize(
