@@ -29,7 +29,7 @@ def show(answer: Answer, form: str) -> None:
     if form == "csv":
         _write_csv(answer)
     else:
-        _write_table([list(map(_line, row)) for row in (answer.columns, *answer.rows)])
+        write_table([list(map(_line, row)) for row in (answer.columns, *answer.rows)])
         finish.say(f"({_count(len(answer.rows))})", file=sys.stderr)
     if answer.truncated:
         shown = _count(len(answer.rows))
@@ -59,7 +59,7 @@ def _write_csv(answer: Answer) -> None:
         writer.writerow("" if cell is None else shown(_text(cell)) for cell in row)
 
 
-def _write_table(rows: Sequence[Sequence[str]]) -> None:
+def write_table(rows: Sequence[Sequence[str]]) -> None:
     """The first row are the names."""
     room = get_terminal_size().columns if sys.stdout.isatty() else None
     widths = [_width(column) for column in zip(*rows, strict=True)] if room is None else fitted(rows, room)

@@ -3,6 +3,15 @@
 from evalscribe.ports.archive import Added, Archive, Forgotten, Records, Rows, Tables
 from evalscribe.ports.clock import Clock
 from evalscribe.ports.engine import Ask, Clerk, Crew, Engine, Factory, Lost, Worker
+from evalscribe.ports.experiments import (
+    Datasets,
+    Definitions,
+    ExperimentRuns,
+    ItemRows,
+    ScoreQuery,
+    ScorerRunner,
+    Target,
+)
 from evalscribe.ports.git import Forge, Library, Repository
 from evalscribe.ports.intents import Intent, Intents, Unanswered
 from evalscribe.ports.model import Estimate, Judge, Model, Models, OnText
@@ -18,13 +27,17 @@ __all__ = [
     "Clerk",
     "Clock",
     "Crew",
+    "Datasets",
+    "Definitions",
     "Engine",
     "Estimate",
+    "ExperimentRuns",
     "Factory",
     "Forge",
     "Forgotten",
     "Intent",
     "Intents",
+    "ItemRows",
     "Judge",
     "Library",
     "Lost",
@@ -35,10 +48,13 @@ __all__ = [
     "Repository",
     "ResultSets",
     "Rows",
+    "ScoreQuery",
+    "ScorerRunner",
     "Shelf",
     "Source",
     "Store",
     "Tables",
+    "Target",
     "Unanswered",
     "Worker",
 ]
