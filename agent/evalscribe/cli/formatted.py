@@ -32,9 +32,9 @@ def listing(rows: Iterable[T], heads: Sequence[str], cells: Callable[[T], Sequen
         for row in rows:
             finish.print_json(row, indent=None)
     elif form == "json":
-        from pydantic import RootModel
+        from pydantic import RootModel, SerializeAsAny
 
-        finish.print_json(RootModel[list[BaseModel]].model_construct(list(rows)))
+        finish.print_json(RootModel[list[SerializeAsAny[BaseModel]]].model_construct(list(rows)))
     else:
         write_table([list(heads), *(["" if cell is None else str(cell) for cell in cells(row)] for row in rows)])
 
