@@ -72,7 +72,7 @@ class Calibration:
 
     @cached_property
     def interval(self) -> Interval:
-        """Wilson's 95 % interval of `agreement`. Raises `UsageError` without scipy."""
+        """Wilson's 95 % interval of `agreement`."""
         return wilson(self.right, self.judged)
 
     @cached_property

@@ -1,10 +1,8 @@
 """Intervals against published values, and their edges."""
 
-import sys
-
 import pytest
+from scipy.stats import binomtest
 
-from evalscribe.errors import UsageError
 from evalscribe.statistics import kappa, wilson
 
 
@@ -27,10 +25,12 @@ def test_more_confidence_is_a_wider_interval() -> None:
     assert wide.low < narrow.low < narrow.high < wide.high
 
 
-def test_without_scipy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "scipy.stats", None)
-    with pytest.raises(UsageError, match=r"evalscribe\[stats\]"):
-        wilson(1, 2)
+@pytest.mark.parametrize("trials", [1, 2, 7, 50, 1000])
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+def test_wilson_is_scipys(trials: int, confidence: float) -> None:
+    for successes in {0, 1, trials // 3, trials - 1, trials}:
+        scipys = binomtest(successes, trials).proportion_ci(confidence_level=confidence, method="wilson")
+        assert wilson(successes, trials, confidence) == pytest.approx((scipys.low, scipys.high), abs=1e-12)
 
 
 def test_kappa_of_the_table_that_cohen_published() -> None:

@@ -1,7 +1,6 @@
 """`evalscribe judge-eval`: judges side by side over labelled subjects, and what is wrong with a dataset."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -166,14 +165,6 @@ def test_a_bad_line_is_named_before_anybody_is_asked(line: Any, said: str, judgi
 def test_a_rubric_without_choices_cannot_be_calibrated(judging: Inside) -> None:
     ended = judging.run("judge-eval", "polite", sample(judging), "--label", "because", code=64, ANTHROPIC_API_KEY="k")
     assert "it has label" in ended.err
-
-
-def test_without_scipy_the_extra_is_named_before_anybody_is_asked(
-    judging: Inside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "scipy.stats", None)
-    ended = judging.run("judge-eval", "failure", sample(judging), "--judge", "rules", code=64)
-    assert "evalscribe[stats]" in ended.err
 
 
 def test_the_maintainers_labels_of_the_real_runs(judging: Inside, real_data: Path) -> None:

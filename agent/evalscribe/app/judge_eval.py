@@ -17,7 +17,7 @@ from evalscribe.judge_result import JudgeResult, ResultType
 from evalscribe.judging.lanes import in_lanes
 from evalscribe.output_schema import agreement_keys
 from evalscribe.rubric import Rubric
-from evalscribe.statistics import Interval, Kappa, wilson
+from evalscribe.statistics import Interval, Kappa
 
 PREFERRED = "classification"
 """The label of a rubric that has it; else the first field that rollouts are compared by."""
@@ -101,9 +101,8 @@ async def judge_eval(
 ) -> JudgeEval:
     """Every judge over every subject; what is known is not asked again. `members`: agent runs that lines may name.
 
-    Raises `UsageError` without scipy, `DataError` for bad lines, and what concerns all subjects.
+    Raises `DataError` for bad lines, and what concerns all subjects.
     """
-    wilson(1, 1)
     rubric = desks[0].judge.rubric
     labels = tuple(labels_of(rubric.output_schema, key))
     examples = await Dataset(path, labels, members).examples(finder)

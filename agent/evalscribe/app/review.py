@@ -119,7 +119,7 @@ def sync(library: Library, store: Store, ref: str | None = None) -> Synced:
 
 
 def statistics(library: Library, store: Store) -> Stats:
-    """How judges fare by the labels in the store. Raises `UsageError` without scipy, `NotFoundError` without labels."""
+    """How judges fare by the labels in the store. Raises `NotFoundError` without labels."""
     labels = _labels(store)
     return stats(labels, dict(_findings(library)))
 

@@ -79,7 +79,6 @@ class Stats(Frozen):
 
 
 def stats(labels: Sequence[GivenLabel], findings: Findings) -> Stats:
-    """Raises `UsageError` without scipy."""
     reviewed = findings.keys() & {subject_of(label) for label in labels if label.in_force}
     return Stats(
         labels=sum(label.in_force for label in labels),

@@ -1,6 +1,7 @@
 """How sure a figure is, given how often it was tried."""
 
 from evalscribe.statistics.agreement import Interval, Kappa, kappa, wilson
+from evalscribe.statistics.clustered import Cluster, clustered
 from evalscribe.statistics.dealt import dealt
 from evalscribe.statistics.flips import Luck, sign_flip
 from evalscribe.statistics.paired import SIGNIFICANT, Paired, Task, paired
@@ -8,11 +9,13 @@ from evalscribe.statistics.several import holm
 
 __all__ = [
     "SIGNIFICANT",
+    "Cluster",
     "Interval",
     "Kappa",
     "Luck",
     "Paired",
     "Task",
+    "clustered",
     "dealt",
     "holm",
     "kappa",

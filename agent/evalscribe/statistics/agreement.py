@@ -5,8 +5,6 @@ from math import sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
-from evalscribe.errors import UsageError
-
 
 class Interval(NamedTuple):
     """Both ends between 0 and 1; between -1 and 1 for kappa."""
@@ -22,16 +20,15 @@ class Kappa(NamedTuple):
     interval: Interval
 
 
-def wilson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
-    """The Wilson score interval of a share; (0, 1) where nothing was tried. Raises `UsageError` without scipy."""
+def wilson(successes: float, trials: float, confidence: float = 0.95) -> Interval:
+    """The Wilson score interval of a share; (0, 1) where nothing was tried."""
     if trials == 0:
         return Interval(0.0, 1.0)
-    try:
-        from scipy.stats import binomtest  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise UsageError("statistics need scipy: pip install 'evalscribe[stats]'") from error
-    found = binomtest(successes, trials).proportion_ci(confidence_level=confidence, method="wilson")
-    return Interval(float(found.low), float(found.high))
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    share, whole = successes / trials, 1 + z * z / trials
+    middle = (share + z * z / (2 * trials)) / whole
+    half = z * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials)) / whole
+    return Interval(0.0 if successes == 0 else middle - half, 1.0 if successes == trials else middle + half)
 
 
 def kappa(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa | None:
@@ -39,7 +36,7 @@ def kappa(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa | N
 
     The interval is the asymptotic one of Fleiss, Cohen and Everitt (1969), in closed form: too narrow for a few pairs.
     Where it has no width, as with raters who always agree, it is Wilson's of the agreement, beyond the same luck.
-    None where luck alone explains every agreement: no pair, or one label only. Raises `UsageError` without scipy.
+    None where luck alone explains every agreement: no pair, or one label only.
     """
     number = sum(map(sum, table))
     if not number:
