@@ -7,10 +7,12 @@ TYPE_CHECKING = False  # type checkers take it for true; `typing` alone would ta
 if TYPE_CHECKING:
     from evalscribe.agent_run import AgentRun, AssistantMessage, SystemMessage, ToolMessage, Transcript, UserMessage
     from evalscribe.client import BaseLLMService, Client, build_judge
+    from evalscribe.custom_scorer import ScorerContext, scorer
     from evalscribe.judge_result import JudgeResult, ResultType
     from evalscribe.judging.rubric.cited import JudgeResultWithCitations
     from evalscribe.llm_request import AgentRunRef, LLMRequest, Prompt, ResultRef, TranscriptRef
     from evalscribe.rubric import ModelOption, OutputParsingMode, PromptTemplateMessage, Rubric
+    from evalscribe.score import ScoreResult, ScorerRequest
 
 __version__ = "0.1.0"
 __all__ = [
@@ -29,6 +31,9 @@ __all__ = [
     "ResultRef",
     "ResultType",
     "Rubric",
+    "ScoreResult",
+    "ScorerContext",
+    "ScorerRequest",
     "SystemMessage",
     "ToolMessage",
     "Transcript",
@@ -36,14 +41,17 @@ __all__ = [
     "UserMessage",
     "__version__",
     "build_judge",
+    "scorer",
 ]
 _HOMES = {
     "agent_run": ("AgentRun", "AssistantMessage", "SystemMessage", "ToolMessage", "Transcript", "UserMessage"),
     "client": ("BaseLLMService", "Client", "build_judge"),
+    "custom_scorer": ("ScorerContext", "scorer"),
     "judge_result": ("JudgeResult", "ResultType"),
     "judging.rubric.cited": ("JudgeResultWithCitations",),
     "llm_request": ("AgentRunRef", "LLMRequest", "Prompt", "ResultRef", "TranscriptRef"),
     "rubric": ("ModelOption", "OutputParsingMode", "PromptTemplateMessage", "Rubric"),
+    "score": ("ScoreResult", "ScorerRequest"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
