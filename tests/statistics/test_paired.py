@@ -1,6 +1,7 @@
 """The interval beside published ones, and what it promises at its edges."""
 
 from fractions import Fraction
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -107,3 +108,40 @@ def test_where_nothing_changed_what_is_detectable_is_what_the_exact_test_needs(n
     """`needed`: so many changed tasks, all in one direction, are at least six in 80 of 100 suites."""
     assert binom.sf(5, number, needed) == pytest.approx(0.8, abs=0.01)
     assert paired(tasks(both=number)).detectable == pytest.approx(needed, rel=0.03)
+
+
+def test_tasks_of_one_cluster_are_one_observation() -> None:
+    """Thirty tasks that fell, of five sources: five flips, which may be luck."""
+    fell = tasks(regressed=30, both=30)
+    found = paired(fell, clusters=[number % 10 for number in range(30)] + [number % 10 for number in range(30)])
+    assert found.difference == -0.5
+    assert found.luck.p == pytest.approx(2 / 2**10)
+    assert paired(fell, clusters=[number % 5 for number in range(60)]).luck.p == pytest.approx(2 / 2**5)
+    assert paired(fell, clusters=[number % 5 for number in range(60)]).detectable is None
+
+
+def test_clusters_of_one_task_are_no_clusters() -> None:
+    some = tasks(20, 3, 9, 8)
+    assert paired(some, clusters=range(40)) == paired(some)
+
+
+def test_clusters_of_different_sizes_widen_the_interval() -> None:
+    some = tasks(20, 3, 9, 8)
+    together = paired(some, clusters=[0] * 20 + [*range(1, 21)])
+    assert together.difference == paired(some).difference
+    assert together.interval.low < paired(some).interval.low
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(-1, 1), st.integers(0, 3)), min_size=1, max_size=12))
+def test_the_flip_test_of_clusters_is_every_sign_of_every_cluster(moves: list[tuple[int, int]]) -> None:
+    """Against enumeration of all signs."""
+    pairs = [Task((Fraction(move < 0),), (Fraction(move > 0),)) for move, _ in moves]
+    sums = {cluster: sum(move for move, own in moves if own == cluster) for _, cluster in moves}
+    flips = [abs(sum(s * t for s, t in zip(signs, sums.values(), strict=True))) for signs in _signs(len(sums))]
+    expected = sum(total >= abs(sum(sums.values())) for total in flips) / len(flips)
+    assert paired(pairs, clusters=[cluster for _, cluster in moves]).luck.p == pytest.approx(expected)
+
+
+def _signs(number: int) -> list[tuple[int, ...]]:
+    return list(product((1, -1), repeat=number))

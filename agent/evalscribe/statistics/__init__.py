@@ -6,6 +6,7 @@ from evalscribe.statistics.dealt import dealt
 from evalscribe.statistics.flips import Luck, sign_flip
 from evalscribe.statistics.paired import SIGNIFICANT, Paired, Task, paired
 from evalscribe.statistics.several import holm
+from evalscribe.statistics.tries import fisher, pass_at, pass_every
 
 __all__ = [
     "SIGNIFICANT",
@@ -17,9 +18,12 @@ __all__ = [
     "Task",
     "clustered",
     "dealt",
+    "fisher",
     "holm",
     "kappa",
     "paired",
+    "pass_at",
+    "pass_every",
     "sign_flip",
     "wilson",
 ]

@@ -1,8 +1,8 @@
 """The difference of two sides that did the same tasks: how large, how sure, and what could have been seen."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from fractions import Fraction
-from math import fsum, sqrt
+from math import floor, fsum, sqrt
 from typing import NamedTuple
 
 from evalscribe.statistics.agreement import Interval
@@ -12,6 +12,7 @@ from evalscribe.statistics.student import quantile
 SIGNIFICANT = 0.05
 """Luck that comes less often than this is not taken for the reason."""
 POWER = 0.8
+NONE = Fraction(0)
 
 
 class Task(NamedTuple):
@@ -40,6 +41,16 @@ class Task(NamedTuple):
         return sqrt((1 / len(self.base) + 1 / len(self.candidate)) / 2)
 
 
+class Group(NamedTuple):
+    """Tasks of one cluster, which are one observation together."""
+
+    tasks: int
+    difference: float
+    """Summed over the tasks."""
+    even: Fraction
+    """The same of what is tested."""
+
+
 class Paired(NamedTuple):
     difference: float
     """Mean over the tasks, each counting the same; above 0 the candidate is better."""
@@ -49,39 +60,63 @@ class Paired(NamedTuple):
     tasks: int
     detectable: float | None
     """The smallest difference that is found in 80 of 100 comparisons with so many tasks; None where none is."""
+    groups: tuple[Group, ...] = ()
+    """What was tested: each task, or all tasks of a cluster together."""
 
     @property
     def significant(self) -> bool:
         return self.luck.p <= SIGNIFICANT
 
 
-def paired(tasks: Sequence[Task], span: float = 1.0) -> Paired:
+def paired(tasks: Sequence[Task], span: float = 1.0, clusters: Sequence[Hashable] = ()) -> Paired:
     """How far the candidate is from the base. A task is one unit, however many trials it has.
 
-    `span`: between the least and the most that a trial can reach. The test is the sign-flip test of the tasks'
-    differences (with single trials McNemar's exact). The interval is Student's over the tasks, with one more task of a
-    trial's noise in each direction, without which it would have no width where few tasks changed (with single trials
-    Bonett and Price 2012). An end that contradicts the test about 0 is moved to 0, so that both say the same.
+    `span`: between the least and the most that a trial can reach. `clusters`: of each task the one it belongs to, where
+    tasks of one are no independent observations; none where each stands alone. The test is the sign-flip test of the
+    clusters' summed differences (with single trials of tasks that stand alone McNemar's exact). The interval is
+    Student's, with one more cluster of a trial's noise in each direction, without which it would have no width where
+    few tasks changed (with single trials Bonett and Price 2012); of clusters it is the sandwich estimate corrected for
+    few and unequal ones (Bell and McCaffrey 2002). An end that contradicts the test about 0 is moved to 0, so that both
+    say the same.
     """
     number = len(tasks)
-    values = [float(task.difference) for task in tasks]
-    mean = fsum(values) / number if number else 0.0
-    luck = _luck(tasks, mean)
+    mean = fsum(float(task.difference) for task in tasks) / number if number else 0.0
+    groups = _groups(tasks, clusters)
+    luck = _luck([group.even for group in groups], mean)
     noise = span * (fsum(task.noise for task in tasks) / number if number else 1.0)
-    spread = _spread([*values, noise, -noise])
-    half = quantile(1 - SIGNIFICANT / 2, number + 1) * spread / sqrt(number + 2)
+    half = _half(groups, noise)
     interval = Interval(max(-span, mean - half), min(span, mean + half))
-    return Paired(mean, _reconciled(interval, luck.p, mean), luck, number, _detectable(tasks, span))
+    return Paired(mean, _reconciled(interval, luck.p, mean), luck, number, _detectable(tasks, groups, span), groups)
 
 
-def _luck(tasks: Sequence[Task], mean: float) -> Luck:
+def _groups(tasks: Sequence[Task], clusters: Sequence[Hashable]) -> tuple[Group, ...]:
+    found: dict[Hashable, list[Task]] = {}
+    for task, cluster in zip(tasks, clusters or range(len(tasks)), strict=True):
+        found.setdefault(cluster, []).append(task)
+    return tuple(
+        Group(len(own), fsum(float(task.difference) for task in own), sum((task.even_difference for task in own), NONE))
+        for own in found.values()
+    )
+
+
+def _luck(even: Sequence[Fraction], mean: float) -> Luck:
     """Where the trials that are tested lean to one side and all of them to the other, nothing is shown."""
-    even = [task.even_difference for task in tasks]
     return sign_flip(even) if sum(even) * mean > 0 else Luck(1.0, exact=True)
 
 
+def _half(groups: Sequence[Group], noise: float) -> float:
+    """Half the width of the interval."""
+    size = sum(group.tasks for group in groups) / len(groups) if groups else 1.0
+    sums = [*((group.tasks, group.difference) for group in groups), (size, noise * size), (size, -noise * size)]
+    whole = fsum(tasks for tasks, _ in sums)
+    mean = fsum(total for _, total in sums) / whole
+    squares = fsum((total - tasks * mean) ** 2 / (1 - tasks / whole) for tasks, total in sums)
+    freedom = round(whole**2 / fsum(tasks**2 for tasks, _ in sums) - 1, 6)
+    return quantile(1 - SIGNIFICANT / 2, floor(freedom)) * sqrt(squares) / whole
+
+
 def _mean(values: Sequence[Fraction]) -> Fraction:
-    return sum(values, Fraction(0)) / len(values)
+    return sum(values, NONE) / len(values)
 
 
 def _spread(values: Sequence[float]) -> float:
@@ -97,19 +132,21 @@ def _reconciled(interval: Interval, p: float, mean: float) -> Interval:
     return Interval(max(low, 0.0), high) if mean > 0 else Interval(low, min(high, 0.0))
 
 
-def _detectable(tasks: Sequence[Task], span: float) -> float | None:
+def _detectable(tasks: Sequence[Task], groups: Sequence[Group], span: float) -> float | None:
     """Of what is tested: where tasks vary as they were seen to, and a difference comes by some changing one trial more.
 
     That adds to the variance, so that the difference is found where it solves
     `difference**2 * number == wanted**2 * (variance + step * difference - difference**2 / 2)`; exact enumeration says
-    about the same. So few tasks that even all of them changing may be luck can show nothing.
+    about the same. Tasks of one cluster are taken to change together. So few that even all of them changing may be luck
+    can show nothing.
     """
-    number = len(tasks)
+    number = len(groups)
     if 2.0 ** (1 - number) > SIGNIFICANT:
         return None
+    number = floor(len(tasks) ** 2 / sum(group.tasks**2 for group in groups))
     wanted = quantile(1 - SIGNIFICANT / 2, number - 1) + quantile(POWER, number - 1)
-    spread = _spread([float(task.even_difference) for task in tasks])
-    step = span * fsum(1 / task.even_trials for task in tasks) / number
+    spread = _spread([float(group.even) / group.tasks for group in groups])
+    step = span * fsum(1 / task.even_trials for task in tasks) / len(tasks)
     whole = number + wanted**2 / 2
     by_steps = wanted**2 * step / (2 * whole)
     found = by_steps + sqrt(by_steps**2 + (wanted * spread) ** 2 / whole)

@@ -1,0 +1,31 @@
+"""Several tries at one item, beside their definitions and scipy."""
+
+from itertools import combinations
+
+import pytest
+from scipy.stats import fisher_exact
+
+from evalscribe.statistics import fisher, pass_at, pass_every
+
+
+@pytest.mark.parametrize("tries", range(1, 7))
+def test_of_k_tries_one_or_all_pass_as_often_as_counting_says(tries: int) -> None:
+    for passed in range(tries + 1):
+        outcomes = [True] * passed + [False] * (tries - passed)
+        for k in range(1, tries + 1):
+            chosen = list(combinations(outcomes, k))
+            assert pass_at(passed, tries, k) == pytest.approx(sum(map(any, chosen)) / len(chosen))
+            assert pass_every(passed, tries, k) == pytest.approx(sum(map(all, chosen)) / len(chosen))
+
+
+def test_of_fewer_tries_than_k_nothing_is_said() -> None:
+    assert pass_at(2, 2, 3) is None
+    assert pass_every(2, 2, 3) is None
+
+
+@pytest.mark.parametrize("tries", [(1, 1), (3, 3), (5, 5), (4, 7), (10, 10)])
+def test_fishers_exact_is_scipys(tries: tuple[int, int]) -> None:
+    for base in range(tries[0] + 1):
+        for candidate in range(tries[1] + 1):
+            table = [[base, tries[0] - base], [candidate, tries[1] - candidate]]
+            assert fisher((base, candidate), tries) == pytest.approx(fisher_exact(table).pvalue)
