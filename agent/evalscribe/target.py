@@ -69,6 +69,8 @@ class ToolUse(Frozen):
 class Trace(Frozen):
     """What a target did, as scorers of traces see it. None stands for what the target does not tell."""
 
+    recorded: bool = True
+    """Whether it gave its messages. Without them nothing is known of its tools: to have called none is no finding."""
     tools: tuple[ToolUse, ...] = ()
     """In order."""
     model_calls: int | None = None

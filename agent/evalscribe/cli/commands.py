@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from evalscribe import __version__
-from evalscribe.cli import collections, reports, results, review, rubric
+from evalscribe.cli import collections, experiments, reports, results, review, rubric
 from evalscribe.cli.analyze import analyze
 from evalscribe.cli.apply import apply
 from evalscribe.cli.compare import compare
@@ -68,3 +68,4 @@ app.command(short_help="Write a workspace for people and coding agents.")(init)
 app.command(short_help="Forget what nobody needs any more.")(gc)
 app.command(short_help="Show what is configured, reachable and missing.")(doctor)
 app.command(short_help="Print the JSON Schema of a document.")(schema)
+app.add_typer(experiments.app, name="experiments", help="Make, run and compare experiments on datasets.")

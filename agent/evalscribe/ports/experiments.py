@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Literal, Protocol
 
 from evalscribe.dataset import Dataset, DatasetVersion, Item, Provenance
 from evalscribe.deployment import Deployment
@@ -92,6 +92,7 @@ class Definitions(Protocol):
     def put_version(self, version: ExperimentVersion, *, latest: bool = True) -> ExperimentVersion:
         """Store it as the next version (numbered here) unless it is there, and make it the latest if wanted."""
 
+    def set_status(self, experiment_id: str, status: Literal["active", "archived"]) -> None: ...
     def experiment(self, named: str) -> Experiment | None: ...
     def experiments(self) -> tuple[Experiment, ...]:
         """Oldest first."""

@@ -1,7 +1,14 @@
 """Where datasets, definitions and runs of experiments are kept."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from datetime import UTC, datetime
+
+from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.ports import Datasets, Definitions, ExperimentRuns
 from evalscribe.settings import Settings
+from evalscribe.wiring.archive import archive
+from evalscribe.wiring.shelf import shelf
 
 
 def datasets(found: Settings) -> Datasets:
@@ -21,3 +28,22 @@ def experiment_runs(found: Settings) -> ExperimentRuns:
     from evalscribe.store.experiments import open_experiment_runs
 
     return open_experiment_runs(found.store_place)
+
+
+@contextmanager
+def open_desk(found: Settings) -> Iterator[ExperimentDesk]:
+    """All that use cases of experiments work with, closed at the end."""
+    with ExitStack() as stack:
+        yield ExperimentDesk(
+            datasets=stack.enter_context(closing(datasets(found))),
+            definitions=stack.enter_context(closing(definitions(found))),
+            runs=stack.enter_context(closing(experiment_runs(found))),
+            shelf=stack.enter_context(closing(shelf(found))),
+            archive=stack.enter_context(closing(archive(found))),
+            now=now,
+        )
+
+
+def now() -> str:
+    """ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,1 @@
+"""Experiments and their runs, one use case per file."""

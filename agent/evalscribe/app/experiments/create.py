@@ -1,0 +1,88 @@
+"""Make experiments and new versions of them."""
+
+from secrets import token_hex
+from typing import Literal
+
+from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.errors import UsageError
+from evalscribe.experiment import Config, Experiment, ExperimentVersion, Target
+from evalscribe.ids import Frozen
+from evalscribe.prose import NAME_LIMIT, one_line
+from evalscribe.scorer_spec import Binding
+
+
+class NewExperiment(Frozen):
+    """A definition with everything resolved."""
+
+    name: str
+    type: Literal["standard", "regression", "classifier"] = "standard"
+    target: Target
+    dataset_id: str
+    dataset_version_id: str
+    bindings: tuple[Binding, ...]
+    """At least one, their names unique, in topological order of what they depend on."""
+    config: Config = Config()
+
+
+def created(desk: ExperimentDesk, wanted: NewExperiment) -> tuple[Experiment, ExperimentVersion]:
+    """Raises `UsageError` for a name that is none or taken, and for no scorer."""
+    name = checked_name(wanted.name)
+    id = f"exp-{token_hex(8)}"
+    version = version_of(id, wanted, desk.now())
+    experiment = Experiment(
+        id=id,
+        name=name,
+        type=wanted.type,
+        # Made with its first run, unless there is one of that name; two names could make the same id out of themselves.
+        collection_id=next((one.id for one in desk.shelf.collections() if one.name == name), id),
+        latest_version_id=version.id,
+        created_at=version.created_at,
+    )
+    desk.definitions.add_experiment(experiment, version)
+    return experiment, version
+
+
+def updated(
+    desk: ExperimentDesk, experiment: Experiment, wanted: NewExperiment, *, latest: bool = True
+) -> ExperimentVersion:
+    """The version that this definition is: a new one, or one that is there already with the same content."""
+    return desk.definitions.put_version(version_of(experiment.id, wanted, desk.now()), latest=latest)
+
+
+def version_of(experiment_id: str, wanted: NewExperiment, now: str) -> ExperimentVersion:
+    """Numbered where it is stored. Raises `UsageError` without a scorer."""
+    if not wanted.bindings:
+        raise UsageError("an experiment needs a scorer: --builtin-scorer NAME or --scorer-id ID")
+    return ExperimentVersion(
+        id=ExperimentVersion.id_of(
+            experiment_id, wanted.target, wanted.dataset_version_id, wanted.bindings, wanted.config
+        ),
+        experiment_id=experiment_id,
+        number=1,
+        target=wanted.target,
+        dataset_id=wanted.dataset_id,
+        dataset_version_id=wanted.dataset_version_id,
+        bindings=wanted.bindings,
+        config=wanted.config,
+        created_at=now,
+    )
+
+
+def as_wanted(experiment: Experiment, version: ExperimentVersion) -> NewExperiment:
+    """The definition of a version, to be changed."""
+    return NewExperiment(
+        name=experiment.name,
+        type=experiment.type,
+        target=version.target,
+        dataset_id=version.dataset_id,
+        dataset_version_id=version.dataset_version_id,
+        bindings=version.bindings,
+        config=version.config,
+    )
+
+
+def checked_name(name: str, option: str = "--name") -> str:
+    """Raises `UsageError` for what cannot be a name."""
+    if not name.strip() or one_line(name) != name or len(name) > NAME_LIMIT:
+        raise UsageError(f"{option} must be one line of 1 to {NAME_LIMIT} characters, without spaces around it")
+    return name

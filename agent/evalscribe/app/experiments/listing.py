@@ -1,0 +1,79 @@
+"""Experiments as they are listed and shown."""
+
+from typing import get_args
+
+from evalscribe.app.datasets.found import found as dataset_named
+from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.errors import UsageError
+from evalscribe.experiment import Experiment, ExperimentVersion, Target
+from evalscribe.ids import Frozen
+
+
+class Filter(Frozen):
+    """None means any."""
+
+    dataset: str | None = None
+    status: str | None = None
+    type: str | None = None
+    page: int = 1
+    page_size: int = 50
+
+
+class ListedExperiment(Frozen):
+    """An experiment with its latest version in short."""
+
+    experiment: Experiment
+    version: int
+    target: str
+    dataset: str
+    scorers: tuple[str, ...]
+    runs: int
+
+
+def listed(desk: ExperimentDesk, wanted: Filter) -> tuple[ListedExperiment, ...]:
+    """One page of them, oldest first. Raises `UsageError` for a filter that nothing can match."""
+    for name in ("status", "type"):
+        _known(name, getattr(wanted, name))
+    dataset_id = dataset_named(desk.datasets, wanted.dataset).id if wanted.dataset else None
+    found = []
+    for one in desk.definitions.experiments():
+        if wanted.status not in (None, one.status) or wanted.type not in (None, one.type):
+            continue
+        version = desk.definitions.experiment_version(one.latest_version_id)
+        if version is not None and dataset_id in (None, version.dataset_id):
+            found.append((one, version))
+    start = (wanted.page - 1) * wanted.page_size
+    return tuple(_listed(desk, *pair) for pair in found[start : start + wanted.page_size])
+
+
+def target_line(target: Target) -> str:
+    """`component support_agent of dep-…`, `prompt answer@2`, `judge rules`."""
+    if target.type == "component":
+        return f"{target.component.type} {target.component.name} ({target.deployment_id})"
+    if target.type == "prompt":
+        return f"prompt {target.prompt_id}@{target.version.number} ({target.version.model})"
+    return f"judge {target.judge} by {target.rubric}"
+
+
+def dataset_line(desk: ExperimentDesk, version: ExperimentVersion) -> str:
+    """`tickets@3`."""
+    dataset = desk.datasets.find(version.dataset_id)
+    of = desk.datasets.version(version.dataset_version_id)
+    return f"{dataset.name if dataset else version.dataset_id}@{of.number if of else version.dataset_version_id}"
+
+
+def _listed(desk: ExperimentDesk, one: Experiment, version: ExperimentVersion) -> ListedExperiment:
+    return ListedExperiment(
+        experiment=one,
+        version=version.number,
+        target=target_line(version.target),
+        dataset=dataset_line(desk, version),
+        scorers=tuple(binding.spec.name for binding in version.bindings),
+        runs=len(desk.runs.runs(one.id)),
+    )
+
+
+def _known(name: str, value: str | None) -> None:
+    there = get_args(Experiment.model_fields[name].annotation)
+    if value is not None and value not in there:
+        raise UsageError(f"--{name} {value!r} is none of {', '.join(there)}")

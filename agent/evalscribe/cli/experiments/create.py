@@ -1,0 +1,167 @@
+"""`evalscribe experiments create` and `update`."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evalscribe.cli.experiments.options import ExperimentArgument
+from evalscribe.cli.formatted import Format
+
+if TYPE_CHECKING:
+    from evalscribe.app.experiments.asked import Asked
+
+Name = Annotated[str | None, typer.Option(metavar="N", help="Its name; unique.", show_default=False)]
+DatasetId = Annotated[
+    str | None, typer.Option(metavar="ID|NAME", help="The dataset that it tries.", show_default=False)
+]
+DatasetVersionId = Annotated[
+    str | None,
+    typer.Option(metavar="ID|N", help="Its version. Default: the dataset's latest.", show_default=False),
+]
+TargetType = Annotated[
+    str | None,
+    typer.Option(
+        metavar="component|prompt|judge",
+        help="What is tried; `deployment` is another word for `component`.",
+        show_default=False,
+    ),
+]
+DeploymentId = Annotated[
+    str | None, typer.Option(metavar="ID|NAME", help="Of `evalscribe deployments create`.", show_default=False)
+]
+ComponentName = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="A component of the deployment. Default: the only one.", show_default=False),
+]
+ComponentType = Annotated[
+    str | None, typer.Option(metavar="agent|function|workflow", help="What it has to be.", show_default=False)
+]
+PromptId = Annotated[
+    str | None, typer.Option(metavar="ID|NAME", help="Of `evalscribe prompts create`.", show_default=False)
+]
+PromptVersionId = Annotated[
+    str | None, typer.Option(metavar="ID|N", help="Its version. Default: the latest.", show_default=False)
+]
+Judge = Annotated[
+    str | None,
+    typer.Option(metavar="rules|cascade|PROVIDER/MODEL", help="With --target-type judge.", show_default=False),
+]
+Rubric = Annotated[
+    str | None, typer.Option(metavar="NAME[@V]", help="With --target-type judge: by which rubric.", show_default=False)
+]
+BuiltinScorer = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME|JSON",
+        help='A built-in scorer; as JSON {"name","config","required","threshold"} where it needs more. Repeatable.',
+        show_default=False,
+    ),
+]
+ScorerId = Annotated[
+    list[str] | None,
+    typer.Option(metavar="ID|NAME", help="Of `evalscribe scorers create`. Repeatable.", show_default=False),
+]
+Config = Annotated[
+    str | None,
+    typer.Option(
+        metavar="JSON",
+        help='The gate, and how it runs: {"passed_threshold": 0.9, "repetitions": 3, "concurrency": 8}.',
+        show_default=False,
+    ),
+]
+
+
+def create(
+    name: Name = None,
+    dataset_id: DatasetId = None,
+    dataset_version_id: DatasetVersionId = None,
+    target_type: TargetType = None,
+    deployment_id: DeploymentId = None,
+    component_name: ComponentName = None,
+    component_type: ComponentType = None,
+    prompt_id: PromptId = None,
+    prompt_version_id: PromptVersionId = None,
+    judge: Judge = None,
+    rubric: Rubric = None,
+    builtin_scorer: BuiltinScorer = None,
+    scorer_id: ScorerId = None,
+    config: Config = None,
+    form: Format = "table",
+) -> int:
+    """Make an experiment of a target, a version of a dataset, and scorers. Its id is printed."""
+    asked = _asked(locals())
+    from evalscribe.app.experiments.asked import resolved
+    from evalscribe.app.experiments.create import created
+    from evalscribe.cli.formatted import checked, made
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiments import open_desk
+
+    checked(form)
+    with open_desk(settings(Options())) as desk:
+        experiment, version = created(desk, resolved(desk, asked))
+    made(experiment.id, experiment, f"Made experiment {experiment.name}, version 1 ({version.id})", form)
+    return 0
+
+
+def update(
+    experiment: ExperimentArgument,
+    dataset_id: DatasetId = None,
+    dataset_version_id: DatasetVersionId = None,
+    target_type: TargetType = None,
+    deployment_id: DeploymentId = None,
+    component_name: ComponentName = None,
+    component_type: ComponentType = None,
+    prompt_id: PromptId = None,
+    prompt_version_id: PromptVersionId = None,
+    judge: Judge = None,
+    rubric: Rubric = None,
+    builtin_scorer: BuiltinScorer = None,
+    scorer_id: ScorerId = None,
+    config: Config = None,
+    form: Format = "table",
+) -> int:
+    """Give an experiment a new version: what is not said stays. Scorers and config are replaced whole.
+
+    Earlier versions and their runs stay as they are. The version's id is printed.
+    """
+    return _update(experiment, _asked(locals()), form)
+
+
+def _asked(options: dict[str, Any]) -> "Asked":
+    """What these options say, by the names of the parameters above."""
+    from evalscribe.app.experiments.asked import Asked
+    from evalscribe.app.experiments.target import TargetAsked
+
+    target = {name: options[name] for name in TargetAsked.model_fields if name in options}
+    return Asked(
+        name=options.get("name"),
+        dataset_id=options["dataset_id"],
+        dataset_version_id=options["dataset_version_id"],
+        target=TargetAsked(type=options["target_type"], **target),
+        builtin_scorers=tuple(options["builtin_scorer"] or ()),
+        scorer_ids=tuple(options["scorer_id"] or ()),
+        config=options["config"],
+    )
+
+
+def _update(named: str, asked: "Asked", form: str) -> int:
+    from evalscribe.app.experiments.asked import changed
+    from evalscribe.app.experiments.create import as_wanted, updated
+    from evalscribe.app.experiments.find import experiment_named, version_named
+    from evalscribe.cli.formatted import checked, made
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiments import open_desk
+
+    checked(form)
+    with open_desk(settings(Options())) as desk:
+        experiment = experiment_named(desk, named)
+        before = version_named(desk, experiment, None)
+        version = updated(desk, experiment, changed(desk, as_wanted(experiment, before), asked))
+    if version.id == before.id:
+        told = f"{experiment.name} is so already: version {version.number}"
+    else:
+        told = f"Experiment {experiment.name} is at version {version.number} now"
+    made(version.id, version, told, form)
+    return 0

@@ -1,0 +1,52 @@
+"""`evalscribe experiments list`."""
+
+from typing import Annotated
+
+import typer
+
+from evalscribe.cli.formatted import Format
+
+
+def list_all(
+    dataset_id: Annotated[
+        str | None, typer.Option(metavar="ID|NAME", help="Only those of this dataset.", show_default=False)
+    ] = None,
+    status: Annotated[
+        str | None, typer.Option(metavar="active|archived", help="Only these.", show_default=False)
+    ] = None,
+    type: Annotated[
+        str | None, typer.Option(metavar="standard|regression|classifier", help="Only these.", show_default=False)
+    ] = None,
+    page: Annotated[int, typer.Option(min=1, metavar="N", help="Which page, from 1.")] = 1,
+    page_size: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Experiments of one page.")] = 50,
+    form: Format = "table",
+) -> int:
+    """List the experiments, oldest first."""
+    from evalscribe.app.experiments.listing import Filter, listed
+    from evalscribe.cli.formatted import checked, listing
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiments import open_desk
+
+    checked(form)
+    with open_desk(settings(Options())) as desk:
+        wanted = Filter(dataset=dataset_id, status=status, type=type, page=page, page_size=page_size)
+        rows = listed(desk, wanted)
+    heads = ("id", "name", "type", "status", "version", "target", "dataset", "scorers", "runs")
+    listing(
+        rows,
+        heads,
+        lambda one: (
+            one.experiment.id,
+            one.experiment.name,
+            one.experiment.type,
+            one.experiment.status,
+            one.version,
+            one.target,
+            one.dataset,
+            ", ".join(one.scorers),
+            one.runs,
+        ),
+        form,
+    )
+    return 0

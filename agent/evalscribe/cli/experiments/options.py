@@ -1,0 +1,42 @@
+"""Arguments and options that several commands of experiments share, each said once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ExperimentArgument = Annotated[
+    str, typer.Argument(metavar="EXPERIMENT", help="An experiment, by id or name.", show_default=False)
+]
+RunArgument = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run, by id, the beginning of it, or name.", show_default=False),
+]
+OptionalExperiment = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[EXPERIMENT] RUN",
+        help="A run, by id, the beginning of it, or name; its experiment may stand before it.",
+        show_default=False,
+    ),
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for its end, and exit as its gate says.")]
+Timeout = Annotated[
+    str | None,
+    typer.Option(metavar="15m", help="Wait at most so long; the run goes on after it.", show_default=False),
+]
+FailOnGate = Annotated[
+    bool | None,
+    typer.Option(
+        "--fail-on-gate/--no-fail-on-gate",
+        help="Exit 2 where the gate fails. Default: with --wait. Also --fail-on-gate=false.",
+        show_default=False,
+    ),
+]
+Budget = Annotated[
+    float | None, typer.Option(min=0, metavar="USD", help="Spend at most this in all. Default: 5.", show_default=False)
+]
+EnvFile = Annotated[
+    Path | None,
+    typer.Option(metavar="F", help="A file of settings, in place of .env.local and .env.", show_default=False),
+]

@@ -1,0 +1,62 @@
+"""`evalscribe experiments show EXPERIMENT`."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evalscribe.cli.experiments.options import ExperimentArgument
+from evalscribe.cli.formatted import Format
+
+if TYPE_CHECKING:
+    from evalscribe.app.experiments.desk import ExperimentDesk
+    from evalscribe.experiment import Experiment, ExperimentVersion
+    from evalscribe.scorer_spec import Binding
+
+
+def show(
+    experiment: ExperimentArgument,
+    version: Annotated[
+        str | None,
+        typer.Option("--version", metavar="N|ID", help="Which version. Default: the latest.", show_default=False),
+    ] = None,
+    form: Format = "table",
+) -> int:
+    """Show what an experiment tries, on what, and how it is scored. As JSON: the whole version."""
+    from evalscribe.app.experiments.find import experiment_named, version_named
+    from evalscribe.cli.formatted import document
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiments import open_desk
+
+    with open_desk(settings(Options())) as desk:
+        found = experiment_named(desk, experiment)
+        wanted = version_named(desk, found, version)
+        document(wanted, lambda: _told(desk, found, wanted), form)
+    return 0
+
+
+def _told(desk: "ExperimentDesk", one: "Experiment", version: "ExperimentVersion") -> Iterator[str]:
+    from evalscribe.app.experiments.listing import dataset_line, target_line
+
+    versions = desk.definitions.experiment_versions(one.id)
+    runs = desk.runs.runs(one.id)
+    kind = "" if one.type == "standard" else f", {one.type}"
+    yield f"{one.name} ({one.id}){kind}{', archived' if one.status == 'archived' else ''}"
+    yield f"version  {version.number} of {len(versions)} ({version.id}), {version.created_at}"
+    yield f"target   {target_line(version.target)}"
+    yield f"dataset  {dataset_line(desk, version)} ({version.dataset_version_id})"
+    for number, binding in enumerate(version.bindings):
+        yield f"{'scorers ' if number == 0 else ' ' * 8} {_scorer(binding)}"
+    yield f"config   {version.config.model_dump_json(exclude_none=True)}"
+    newest = f", newest {runs[-1].name or runs[-1].id} ({runs[-1].state})" if runs else ""
+    yield f"runs     {len(runs)}{newest}"
+
+
+def _scorer(binding: "Binding") -> str:
+    from evalscribe.ids import canonical_json
+
+    spec = binding.spec
+    config = f" {canonical_json(spec.config)}" if spec.config else ""
+    threshold = "" if binding.threshold is None else f", from {binding.threshold:g} on"
+    return f"{spec.name}{config}{threshold}{'' if binding.required else ', not required'}"
