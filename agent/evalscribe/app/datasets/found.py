@@ -20,7 +20,10 @@ def found(datasets: Datasets, named: str) -> Dataset:
 
 
 def version_named(datasets: Datasets, dataset: Dataset | None, named: str) -> DatasetVersion:
-    """By id; of a given dataset also by number (`2`, `v2`) or as `latest`. Raises `NotFoundError` saying what there is."""
+    """By id; of a given dataset also by number (`2`, `v2`) or as `latest`.
+
+    Raises `NotFoundError` saying what there is.
+    """
     if dataset is None:
         if version := datasets.version(named):
             return version
