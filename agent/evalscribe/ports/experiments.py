@@ -1,6 +1,6 @@
 """Datasets, what experiments are made of, and their runs."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
@@ -208,8 +208,16 @@ class ItemRows(Protocol):
     """A file of items, read once from beginning to end."""
 
     @property
-    def problems(self) -> Iterable[str]:
-        """What was wrong with lines that gave no item, each with its line; complete at the end."""
+    def problems(self) -> Sequence[str]:
+        """What was wrong with the first lines that gave no item, each with its place; complete at the end."""
+
+    @property
+    def bad(self) -> int:
+        """How many gave no item."""
+
+    @property
+    def hidden(self) -> int:
+        """How many secrets were taken out of the items."""
 
     def read(self) -> Iterator[Item]:
-        """Raises `DataError`, `NotFoundError` for what ends the reading."""
+        """Raises `DataError`, `NotFoundError`, `AccessError` for what ends the reading."""

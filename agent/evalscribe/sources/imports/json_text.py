@@ -45,9 +45,14 @@ def decode(text: str) -> object:
 class JsonText:
     """The text of a file, read from beginning to end."""
 
-    def __init__(self, reading: Reading, where: str) -> None:
+    def __init__(
+        self, reading: Reading, where: str, decoder: json.JSONDecoder = DECODER, largest: int = LARGEST
+    ) -> None:
+        """`largest`: characters of one value."""
         self._reading = reading
         self._where = where
+        self._values = decoder
+        self._largest = largest
         first = reading.read()
         wide = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         self._decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8-sig")(errors="replace")
@@ -71,7 +76,7 @@ class JsonText:
         self.peek()
         while True:
             try:
-                value, end = DECODER.raw_decode(self._text, self._at)
+                value, end = self._values.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 if not (self._may_go_on(error) and self._more(len(self._text) - self._at)):
                     raise self.wrong(f"no valid JSON: {error.msg}", error.pos) from None
@@ -148,6 +153,6 @@ class JsonText:
             pieces.append(self._decoder.decode(piece, final=self._ended))
             size += len(pieces[-1])
         self._text = "".join(pieces)
-        if len(self._text) > LARGEST:
-            raise self.wrong(f"a value is longer than {LARGEST // 1024 // 1024} million characters")
+        if len(self._text) > self._largest:
+            raise self.wrong(f"a value is longer than {self._largest // 1024 // 1024} million characters")
         return True
