@@ -6,7 +6,7 @@ from fractions import Fraction
 from statistics import fmean
 
 from evalscribe.comparison import CategoryFlips, Difference, Pair, ScoreDifference, Trial
-from evalscribe.statistics import SIGNIFICANT, Paired, Task, dealt, holm, paired
+from evalscribe.statistics import Paired, Task, dealt, difference, holm, paired
 
 FINENESS = 10_000
 """Scores are compared to so many parts of 1."""
@@ -52,21 +52,6 @@ def categories(pairs: Sequence[Pair], *, all_named: bool = True) -> tuple[Catego
 def rate(tried: Iterable[Sequence[Trial]], unnamed: int = 0) -> float:
     """Mean of the evals' pass rates; `unnamed` ones passed."""
     return fmean([*(sum(trial.passed for trial in trials) / len(trials) for trials in tried), *[1.0] * unnamed])
-
-
-def difference(found: Paired, p: float | None = None) -> Difference:
-    """`p`: corrected for several comparisons."""
-    chance = found.luck.p if p is None else p
-    return Difference(
-        difference=found.difference,
-        low=found.interval.low,
-        high=found.interval.high,
-        p=chance,
-        exact=found.luck.exact,
-        tasks=found.tasks,
-        detectable=found.detectable,
-        significant=chance <= SIGNIFICANT,
-    )
 
 
 def _task(pair: Pair) -> Task:
