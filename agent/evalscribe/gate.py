@@ -50,6 +50,8 @@ class Gate(Frozen):
     """Content id of the scores that it rests on: after a rescore it is another one."""
     stated: bool = True
     """False where the experiment states no clause, so that the default holds."""
+    reason: str | None = None
+    """Why it is not passed whatever its clauses say: the run failed or was cancelled."""
 
 
 class GateConfig(Frozen):

@@ -1,6 +1,7 @@
 """The interval of a share of grouped tries: its coverage, and its edges."""
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -9,11 +10,11 @@ from evalscribe.statistics import Cluster, clustered, wilson
 RUNS = 400
 
 
-def drawn(toss: random.Random, groups: int, tries: int, share: float, likeness: float) -> list[Cluster]:
+def drawn(toss: random.Random, groups: int, tries: int, share: float, likeness: float) -> Counter[Cluster]:
     """Groups whose own chances vary around `share`; a likeness near 1 makes tries of a group all alike."""
     spread = (1 - likeness) / likeness
     chances = (toss.betavariate(share * spread, (1 - share) * spread) for _ in range(groups))
-    return [Cluster(sum(toss.random() < chance for _ in range(tries)) / tries, 1) for chance in chances]
+    return Counter(Cluster(sum(toss.random() < chance for _ in range(tries)), tries) for chance in chances)
 
 
 @pytest.mark.parametrize(("groups", "tries"), [(10, 5), (50, 3)])
@@ -29,25 +30,25 @@ def test_the_share_lies_in_the_interval_as_often_as_it_says(
 
 def test_tries_of_an_item_are_not_as_many_observations() -> None:
     """20 items that always or never pass say no more in five tries than in one."""
-    items = [Cluster(1.0 if number < 15 else 0.0, 1) for number in range(20)]
-    low, high = clustered(items)
+    low, high = clustered({Cluster(5, 5): 15, Cluster(0, 5): 5})
     naive = wilson(75, 100)
     assert high - low > 1.5 * (naive.high - naive.low)
 
 
 def test_a_larger_share_never_has_a_lower_lower_end() -> None:
     """So that a perfect run is not told to be worse than one with a failed try."""
-    perfect = [Cluster(1.0, 1)] * 20
-    almost = [Cluster(0.8, 1), *perfect[1:]]
+    perfect = {Cluster(5, 5): 20}
+    almost = {Cluster(5, 5): 19, Cluster(4, 5): 1}
     assert clustered(perfect).low > clustered(almost).low
     assert clustered(perfect).high == 1.0
 
 
-@pytest.mark.parametrize("clusters", [[], [Cluster(3.0, 3)]])
-def test_one_group_says_nothing_about_others(clusters: list[Cluster]) -> None:
+@pytest.mark.parametrize("clusters", [{}, {Cluster(3, 3): 1}])
+def test_one_group_says_nothing_about_others(clusters: dict[Cluster, int]) -> None:
     assert clustered(clusters) == (0.0, 1.0)
 
 
-def test_the_seen_share_is_inside() -> None:
-    for passed in (0.0, 1.0):
-        assert passed in clustered([Cluster(passed * 2, 2)] * 3)
+@pytest.mark.parametrize("passed", [0, 2])
+def test_the_seen_share_is_inside(passed: int) -> None:
+    low, high = clustered({Cluster(passed, 2): 3})
+    assert low <= passed / 2 <= high

@@ -1,6 +1,6 @@
 """The interval of a share whose observations come in groups: tries of one item, items of one source."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from math import fsum, sqrt
 from typing import NamedTuple
 
@@ -13,26 +13,28 @@ them there would be no width where all were alike (Agresti and Coull's rule, wit
 
 
 class Cluster(NamedTuple):
-    """Items that are one observation together."""
+    """Tries that are one observation together."""
 
-    passed: float
-    """The sum of the items' shares."""
-    items: int
+    passed: int
+    tries: int
 
 
-def clustered(clusters: Collection[Cluster], confidence: float = 0.95) -> Interval:
-    """Of the mean share over all items. (0, 1) for fewer than two clusters: one says nothing about others."""
-    number = len(clusters)
+def clustered(clusters: Mapping[Cluster, int], confidence: float = 0.95) -> Interval:
+    """Of the share of all tries that pass; `clusters` with how many there are of each.
+
+    (0, 1) for fewer than two clusters: one says nothing about others.
+    """
+    number = sum(clusters.values())
     if number < 2:
         return Interval(0.0, 1.0)
-    items = sum(cluster.items for cluster in clusters)
-    passed = fsum(cluster.passed for cluster in clusters)
-    size = items / number
-    whole = items + 2 * ADDED * size
+    tries = sum(cluster.tries * count for cluster, count in clusters.items())
+    passed = sum(cluster.passed * count for cluster, count in clusters.items())
+    size = tries / number
+    whole = tries + 2 * ADDED * size
     share = (passed + ADDED * size) / whole
-    squares = fsum((cluster.passed - cluster.items * share) ** 2 for cluster in clusters)
+    squares = fsum(count * (one.passed - one.tries * share) ** 2 for one, count in clusters.items())
     squares += ADDED * size**2 * ((1 - share) ** 2 + share**2)
     groups = number + 2 * ADDED
     half = quantile((1 + confidence) / 2, number - 1) * sqrt(groups / (groups - 1) * squares) / whole
-    seen = passed / items
+    seen = passed / tries
     return Interval(max(0.0, min(seen, share - half)), min(1.0, max(seen, share + half)))

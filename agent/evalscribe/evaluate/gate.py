@@ -1,0 +1,161 @@
+"""The verdict on a finished run: every clause of its experiment's gate, with what was seen and how sure that is."""
+
+from collections.abc import Iterator, Mapping
+from math import ceil
+
+from evalscribe.evaluate.baseline import Baseline, against
+from evalscribe.gate import Clause, ClauseName, ClauseVerdict, Gate, GateConfig
+from evalscribe.prose import counted
+from evalscribe.run_summary import RunSummary, Share, percent
+from evalscribe.statistics import tells_apart, wilson
+
+DEFAULT = GateConfig(passed_threshold=1.0)
+"""Where an experiment states no clause."""
+SLACK = 1e-9
+"""Shares are quotients: 0.9 is reached by 18 of 20."""
+
+
+def gate(config: GateConfig, summary: RunSummary, scores_digest: str, baselines: Mapping[str, Baseline]) -> Gate:
+    """`baselines` by what the config calls them. Bounds are included; what cannot be decided is not passed."""
+    found = tuple(_clauses(config, summary, baselines))
+    clauses = found or tuple(_clauses(DEFAULT, summary, {}))
+    reason = None if summary.state == "completed" else _ended(summary)
+    return Gate(
+        run_id=summary.run_id,
+        passed=reason is None and all(clause.verdict == "passed" for clause in clauses),
+        clauses=clauses,
+        scores_digest=scores_digest,
+        stated=bool(found),
+        reason=reason,
+    )
+
+
+def headline(gate: Gate) -> str:
+    """`gate failed: pass rate 18/20 = 90.0 % (…), at least 95 % needed`; the first clause that is not passed."""
+    if gate.reason is not None:
+        return f"gate not passed: {gate.reason}"
+    worst = [clause for clause in gate.clauses if clause.verdict != "passed"]
+    if not worst:
+        return f"gate passed: {gate.clauses[0].said}{_others(len(gate.clauses) - 1)}"
+    return f"gate failed: {worst[0].said}{_others(len(worst) - 1)}"
+
+
+def _others(number: int) -> str:
+    return f"; and {counted(number, 'other clause')}" if number else ""
+
+
+def _ended(summary: RunSummary) -> str:
+    return f"the run {summary.state}" + (f": {summary.reason}" if summary.reason else "")
+
+
+def _clauses(config: GateConfig, summary: RunSummary, baselines: Mapping[str, Baseline]) -> Iterator[Clause]:
+    if config.passed_threshold is not None:
+        yield _pass_rate("passed_threshold", summary, config.passed_threshold)
+    if config.min_pass_rate is not None:
+        yield _pass_rate("min_pass_rate", summary, config.min_pass_rate)
+    if config.max_failed_items is not None:
+        yield _failed_items(summary, config.max_failed_items)
+    if config.min_pass_rate_lower_bound is not None:
+        yield _lower_bound(summary, config.min_pass_rate_lower_bound)
+    yield from against(config, baselines)
+    if config.max_error_rate is not None:
+        yield _errors(summary, config.max_error_rate)
+    if config.min_scored_fraction is not None:
+        yield _scored(summary, config.min_scored_fraction)
+    yield from _labels(config, summary)
+
+
+def _verdict(holds: bool) -> ClauseVerdict:
+    return "passed" if holds else "failed"
+
+
+def _of(name: ClauseName, share: Share, threshold: float, holds: bool, said: str) -> Clause:
+    return Clause(
+        name=name,
+        threshold=threshold,
+        observed=share.value,
+        verdict=_verdict(holds) if share.value is not None else "inconclusive",
+        low=share.low,
+        high=share.high,
+        said=said,
+    )
+
+
+def _pass_rate(name: ClauseName, summary: RunSummary, threshold: float) -> Clause:
+    share = summary.pass_rate
+    said = f"pass rate {share.said}, at least {percent(threshold)} needed; {_tells(summary, threshold)}"
+    return _of(name, share, threshold, _at_least(share.value, threshold), said)
+
+
+def _tells(summary: RunSummary, threshold: float) -> str:
+    """What luck alone does to a run of this size."""
+    number = summary.observations
+    low, high = tells_apart(ceil(threshold * number - SLACK), number)
+    if threshold == 0:
+        return "every run passes that"
+    return (
+        f"with {counted(number, 'observation')} a true rate from {percent(high)} passes 8 runs of 10, "
+        f"one below {percent(low)} fails 8 of 10"
+    )
+
+
+def _at_least(value: float | None, threshold: float) -> bool:
+    return value is not None and value >= threshold - SLACK
+
+
+def _failed_items(summary: RunSummary, most: int) -> Clause:
+    said = f"{counted(summary.failed_items, 'failed item')} of {summary.items:,}, at most {most:,} allowed"
+    said += " (an item fails when any of its tries did not pass)" if summary.repetitions > 1 else ""
+    return Clause(
+        name="max_failed_items",
+        threshold=float(most),
+        observed=float(summary.failed_items),
+        verdict=_verdict(summary.failed_items <= most),
+        said=said,
+    )
+
+
+def _lower_bound(summary: RunSummary, threshold: float) -> Clause:
+    share = summary.pass_rate
+    said = f"pass rate {share.said}: the lower end must be at least {percent(threshold)}"
+    return _of("min_pass_rate_lower_bound", share, threshold, _at_least(share.low, threshold), said)
+
+
+def _errors(summary: RunSummary, most: float) -> Clause:
+    """Of the target and of required scorers; what was never tried is none."""
+    number = summary.counts.error + summary.broken
+    share = _share(number, summary.tries)
+    parts = f"{summary.counts.error:,} of the target, {summary.broken:,} of required scorers"
+    holds = share.value is not None and share.value <= most + SLACK
+    said = f"errors {share.said} of all tries ({parts}), at most {percent(most)} allowed"
+    return _of("max_error_rate", share, most, holds, said)
+
+
+def _scored(summary: RunSummary, least: float) -> Clause:
+    share = _share(summary.counts.passed + summary.counts.failed, summary.tries)
+    said = f"tries with a verdict {share.said}, at least {percent(least)} needed"
+    return _of("min_scored_fraction", share, least, _at_least(share.value, least), said)
+
+
+def _share(number: int, tries: int) -> Share:
+    low, high = wilson(number, tries)
+    return Share(passed=number, of=tries, value=number / tries if tries else None, low=low, high=high)
+
+
+def _labels(config: GateConfig, summary: RunSummary) -> Iterator[Clause]:
+    found = summary.labels
+    if config.min_balanced_accuracy is not None:
+        value = found.balanced_accuracy if found else None
+        yield _agreement("min_balanced_accuracy", "balanced accuracy", value, config.min_balanced_accuracy)
+    if config.min_kappa is not None:
+        clause = _agreement("min_kappa", "kappa", found.kappa if found else None, config.min_kappa)
+        yield clause.model_copy(update={"low": found.kappa_low, "high": found.kappa_high}) if found else clause
+
+
+def _agreement(name: ClauseName, words: str, value: float | None, least: float) -> Clause:
+    needed = f"at least {least:.2f} needed"
+    if value is None:
+        said = f"{words} cannot be told: no labels were given and expected; {needed}"
+        return Clause(name=name, threshold=least, verdict="inconclusive", said=said)
+    said = f"{words} {value:.3f}, {needed}"
+    return Clause(name=name, threshold=least, observed=value, verdict=_verdict(_at_least(value, least)), said=said)
