@@ -1,0 +1,136 @@
+"""A scorer that asks a model, ready to score: what its judge says, as a score with its evidence."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic import JsonValue
+
+from evalscribe.chat import Usage
+from evalscribe.errors import EvalscribeError
+from evalscribe.judge_result import CitedText, JudgeResult, ResultType
+from evalscribe.judging.rubric.cited import JudgeResultWithCitations
+from evalscribe.judging.rubric.judge import RubricJudge
+from evalscribe.judging.scorers.model.configs import CONFIGS
+from evalscribe.judging.scorers.model.labels import label_key, spelled
+from evalscribe.judging.scorers.model.subjects import of_request
+from evalscribe.judging.scorers.result import CannotScore, broken
+from evalscribe.judging.subject import Subject
+from evalscribe.output_schema import cited_strings
+from evalscribe.redaction import redact
+from evalscribe.score import ScoreResult, ScorerRequest
+from evalscribe.scorer_spec import ScorerSpec
+
+EXPLAINING = ("explanation", "reasoning", "why")
+"""Fields of an answer that say why, best first."""
+LONGEST_REASON = 300
+
+
+class ModelScorer:
+    """`ports.ScorerRunner` of one spec with a rubric."""
+
+    def __init__(self, spec: ScorerSpec, judge: RubricJudge, knew: Callable[[JudgeResult], bool]) -> None:
+        """`knew`: whether a result was known before, so that nothing was paid for it now."""
+        self.name = spec.name
+        self.depends_on = spec.depends_on
+        self._judge = judge
+        self._knew = knew
+        self._shown = _shown(spec)
+        self._key = label_key(judge.rubric.output_schema, judge.rubric.id)
+        self._worth = _numbers(spec.config["choice_scores"])
+        self._threshold = _number(spec.config["threshold"])
+
+    async def score(self, request: ScorerRequest) -> ScoreResult:
+        """The one place where what goes wrong with one item becomes data."""
+        try:
+            subject = of_request(self._shown, request)
+            return self._result(await self._judge.judge(subject), subject)
+        except CannotScore as error:
+            return broken(error)
+        except EvalscribeError:
+            raise
+        except Exception as error:
+            said = " ".join(redact(str(error)).split())
+            reason = f"the judge broke: {type(error).__name__}: {said}"[:LONGEST_REASON]
+            return broken(CannotScore("scorer_error", reason))
+
+    async def close(self) -> None:
+        """Its models are closed with the others."""
+
+    def _result(self, result: JudgeResult, subject: Subject) -> ScoreResult:
+        told = {"usage": Usage() if self._knew(result) else result.usage, "output": self._raw(result, subject)}
+        metadata = self._metadata(result)
+        if result.result_type is ResultType.FAILURE:
+            error = CannotScore("provider_error", result.reason or "the judge gave no answer")
+            return broken(error).model_copy(update={**told, "metadata": metadata})
+        label = spelled(result.output[self._key])
+        value = self._worth[label]
+        return ScoreResult(
+            value=value,
+            passed=value >= self._threshold,
+            label=label,
+            explanation=_explained(result.output, self._judge.rubric.output_schema) or f"{self._key}: {label}",
+            evidence=self._cited(result, subject),
+            metadata=metadata,
+            **told,
+        )
+
+    def _raw(self, result: JudgeResult, subject: Subject) -> JsonValue:
+        """What was asked, by its content id, and what was answered, as it was written."""
+        rollouts = (result.result_metadata or {}).get("rollouts", [])
+        return {
+            "question": self._judge.key(subject),
+            "answers": [one["full_output"] for one in rollouts],
+            "output": result.output,
+        }
+
+    def _metadata(self, result: JudgeResult) -> dict[str, JsonValue]:
+        votes = (result.result_metadata or {}).get("votes")
+        return {
+            "judge": result.judge,
+            "rubric": f"{result.rubric_id}@{result.rubric_version}",
+            "rubric_digest": self._judge.rubric.digest,
+            "citations": result.citations.model_dump(mode="json"),
+            "known": self._knew(result),
+            **({"confidence": result.confidence, "votes": votes} if result.confidence is not None else {}),
+        }
+
+    def _cited(self, result: JudgeResult, subject: Subject) -> JsonValue:
+        """Every citation with whether it holds and where it leads."""
+        schema = self._judge.rubric.output_schema
+        cited = JudgeResultWithCitations.from_judge_result(result, schema, subject).output
+        return [
+            {"field": ".".join(map(str, path)), **citation.model_dump(mode="json", exclude_none=True)}
+            for path, _ in cited_strings(result.output, schema)
+            for citation in CitedText.model_validate(_at(cited, path)).citations
+        ]
+
+
+def _shown(spec: ScorerSpec) -> Sequence[str]:
+    """Of a config that was checked when its spec was made."""
+    config: dict[str, Any] = spec.config
+    return CONFIGS[spec.scorer].model_construct(**config).shown
+
+
+def _at(value: Any, path: Sequence[str | int]) -> Any:
+    for part in path:
+        value = value[part]
+    return value
+
+
+def _explained(output: dict[str, Any], schema: dict[str, Any]) -> str:
+    """The field that says why: by its name, else the first that cites, else the first text that is no label."""
+    cited = [text for _, text in cited_strings(output, schema)]
+    fields = schema["properties"]
+    texts = [text for key, text in output.items() if isinstance(text, str) and "enum" not in fields.get(key, {})]
+    named = [output[name] for name in EXPLAINING if isinstance(output.get(name), str)]
+    return next((text for text in (*named, *cited, *texts) if text.strip()), "")
+
+
+def _number(value: JsonValue) -> float:
+    assert isinstance(value, int | float)
+    return float(value)
+
+
+def _numbers(value: JsonValue) -> dict[str, float]:
+    assert isinstance(value, dict)
+    return {label: _number(worth) for label, worth in value.items()}

@@ -1,0 +1,34 @@
+"""One run item as a judge is shown it: documents with line numbers, which it can cite."""
+
+import json
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+
+from evalscribe.evidence import Document
+from evalscribe.judge_result import Target
+from evalscribe.judging.scorers.model.selectors import ROOTS, root_of, selected
+from evalscribe.judging.subject import Item, Subject
+from evalscribe.judging.subject.failures import document_mark
+from evalscribe.redaction import redact
+from evalscribe.score import ScorerRequest
+
+
+def of_request(names: Sequence[str], request: ScorerRequest) -> Subject:
+    """`task input`, `output output`, `expected expected`, `task input.context` …: the parts of these names, in order.
+
+    Raises `CannotScore` where one is not there.
+    """
+    return Subject.of("run item", [_item(name, selected(name, request)) for name in dict.fromkeys(names)])
+
+
+def mark(name: str) -> str:
+    """How the part of this name is cited."""
+    return document_mark(Document(role=ROOTS[root_of(name)], path=name, text=""))
+
+
+def _item(name: str, value: JsonValue) -> Item:
+    role = ROOTS[root_of(name)]
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    target = Target(kind="document", item=mark(name), role=role, path=name)
+    return Item(mark=mark(name), about="", text=redact(text), target=target, numbered=True)
