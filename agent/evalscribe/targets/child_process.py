@@ -1,0 +1,174 @@
+"""One process that a user's Python runs in, as its parent sees it."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from evalscribe.errors import UsageError
+from evalscribe.targets.child_log import LONGEST
+from evalscribe.targets.plain import LARGEST
+
+PROGRAM = Path(__file__).with_name("child.py")
+LINE = 2 * LARGEST
+"""Bytes of one line at most."""
+LET_GO_S = 1.0
+"""Seconds within which the process has to say that a call is gone; else its event loop is stuck."""
+
+
+class ChildDied(Exception):
+    """The process ended while it was asked; says how."""
+
+
+class ChildProcess:
+    """Answers many questions at a time. Made by `started`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: Any) -> None:
+        self.abandoned: set[int] = set()
+        """Calls that nobody waits for and that did not end."""
+        self._process = process
+        self._writer: asyncio.StreamWriter = writer
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._loads: dict[tuple[str, str], asyncio.Task[dict[str, Any]]] = {}
+        self._number = 0
+        self._printed = bytearray()
+        self._dead: str | None = None
+        self._tasks = (asyncio.create_task(self._listen(reader)), asyncio.create_task(self._collect()))
+
+    @classmethod
+    async def started(cls, folder: Path, lanes: int) -> "ChildProcess":
+        """In a process group of its own. Raises `UsageError` where it cannot be started."""
+        ours, theirs = socket.socketpair()
+        options = ("-P", "-u", "-X", "faulthandler", str(PROGRAM), str(theirs.fileno()), str(folder), str(lanes))
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, *options),
+                cwd=folder,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            raise UsageError(f"Python cannot be started in {folder}: {error.strerror or error}") from None
+        finally:
+            theirs.close()
+        return cls(process, *await asyncio.open_connection(sock=ours, limit=LINE))
+
+    @property
+    def alive(self) -> bool:
+        return self._dead is None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits for it."""
+        return not self._waiting
+
+    async def load(self, address: str, kind: str) -> dict[str, Any]:
+        """Import once; what it says of it. Raises `ChildDied`."""
+        key = (address, kind)
+        if key not in self._loads:
+            self._loads[key] = asyncio.create_task(self._ask(self._next(), {"load": address, "kind": kind}))
+        return await asyncio.shield(self._loads[key])
+
+    async def call(self, address: str, kind: str, payload: object, timeout_s: float) -> dict[str, Any]:
+        """What it answers; `late` with its log where it took longer. Raises `ChildDied`."""
+        number = self._next()
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._ask(number, {"call": address, "kind": kind, "payload": payload})
+        except TimeoutError:
+            return {"late": True, "log": await self._let_go(number)}
+        except asyncio.CancelledError:
+            with suppress(OSError):
+                self._send({"id": number, "drop": number})
+            raise
+
+    def kill(self) -> None:
+        """End it and all that it started, at once."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def end(self) -> None:
+        self.kill()
+        await self._process.wait()
+        self._writer.close()
+        await asyncio.wait(self._tasks)
+        for load in self._loads.values():
+            load.cancel()
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    async def _ask(self, number: int, message: dict[str, Any]) -> dict[str, Any]:
+        if self._dead is not None:
+            raise ChildDied(self._dead)
+        self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._send({"id": number, **message})
+            return await self._waiting[number]
+        finally:
+            self._waiting.pop(number, None)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._writer.write(json.dumps(message).encode() + b"\n")
+
+    async def _let_go(self, number: int) -> str:
+        """Have a call ended that took too long; its log. A process that says nothing to this is ended."""
+        try:
+            async with asyncio.timeout(LET_GO_S):
+                said = await self._ask(number, {"drop": number})
+        except TimeoutError:
+            self._dead = "its event loop was held up by a call that timed out"
+            self.kill()
+            return ""
+        except ChildDied:
+            return ""
+        if said.get("gone") is False:
+            self.abandoned.add(number)
+        return str(said.get("log", ""))
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        with suppress(OSError, ValueError):
+            while line := await reader.readline():
+                said = json.loads(line)
+                waiting = self._waiting.get(said["id"])
+                if waiting is None:
+                    self.abandoned.discard(said["id"])
+                elif not waiting.done():
+                    waiting.set_result(said)
+        self.kill()
+        code = await self._process.wait()
+        self._dead = self._dead or _ending(code)
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(ChildDied(self._dead))
+
+    async def _collect(self) -> None:
+        """What is printed outside of calls."""
+        assert self._process.stdout is not None
+        while text := await self._process.stdout.read(65536):
+            self._printed += text
+            del self._printed[:-LONGEST]
+
+    @property
+    def printed(self) -> str:
+        """The end of what it wrote outside of calls: what a crash says."""
+        return self._printed.decode("utf-8", "replace")
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"its process ended (exit code {code})"
+    try:
+        return f"its process ended ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"its process ended (signal {-code})"
