@@ -8,7 +8,8 @@ from evalscribe.store import tables
 from evalscribe.store.sql import SqlStore, open_store
 from postgres_server import PostgresServer
 
-_EMPTY = "; ".join(f"DELETE FROM {name}" for name in tables.metadata.tables)
+_EMPTY = f"TRUNCATE {', '.join(tables.metadata.tables)}"
+"""Triggers keep rows of some tables from being deleted one by one."""
 
 
 @pytest.fixture

@@ -1,20 +1,16 @@
 """Texts of documents by their content, and the rows that refer to them."""
 
-import zlib
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, delete, insert, select
 
 from evalscribe.evidence import Document
 from evalscribe.store.database import Database
-from evalscribe.store.failures import unstorable
-from evalscribe.store.statements import execute_many, unless_there
+from evalscribe.store.statements import execute_many
 from evalscribe.store.tables import documents, texts
+from evalscribe.store.texts import Texts
 
-_KEEP_TEXT = unless_there(texts)
 _INSERT = insert(documents)
 _EVAL = (documents.c.run_id == bindparam("run_id"), documents.c.eval_id == bindparam("eval_id"))
 _RECORDED, _GATHERED = documents.c.number >= 0, documents.c.number < 0
@@ -34,45 +30,19 @@ class Kept:
 
     def __init__(self) -> None:
         self._rows: list[dict[str, Any]] = []
-        self._texts: dict[str, bytes] = {}
+        self._texts = Texts()
 
     def add(self, run_id: str, eval_id: str, given: Sequence[Document], *, first: int) -> None:
         """`first` is the number of the first of them."""
         key = {"run_id": run_id, "eval_id": eval_id}
         for number, document in enumerate(given, first):
-            digest = digest_of(document.text)
-            if digest not in self._texts:
-                self._texts[digest] = _packed(document.text)
+            digest = self._texts.add(document.text)
             named = {"number": number, "role": document.role, "path": document.path, "digest": digest}
             self._rows.append({**key, **named})
 
     def put(self, connection: Connection) -> None:
-        # In order of their keys: two that write the same texts at once never wait for each other.
-        kept = [{"digest": digest, "body": body} for digest, body in sorted(self._texts.items())]
-        execute_many(connection, _KEEP_TEXT, kept)
+        self._texts.put(connection)
         execute_many(connection, _INSERT, self._rows)
-
-
-def digest_of(text: str) -> str:
-    """Content id of a text. Raises `DataError` for half a character."""
-    return _digest_of_short(text) if len(text) <= SHORT else _digest(text)
-
-
-def _digest(text: str) -> str:
-    try:
-        return f"sha256:{sha256(text.encode()).hexdigest()}"
-    except UnicodeEncodeError as error:
-        raise unstorable() from error
-
-
-def _packed(text: str) -> bytes:
-    return _packed_short(text) if len(text) <= SHORT else zlib.compress(text.encode())
-
-
-SHORT = 4_000
-"""Characters of a text that may well come again: the task of many trials."""
-_digest_of_short = lru_cache(1_000)(_digest)
-_packed_short = lru_cache(1_000)(lambda text: zlib.compress(text.encode()))
 
 
 def replace_gathered(connection: Connection, run_id: str, eval_id: str, given: Sequence[Document]) -> None:

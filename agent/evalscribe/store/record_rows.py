@@ -21,6 +21,7 @@ from evalscribe.store.json_text import Written, written
 from evalscribe.store.statements import execute_many, upsert
 from evalscribe.store.tables import documents as document_rows
 from evalscribe.store.tables import evals, steps, texts, transcripts
+from evalscribe.store.texts import SHORT, digest_of
 
 Key = tuple[str, str]
 """Run and eval id."""
@@ -60,7 +61,7 @@ class RecordRows:
         self.steps = [_step_row(step) for step in record.steps]
         self.transcripts = [_transcript_row(transcript) for transcript in record.transcripts]
         self.documents = record.documents
-        said = [[one.role, one.path, documents.digest_of(one.text)] for one in record.documents]
+        said = [[one.role, one.path, digest_of(one.text)] for one in record.documents]
         talks = [{**row, "messages": _hashed(row["messages"])} for row in self.transcripts]
         self.eval["digest"] = self.digest = f"sha256:{_hashed(json.dumps([self.eval, self.steps, talks, said]))}"
 
@@ -155,7 +156,7 @@ def _files(given: Sequence[Document], role: Role) -> str | None:
     files = tuple((one.path, one.text) for one in given if one.role == role)
     if not files:
         return None
-    short = sum(len(text) for _, text in files) <= documents.SHORT
+    short = sum(len(text) for _, text in files) <= SHORT
     return (_digest_of_short if short else _digest)(files, role)
 
 

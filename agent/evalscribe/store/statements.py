@@ -31,9 +31,20 @@ def upsert(table: Table, unless: ColumnElement[bool] | None = None) -> Insert:
     return insertion.on_conflict_do_update(index_elements=_keys(table), set_=new, where=where)
 
 
-def unless_there(table: Table) -> Insert:
-    """Insert a row, unless there is one with its key; `rowcount` says how many were inserted."""
-    insertion = insert(table).on_conflict_do_nothing(index_elements=_keys(table))
+def insert_or_change(table: Table, *names: str) -> Insert:
+    """Insert a row, or change these columns of the one with its key."""
+    insertion = insert(table)
+    return insertion.on_conflict_do_update(
+        index_elements=_keys(table), set_={name: insertion.excluded[name] for name in names}
+    )
+
+
+def unless_there(table: Table, *, unique: bool = False) -> Insert:
+    """Insert a row, unless there is one with its key; `rowcount` says how many were inserted.
+
+    `unique`: nor one that is equal in anything else that may be there only once.
+    """
+    insertion = insert(table).on_conflict_do_nothing(index_elements=None if unique else _keys(table))
     return insertion.execution_options(preserve_rowcount=True)
 
 

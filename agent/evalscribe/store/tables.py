@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-HEAD = "0007"
+HEAD = "0008"
 """Newest revision; a test holds it against the scripts."""
 
 metadata = MetaData()
@@ -342,8 +342,8 @@ dataset_versions = Table(
     Column("created_at", String, nullable=False),
     UniqueConstraint("dataset_id", "number"),
 )
-"""Triggers refuse to change or delete rows of every table whose name ends in `_versions`, of `version_items` and of
-`deployments`."""
+"""Triggers refuse to change or delete rows of this table, of `version_items`, `deployments`, `prompt_versions`,
+`scorer_versions` and `experiment_versions`."""
 
 version_items = Table(
     "version_items",
@@ -469,7 +469,7 @@ run_items = Table(
     Column("usage", JSON_OR_NULL),
     Column("cost_usd", Float, nullable=False),
     Column("model", String),
-    Column("output", String, index=True),
+    Column("output", String),
     Column("transcript", String),
     Column("state", String),
     Column("log", String),
@@ -501,10 +501,12 @@ scores = Table(
     Column("current", Boolean, nullable=False),
     Column("reason", Text),
     Column("created_at", String, nullable=False),
+    Column("config", String),
     Column("input", String),
     Column("output", String),
     Column("evidence", String),
     Column("metadata_json", JSON_TEXT, nullable=False),
     Index("scores_of_run", "run_id", "current"),
 )
-"""`input`, `output` and `evidence` name texts. Only `current` ever changes."""
+"""`config` and `input` (the scorer's input, which holds the config, in two parts: either is that of many scores),
+`output` and `evidence` name texts. A trigger refuses every change but of `current`."""

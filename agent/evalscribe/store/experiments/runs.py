@@ -1,0 +1,244 @@
+"""Runs of experiments with their items and scores."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, bindparam, func, insert, select, tuple_, update
+
+from evalscribe.errors import NotFoundError, UnavailableError, UsageError
+from evalscribe.experiment import Attempt, ExperimentRun, ItemVerdict, RunItem, RunState
+from evalscribe.ids import RUN_ID_PREFIX, canonical_json
+from evalscribe.ports import ScoreQuery
+from evalscribe.score import Score, ScoreEvidence
+from evalscribe.store import tables
+from evalscribe.store.database import Database
+from evalscribe.store.experiments.attempt_rows import Kept, attempts_in, evidence_in, item_in, put_item, score_in
+from evalscribe.store.experiments.named import by_id_or_name, first, rows
+from evalscribe.store.experiments.score_rows import chosen
+from evalscribe.store.statements import matching
+
+PAGE = 500
+"""Items or scores that are read in one go."""
+WHOLE_PAGE = 50
+"""Attempts that are: each may be large."""
+
+_runs, _items, _scores = tables.experiment_runs, tables.run_items, tables.scores
+_FIND = by_id_or_name(_runs)
+_BEGINNING = select(_runs).where(func.substr(_runs.c.id, 1, bindparam("length")) == bindparam("beginning"))
+_ALL = select(_runs).order_by(_runs.c.number)
+_OF_EXPERIMENT = matching(_runs, "experiment_id").order_by(_runs.c.number)
+_RUN = matching(_runs, "id")
+_CHANGE = update(_runs).where(_runs.c.id == bindparam("of_id"))
+_OF_RUN = _items.c.run_id == bindparam("run_id")
+_DONE = select(_items.c.item_key, _items.c.repetition).where(_OF_RUN)
+_TALLY = select(_items.c.verdict, func.count().label("n")).where(_OF_RUN).group_by(_items.c.verdict)
+_SPENT = tuple(
+    select(func.coalesce(func.sum(table.c.cost_usd), 0.0)).where(table.c.run_id == bindparam("run_id"))
+    for table in (_items, _scores)
+)
+_NEXT = (
+    select(_items)
+    .where(_OF_RUN, _items.c.number >= bindparam("number"))
+    .where(tuple_(_items.c.number, _items.c.repetition) > tuple_(bindparam("number"), bindparam("repetition")))
+    .order_by(_items.c.number, _items.c.repetition)
+)
+_ITEM = matching(_items, "id")
+_SCORE = matching(_scores, "id")
+_SUPERSEDED = update(_scores).where(_scores.c.id == bindparam("of_id"), _scores.c.current).values(current=False)
+_SET_VERDICT = update(_items).where(_items.c.id == bindparam("of_id")).values(verdict=bindparam("new"))
+
+
+class SqlExperimentRuns:
+    """An `evalscribe.ports.ExperimentRuns`; usable by many processes at once."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, run: ExperimentRun) -> None:
+        self._database.execute(insert(_runs), run.model_dump())
+
+    def run(self, named: str) -> ExperimentRun | None:
+        with self._database.reading() as connection:
+            row = first(connection, _FIND, named=named)
+            found = [row] if row is not None else _beginning(connection, named)
+        if len(found) > 1:
+            ids = ", ".join(one["id"] for one in found)
+            raise UsageError(f"several runs begin with {named!r}: {ids}.\nGive more of the id.")
+        return _run(found[0]) if found else None
+
+    def runs(self, experiment_id: str | None = None) -> tuple[ExperimentRun, ...]:
+        with self._database.reading() as connection:
+            of = {} if experiment_id is None else {"experiment_id": experiment_id}
+            return tuple(map(_run, rows(connection, _OF_EXPERIMENT if of else _ALL, **of)))
+
+    def claim(self, run_id: str) -> AbstractContextManager[bool]:
+        return self._database.claimed(f"experiment-{run_id}")
+
+    def begin(self, run_id: str, worker: str, now: str) -> ExperimentRun:
+        began = {
+            "state": "running",
+            "worker": worker,
+            "heartbeat_at": now,
+            "started_at": func.coalesce(_runs.c.started_at, now),
+        }
+        fresh = {"ended_at": None, "reason": None, "cancelling": False, "archived": False}
+        return self._change(run_id, **began, **fresh)
+
+    def beat(self, run_id: str, now: str) -> bool:
+        return self._change(run_id, heartbeat_at=now).cancelling
+
+    def end(self, run_id: str, state: RunState, now: str, reason: str | None = None) -> ExperimentRun:
+        return self._change(run_id, state=state, ended_at=now, reason=reason)
+
+    def ask_cancel(self, run_id: str) -> None:
+        self._change(run_id, cancelling=True)
+
+    def set_archived(self, run_id: str, archived: bool) -> None:
+        self._change(run_id, archived=archived)
+
+    def set_budget(self, run_id: str, budget_usd: float | None) -> None:
+        self._change(run_id, budget_usd=budget_usd)
+
+    def put(self, attempt: Attempt, scores: Sequence[tuple[Score, ScoreEvidence]]) -> None:
+        kept = Kept()
+        row = kept.item_row(attempt)
+        for score, evidence in scores:
+            kept.score(score, evidence)
+        with self._database.writing() as connection:
+            if put_item(connection, row):
+                kept.put(connection)
+
+    def rescore(
+        self, run_id: str, scores: Sequence[tuple[Score, ScoreEvidence]], verdicts: Mapping[str, ItemVerdict]
+    ) -> None:
+        """Raises `UnavailableError`, and changes nothing, where another one superseded the same scores meanwhile."""
+        kept = Kept()
+        for score, evidence in scores:
+            kept.score(score, evidence)
+        with self._database.writing() as connection:
+            for score, _ in scores:
+                _supersede(connection, score)
+            kept.put(connection)
+            if verdicts:
+                connection.execute(_SET_VERDICT, [{"of_id": item, "new": new} for item, new in verdicts.items()])
+            connection.execute(_CHANGE.values(archived=False), {"of_id": run_id})
+
+    def done(self, run_id: str) -> frozenset[tuple[str, int]]:
+        with self._database.reading() as connection:
+            return frozenset((row.item_key, row.repetition) for row in connection.execute(_DONE, {"run_id": run_id}))
+
+    def tally(self, run_id: str) -> Mapping[ItemVerdict, int]:
+        with self._database.reading() as connection:
+            return Counter({row["verdict"]: row["n"] for row in rows(connection, _TALLY, run_id=run_id)})
+
+    def spent(self, run_id: str) -> float:
+        with self._database.reading() as connection:
+            return sum(connection.scalar(statement, {"run_id": run_id}) or 0.0 for statement in _SPENT)
+
+    def items(self, run_id: str, verdicts: Sequence[ItemVerdict] = ()) -> Iterator[RunItem]:
+        statement = _NEXT.where(_items.c.verdict.in_(verdicts)) if verdicts else _NEXT
+        number, repetition, more = 0, 0, True
+        while more:
+            with self._database.reading() as connection:
+                found = rows(connection, statement.limit(PAGE), run_id=run_id, number=number, repetition=repetition)
+            yield from map(item_in, found)
+            more = len(found) == PAGE
+            if found:
+                number, repetition = found[-1]["number"], found[-1]["repetition"]
+
+    def attempt(self, run_item_id: str) -> Attempt | None:
+        with self._database.reading() as connection:
+            found = rows(connection, _ITEM, id=run_item_id)
+            return next(iter(attempts_in(connection, self._database, found)), None)
+
+    def attempts(self, run_id: str) -> Iterator[Attempt]:
+        number, repetition, more = 0, 0, True
+        while more:
+            with self._database.reading() as connection:
+                found = rows(connection, _NEXT.limit(WHOLE_PAGE), run_id=run_id, number=number, repetition=repetition)
+                whole = attempts_in(connection, self._database, found)
+            yield from whole
+            more = len(found) == WHOLE_PAGE
+            if found:
+                number, repetition = found[-1]["number"], found[-1]["repetition"]
+
+    def scores(self, query: ScoreQuery) -> Iterator[Score]:
+        statement = chosen(query, PAGE)
+        for run_id in self._asked(query):
+            after, more = {"place": 0, "repetition": 0, "number": 0}, True
+            while more:
+                with self._database.reading() as connection:
+                    found = rows(connection, statement, run_id=run_id, **after)
+                yield from map(score_in, found)
+                more = len(found) == PAGE
+                if found:
+                    after = {name: found[-1][name] for name in after}
+
+    def score(self, score_id: str) -> Score | None:
+        with self._database.reading() as connection:
+            row = first(connection, _SCORE, id=score_id)
+        return None if row is None else score_in(row)
+
+    def evidence(self, score_id: str) -> ScoreEvidence | None:
+        with self._database.reading() as connection:
+            row = first(connection, _SCORE, id=score_id)
+            return None if row is None else evidence_in(connection, self._database, row)
+
+    def scores_digest(self, run_id: str) -> str:
+        digest = hashlib.sha256()
+        for item in self.items(run_id):
+            digest.update(canonical_json([item.item_key, item.repetition, item.verdict]).encode())
+        for score in self.scores(ScoreQuery(run_id=run_id)):
+            said = (
+                score.id,
+                score.scorer,
+                score.scorer_version_id,
+                score.status,
+                score.value,
+                score.passed,
+                score.label,
+            )
+            digest.update(canonical_json(said).encode())
+        return f"sha256:{digest.hexdigest()}"
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _asked(self, query: ScoreQuery) -> tuple[str, ...]:
+        """Ids of the runs whose scores may be among those."""
+        if query.run_item_id is not None and query.run_id is None:
+            with self._database.reading() as connection:
+                row = first(connection, _ITEM, id=query.run_item_id)
+            return () if row is None else (row["run_id"],)
+        return (query.run_id,) if query.run_id is not None else tuple(run.id for run in self.runs())
+
+    def _change(self, run_id: str, **values: Any) -> ExperimentRun:
+        with self._database.writing() as connection:
+            connection.execute(_CHANGE.values(**values), {"of_id": run_id})
+            row = first(connection, _RUN, id=run_id)
+        if row is None:
+            raise NotFoundError(f"there is no run {run_id!r} of an experiment")
+        return _run(row)
+
+
+def _beginning(connection: Connection, named: str) -> Sequence[RowMapping]:
+    if len(named) < RUN_ID_PREFIX:
+        return ()
+    return rows(connection, _BEGINNING, length=len(named), beginning=named)
+
+
+def _supersede(connection: Connection, score: Score) -> None:
+    if score.supersedes is None:
+        return
+    if not connection.execute(_SUPERSEDED, {"of_id": score.supersedes}).rowcount:
+        raise UnavailableError(
+            f"score {score.supersedes} of item {score.item_key!r} was superseded meanwhile: nothing was changed.\n"
+            "Score the run again."
+        )
+
+
+def _run(row: RowMapping) -> ExperimentRun:
+    return ExperimentRun(**{name: row[name] for name in ExperimentRun.model_fields})

@@ -1,0 +1,77 @@
+"""Datasets, definitions, runs and scores as tests of the store put them in."""
+
+from typing import Any
+
+from evalscribe.agent_run import AssistantMessage, Transcript, UserMessage
+from evalscribe.chat import Usage
+from evalscribe.dataset import Dataset, Item
+from evalscribe.experiment import Attempt, ExperimentRun, RunItem
+from evalscribe.score import Score, ScoreEvidence
+
+NOW = "2026-11-21T12:00:00.000Z"
+DATASET = Dataset(id="ds-1", name="refunds", description="What people ask", created_at=NOW)
+RUN = ExperimentRun(
+    id="0123456789abcdef0123",
+    experiment_id="exp-1",
+    experiment_version_id="exv-1",
+    dataset_version_id="dsv-1",
+    name="pr-1",
+    items=3,
+    repetitions=2,
+    budget_usd=1.5,
+    created_at=NOW,
+)
+
+
+def item(key: str, **more: Any) -> Item:
+    given: dict[str, Any] = {"input": {"z": 1, "a": key}, "expected_output": "yes", "source": {"line": 1}, **more}
+    return Item(key=key, **given)
+
+
+def attempt(number: int = 0, repetition: int = 1, *, run_id: str = RUN.id, **more: Any) -> Attempt:
+    run_item = RunItem(
+        id=RunItem.id_of(run_id, f"k{number}", repetition),
+        run_id=run_id,
+        item_key=f"k{number}",
+        repetition=repetition,
+        number=number,
+        status="ok",
+        verdict="passed",
+        duration_ms=12.5,
+        usage=Usage(calls=1, input_tokens=7, cost_usd=0.25),
+        model="openai/m",
+        created_at=NOW,
+    )
+    messages = (UserMessage(content="Hi\x00"), AssistantMessage(content="ü"))
+    told: dict[str, Any] = {
+        "output": {"z": ["\x00", 10**40, 0.1], "a": None},
+        "transcript": Transcript(id="t1", messages=messages),
+        "state": {"order": {"paid": True}},
+        "log": "a\x00line\n",
+        **more,
+    }
+    return Attempt(item=run_item, **told)
+
+
+def scored(of: Attempt, scorer: str = "exact", **more: Any) -> tuple[Score, ScoreEvidence]:
+    given: dict[str, Any] = {
+        "id": f"score-{of.item.id}-{scorer}",
+        "status": "ok",
+        "value": 1.0,
+        "passed": True,
+        "cost_usd": 0.5,
+        "created_at": NOW,
+        **more,
+    }
+    score = Score(
+        run_id=of.item.run_id,
+        run_item_id=of.item.id,
+        item_key=of.item.item_key,
+        repetition=of.item.repetition,
+        scorer=scorer,
+        scorer_version_id=f"scv-{scorer}",
+        explanation="It is what was expected.",
+        **given,
+    )
+    seen = {"input": of.item.item_key, "output": of.output, "config": {"case": True}}
+    return score, ScoreEvidence(scorer_input=seen, scorer_output="raw", evidence=["a", 1], metadata={"z": 1, "a": {}})

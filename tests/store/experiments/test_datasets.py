@@ -1,0 +1,79 @@
+"""Datasets, on a file and on a server."""
+
+import pytest
+
+from evalscribe.errors import DataError, UsageError
+from evalscribe.ports import Added, Datasets
+from store.experiments.experiment_cases import DATASET, NOW, item
+
+ITEMS = [item("a"), item("b", input="\x00", expected_output=None, metadata={"n": 10**30}, split="dev"), item("c")]
+
+
+def test_a_dataset_is_found_by_id_and_by_name(datasets: Datasets) -> None:
+    datasets.add(DATASET)
+    other = DATASET.model_copy(update={"id": "ds-2", "name": "b"})
+    datasets.add(other)
+    assert datasets.find("ds-1") == datasets.find("refunds") == DATASET
+    assert datasets.find("nope") is None
+    assert datasets.all() == (DATASET, other)
+    with pytest.raises(UsageError, match="the name 'refunds' is taken by dataset ds-1"):
+        datasets.add(DATASET.model_copy(update={"id": "ds-3"}))
+
+
+def test_the_draft_changes(datasets: Datasets) -> None:
+    assert datasets.put("ds-1", ITEMS) == Added(new=3)
+    assert tuple(datasets.draft("ds-1")) == tuple(ITEMS)
+    changed = item("b", input="other", source={"line": 7})
+    assert datasets.put("ds-1", [item("d"), changed, ITEMS[2]]) == Added(new=1, changed=1, same=1)
+    assert tuple(datasets.draft("ds-1")) == (ITEMS[0], changed, ITEMS[2], item("d"))
+    assert datasets.drop("ds-1", ["b", "b", "nope"]) == 1
+    assert [one.key for one in datasets.draft("ds-1")] == ["a", "c", "d"]
+    assert datasets.draft_size("ds-1") == 3
+    assert tuple(datasets.draft("ds-2")) == ()
+
+
+def test_names_keep_their_order(datasets: Datasets) -> None:
+    datasets.put("ds-1", [item("a", input={"z": 1, "a": 2})])
+    assert [list(one.input) for one in datasets.draft("ds-1") if isinstance(one.input, dict)] == [["z", "a"]]
+
+
+def test_a_version_is_frozen_and_named_by_content(datasets: Datasets) -> None:
+    datasets.put("ds-1", ITEMS)
+    first = datasets.publish("ds-1", NOW, description="the first")
+    assert (first.number, first.items, first.provenance) == (1, 3, "published")
+    datasets.drop("ds-1", ["b"])
+    second = datasets.publish("ds-1", NOW, provenance="derived", parent_run_id="r")
+    assert second.number == 2
+    assert datasets.versions("ds-1") == (first, second)
+    assert datasets.version(second.id) == second
+    assert tuple(datasets.items(first.id)) == tuple(ITEMS)
+    assert [one.key for one in datasets.items(second.id)] == ["a", "c"]
+    assert datasets.item(first.id, "b") == ITEMS[1]
+    assert datasets.item(second.id, "b") is None
+    datasets.restore(first.id)
+    assert tuple(datasets.draft("ds-1")) == tuple(ITEMS)
+    assert datasets.publish("ds-1", "later") == first
+    datasets.put("ds-2", ITEMS)
+    assert datasets.publish("ds-2", NOW).id != first.id
+
+
+def test_nothing_is_published_of_an_empty_draft(datasets: Datasets) -> None:
+    with pytest.raises(UsageError, match="no items"):
+        datasets.publish("ds-1", NOW)
+    with pytest.raises(UsageError, match="no version dsv-x"):
+        datasets.restore("dsv-x")
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (item("x", input=float("nan")), "item 'x' cannot be stored: .*not finite"),
+        (item("x", input=["\ud800"]), "item 'x' cannot be stored: .*surrogate"),
+        (item("x", source={"a": float("inf")}), "source of item 'x' cannot be stored"),
+        (item("x\x00"), "NUL"),
+    ],
+)
+def test_an_item_that_cannot_be_stored_leaves_the_draft(datasets: Datasets, bad: object, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        datasets.put("ds-1", [ITEMS[0], bad])  # type: ignore[list-item]
+    assert datasets.draft_size("ds-1") == 0

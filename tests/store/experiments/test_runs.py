@@ -1,0 +1,135 @@
+"""Runs of experiments with their items and scores, on a file and on a server."""
+
+import pytest
+
+from evalscribe.errors import DataError, NotFoundError, UnavailableError, UsageError
+from evalscribe.ports import ExperimentRuns, ScoreQuery
+from store.experiments.experiment_cases import RUN, attempt, scored
+
+
+def test_a_run_is_found_by_id_name_and_beginning(runs: ExperimentRuns) -> None:
+    runs.add(RUN)
+    other = RUN.model_copy(update={"id": "0123456789zzz", "experiment_id": "exp-2"})
+    runs.add(other)
+    assert runs.run(RUN.id) == RUN
+    assert runs.run("pr-1") == other
+    assert runs.run("0123456789a") == RUN
+    assert runs.run("0123") is None
+    assert runs.run("0123456_") is None
+    assert runs.runs() == (RUN, other)
+    assert runs.runs("exp-2") == (other,)
+    with pytest.raises(UsageError, match=f"several runs begin with '01234567': {RUN.id}, {other.id}"):
+        runs.run("01234567")
+
+
+def test_the_life_of_a_run(runs: ExperimentRuns) -> None:
+    runs.add(RUN)
+    began = runs.begin(RUN.id, "here:1", "t1")
+    assert (began.state, began.worker, began.started_at, began.heartbeat_at) == ("running", "here:1", "t1", "t1")
+    assert runs.beat(RUN.id, "t2") is False
+    runs.ask_cancel(RUN.id)
+    assert runs.beat(RUN.id, "t3") is True
+    ended = runs.end(RUN.id, "cancelled", "t4", "asked for")
+    assert (ended.state, ended.ended_at, ended.reason) == ("cancelled", "t4", "asked for")
+    runs.set_archived(RUN.id, True)
+    runs.set_budget(RUN.id, 3.0)
+    again = runs.begin(RUN.id, "here:2", "t5")
+    assert (again.started_at, again.ended_at, again.reason, again.cancelling) == ("t1", None, None, False)
+    assert (again.archived, again.budget_usd) == (False, 3.0)
+    with pytest.raises(NotFoundError):
+        runs.beat("nope", "t")
+
+
+def test_one_process_works_on_a_run(runs: ExperimentRuns) -> None:
+    with runs.claim(RUN.id) as mine, runs.claim(RUN.id) as again, runs.claim("other") as other:
+        assert (mine, again, other) == (True, False, True)
+
+
+def test_an_attempt_comes_out_as_it_was_put_in(runs: ExperimentRuns) -> None:
+    runs.add(RUN)
+    one = attempt()
+    bare = attempt(1, output=None, transcript=None, state={}, log="")
+    score, evidence = scored(one)
+    runs.put(one, [(score, evidence)])
+    runs.put(bare, [])
+    assert runs.attempt(one.item.id) == one
+    assert list(runs.attempts(RUN.id)) == [one, bare]
+    assert list(runs.items(RUN.id)) == [one.item, bare.item]
+    assert list(runs.scores(ScoreQuery(run_id=RUN.id))) == [score]
+    assert runs.score(score.id) == score
+    assert runs.evidence(score.id) == evidence
+    assert (runs.attempt("nope"), runs.score("nope"), runs.evidence("nope")) == (None, None, None)
+
+
+def test_a_try_is_stored_once(runs: ExperimentRuns) -> None:
+    one = attempt()
+    runs.put(one, [scored(one)])
+    runs.put(attempt(output="other"), [scored(one, id="score-2")])
+    assert runs.attempt(one.item.id) == one
+    assert len(list(runs.scores(ScoreQuery(run_id=RUN.id)))) == 1
+    assert runs.done(RUN.id) == {("k0", 1)}
+    assert runs.spent(RUN.id) == 0.75
+
+
+def test_items_are_in_the_order_of_the_dataset(runs: ExperimentRuns) -> None:
+    for number, repetition in ((2, 1), (0, 2), (0, 1), (1, 1)):
+        runs.put(attempt(number, repetition), [])
+    expected = [("k0", 1), ("k0", 2), ("k1", 1), ("k2", 1)]
+    assert [(one.item_key, one.repetition) for one in runs.items(RUN.id)] == expected
+    assert runs.tally(RUN.id) == {"passed": 4}
+    assert list(runs.items(RUN.id, ["failed"])) == []
+
+
+def test_a_later_score_supersedes(runs: ExperimentRuns) -> None:
+    runs.add(RUN)
+    one = attempt()
+    old, new = scored(one)[0], scored(one, id="score-2", passed=False, value=0.0, supersedes=scored(one)[0].id)
+    runs.put(one, [scored(one)])
+    runs.set_archived(RUN.id, True)
+    before = runs.scores_digest(RUN.id)
+    runs.rescore(RUN.id, [new], {one.item.id: "failed"})
+    gone = old.model_copy(update={"current": False})
+    assert list(runs.scores(ScoreQuery(run_id=RUN.id))) == [new[0]]
+    assert list(runs.scores(ScoreQuery(run_id=RUN.id, superseded=True))) == [gone, new[0]]
+    assert runs.tally(RUN.id) == {"failed": 1}
+    assert runs.scores_digest(RUN.id) != before
+    found = runs.run(RUN.id)
+    assert found is not None
+    assert not found.archived
+    late = scored(one, id="score-3", supersedes=old.id)
+    with pytest.raises(UnavailableError, match="superseded meanwhile"):
+        runs.rescore(RUN.id, [late], {one.item.id: "passed"})
+    assert runs.tally(RUN.id) == {"failed": 1}
+
+
+def test_scores_are_asked_for(runs: ExperimentRuns) -> None:
+    runs.add(RUN)
+    one, two = attempt(0), attempt(1)
+    runs.put(two, [scored(two, "exact", created_at="2026-11-22"), scored(two, "judge", passed=False)])
+    runs.put(one, [scored(one, "exact")])
+
+    def ids(**asked: object) -> list[str]:
+        return [score.id for score in runs.scores(ScoreQuery.model_validate(asked))]
+
+    first, second, third = (scored(of, name)[0].id for of, name in ((one, "exact"), (two, "exact"), (two, "judge")))
+    assert ids() == ids(run_id=RUN.id) == [first, second, third]
+    assert ids(run_item_id=two.item.id) == [second, third]
+    assert ids(run_item_id="nope") == []
+    assert ids(scorer="judge") == ids(passed=False) == ids(scorer_version_id="scv-judge") == [third]
+    assert ids(status="error") == []
+    assert ids(since="2026-11-22") == [second]
+    assert ids(until="2026-11-22") == [first, third]
+
+
+BAD = {"no number": float("nan"), "half a character": "\ud800", "half a name": [{"\udfff": 1}], "too long": 10**5000}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+def test_what_cannot_be_stored_is_said_of_its_item(runs: ExperimentRuns, bad: object) -> None:
+    with pytest.raises(DataError, match="output of item 'k0' cannot be stored"):
+        runs.put(attempt(output=bad), [])
+    one = attempt()
+    score, evidence = scored(one)
+    with pytest.raises(DataError, match="evidence of scorer 'exact' for item 'k0' cannot be stored"):
+        runs.put(one, [(score, evidence.model_copy(update={"evidence": bad}))])
+    assert runs.done(RUN.id) == frozenset()
