@@ -48,9 +48,9 @@ class ItemSide(Frozen):
     scored: int
     """Tries with a verdict."""
     said: str | None = None
-    """What its scorers say of its first try, in a line."""
+    """What scorers say of a try that shows it, in a line."""
     output: str | None = None
-    """The beginning of what its target answered in that try."""
+    """The beginning of what the target answered in that try, on one line."""
 
 
 class ItemChange(Frozen):
@@ -119,3 +119,13 @@ class RunComparison(Frozen):
     """Why the runs cannot be compared; with `--allow-mismatch` what was left out for it."""
     notes: tuple[str, ...] = ()
     """What limits the comparison, a sentence each."""
+
+
+def points(difference: float) -> str:
+    """`20.0 points`, of a difference of shares, whichever way it goes."""
+    return f"{abs(difference) * 100:.1f} points"
+
+
+def luck(p: float, *, exact: bool) -> str:
+    """`p 0.008`; one that was estimated says so."""
+    return f"p {'< 0.0001' if p < 0.0001 else f'{p:.2g}'}{'' if exact else ', drawn'}"

@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from evalscribe.prose import counted
-from evalscribe.run_comparison import RunVerdict
+from evalscribe.run_comparison import RunVerdict, luck, points
+from evalscribe.run_summary import percent
 from evalscribe.statistics import SIGNIFICANT, Paired
 
 LEAST_COVERAGE = 0.8
@@ -19,7 +20,7 @@ def outcome(found: Paired, coverage: float, rates: tuple[float, float], *, clust
     """`rates`: of base and candidate over the items that were tested."""
     if coverage < LEAST_COVERAGE:
         return Outcome("inconclusive", _uncovered(coverage))
-    moved = f"{share(rates[0])} to {share(rates[1])} ({_difference(found)}) over {counted(found.tasks, 'item')}"
+    moved = f"{percent(rates[0])} to {percent(rates[1])} ({_difference(found)}) over {counted(found.tasks, 'item')}"
     if found.significant:
         better = found.difference > 0
         verdict: RunVerdict = "improved" if better else "regressed"
@@ -38,19 +39,6 @@ def outcome(found: Paired, coverage: float, rates: tuple[float, float], *, clust
     return Outcome("no-detectable-change", f"No detectable change: pass rate {moved}; {seen}.")
 
 
-def share(value: float) -> str:
-    return f"{value:.1%}".replace("%", " %")
-
-
-def points(value: float) -> str:
-    return f"{abs(value) * 100:.1f} points"
-
-
-def luck(p: float, *, exact: bool) -> str:
-    told = "< 0.0001" if p < 0.0001 else f"{p:.2g}"
-    return f"p {told}{'' if exact else ', drawn'}"
-
-
 def _difference(found: Paired) -> str:
     low, high = (end * 100 for end in found.interval)
     chance = luck(found.luck.p, exact=found.luck.exact)
@@ -60,8 +48,8 @@ def _difference(found: Paired) -> str:
 def _uncovered(coverage: float) -> str:
     if not coverage:
         return "Inconclusive: no item has a verdict in both runs."
-    needed = f"at least {share(LEAST_COVERAGE)} are needed"
-    return f"Inconclusive: only {share(coverage)} of the tries have a verdict in both runs, {needed}."
+    needed = f"at least {percent(LEAST_COVERAGE)} are needed"
+    return f"Inconclusive: only {percent(coverage)} of the tries have a verdict in both runs, {needed}."
 
 
 def _one_way(found: Paired) -> int | None:

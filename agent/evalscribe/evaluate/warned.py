@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from evalscribe.evaluate.comparable import Shared, named
 from evalscribe.evaluate.movements import clusters_of
-from evalscribe.evaluate.outcome import Outcome, luck
+from evalscribe.evaluate.outcome import Outcome
 from evalscribe.evaluate.sided import Sided, passes
 from evalscribe.prose import counted
-from evalscribe.run_comparison import ScorerMovement
+from evalscribe.run_comparison import ScorerMovement, luck
 from evalscribe.statistics import Task, paired
 
 

@@ -1,0 +1,89 @@
+"""Compare two runs: whether they differ, and what was said of the items that changed."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from pydantic import JsonValue
+
+from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiments.find import run_named, version_of_run
+from evalscribe.errors import UsageError
+from evalscribe.evaluate.compare import compared
+from evalscribe.evaluate.sided import Sided, Tried, sided
+from evalscribe.experiment import ExperimentRun
+from evalscribe.ports import ScoreQuery
+from evalscribe.prose import cut, one_line
+from evalscribe.run_comparison import ItemChange, ItemSide, RunComparison
+from evalscribe.score import Score
+
+MOST_EXPLAINED = 50
+"""Changed items of a kind that are told with what was said of them."""
+SAID_LENGTH = 160
+OUTPUT_LENGTH = 120
+
+
+def compare_runs(desk: ExperimentDesk, base: str, candidate: str, *, allow_mismatch: bool = False) -> RunComparison:
+    """Runs by id or name. Raises `UsageError` for one that has not ended and for one with itself, `NotFoundError`."""
+    runs = [_ended(run_named(desk, named)) for named in (base, candidate)]
+    if runs[0].id == runs[1].id:
+        raise UsageError(f"{base} and {candidate} are the same run, {runs[0].id}: compare it with another one")
+    sides = [_side(desk, run) for run in runs]
+    found = compared(sides[0], sides[1], allow_mismatch=allow_mismatch)
+    kinds = ("regressed", "fixed", "flaky")
+    return found.model_copy(update={kind: tuple(_explained(desk, sides, getattr(found, kind), kind)) for kind in kinds})
+
+
+def _ended(run: ExperimentRun) -> ExperimentRun:
+    if not run.terminal:
+        raise UsageError(
+            f"run {run.name or run.id} is {run.state}: it can be compared when it has ended.\n"
+            f"Wait for it: `evalscribe reports wait {run.id}`."
+        )
+    return run
+
+
+def _side(desk: ExperimentDesk, run: ExperimentRun) -> Sided:
+    experiment = desk.definitions.experiment(run.experiment_id)
+    deployment = desk.definitions.deployment(run.deployment_id) if run.deployment_id else None
+    return sided(
+        run,
+        version_of_run(desk, run),
+        experiment.name if experiment else run.experiment_id,
+        deployment.build if deployment else None,
+        items=desk.datasets.items(run.dataset_version_id),
+        tried=desk.runs.items(run.id),
+        scores=desk.runs.scores(ScoreQuery(run_id=run.id)),
+    )
+
+
+def _explained(
+    desk: ExperimentDesk, sides: Sequence[Sided], changed: Sequence[ItemChange], kind: str
+) -> Iterator[ItemChange]:
+    for number, one in enumerate(changed):
+        if number >= MOST_EXPLAINED:
+            yield one
+            continue
+        base = _told(desk, sides[0], one, one.base, passed=kind == "regressed")
+        candidate = _told(desk, sides[1], one, one.candidate, passed=kind == "fixed")
+        yield one.model_copy(update={"base": base, "candidate": candidate})
+
+
+def _told(desk: ExperimentDesk, side: Sided, change: ItemChange, own: ItemSide, *, passed: bool) -> ItemSide:
+    """By a try that ended as it is told, else by the first."""
+    tries = side.scored(change.item)
+    shown = next((one for one in tries if (one.verdict == "passed") == passed), tries[0])
+    scores = tuple(desk.runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=shown.id)))
+    attempt = desk.runs.attempt(shown.id)
+    said = "; ".join(f"{score.scorer}: {score.explanation}" for score in _telling(scores, shown, change))
+    output = None if attempt is None else cut(one_line(_text(attempt.output)), OUTPUT_LENGTH)
+    return own.model_copy(update={"said": cut(one_line(said), SAID_LENGTH) or None, "output": output})
+
+
+def _telling(scores: Sequence[Score], shown: Tried, change: ItemChange) -> Sequence[Score]:
+    """Required scorers that failed a try; of one that passed those that differ between the sides."""
+    failed = [score for score in scores if score.required and score.passed is False]
+    return failed if shown.verdict == "failed" and failed else [one for one in scores if one.scorer in change.scorers]
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
