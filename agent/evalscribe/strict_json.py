@@ -9,6 +9,10 @@ from evalscribe.prose import cut, one_line
 MOST_DIGITS = 300
 
 
+class NotJson(DataError):
+    """It is none at all."""
+
+
 class StrictJson:
     """Decodes values, one after the other. Not `NaN`, numbers beyond every float, or two members of one name."""
 
@@ -22,14 +26,14 @@ class StrictJson:
         self._wrong: str | None = None
 
     def decode(self, text: str) -> object:
-        """One value and nothing else. Raises `DataError` without quoting the input."""
+        """One value and nothing else. Raises `NotJson` or another `DataError`, without quoting the input."""
         self._wrong = None
         try:
             value = self.decoder.decode(text)
         except RecursionError:
             raise DataError("JSON nested too deeply") from None
         except json.JSONDecodeError as error:
-            raise DataError(f"no valid JSON: {error.msg} at character {error.pos + 1}") from None
+            raise NotJson(f"no valid JSON: {error.msg} at character {error.pos + 1}") from None
         return self.checked(value)
 
     def checked(self, value: object) -> object:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from evalscribe import __version__
-from evalscribe.cli import collections, experiments, reports, results, review, rubric
+from evalscribe.cli import collections, datasets, experiments, reports, results, review, rubric, scorers
 from evalscribe.cli.analyze import analyze
 from evalscribe.cli.apply import apply
 from evalscribe.cli.compare import compare
@@ -54,12 +54,14 @@ app.command(short_help="Write a run into a snapshot folder, redacted.")(fetch)
 app.command("import", short_help="Bring runs into a collection.")(import_runs)
 app.command(short_help="Write runs of a collection as JSON lines.")(export)
 app.add_typer(collections.app, name="collections", help="List, show and change collections of runs.")
+app.add_typer(datasets.app, name="datasets", help="Make, fill, publish and compare datasets.")
 app.command(short_help="Ask a collection in SQL; it only reads.")(sql)
 app.add_typer(reports.app, name="reports", help="List, show, check and parse reports.")
 app.command(short_help="Judge agent runs or failed evals by a rubric.")(judge)
 app.command("judge-eval", short_help="Compare judges with the labels that people gave.")(judge_eval)
 app.add_typer(results.app, name="results", help="List and show what models answered to requests.")
 app.add_typer(review.app, name="review", help="Correct labels; read, count and export corrections.")
+app.add_typer(scorers.app, name="scorers", help="Make, list and show scorers of experiments.")
 app.add_typer(rubric.app, name="rubric", help="Make, list, show, check and compare rubrics.")
 app.command(short_help="Push a report on a branch of its own and open its pull request.")(publish)
 app.command(short_help="Show each failing eval over all reports.")(recurring)

@@ -14,7 +14,7 @@ from evalscribe.sources.imports.reading import Reading
 from evalscribe.sources.items.columns import Columns
 from evalscribe.sources.items.intake import Intake
 from evalscribe.sources.items.lines import LARGEST, TOO_LONG, lines
-from evalscribe.strict_json import StrictJson
+from evalscribe.strict_json import NotJson, StrictJson
 
 _Row = Mapping[str, str]
 
@@ -112,7 +112,7 @@ class CsvRows:
             return cell
         try:
             return self._json.decode(cell)
-        except DataError:
+        except NotJson:
             return cell
 
     def _tags(self, row: _Row) -> dict[str, JsonValue]:

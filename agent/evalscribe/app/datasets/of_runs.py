@@ -1,0 +1,129 @@
+"""Items out of runs that are in the store: imported, analysed, or of an experiment."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from evalscribe.app.datasets.told import Told, of_attempt, of_evidence, of_record
+from evalscribe.app.datasets.upload import batches
+from evalscribe.app.stored_runs import MOST_NAMED, SHORTEST_PREFIX, whole_run
+from evalscribe.dataset import Dataset, Item
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.evidence import Evidence
+from evalscribe.experiment import ExperimentRun
+from evalscribe.ids import Frozen
+from evalscribe.ports import Added, Archive, Datasets, ExperimentRuns, Store
+
+
+@dataclass(frozen=True)
+class RunShelves:
+    """Where runs are, and where their items go."""
+
+    store: Store
+    archive: Archive
+    runs: ExperimentRuns
+    datasets: Datasets
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which of a run's evals, and what to expect of them."""
+
+    evals: Sequence[str] = ()
+    """Paths or ids; of an experiment's run, keys of items."""
+    failed: bool = False
+    """Only those that did not pass."""
+    expected: tuple[JsonValue] | None = None
+    """In place of what the run says; of one eval only."""
+
+
+class Taken(Frozen):
+    """What was taken out of a run."""
+
+    dataset: str
+    run_id: str
+    added: Added
+    unusable: tuple[str, ...] = ()
+    """Evals of which the run does not say what they were asked."""
+    unknown: int = 0
+    """Evals that did not pass, of which the run does not say what was expected: nothing is."""
+
+
+def taken(shelves: RunShelves, dataset: Dataset, named: str, wanted: Wanted) -> Taken:
+    """Each eval as an item: what it was asked, and what it answered where it passed. What a failed one answered is no
+    example: there it is what was expected of it, if the run says so. Of several tries at an item the first is taken.
+
+    Raises `NotFoundError` for a run or eval that there is not, `UsageError` where several are meant.
+    """
+    if wanted.expected is not None and len(wanted.evals) != 1:
+        raise UsageError("--expected-output says what one eval should give: name that one with --eval")
+    run_id, told = _run(shelves, named)
+    notes, added = _Notes(), Added()
+    for some in batches(_items(_chosen(told, wanted, run_id), wanted, notes)):
+        added += shelves.datasets.put(dataset.id, some)
+    unusable = tuple(notes.unusable)
+    return Taken(dataset=dataset.name, run_id=run_id, added=added, unusable=unusable, unknown=notes.unknown)
+
+
+@dataclass
+class _Notes:
+    unusable: list[str] = field(default_factory=list)
+    unknown: int = 0
+
+
+def _items(chosen: Iterable[Told], wanted: Wanted, notes: _Notes) -> Iterator[Item]:
+    seen: set[str] = set()
+    for told in chosen:
+        item = told.expecting(wanted.expected)
+        if item is None:
+            notes.unusable.append(told.names[0])
+        elif item.key not in seen:
+            seen.add(item.key)
+            notes.unknown += item.expected_output is None and not told.passed
+            yield item
+
+
+def _chosen(told: Iterator[Told], wanted: Wanted, run_id: str) -> Iterable[Told]:
+    some = (one for one in told if not (wanted.failed and one.passed))
+    if not wanted.evals:
+        return some
+    found = [one for one in some if not set(wanted.evals).isdisjoint(one.names)]
+    known = {name for one in found for name in one.names}
+    if missing := [name for name in wanted.evals if name not in known]:
+        what = "failed eval" if wanted.failed else "eval"
+        raise NotFoundError(f"run {run_id} has no {what} {missing[0]!r}")
+    return found
+
+
+def _run(shelves: RunShelves, named: str) -> tuple[str, Iterator[Told]]:
+    """Its id, and what it says of each eval. An experiment's run comes before what is archived of it."""
+    if (run := shelves.runs.run(named)) is not None:
+        return run.id, _attempts(shelves, run)
+    if (run_id := whole_run(shelves.store, shelves.archive, named)) is not None:
+        return run_id, _records(shelves.archive, run_id)
+    ids = shelves.store.run_ids(named) if len(named) >= SHORTEST_PREFIX else ()
+    if len(ids) > 1 and named not in ids:
+        raise UsageError(f"{len(ids)} runs begin with {named}: {', '.join(ids[:MOST_NAMED])}")
+    if not ids:
+        raise NotFoundError(f"there is no run {named!r} in the store; `evalscribe import` brings one in")
+    run_id = named if named in ids else ids[0]
+    return run_id, _failures(shelves.store, run_id)
+
+
+def _attempts(shelves: RunShelves, run: ExperimentRun) -> Iterator[Told]:
+    for attempt in shelves.runs.attempts(run.id):
+        yield of_attempt(attempt, shelves.datasets.item(run.dataset_version_id, attempt.item.item_key))
+
+
+def _records(archive: Archive, run_id: str) -> Iterator[Told]:
+    for record in archive.records(run_id):
+        yield of_record(record, archive.documents(run_id, record.eval.id))
+
+
+def _failures(store: Store, run_id: str) -> Iterator[Told]:
+    run = store.get_run(run_id)
+    for eval in run.failures if run else ():
+        evidence = store.get_evidence(run_id, eval.id)
+        if isinstance(evidence, Evidence):
+            yield of_evidence(run_id, evidence)

@@ -1,0 +1,58 @@
+"""`evalscribe datasets dedup preview|apply`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evalscribe.cli.datasets.named import Named
+from evalscribe.cli.formatted import Format
+
+if TYPE_CHECKING:
+    from evalscribe.app.datasets.dedup import Duplicates
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+
+@app.command()
+def preview(dataset: Named, form: Format = "table") -> int:
+    """Show which items of the draft ask and expect the same; nothing is changed."""
+    import sys
+
+    from evalscribe.app.datasets.dedup import duplicates
+    from evalscribe.app.datasets.found import found
+    from evalscribe.cli import finish, formatted
+    from evalscribe.prose import counted
+    from evalscribe.wiring.datasets import open_datasets
+
+    with open_datasets() as datasets:
+        groups = duplicates(datasets.draft(found(datasets, dataset).id))
+    formatted.listing(groups, ("stays", "may go", "splits"), _cells, form)
+    number = sum(len(group.others) for group in groups)
+    finish.say(f"{counted(number, 'item')} may go, {counted(len(groups), 'group')}.", file=sys.stderr)
+    return 0
+
+
+@app.command()
+def apply(
+    dataset: Named,
+    items: Annotated[
+        list[str] | None,
+        typer.Option("--remove-item-id", metavar="K", help="Only this duplicate. Repeatable.", show_default=False),
+    ] = None,
+) -> int:
+    """Take duplicates out of the draft; the first of each stays."""
+    from evalscribe.app.datasets.dedup import deduplicated
+    from evalscribe.app.datasets.found import found
+    from evalscribe.cli import finish
+    from evalscribe.prose import counted
+    from evalscribe.wiring.datasets import open_datasets
+
+    with open_datasets() as datasets:
+        one = found(datasets, dataset)
+        number = deduplicated(datasets, one, items or ())
+    finish.say(f"{counted(number, 'duplicate')} taken out of the draft of {one.name}")
+    return 0
+
+
+def _cells(group: "Duplicates") -> tuple[object, ...]:
+    return group.kept.key, ", ".join(twin.key for twin in group.others), ", ".join(group.splits)

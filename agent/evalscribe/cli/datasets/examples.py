@@ -1,0 +1,77 @@
+"""`evalscribe datasets examples list|remove`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evalscribe.cli.datasets.named import Named
+from evalscribe.cli.formatted import Format
+
+if TYPE_CHECKING:
+    from evalscribe.app.datasets.shown import Example
+    from evalscribe.dataset import Item
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+HEADS = ("key", "split", "cluster", "input", "expected")
+
+
+@app.command("list")
+def list_all(
+    dataset: Named,
+    version: Annotated[
+        str | None,
+        typer.Option(metavar="V", help="A version's number or id, or latest. Default: the draft.", show_default=False),
+    ] = None,
+    split: Annotated[str | None, typer.Option(metavar="S", help="Only this split.", show_default=False)] = None,
+    include_payload: Annotated[
+        bool, typer.Option("--include-payload", help="Whole items, not the beginnings of what they hold.")
+    ] = False,
+    form: Format = "table",
+) -> int:
+    """List the items of the draft, or of a version."""
+    from evalscribe.app.datasets.found import found, version_named
+    from evalscribe.app.datasets.shown import examples, in_short
+    from evalscribe.cli import formatted
+    from evalscribe.wiring.datasets import open_datasets
+
+    with open_datasets() as datasets:
+        one = found(datasets, dataset)
+        held = datasets.items(version_named(datasets, one, version).id) if version else datasets.draft(one.id)
+        chosen = examples(held, split)
+        if include_payload:
+            formatted.listing(chosen, (*HEADS, "metadata", "events"), _whole, form)
+        else:
+            formatted.listing(map(in_short, chosen), (*HEADS, "events"), _short, form)
+    return 0
+
+
+@app.command()
+def remove(
+    dataset: Named,
+    keys: Annotated[list[str], typer.Argument(metavar="KEY…", help="Keys of items.", show_default=False)],
+) -> int:
+    """Take items out of the draft. Versions keep theirs."""
+    from evalscribe.app.datasets.adding import taken_out
+    from evalscribe.app.datasets.found import found
+    from evalscribe.cli import finish
+    from evalscribe.prose import counted
+    from evalscribe.wiring.datasets import open_datasets
+
+    with open_datasets() as datasets:
+        one = found(datasets, dataset)
+        number = taken_out(datasets, one, keys)
+    finish.say(f"{counted(number, 'item')} taken out of the draft of {one.name}")
+    return 0
+
+
+def _short(one: "Example") -> tuple[object, ...]:
+    return one.key, one.split, one.cluster, one.input, one.expected_output, one.events or None
+
+
+def _whole(one: "Item") -> tuple[object, ...]:
+    from evalscribe.app.datasets.shown import payload
+    from evalscribe.prose import one_line
+
+    expected = None if one.expected_output is None else one_line(payload(one.expected_output))
+    metadata = one_line(payload(one.metadata)) if one.metadata else None
+    return one.key, one.split, one.cluster, one_line(payload(one.input)), expected, metadata, len(one.events) or None
