@@ -23,7 +23,10 @@ F = TypeVar("F", bound=Callable[..., object])
 THRESHOLD = 0.7
 """A number passes from here on where nothing else is said."""
 LONGEST_TOLD = 200
-_MARK = "__evalscribe_scorer__"
+ABOUT = "__evalscribe_scorer__"
+"""Attribute of a decorated function: its `Declared` as JSON."""
+CALL = "__evalscribe_call__"
+"""Attribute of a decorated function: it takes a `BoundRequest` as JSON and gives a `ScoreResult` as JSON."""
 _FIELDS = ("status", "value", "score", "passed", "label", "explanation", "error_type", "metadata", "evidence")
 """Keys of a dictionary that a function may return; `score` is another word for `value`."""
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
@@ -89,13 +92,14 @@ def scorer(
     def decorated(function: F) -> F:
         _arguments(function)
         told = Declared(
-            name=name or function.__name__,
+            name=name or getattr(function, "__name__", type(function).__name__),
             description=description or _first_line(function),
             depends_on=tuple(depends_on),
             config=dict(config or {}),
             threshold=threshold,
         )
-        setattr(function, _MARK, told)
+        setattr(function, ABOUT, told.model_dump(mode="json"))
+        setattr(function, CALL, _answering(function, told))
         return function
 
     return decorated if function is None else decorated(function)
@@ -103,17 +107,38 @@ def scorer(
 
 def declared(function: object) -> Declared | None:
     """What a function says of itself as a scorer; None where it is none."""
-    found = getattr(function, _MARK, None)
-    return found if isinstance(found, Declared) else None
+    found = getattr(function, ABOUT, None)
+    return None if found is None else Declared.model_validate(found)
 
 
-def called(function: Callable[..., object], payload: object) -> object | Awaitable[object]:
-    """Call it with a `BoundRequest` as JSON; what it returns, or the awaitable of it. Raises whatever it raises."""
+def _answering(function: Callable[..., object], told: Declared) -> Callable[[object], object]:
+    """`CALL`: async where the function is, so that whoever calls it knows before."""
+
+    async def later(payload: object) -> object:
+        returned = _called(function, told, payload)
+        return _json(await returned if inspect.isawaitable(returned) else returned, told)
+
+    def now(payload: object) -> object:
+        returned = _called(function, told, payload)
+        return _awaited(returned, told) if inspect.isawaitable(returned) else _json(returned, told)
+
+    return later if inspect.iscoroutinefunction(inspect.unwrap(function)) else now
+
+
+async def _awaited(returned: Awaitable[object], told: Declared) -> object:
+    return _json(await returned, told)
+
+
+def _json(returned: object, told: Declared) -> object:
+    return result_of(returned, told.threshold).model_dump(mode="json")
+
+
+def _called(function: Callable[..., object], told: Declared, payload: object) -> object:
+    """What it returns, or the awaitable of it. Raises whatever it raises."""
     request = BoundRequest.model_validate(payload)
     if _arguments(function) == 1:
         return function(request)
-    told = declared(function)
-    return function(ScorerContext(scorer=told.name if told else function.__name__, config=request.config), request)
+    return function(ScorerContext(scorer=told.name, config=request.config), request)
 
 
 def result_of(returned: object, threshold: float = THRESHOLD) -> ScoreResult:

@@ -29,6 +29,7 @@ class Described(Frozen):
     """Content id of the folder's modules that it imports."""
     name: str | None = None
     """Of a scorer: this and the rest, as its decorator was told."""
+    description: str = ""
     depends_on: tuple[str, ...] = ()
     config: dict[str, JsonValue] = Field(default_factory=dict)
     """Its settings with their defaults."""
@@ -156,6 +157,7 @@ def _described(address: str, said: Mapping[str, Any]) -> Described:
         parameters=tuple(said["parameters"]),
         code=said["code"],
         name=about.get("name"),
+        description=about.get("description", ""),
         depends_on=tuple(about.get("depends_on", ())),
         config=dict(about.get("config", {})),
     )

@@ -1,15 +1,16 @@
 """What scorers that ask a model may be told, checked as far as it can be without an item."""
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from evalscribe.errors import UsageError
+from evalscribe.judging.scorers.fields import Selector
 from evalscribe.judging.scorers.kind import Configured
-from evalscribe.judging.scorers.model.selectors import PartName, checked_name, root_of
+from evalscribe.judging.scorers.model.selectors import check_name, root_of
+from evalscribe.judging.scorers.specs import configured
 from evalscribe.rubric import MOST_ROLLOUTS, Said
 
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}\s]{1,200})\s*\}\}")
@@ -84,14 +85,14 @@ class LlmJudgeConfig(ModelConfig):
     def _check_template(template: str) -> None:
         named = PLACEHOLDER.findall(template)
         for name in named:
-            checked_name(name)
+            check_name(name)
         if not any(root_of(name) == "output" for name in named):
             raise ValueError("prompt_template must mention {{output}}: that is what it judges")
 
 
 class CorrectnessConfig(ModelConfig):
-    answer_field: PartName = "output"
-    reference_field: PartName = "expected"
+    answer_field: Selector = "output"
+    reference_field: Selector = "expected"
     include_input: bool = True
 
     @property
@@ -100,9 +101,9 @@ class CorrectnessConfig(ModelConfig):
 
 
 class FaithfulnessConfig(ModelConfig):
-    context_fields: tuple[PartName, ...] = Field(min_length=1, max_length=64)
+    context_fields: tuple[Selector, ...] = Field(min_length=1, max_length=64)
     """What the answer should rest on: `input.context`, `metadata.docs` …"""
-    answer_field: PartName = "output"
+    answer_field: Selector = "output"
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -120,23 +121,5 @@ CONFIGS: Mapping[str, type[Config]] = {
 def config_of(scorer: str, given: Mapping[str, JsonValue]) -> Config:
     """Raises `UsageError` naming the key and its rule."""
     if "temperature" in given:
-        raise UsageError(f"{scorer}: temperature is sent to no model, current ones refuse it: leave it out")
-    try:
-        return CONFIGS[scorer].model_validate_json(json.dumps(given))
-    except ValidationError as error:
-        raise UsageError(f"{scorer}: {_told(scorer, error)}") from None
-
-
-def _told(scorer: str, error: ValidationError) -> str:
-    details = error.errors()[0]
-    place = ".".join(map(str, details["loc"]))
-    match details["type"]:
-        case "missing":
-            return f"config needs {place}"
-        case "extra_forbidden":
-            return f"config knows no {place!r}; there is: {', '.join(sorted(CONFIGS[scorer].model_fields))}"
-        case "value_error":
-            said = str(details["ctx"]["error"])
-        case _:
-            said = details["msg"].replace("Input should", "must", 1)
-    return f"{place}: {said}" if place else said
+        raise UsageError(f"scorer {scorer}: temperature is sent to no model, current ones refuse it: leave it out")
+    return configured(CONFIGS[scorer], scorer, given)

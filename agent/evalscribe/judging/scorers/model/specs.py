@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from evalscribe.errors import RubricError, UsageError
-from evalscribe.judging.scorers.model.configs import CONFIGS, PLACEHOLDER, Config, LlmJudgeConfig, config_of
+from evalscribe.judging.scorers.model.configs import PLACEHOLDER, Config, LlmJudgeConfig, config_of
 from evalscribe.judging.scorers.model.labels import scores_of
 from evalscribe.judging.scorers.model.subjects import mark
 from evalscribe.prompts import Prompts
@@ -16,9 +16,9 @@ from evalscribe.rubric_file import load_rubric
 from evalscribe.scorer_spec import ScorerSpec
 
 NAMES = {
-    "llm_judge": "A model decides by criteria, a prompt_template or a stored rubric.",
-    "correctness": "A model compares the answer with what is expected: pass, partial or fail.",
-    "faithfulness": "A model checks that the context supports what the answer claims.",
+    "llm_judge": "a model decides by criteria, a prompt_template or a stored rubric",
+    "correctness": "a model compares the answer with what is expected: pass, partial or fail",
+    "faithfulness": "a model says whether the context supports what the answer claims",
 }
 PASS_FAIL = {"pass": 1.0, "fail": 0.0}
 
@@ -47,11 +47,6 @@ def model_spec(scorer: str, given: Mapping[str, JsonValue], rules: Rulebook) -> 
         "samples": rubric.n_rollouts_per_input,
     }
     return ScorerSpec(name=scorer, scorer=scorer, config=complete, rubric=rubric, model=rubric.judge_model.id)
-
-
-def config_schema(scorer: str) -> dict[str, Any]:
-    """JSON Schema of its config."""
-    return CONFIGS[scorer].model_json_schema()
 
 
 def _rubric(scorer: str, config: Config, rules: Rulebook) -> Rubric:

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from evalscribe.evidence import Document
 from evalscribe.judge_result import Target
-from evalscribe.judging.scorers.model.selectors import ROOTS, root_of, selected
+from evalscribe.judging.scorers.model.selectors import role_of, selected
 from evalscribe.judging.subject import Item, Subject
 from evalscribe.judging.subject.failures import document_mark
 from evalscribe.redaction import redact
@@ -24,11 +24,11 @@ def of_request(names: Sequence[str], request: ScorerRequest) -> Subject:
 
 def mark(name: str) -> str:
     """How the part of this name is cited."""
-    return document_mark(Document(role=ROOTS[root_of(name)], path=name, text=""))
+    return document_mark(Document(role=role_of(name), path=name, text=""))
 
 
 def _item(name: str, value: JsonValue) -> Item:
-    role = ROOTS[root_of(name)]
+    role = role_of(name)
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
     target = Target(kind="document", item=mark(name), role=role, path=name)
     return Item(mark=mark(name), about="", text=redact(text), target=target, numbered=True)

@@ -1,0 +1,162 @@
+"""Scorers: which there are, new ones under a name, and those that an experiment binds."""
+
+import re
+from collections.abc import Mapping, Sequence
+from secrets import token_hex
+from typing import Annotated, Protocol
+
+from pydantic import Field, JsonValue
+
+from evalscribe.app.rubrics import stored
+from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.ids import Frozen
+from evalscribe.judging.scorers import binding_of, reserved, spec
+from evalscribe.judging.scorers.bindings import Specify
+from evalscribe.judging.scorers.kind import Configured
+from evalscribe.judging.scorers.model.specs import NAMES, Rulebook, model_spec
+from evalscribe.judging.scorers.order import in_order
+from evalscribe.judging.scorers.specs import configured
+from evalscribe.ports import Definitions, Shelf
+from evalscribe.prompts import Prompts
+from evalscribe.rubric_file import load_rubric
+from evalscribe.scorer_spec import CUSTOM, Binding, Scorer, ScorerSpec
+from evalscribe.strict_json import StrictJson
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,79}")
+
+
+class Attached(Configured):
+    """What the JSON of a created scorer may hold where an experiment binds it."""
+
+    name: str
+    required: bool = True
+    threshold: Annotated[float, Field(gt=0, le=1)] | None = None
+
+
+class Function(Protocol):
+    """What is known of a decorated function."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def code(self) -> str: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def depends_on(self) -> tuple[str, ...]: ...
+    @property
+    def config(self) -> dict[str, JsonValue]: ...
+
+
+class Made(Frozen):
+    scorer: Scorer
+    new: bool
+    """False where its latest version says the same."""
+
+
+def rulebook(shelf: Shelf, prompts: Prompts) -> Rulebook:
+    """Rubrics as `judge` finds them, and the workspace's own prompts before the shipped ones."""
+    return Rulebook(prompts, lambda name: stored(shelf, prompts, name))
+
+
+def shipped_rules() -> Rulebook:
+    prompts = Prompts()
+    return Rulebook(prompts, lambda name: load_rubric(name, prompts))
+
+
+def specify(rules: Rulebook) -> Specify:
+    """Makes specs of all built-in scorers, those that ask a model too."""
+    return lambda name, config: model_spec(name, config, rules) if name in NAMES else spec(name, config)
+
+
+def bound(
+    definitions: Definitions, builtin: Sequence[str], scorer_ids: Sequence[str], rules: Rulebook | None = None
+) -> tuple[Binding, ...]:
+    """Bindings of an experiment, each after what it depends on.
+
+    `builtin`: `NAME`, or JSON with `name`, `config`, `as`, `required`, `threshold`; `scorer_ids`: an id or a name, or
+    JSON with `name`, `required`, `threshold`. `rules`: by default the shipped rubrics, and none that is stored. Raises
+    `UsageError` naming the scorer and what is wrong with it.
+    """
+    specified = specify(rules or shipped_rules())
+    attached = [binding_of(text, specified) for text in builtin]
+    return in_order([*attached, *(_own(definitions, text) for text in scorer_ids)])
+
+
+def custom_spec(name: str, function: Function, config: Mapping[str, JsonValue]) -> ScorerSpec:
+    """Of a decorated function. Raises `UsageError` for a key that its decorator does not name."""
+    unknown = [key for key in config if function.config and key not in function.config]
+    if unknown:
+        raise UsageError(f"scorer {name} knows no {unknown[0]!r}; its config has: {', '.join(function.config)}")
+    if name in function.depends_on:
+        raise UsageError(f"scorer {name} depends on itself")
+    return ScorerSpec(
+        name=name,
+        scorer=CUSTOM,
+        config={**function.config, **config},
+        address=function.address,
+        code=function.code,
+        depends_on=function.depends_on,
+    )
+
+
+def builtin_spec(name: str, builtin: str, config: Mapping[str, JsonValue], rules: Rulebook) -> ScorerSpec:
+    """A built-in scorer with a config under a name of its own. Raises `UsageError`."""
+    return specify(rules)(builtin, config).model_copy(update={"name": name})
+
+
+def made(definitions: Definitions, spec: ScorerSpec, now: str, description: str = "", folder: str = "") -> Made:
+    """The scorer of this name, with this spec as its newest version. Raises `UsageError` for a name it cannot have."""
+    _check_name(spec.name)
+    before = _named(definitions, spec.name)
+    scorer = Scorer(
+        id=before.id if before else f"scorer-{token_hex(8)}",
+        name=spec.name,
+        description=description,
+        spec=spec,
+        folder=folder,
+        created_at=now,
+    )
+    put = definitions.put_scorer(scorer)
+    return Made(scorer=put, new=before is None or before.number != put.number)
+
+
+def found(definitions: Definitions, named: str) -> Scorer:
+    """By id or name. Raises `NotFoundError` naming what there is."""
+    scorer = definitions.scorer(named)
+    if scorer is not None:
+        return scorer
+    there = ", ".join(one.name for one in definitions.scorers()) or "none yet"
+    hint = f"{named} is a built-in one: --builtin-scorer {named}" if reserved(named) else f"there is: {there}"
+    raise NotFoundError(f"there is no scorer {named[:80]!r} of `evalscribe scorers create`; {hint}")
+
+
+def config_of(text: str | None) -> dict[str, JsonValue]:
+    """`--config`: a JSON object. Raises `UsageError`."""
+    try:
+        given = StrictJson().decode(text or "{}")
+    except DataError as error:
+        raise UsageError(f"--config: {error}") from None
+    if not isinstance(given, dict):
+        raise UsageError('--config must be a JSON object, such as {"pattern": "refund"}')
+    return given
+
+
+def _own(definitions: Definitions, text: str) -> Binding:
+    attached = Attached(name=text)
+    if text.lstrip().startswith("{"):
+        attached = configured(Attached, "of --scorer-id", config_of(text))
+    scorer = found(definitions, attached.name)
+    return Binding(spec=scorer.spec, scorer_id=scorer.id, required=attached.required, threshold=attached.threshold)
+
+
+def _check_name(name: str) -> None:
+    if reserved(name):
+        raise UsageError(f"a scorer cannot be called {name}: that is the name of a built-in one")
+    if not NAME.fullmatch(name):
+        raise UsageError(f"a scorer cannot be called {name[:80]!r}: a letter, then letters, digits, '_', '.' and '-'")
+
+
+def _named(definitions: Definitions, name: str) -> Scorer | None:
+    there = definitions.scorer(name)
+    return there if there is not None and there.name == name else None

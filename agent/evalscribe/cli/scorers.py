@@ -1,0 +1,191 @@
+"""`evalscribe scorers create|list|show`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evalscribe.cli.formatted import Format
+
+if TYPE_CHECKING:
+    from evalscribe.app.scorers import Made
+    from evalscribe.judging.scorers import Listed
+    from evalscribe.scorer_spec import Scorer
+    from evalscribe.settings import Settings
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+SHOWN_KEYS = 60
+"""Characters of a config in a table."""
+
+
+@app.command(short_help="Make a scorer or its next version; its id is printed.")
+def create(
+    name: Annotated[
+        str | None, typer.Option(metavar="N", help="Default: as its decorator has it.", show_default=False)
+    ] = None,
+    function: Annotated[
+        str | None,
+        typer.Option(metavar="python:PKG.MOD:FN", help="A function with @evalscribe.scorer.", show_default=False),
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the function is imported from.", show_default=True)
+    ] = Path("."),
+    builtin: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A built-in scorer, to be named.", show_default=False)
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Its settings, as an object.", show_default=False)
+    ] = None,
+    description: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Default: as its decorator has it.", show_default=False)
+    ] = None,
+    form: Format = "table",
+) -> int:
+    """Make a scorer of a function of yours, or of a built-in one with a config; nothing where it is there already.
+
+    A function is imported once, so that an id is only given to what can run.
+    """
+    from evalscribe.cli.formatted import checked, made
+    from evalscribe.errors import UsageError
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+
+    checked(form)
+    if (function is None) == (builtin is None):
+        raise UsageError("a scorer is made of --function python:package.module:function, or of --builtin NAME")
+    if builtin is not None and name is None:
+        raise UsageError("a built-in scorer under a name of its own needs that name: --name N")
+    found = settings(Options())
+    if function is not None:
+        done = _of_function(found, name, function, folder, config, description)
+    else:
+        done = _of_builtin(found, name or "", builtin or "", config, description or "")
+    what = f"scorer {done.scorer.name}, version {done.scorer.number} ({done.scorer.spec.id})"
+    made(done.scorer.id, done.scorer, f"Made {what}" if done.new else f"unchanged: {what}", form)
+    return 0
+
+
+@app.command("list", short_help="List the scorers that were made, or the built-in ones.")
+def list_scorers(
+    builtin: Annotated[
+        bool, typer.Option("--builtin", help="The built-in ones, with the keys of their config.")
+    ] = False,
+    form: Format = "table",
+) -> int:
+    """List the scorers that were made, or with --builtin those that are there from the start."""
+    from evalscribe.cli.formatted import listing
+
+    if builtin:
+        from evalscribe.judging.scorers import names
+
+        listing(names(), ("scorer", "asks", "config"), lambda one: (one.name, _line(one), _keys(one)), form)
+        return 0
+    from evalscribe.wiring.experiments import open_desk
+
+    with open_desk(_settings()) as desk:
+        rows = desk.definitions.scorers()
+    heads = ("id", "name", "version", "made of", "config")
+    listing(rows, heads, lambda one: (one.id, one.name, one.number, _of(one), _config(one)[:SHOWN_KEYS]), form)
+    return 0
+
+
+@app.command(short_help="Show a scorer: what it asks, its config, its version.")
+def show(
+    scorer: Annotated[str, typer.Argument(metavar="ID|NAME", help="One that was made, or a built-in one.")],
+    form: Format = "table",
+) -> int:
+    """Show a scorer that was made, or what a built-in one asks and what its config may hold."""
+    from evalscribe.app.scorers import found
+    from evalscribe.cli.formatted import document
+    from evalscribe.judging.scorers import names
+    from evalscribe.wiring.experiments import open_desk
+
+    there = next((one for one in names() if one.name == scorer), None)
+    if there is not None:
+        document(there, lambda: _of_listed(there), form)
+        return 0
+    with open_desk(_settings()) as desk:
+        one = found(desk.definitions, scorer)
+    document(one, lambda: _of_scorer(one), form)
+    return 0
+
+
+def _of_function(
+    found: "Settings", name: str | None, function: str, folder: Path, config: str | None, description: str | None
+) -> "Made":
+    from evalscribe.app.scorers import config_of, made
+    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.wiring.scorers import function_of
+
+    at = folder.resolve()
+    given = config_of(config)
+    spec, said = run_until_signal(function_of(name, function, at, given))
+    with open_desk(found) as desk:
+        return made(desk.definitions, spec, desk.now(), description or said, str(at))
+
+
+def _of_builtin(found: "Settings", name: str, builtin: str, config: str | None, description: str) -> "Made":
+    from evalscribe.app.scorers import builtin_spec, config_of, made, rulebook
+    from evalscribe.prompts import Prompts
+    from evalscribe.wiring.experiments import open_desk
+
+    given = config_of(config)
+    with open_desk(found) as desk:
+        spec = builtin_spec(name, builtin, given, rulebook(desk.shelf, Prompts(found.root)))
+        return made(desk.definitions, spec, desk.now(), description)
+
+
+def _settings() -> "Settings":
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+
+    return settings(Options())
+
+
+def _line(one: "Listed") -> str:
+    return f"{one.line} (a setting of {one.of})" if one.of else one.line
+
+
+def _keys(one: "Listed") -> str:
+    """Required ones first, with a star."""
+    keys = [key for key in one.config_schema.get("properties", {}) if key not in one.required]
+    return ", ".join([*(f"{key}*" for key in one.required), *keys])
+
+
+def _of(one: "Scorer") -> str:
+    return f"python:{one.spec.address}" if one.spec.address else one.spec.scorer
+
+
+def _config(one: "Scorer") -> str:
+    import json
+
+    return json.dumps({key: value for key, value in one.spec.config.items() if value is not None}, ensure_ascii=False)
+
+
+def _of_scorer(one: "Scorer") -> Iterator[str]:
+    spec = one.spec
+    yield f"{one.name} ({one.id}), version {one.number} ({spec.id})"
+    yield from ([one.description] if one.description else [])
+    facts = {
+        "made of": _of(one),
+        "folder": one.folder,
+        "source": spec.code or "" if spec.address else "",
+        "model": spec.model or "",
+        "rubric": f"{spec.rubric.id}@{spec.rubric.version} ({spec.rubric.digest})" if spec.rubric else "",
+        "depends on": ", ".join(spec.depends_on),
+        "config": _config(one),
+    }
+    yield from (f"{key:<10}  {fact}" for key, fact in facts.items() if fact)
+
+
+def _of_listed(one: "Listed") -> Iterator[str]:
+    import json
+
+    model = "; it asks a model" if one.needs_model else ""
+    yield f"{one.name}: {_line(one)}{model}"
+    yield from ([f"other names of its settings: {', '.join(one.aliases)}"] if one.aliases else [])
+    required = f" ({', '.join(one.required)} required)" if one.required else ""
+    yield f"Its config{required}, as JSON Schema:"
+    yield json.dumps(one.config_schema, indent=2, ensure_ascii=False)
