@@ -1,0 +1,89 @@
+"""Work whose time nobody can tell beforehand, done in a process that can be ended: `re` stops for nothing.
+
+The child measures its own time, so that it ends even when nobody is left to end it.
+"""
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+
+from pydantic import JsonValue
+
+from evalscribe.judging.scorers.result import CannotScore
+
+LONGEST_S = 2.0
+"""Of processor time for one answer."""
+_SERVE = "from evalscribe.judging.scorers.bounded_child import serve; serve()"
+_LONGEST_LINE = 2**26
+
+
+class Bounded:
+    """One child for one job; started when it is first asked, and again when it had to be ended."""
+
+    def __init__(self, job: str, config: JsonValue) -> None:
+        """`job` is one of `bounded_child.JOBS`, which is made with `config`."""
+        self._first = _line([job, config, LONGEST_S])
+        self._child: Process | None = None
+        self._one_at_a_time = asyncio.Lock()
+
+    async def ask(self, value: JsonValue) -> JsonValue:
+        """The job's answer. Raises `CannotScore` for one that takes too long."""
+        async with self._one_at_a_time:
+            try:
+                return await self._answer(await self._running(), value)
+            except BaseException:
+                await self._ended()  # An answer that nobody waited for must not be taken for the next one.
+                raise
+
+    async def close(self) -> None:
+        async with self._one_at_a_time:
+            await self._ended()
+
+    async def _running(self) -> Process:
+        if self._child is None:
+            command = (sys.executable, "-P", "-c", _SERVE)
+            self._child = await asyncio.create_subprocess_exec(
+                *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True, limit=_LONGEST_LINE
+            )
+            assert self._child.stdin
+            self._child.stdin.write(self._first)
+        return self._child
+
+    async def _answer(self, child: Process, value: JsonValue) -> JsonValue:
+        assert child.stdin
+        assert child.stdout
+        with contextlib.suppress(ConnectionError):
+            child.stdin.write(_line(value))
+            await child.stdin.drain()
+        answer = await child.stdout.readline()
+        if not answer:
+            raise _why(await child.wait())
+        told = json.loads(answer)
+        if "error" in told:
+            raise CannotScore(told["type"], told["error"])
+        result: JsonValue = told["answer"]
+        return result
+
+    async def _ended(self) -> None:
+        child, self._child = self._child, None
+        if child is None:
+            return
+        if child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+        if child.stdin:
+            child.stdin.close()
+        await child.wait()
+
+
+def _line(value: object) -> bytes:
+    return json.dumps(value).encode() + b"\n"
+
+
+def _why(code: int) -> CannotScore:
+    if code == -signal.SIGVTALRM:
+        return CannotScore("timeout_error", f"this text takes more than {LONGEST_S:g} s of processor time to check")
+    return CannotScore("scorer_error", f"the process that checks ended with code {code}")

@@ -1,0 +1,59 @@
+"""The child of `bounded`: it answers a line of JSON with a line of JSON, and ends itself when that takes too long."""
+
+import json
+import re
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import JsonValue
+
+from evalscribe.judging.scorers.result import CannotScore
+
+Job = Callable[[JsonValue], JsonValue]
+
+
+def _regex(pattern: Any) -> Job:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = re.compile(pattern)
+    return lambda text: _span(compiled.search(str(text)))
+
+
+def _span(match: re.Match[str] | None) -> JsonValue:
+    return list(match.span()) if match else None
+
+
+def _schema(schema: Any) -> Job:
+    from evalscribe.judging.scorers.json_schema import problems, validator_of
+
+    validator = validator_of(schema)
+    return lambda value: problems(validator, value)
+
+
+def _answered(ask: Job, value: JsonValue) -> JsonValue:
+    """What it answers, or `error` and `type`, as of a `CannotScore`."""
+    try:
+        return {"answer": ask(value)}
+    except CannotScore as error:
+        return {"type": error.error_type, "error": error.reason}
+    except RecursionError:
+        return {"type": "input_error", "error": "the values of this item are nested too deeply"}
+
+
+JOBS: Mapping[str, Callable[[Any], Job]] = {"regex": _regex, "schema": _schema}
+
+
+def serve() -> None:
+    """Answer lines of standard input until it ends. The first one says which job, with what, and how long it may take
+    each time: then the timer's signal, which nobody handles, ends the process."""
+    job, config, longest = json.loads(sys.stdin.buffer.readline())
+    ask = JOBS[job](config)
+    for line in sys.stdin.buffer:
+        signal.setitimer(signal.ITIMER_VIRTUAL, longest)
+        answer = _answered(ask, json.loads(line))
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+        sys.stdout.buffer.flush()

@@ -1,0 +1,174 @@
+"""json_schema: whether the output fits a JSON Schema."""
+
+import json
+from collections.abc import Sequence
+from functools import reduce
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from evalscribe.judging.scorers.bounded import Bounded
+from evalscribe.judging.scorers.fields import ReadsOutput, parsed
+from evalscribe.judging.scorers.kind import AnyKind, Kind
+from evalscribe.judging.scorers.result import CannotScore, judged
+from evalscribe.judging.scorers.values import kind, told
+from evalscribe.output_schema.path import joined, listed, short, shown
+from evalscribe.prose import counted, printable
+from evalscribe.score import ScoreResult, ScorerRequest
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import SchemaError, ValidationError
+    from jsonschema.protocols import Validator
+    from referencing import Resource
+    from referencing._core import Resolver
+
+MOST_PROBLEMS = 100
+QUICK = 64_000
+"""Characters of JSON that are checked here, unless the schema has what may take long."""
+SLOW = ('"pattern"', '"patternProperties"', '"uniqueItems"', '"$dynamicRef"')
+_UNKNOWN: Any = None
+_PROBES: tuple[JsonValue, ...] = (None, {}, [], "", 0)
+
+
+def validator_of(schema: Any) -> "Validator":
+    """It knows the published drafts and fetches nothing. Raises `ValueError` for what is no schema."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+
+    draft = schema.get("$schema") if isinstance(schema, dict) else None
+    cls: Any = Draft202012Validator if draft is None else validator_for({"$schema": str(draft)}, default=_UNKNOWN)
+    if cls is None:
+        raise ValueError(f"names the draft {shown(draft)}, which is not known")
+    try:
+        cls.check_schema(schema)
+    except SchemaError as error:
+        raise ValueError(f"is no JSON Schema: {_problem(error, 'schema')['said']}") from error
+    made: Validator = cls(schema, registry=REGISTRY)
+    return made
+
+
+def _checked(schema: Any) -> Any:
+    try:
+        validator = validator_of(schema)
+        _check_references(schema)
+        for probe in _PROBES:
+            problems(validator, probe)
+    except RecursionError as error:
+        raise ValueError("refers to itself without end, or is nested too deeply") from error
+    except CannotScore as error:
+        raise ValueError(error.reason) from error
+    return schema
+
+
+def _check_references(schema: Any) -> None:
+    from jsonschema_specifications import REGISTRY
+    from referencing import Resource
+    from referencing.jsonschema import DRAFT202012
+
+    resource = Resource.from_contents(schema, default_specification=DRAFT202012)
+    uri = resource.id() or ""
+    _check_resource(resource, REGISTRY.with_resource(uri, resource).resolver(uri))
+
+
+def _check_resource(resource: "Resource[Any]", resolver: "Resolver[Any]") -> None:
+    from referencing.exceptions import Unresolvable
+
+    reference = resource.contents.get("$ref") if isinstance(resource.contents, dict) else None
+    if isinstance(reference, str):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable as error:
+            raise ValueError(f"has the $ref {shown(reference)}, which leads nowhere: nothing is fetched") from error
+    for inner in resource.subresources():
+        _check_resource(inner, resolver.in_subresource(inner))
+
+
+class JsonSchema(ReadsOutput):
+    schema_: Annotated[dict[str, JsonValue] | bool, Field(alias="schema"), AfterValidator(_checked)]
+    """A JSON Schema, of draft 2020-12 unless it names another; nothing that it refers to is fetched."""
+
+
+class _Fits:
+    def __init__(self, config: JsonSchema) -> None:
+        self._config = config
+        self._validator = validator_of(config.schema_)
+        self._slow = any(word in json.dumps(config.schema_) for word in SLOW)
+        self._bounded = Bounded("schema", config.schema_)
+
+    async def __call__(self, request: ScorerRequest) -> ScoreResult:
+        output = self._config.output_of(request)
+        if isinstance(output, str):
+            try:
+                output = parsed(output)
+            except ValueError as error:
+                said = f"the output is no JSON: {printable(str(error))}; it is {told(output)}"
+                return judged(False, said, label="parse_error")
+        found = await self._problems(output)
+        return _told(found)
+
+    async def close(self) -> None:
+        await self._bounded.close()
+
+    async def _problems(self, output: JsonValue) -> Sequence[Any]:
+        if self._slow or len(json.dumps(output)) > QUICK:
+            answer = await self._bounded.ask(output)
+            return answer if isinstance(answer, list) else []
+        return problems(self._validator, output)
+
+
+def problems(validator: "Validator", value: Any) -> list[JsonValue]:
+    """What keeps a value from fitting, at most a hundred: `path`, `keyword` and `said`.
+
+    Raises `CannotScore` for a schema that cannot be applied.
+    """
+    from referencing.exceptions import Unresolvable
+
+    try:
+        return [_problem(error, "output") for error in islice(validator.iter_errors(value), MOST_PROBLEMS)]
+    except Unresolvable as error:
+        raise CannotScore("config_error", f"the schema refers to what is not there: {printable(str(error))}") from error
+
+
+def _told(found: Sequence[Any]) -> ScoreResult:
+    if not found:
+        return judged(True, "the output fits the schema", label="valid")
+    more = f" ({counted(len(found), 'problem')})" if len(found) > 1 else ""
+    return judged(
+        False,
+        f"{found[0]['said']}{more}",
+        label="invalid",
+        evidence=list(found[:20]),
+        metadata={"errors": list(found)},
+    )
+
+
+def _problem(error: "ValidationError | SchemaError", root: str) -> dict[str, JsonValue]:
+    path = printable(short(reduce(joined, error.absolute_path, root)))
+    return {"path": path, "keyword": str(error.validator), "said": f"{path} {printable(_said(error))}"}
+
+
+def _said(error: "ValidationError | SchemaError") -> str:
+    """Bounded, unlike the library's own words, which repeat the whole value."""
+    value: Any = error.instance
+    rule: Any = error.validator_value
+    match error.validator:
+        case "type":
+            return f"must be of type {listed(rule)}, is {shown(value)} ({kind(value)})"
+        case "enum":
+            return f"must be one of {shown(rule)}, is {shown(value)}"
+        case "const":
+            return f"must be {shown(rule)}, is {shown(value)}"
+        case "required":
+            return f"lacks {shown([name for name in rule if name not in value])}"
+        case "additionalProperties" if rule is False:
+            return f"has members that the schema does not name: {shown(list(value))}"
+        case None:
+            return f"is {shown(value)} where the schema allows nothing"
+        case _:
+            return f"is {shown(value)}, which breaks {error.validator} {shown(rule)}"
+
+
+KINDS: tuple[AnyKind, ...] = (Kind("json_schema", "whether the output fits a JSON Schema", JsonSchema, _Fits),)
