@@ -1,18 +1,41 @@
 """Prompts as targets of experiments: a template, a model and its parameters, in versions that never change."""
 
-from typing import Any, Literal
+import json
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, JsonValue
 
 from evalscribe.chat import Effort
 from evalscribe.ids import Frozen
+
+_VARIABLE = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
+_INPUT = re.compile(r"input(?:\.[\w-]+)*")
+
+
+class Unfilled(ValueError):
+    """A variable that a template has and an input has not, or that there is not; one line."""
+
+
+def variables(template: str) -> tuple[str, ...]:
+    """Those that it has, as `input.a.b`. Raises `Unfilled` for anything else in double braces."""
+    found = tuple(match[1] for match in _VARIABLE.finditer(template))
+    unknown = [name for name in found if not _INPUT.fullmatch(name)]
+    if unknown:
+        raise Unfilled(f"{{{{{unknown[0][:60]}}}}} is no variable: there is {{{{input}}}} and {{{{input.NAME}}}}")
+    return found
+
+
+def _known(template: str) -> str:
+    variables(template)
+    return template
 
 
 class TargetMessage(Frozen):
     """One message of the template; `{{input}}`, `{{input.order_id}}` are filled in."""
 
     role: Literal["system", "user", "assistant"]
-    content: str
+    content: Annotated[str, AfterValidator(_known)]
 
 
 class TargetPromptVersion(Frozen):
@@ -39,3 +62,27 @@ class TargetPrompt(Frozen):
     created_at: str
     versions: tuple[TargetPromptVersion, ...] = Field(default=())
     """In order; the last is the latest."""
+
+
+def filled(template: str, value: JsonValue) -> str:
+    """The template with `{{input}}` and `{{input.a.b}}` as text, everything else as JSON; what is put in is data.
+
+    Raises `Unfilled`.
+    """
+    return _VARIABLE.sub(lambda found: _text(_member(value, found[1])), template)
+
+
+def _member(value: JsonValue, name: str) -> JsonValue:
+    """`input.items.0.id` of `{"items": [{"id": 7}]}` is 7."""
+    for part in name.split(".")[1:]:
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            raise Unfilled(f"the item's input has no {part!r}, which {{{{{name}}}}} names")
+    return value
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -128,7 +128,7 @@ class Child:
         """In a thread."""
         work.began, before = time.perf_counter(), LOG.set(work.log)
         try:
-            told = _valued(work.function.settled(self._whole(work.function(work.payload))))
+            told = _valued(self._whole(work.function(work.payload)))
         except BaseException as error:
             told = _failed(error)
         finally:
@@ -146,7 +146,7 @@ class Child:
         """In the event loop."""
         LOG.set(work.log)
         try:
-            told = _valued(work.function.settled(await _awaited(work.function(work.payload))))
+            told = _valued(await _awaited(work.function(work.payload)))
         except BaseException as error:
             if work.dropped:
                 raise asyncio.CancelledError from error

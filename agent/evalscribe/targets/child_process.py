@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import signal
 import socket
 import sys
 from contextlib import suppress
@@ -11,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evalscribe.errors import UsageError
-from evalscribe.targets.child_log import LONGEST
+from evalscribe.targets.group import Group, signal_name
 from evalscribe.targets.plain import LARGEST
 
 PROGRAM = Path(__file__).with_name("child.py")
@@ -28,17 +26,16 @@ class ChildDied(Exception):
 class ChildProcess:
     """Answers many questions at a time. Made by `started`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: Any) -> None:
+    def __init__(self, group: Group, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.abandoned: set[int] = set()
         """Calls that nobody waits for and that did not end."""
-        self._process = process
-        self._writer: asyncio.StreamWriter = writer
+        self._group = group
+        self._writer = writer
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._loads: dict[tuple[str, str], asyncio.Task[dict[str, Any]]] = {}
         self._number = 0
-        self._printed = bytearray()
         self._dead: str | None = None
-        self._tasks = (asyncio.create_task(self._listen(reader)), asyncio.create_task(self._collect()))
+        self._listener = asyncio.create_task(self._listen(reader))
 
     @classmethod
     async def started(cls, folder: Path, lanes: int) -> "ChildProcess":
@@ -46,21 +43,13 @@ class ChildProcess:
         ours, theirs = socket.socketpair()
         options = ("-P", "-u", "-X", "faulthandler", str(PROGRAM), str(theirs.fileno()), str(folder), str(lanes))
         try:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, *options),
-                cwd=folder,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
+            group = await Group.started((sys.executable, *options), folder, pass_fds=(theirs.fileno(),), merged=True)
         except OSError as error:
             ours.close()
             raise UsageError(f"Python cannot be started in {folder}: {error.strerror or error}") from None
         finally:
             theirs.close()
-        return cls(process, *await asyncio.open_connection(sock=ours, limit=LINE))
+        return cls(group, *await asyncio.open_connection(sock=ours, limit=LINE))
 
     @property
     def alive(self) -> bool:
@@ -91,16 +80,11 @@ class ChildProcess:
                 self._send({"id": number, "drop": number})
             raise
 
-    def kill(self) -> None:
-        """End it and all that it started, at once."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-
     async def end(self) -> None:
-        self.kill()
-        await self._process.wait()
+        """With all that it started."""
+        await self._group.end(grace_s=0)
         self._writer.close()
-        await asyncio.wait(self._tasks)
+        await self._listener
         for load in self._loads.values():
             load.cancel()
 
@@ -128,7 +112,7 @@ class ChildProcess:
                 said = await self._ask(number, {"drop": number})
         except TimeoutError:
             self._dead = "its event loop was held up by a call that timed out"
-            self.kill()
+            self._group.kill()
             return ""
         except ChildDied:
             return ""
@@ -145,30 +129,18 @@ class ChildProcess:
                     self.abandoned.discard(said["id"])
                 elif not waiting.done():
                     waiting.set_result(said)
-        self.kill()
-        code = await self._process.wait()
+        self._group.kill()
+        code = await self._group.wait()
         self._dead = self._dead or _ending(code)
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(ChildDied(self._dead))
 
-    async def _collect(self) -> None:
-        """What is printed outside of calls."""
-        assert self._process.stdout is not None
-        while text := await self._process.stdout.read(65536):
-            self._printed += text
-            del self._printed[:-LONGEST]
-
     @property
     def printed(self) -> str:
         """The end of what it wrote outside of calls: what a crash says."""
-        return self._printed.decode("utf-8", "replace")
+        return self._group.err.text
 
 
 def _ending(code: int) -> str:
-    if code >= 0:
-        return f"its process ended (exit code {code})"
-    try:
-        return f"its process ended ({signal.Signals(-code).name})"
-    except ValueError:
-        return f"its process ended (signal {-code})"
+    return f"its process ended ({f'exit code {code}' if code >= 0 else signal_name(-code)})"

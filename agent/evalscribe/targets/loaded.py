@@ -1,7 +1,7 @@
 """A user's function, found by its address, and how it wants to be called. Runs beside the user's code.
 
 A component is called as `fn(input)`, or as `fn(input, context)` where its second parameter is required or is called
-`context`. A scorer is called as `custom_scorer` says, and what it returns is a `ScoreResult` from here on.
+`context`. A scorer is called as `custom_scorer` says.
 """
 
 import hashlib
@@ -13,6 +13,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+CALL = "__evalscribe_call__"
+ABOUT = "__evalscribe_scorer__"
+"""As in `custom_scorer`, which is not imported here: it takes pydantic, and components need none."""
 _NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -23,10 +26,9 @@ class Unusable(Exception):
 class Component:
     """A function that takes an input. Calling it gives what it gives: a value, an awaitable, a generator."""
 
-    about: Mapping[str, Any] = {}
-
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
+        self.about: Mapping[str, Any] = {}
         self.awaited = _is_async(function)
         self._context = _context_name(function)
 
@@ -38,31 +40,21 @@ class Component:
             return self.function(payload["input"], **{self._context: context})
         return self.function(payload["input"], context)
 
-    def settled(self, value: Any) -> Any:
-        """What is told of what it gave."""
-        return value
-
 
 class Scorer:
-    """A function that was decorated as a scorer."""
+    """A function that was decorated as a scorer: it is called through what its decorator left there."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        from evalscribe import custom_scorer
-
-        told = custom_scorer.declared(function)
-        if told is None:
+        answering = getattr(function, CALL, None)
+        if answering is None:
             raise Unusable("is no scorer: put `@evalscribe.scorer` above it")
         self.function = function
-        self.awaited = _is_async(function)
-        self.about = told.model_dump(mode="json")
-        self._words = custom_scorer
-        self._threshold = told.threshold
+        self.awaited = _is_async(answering)
+        self.about: Mapping[str, Any] = getattr(function, ABOUT)
+        self._answering = answering
 
     def __call__(self, payload: Any) -> Any:
-        return self._words.called(self.function, payload)
-
-    def settled(self, value: Any) -> Any:
-        return self._words.result_of(value, self._threshold)
+        return self._answering(payload)
 
 
 Loaded = Component | Scorer

@@ -1,0 +1,108 @@
+"""What a target gave, as an answer: one rule for Python, HTTP and commands.
+
+A JSON object with `output` and no keys but `messages state usage model error` is an envelope: `output` is the answer,
+the rest tells how it came about. Everything else is the answer itself. So an answer that looks like an envelope has to
+stand in one: `{"output": {"output": 1}}`. With an `error` that is not null, the try failed for that reason.
+
+- `messages`: a list of messages with `role` and `content`, and calls of tools, as agent runs have them
+- `state`: an object of named snapshots
+- `usage`: `input_tokens`, `output_tokens`, `calls`, `cache_read_tokens`, `cache_write_tokens`, `cost_usd`
+- `model`: text
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import JsonValue, ValidationError
+
+from evalscribe.agent_run import Transcript, parse_agent_run
+from evalscribe.chat import Usage
+from evalscribe.errors import DataError
+from evalscribe.json_clean import clean, clean_text
+from evalscribe.prose import cut, one_line
+from evalscribe.redaction import redact, redact_json
+from evalscribe.target import TargetFailed, TargetReply
+
+KEYS = frozenset({"output", "messages", "state", "usage", "model", "error"})
+LONGEST_REASON = 500
+
+
+def reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> TargetReply | TargetFailed:
+    """Of a JSON value, without what is secret. An envelope that cannot be read is a failed try."""
+    try:
+        return _reply(redact_json(clean(value)), log, duration_ms)
+    except DataError as error:
+        return failed(f"its reply cannot be read: {error}", log=log, duration_ms=duration_ms)
+
+
+def failed(reason: str, *, log: str = "", duration_ms: float = 0.0) -> TargetFailed:
+    """Without what is secret."""
+    return TargetFailed(reason=_line(reason), log=clean_text(redact(log)), duration_ms=duration_ms)
+
+
+def late(timeout_s: float, log: str = "") -> TargetFailed:
+    told = f"no answer within {timeout_s:g} s"
+    return TargetFailed(kind="timeout", reason=told, log=clean_text(redact(log)), duration_ms=timeout_s * 1000)
+
+
+def json_or_text(text: str) -> object:
+    """The JSON value that a text is; else the text, without the line end that commands put after it."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return text.removesuffix("\n").removesuffix("\r")
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _reply(value: Any, log: str, duration_ms: float) -> TargetReply | TargetFailed:
+    told: dict[str, Any] = {"log": clean_text(redact(log)), "duration_ms": duration_ms}
+    if not _is_envelope(value):
+        return TargetReply(output=value, **told)
+    seen = {"transcript": _transcript(value), "usage": _usage(value.get("usage"))}
+    if value.get("error") is not None:
+        return TargetFailed(reason=_line(_words(value["error"])), **seen, **told)
+    model = value.get("model")
+    if model is not None and not isinstance(model, str):
+        raise DataError("`model` is no text")
+    return TargetReply(output=value["output"], state=_state(value.get("state")), model=model, **seen, **told)
+
+
+def _is_envelope(value: object) -> bool:
+    return isinstance(value, dict) and "output" in value and value.keys() <= KEYS
+
+
+def _transcript(value: Mapping[str, Any]) -> Transcript | None:
+    messages = value.get("messages")
+    if messages is None:
+        return None
+    if not isinstance(messages, list):
+        raise DataError("`messages` is no list")
+    return parse_agent_run({"messages": messages}, "messages").transcripts[0]
+
+
+def _usage(value: object) -> Usage | None:
+    try:
+        return None if value is None else Usage.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        raise DataError(f"`{'.'.join(map(str, ('usage', *first['loc'])))}`: {first['msg']}") from None
+
+
+def _state(value: object) -> dict[str, JsonValue]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise DataError("`state` is no object of named snapshots")
+    return value
+
+
+def _words(error: object) -> str:
+    return error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
+
+
+def _line(text: str) -> str:
+    return cut(one_line(redact(clean_text(text))), LONGEST_REASON) or "it failed without a reason"

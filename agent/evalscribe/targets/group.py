@@ -1,0 +1,148 @@
+"""A process with all that it starts, and what they write: nothing of it is left when it is ended."""
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+LOG = 20_000
+"""Bytes kept of what is written to standard error: its end."""
+GRACE_S = 1.0
+"""How long it may take to end by itself when it is told to."""
+LEFT_OVER_S = 0.3
+"""How long is read on after it ended: what it started may still hold its output open."""
+PIECE = 65536
+
+
+class Written:
+    """What comes out of a pipe; read on for ever, so that nobody has to wait to write."""
+
+    def __init__(self, keep_end: int | None = None) -> None:
+        self.size = 0
+        self.kept = bytearray()
+        self._keep_end = keep_end
+
+    @property
+    def text(self) -> str:
+        return self.kept.decode("utf-8", "replace")
+
+    def add(self, piece: bytes) -> None:
+        self.size += len(piece)
+        self.kept += piece
+        if self._keep_end is not None:
+            del self.kept[: -self._keep_end]
+
+
+class Group:
+    """One process in a group of its own. Its pipes are ours and not asyncio's, whose `wait` waits for them too."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.out = Written()
+        self.err = Written(LOG)
+        self._process = process
+        self._pipes: list[asyncio.ReadTransport] = []
+        self._readers: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def started(
+        cls,
+        command: Sequence[str],
+        folder: Path,
+        *,
+        feed: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
+        merged: bool = False,
+    ) -> "Group":
+        """`feed` is its standard input; `merged`: all that it writes is in `err`. Raises `OSError`."""
+        (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+        try:
+            with tempfile.TemporaryFile() as given:
+                given.write(feed)
+                given.seek(0)
+                process = await asyncio.create_subprocess_exec(
+                    *command,
+                    cwd=folder,
+                    env=env,
+                    stdin=given,
+                    stdout=err_end if merged else out_end,
+                    stderr=err_end,
+                    pass_fds=pass_fds,
+                    start_new_session=True,
+                )
+        except BaseException:
+            os.close(out)
+            os.close(err)
+            raise
+        finally:
+            os.close(out_end)
+            os.close(err_end)
+        group = cls(process)
+        await group._read(out, group.out)
+        await group._read(err, group.err)
+        return group
+
+    async def ended(self, most: int) -> int | None:
+        """Its exit code, negative for a signal, once it ended; None as soon as it wrote more than so many bytes."""
+        out, err = self._readers
+        exited = asyncio.create_task(self._process.wait())
+        try:
+            while not exited.done():
+                await asyncio.wait((exited, out), return_when=asyncio.FIRST_COMPLETED, timeout=0.1)
+                if self.out.size > most:
+                    return None
+                if out.done():
+                    await exited
+            await asyncio.wait((out, err), timeout=LEFT_OVER_S)
+        finally:
+            exited.cancel()
+        return None if self.out.size > most else self._process.returncode
+
+    async def wait(self) -> int:
+        return await self._process.wait()
+
+    def kill(self) -> None:
+        """End it and all that it started, at once."""
+        self._signal(signal.SIGKILL)
+
+    async def end(self, grace_s: float = GRACE_S) -> None:
+        """Tell it to end, then end it, with all that it started."""
+        try:
+            if self._process.returncode is None and grace_s:
+                self._signal(signal.SIGTERM)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(grace_s):
+                        await self._process.wait()
+        finally:
+            self.kill()
+        await self._process.wait()
+        for pipe in self._pipes:
+            pipe.close()
+        for reader in self._readers:
+            reader.cancel()
+
+    async def _read(self, fd: int, written: Written) -> None:
+        stream = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(fd, "rb", 0))
+        self._pipes.append(pipe)
+        self._readers.append(asyncio.create_task(_copy(stream, written)))
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+async def _copy(stream: asyncio.StreamReader, written: Written) -> None:
+    while piece := await stream.read(PIECE):
+        written.add(piece)

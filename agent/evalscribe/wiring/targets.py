@@ -1,0 +1,74 @@
+"""Which target an experiment's version means, and whether a component works."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from evalscribe import ports
+from evalscribe.deployment import Component, Deployment
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.experiment import ComponentTarget, ExperimentVersion, JudgeTarget, PromptTarget
+from evalscribe.settings import Settings
+
+STAGE = "target"
+"""Of the calls of models that a prompt makes."""
+
+
+@asynccontextmanager
+async def open_target(
+    found: Settings,  # noqa: ARG001 (what a judge as a target is opened with)
+    version: ExperimentVersion,
+    deployment: Deployment | None,
+    models: ports.Models,
+    concurrency: int,
+) -> AsyncIterator[ports.Target]:
+    """The target, closed at the end with all that it started. `deployment`: the build that runs, of a component.
+
+    Raises `EvalscribeError` where it cannot be asked.
+    """
+    match version.target:
+        case PromptTarget():
+            from evalscribe.evaluate.prompt_target import PromptedModel
+
+            prompt = version.target.version
+            target: ports.Target = PromptedModel(prompt, models.open(prompt.model, STAGE))
+        case ComponentTarget():
+            target = component_target(*_build(version.target, deployment), concurrency)
+        case JudgeTarget():
+            raise UsageError(f"{version.target.judge} judges evidence: it cannot be run as a target here")
+    try:
+        yield target
+    finally:
+        await target.close()
+
+
+def component_target(component: Component, folder: Path, concurrency: int) -> ports.Target:
+    """One component of a build in `folder`. Raises `UsageError` for what is seen without trying."""
+    match component.kind:
+        case "python":
+            from evalscribe.targets.host import Host
+            from evalscribe.targets.python import PythonTarget
+
+            return PythonTarget(component.address, Host(folder, concurrency))
+        case "http":
+            from evalscribe.targets.http import HttpTarget, header_values
+
+            return HttpTarget(component.address, header_values(component.headers), concurrency)
+        case "cmd":
+            from evalscribe.targets.cmd import CommandTarget
+
+            return CommandTarget(component.address, folder)
+
+
+def _build(target: ComponentTarget, deployment: Deployment | None) -> tuple[Component, Path]:
+    name = target.component.name
+    if deployment is None:
+        raise NotFoundError(f"there is no deployment {target.deployment_id}, whose component {name} is to be run")
+    component = deployment.component(name)
+    if component is None:
+        there = ", ".join(one.name for one in deployment.components)
+        raise UsageError(f"deployment {deployment.id} has no component {name}; it has {there}")
+    folder = Path(deployment.folder)
+    if component.kind != "http" and not folder.is_dir():
+        raise NotFoundError(f"{folder}, the folder of deployment {deployment.id}, is not there any more")
+    return component, folder
