@@ -63,7 +63,7 @@ def side(
         version(run, bindings),
         "support",
         "1a2b3c4d",
-        items=[Item(key=key, input=content, cluster=(clusters or {}).get(key)) for key, content in contents.items()],  # type: ignore[arg-type]
+        items=[Item(key=key, input=content, cluster=(clusters or {}).get(key)) for key, content in contents.items()],
         tried=made,
         scores=[score for item in made for one in bindings for score in _scores(item, one, values or {})],
     )

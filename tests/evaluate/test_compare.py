@@ -1,11 +1,11 @@
 """Two runs: what is compared at all, what changed, and which of the five verdicts that is."""
 
 import pytest
-from evaluate.compared_runs import binding, side
 
 from evalscribe.evaluate.changes import change
 from evalscribe.evaluate.compare import compared, new_failures
 from evalscribe.experiment import RunItem
+from evaluate.compared_runs import binding, side
 
 
 def tries(passed: int = 0, failed: int = 0, **more: str) -> dict[str, str]:
