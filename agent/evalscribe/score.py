@@ -83,7 +83,7 @@ class ScoreEvidence(Frozen):
     """The exact material of a score."""
 
     scorer_input: JsonValue = None
-    """A `ScorerRequest` with `config`."""
+    """A `ScorerRequest`; scorers that saw the same share it, so the `config` stands in `metadata`."""
     scorer_output: JsonValue = None
     """The raw answer."""
     evidence: JsonValue = None

@@ -8,6 +8,8 @@ from contextlib import suppress
 
 STOPPED = (130, 143)
 """Exit codes of Ctrl-C and SIGTERM, after which nobody wants to wait."""
+SPELT = {"--fail-on-gate=true": "--fail-on-gate", "--fail-on-gate=false": "--no-fail-on-gate"}
+"""A flag that scripts of CI also set to a value."""
 EXAMPLES = """\
 evalscribe tells you why a model failed an eval run, and whose fault it was. Ways to begin:
 
@@ -60,4 +62,4 @@ def run(arguments: list[str]) -> int:
         return exit_code(lambda: print(EXAMPLES))
     from evalscribe.cli.commands import app
 
-    return exit_code(lambda: app(arguments, prog_name="evalscribe", standalone_mode=False))
+    return exit_code(lambda: app([SPELT.get(each, each) for each in arguments], prog_name="evalscribe", standalone_mode=False))

@@ -8,9 +8,6 @@ from evalscribe.score import ScoreResult
 from evalscribe.scorer_spec import Binding
 from evalscribe.target import FailureKind
 
-RULE = "an item passes if its target answered and every required scorer passed it"
-"""As it is printed beside verdicts."""
-
 
 def judged(result: ScoreResult, binding: Binding) -> ScoreResult:
     """The result by the binding's own threshold, where it has one; a value at the threshold passes."""

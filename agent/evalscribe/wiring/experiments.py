@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 
+from evalscribe.app.experiments.asked import Bind
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.ports import Datasets, Definitions, ExperimentRuns
+from evalscribe.prompts import Prompts
 from evalscribe.settings import Settings
 from evalscribe.wiring.archive import archive
 from evalscribe.wiring.shelf import shelf
@@ -42,6 +44,14 @@ def open_desk(found: Settings) -> Iterator[ExperimentDesk]:
             archive=stack.enter_context(closing(archive(found))),
             now=now,
         )
+
+
+def binder(found: Settings, desk: ExperimentDesk) -> Bind:
+    """How scorers are bound here: with the workspace's rubrics and prompts."""
+    from evalscribe.app.scorers import bound, rulebook
+
+    rules = rulebook(desk.shelf, Prompts(found.root))
+    return lambda builtin, scorer_ids: bound(desk.definitions, builtin, scorer_ids, rules)
 
 
 def now() -> str:

@@ -1,20 +1,20 @@
 """What a command asks of an experiment, in the user's words, and what these mean."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
+from evalscribe.app.datasets.found import LATEST, version_named
 from evalscribe.app.datasets.found import found as dataset_named
-from evalscribe.app.datasets.found import version_named
 from evalscribe.app.experiments.create import NewExperiment
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.target import TargetAsked, resolved_target
-from evalscribe.app.scorers import bound
 from evalscribe.errors import UsageError
 from evalscribe.experiment import Config
 from evalscribe.ids import Frozen
+from evalscribe.scorer_spec import Binding
 
 
 class Asked(Frozen):
@@ -29,7 +29,11 @@ class Asked(Frozen):
     config: str | None = None
 
 
-def resolved(desk: ExperimentDesk, asked: Asked) -> NewExperiment:
+Bind = Callable[[Sequence[str], Sequence[str]], tuple[Binding, ...]]
+"""Bindings of built-in scorers, and of those that were created. Raises `UsageError` naming the scorer."""
+
+
+def resolved(desk: ExperimentDesk, asked: Asked, bind: Bind) -> NewExperiment:
     """Raises `UsageError` naming the option that is missing or wrong, `NotFoundError` for what is not there."""
     if not asked.name:
         raise UsageError("an experiment needs a name: --name NAME")
@@ -43,13 +47,13 @@ def resolved(desk: ExperimentDesk, asked: Asked) -> NewExperiment:
         target=resolved_target(desk, asked.target),
         dataset_id=dataset_id,
         dataset_version_id=version_id,
-        bindings=bound(desk.definitions, asked.builtin_scorers, asked.scorer_ids),
-        config=config_of(asked.config),
+        bindings=bind(asked.builtin_scorers, asked.scorer_ids),
+        config=merged_config(Config(), asked.config),
     )
 
 
-def changed(desk: ExperimentDesk, before: NewExperiment, asked: Asked) -> NewExperiment:
-    """The definition with what was said in place of what it had; scorers and config are replaced whole."""
+def changed(desk: ExperimentDesk, before: NewExperiment, asked: Asked, bind: Bind) -> NewExperiment:
+    """The definition with what was said in place of what it had; scorers are replaced whole, config by its keys."""
     changes: dict[str, Any] = {}
     if asked.dataset_id or asked.dataset_version_id:
         within = asked.model_copy(update={"dataset_id": asked.dataset_id or before.dataset_id})
@@ -57,24 +61,32 @@ def changed(desk: ExperimentDesk, before: NewExperiment, asked: Asked) -> NewExp
     if asked.target.said:
         changes["target"] = resolved_target(desk, asked.target, before.target)
     if asked.builtin_scorers or asked.scorer_ids:
-        changes["bindings"] = bound(desk.definitions, asked.builtin_scorers, asked.scorer_ids)
+        changes["bindings"] = bind(asked.builtin_scorers, asked.scorer_ids)
     if asked.config is not None:
-        changes["config"] = config_of(asked.config)
+        changes["config"] = merged_config(before.config, asked.config)
     return before.model_copy(update=changes)
 
 
-def config_of(text: str | None) -> Config:
-    """`--config`: a JSON object. Raises `UsageError` naming the key that is wrong, and what keys there are."""
+def merged_config(before: Config, text: str | None) -> Config:
+    """The config with the keys of `--config`, a JSON object, in place of what it had; null takes one back.
+
+    Raises `UsageError` naming the key that is wrong, and what keys there are.
+    """
+    given = {**before.model_dump(exclude_defaults=True), **_object(text)}
+    return _checked({key: value for key, value in given.items() if value is not None})
+
+
+def _object(text: str | None) -> dict[str, object]:
     try:
         given = json.loads(text or "{}", parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"--config is no JSON: {error}") from None
     if not isinstance(given, dict):
         raise UsageError('--config must be a JSON object, such as {"passed_threshold": 0.9}')
-    return checked_config(given)
+    return given
 
 
-def checked_config(given: Mapping[str, object]) -> Config:
+def _checked(given: Mapping[str, object]) -> Config:
     if unknown := [key for key in given if key not in Config.model_fields]:
         raise UsageError(f"--config knows no {unknown[0]!r}; there is: {', '.join(sorted(Config.model_fields))}")
     try:
@@ -91,7 +103,5 @@ def _no_constant(name: str) -> None:
 def _dataset(desk: ExperimentDesk, asked: Asked) -> tuple[str, str]:
     """Ids of the dataset and of the version that is meant, the latest where none was named."""
     dataset = dataset_named(desk.datasets, asked.dataset_id) if asked.dataset_id else None
-    version = version_named(desk.datasets, dataset, asked.dataset_version_id or "latest")
-    if dataset is not None and version.dataset_id != dataset.id:
-        raise UsageError(f"--dataset-version-id {version.id} is no version of dataset {dataset.name}")
+    version = version_named(desk.datasets, dataset, asked.dataset_version_id or LATEST)
     return version.dataset_id, version.id

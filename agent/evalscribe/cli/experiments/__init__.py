@@ -3,9 +3,14 @@
 import typer
 
 from evalscribe.cli.experiments.archive import archive
+from evalscribe.cli.experiments.cancel import cancel
 from evalscribe.cli.experiments.create import create, update
 from evalscribe.cli.experiments.list import list_all
+from evalscribe.cli.experiments.rescore import rescore
+from evalscribe.cli.experiments.resume import resume
+from evalscribe.cli.experiments.run import run
 from evalscribe.cli.experiments.show import show
+from evalscribe.cli.experiments.work import work
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 runs = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
@@ -15,4 +20,9 @@ app.command(short_help="Give an experiment a new version.")(update)
 app.command("list", short_help="List the experiments.")(list_all)
 app.command(short_help="Show an experiment: target, dataset, scorers, config.")(show)
 app.command(short_help="Put an experiment aside; its runs stay.")(archive)
+app.command(short_help="Run an experiment, in a process of its own.")(run)
 app.add_typer(runs, name="runs", help="List, show, cancel, resume, rescore and compare runs of experiments.")
+runs.command(short_help="Cancel a run.")(cancel)
+runs.command(short_help="Let a run go on that failed, was cancelled or lost its worker.")(resume)
+runs.command(short_help="Score what a run gave again, without running anything.")(rescore)
+runs.command(hidden=True)(work)

@@ -95,11 +95,12 @@ def create(
     from evalscribe.cli.formatted import checked, made
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.wiring.experiments import binder, open_desk
 
     checked(form)
-    with open_desk(settings(Options())) as desk:
-        experiment, version = created(desk, resolved(desk, asked))
+    found = settings(Options())
+    with open_desk(found) as desk:
+        experiment, version = created(desk, resolved(desk, asked, binder(found, desk)))
     made(experiment.id, experiment, f"Made experiment {experiment.name}, version 1 ({version.id})", form)
     return 0
 
@@ -121,7 +122,7 @@ def update(
     config: Config = None,
     form: Format = "table",
 ) -> int:
-    """Give an experiment a new version: what is not said stays. Scorers and config are replaced whole.
+    """Give an experiment a new version: what is not said stays. Scorers are replaced whole, config by its keys.
 
     Earlier versions and their runs stay as they are. The version's id is printed.
     """
@@ -152,13 +153,14 @@ def _update(named: str, asked: "Asked", form: str) -> int:
     from evalscribe.cli.formatted import checked, made
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.wiring.experiments import binder, open_desk
 
     checked(form)
-    with open_desk(settings(Options())) as desk:
+    found = settings(Options())
+    with open_desk(found) as desk:
         experiment = experiment_named(desk, named)
         before = version_named(desk, experiment, None)
-        version = updated(desk, experiment, changed(desk, as_wanted(experiment, before), asked))
+        version = updated(desk, experiment, changed(desk, as_wanted(experiment, before), asked, binder(found, desk)))
     if version.id == before.id:
         told = f"{experiment.name} is so already: version {version.number}"
     else:

@@ -12,7 +12,7 @@ RunArgument = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run, by id, the beginning of it, or name.", show_default=False),
 ]
-OptionalExperiment = Annotated[
+RunOfExperiment = Annotated[
     list[str],
     typer.Argument(
         metavar="[EXPERIMENT] RUN",

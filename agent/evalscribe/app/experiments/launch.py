@@ -1,0 +1,77 @@
+"""Start a run: its version is fixed and its row is there before any work begins."""
+
+from secrets import token_hex
+
+from evalscribe.app.experiments.asked import merged_config
+from evalscribe.app.experiments.create import as_wanted, checked_name, updated
+from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiments.find import version_named
+from evalscribe.app.experiments.target import component_of, deployment_named
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.experiment import ComponentTarget, Experiment, ExperimentRun, ExperimentVersion
+from evalscribe.ids import Frozen
+
+
+class NewRun(Frozen):
+    """What is said of a run; None is as the experiment's version has it."""
+
+    name: str | None = None
+    version: str | None = None
+    """Id or number; None: the latest."""
+    deployment: str | None = None
+    """Id or name of a candidate build."""
+    repetitions: int | None = None
+    concurrency: int | None = None
+    budget_usd: float | None = None
+    config: str | None = None
+    """JSON with keys of the config: makes a version of its own for this run."""
+
+
+def launched(desk: ExperimentDesk, experiment: Experiment, wanted: NewRun) -> ExperimentRun:
+    """The run, queued. Raises `UsageError`, `NotFoundError` naming the option that is wrong."""
+    if experiment.status == "archived":
+        raise UsageError(
+            f"experiment {experiment.name} is archived: `evalscribe experiments archive --undo {experiment.name}`"
+        )
+    version = _version(desk, experiment, wanted)
+    dataset_version = desk.datasets.version(version.dataset_version_id)
+    if dataset_version is None:
+        raise NotFoundError(f"dataset version {version.dataset_version_id} is not in the store")
+    run = ExperimentRun(
+        id=token_hex(10),
+        experiment_id=experiment.id,
+        experiment_version_id=version.id,
+        dataset_version_id=version.dataset_version_id,
+        deployment_id=_deployment(desk, version, wanted.deployment),
+        name=None if wanted.name is None else checked_name(wanted.name),
+        repetitions=wanted.repetitions or version.config.repetitions,
+        concurrency=wanted.concurrency or version.config.concurrency,
+        budget_usd=wanted.budget_usd,
+        items=dataset_version.items,
+        created_at=desk.now(),
+    )
+    desk.runs.add(run)
+    return run
+
+
+def _version(desk: ExperimentDesk, experiment: Experiment, wanted: NewRun) -> ExperimentVersion:
+    version = version_named(desk, experiment, wanted.version)
+    if wanted.config is None:
+        return version
+    definition = as_wanted(experiment, version)
+    config = merged_config(definition.config, wanted.config)
+    return updated(desk, experiment, definition.model_copy(update={"config": config}), latest=False)
+
+
+def _deployment(desk: ExperimentDesk, version: ExperimentVersion, named: str | None) -> str | None:
+    """The build that is tried: a candidate has the component by the same name and of the same type."""
+    target = version.target
+    if not isinstance(target, ComponentTarget):
+        if named is not None:
+            raise UsageError(f"--deployment-id has no meaning: the experiment's target is a {target.type}")
+        return None
+    if named is None:
+        return target.deployment_id
+    deployment = deployment_named(desk, named)
+    component_of(deployment, target.component.name, target.component.type)
+    return deployment.id

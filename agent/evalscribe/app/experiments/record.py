@@ -1,0 +1,123 @@
+"""One try at an item as a record of the archive."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import JsonValue
+
+from evalscribe.agent_run import Transcript
+from evalscribe.dataset import Item
+from evalscribe.evidence import Document, Role
+from evalscribe.experiment import Attempt, ItemVerdict
+from evalscribe.record import Record
+from evalscribe.run import Eval, EvalStatus, Run, Step
+from evalscribe.score import Score
+from evalscribe.scorer_spec import Binding
+
+STATUSES: Mapping[ItemVerdict, EvalStatus] = {
+    "passed": "passed",
+    "failed": "failed",
+    "error": "error",
+    "unscored": "incomplete",
+}
+
+
+def record_of(
+    run: Run, item: Item, attempt: Attempt, scores: Sequence[Score], bindings: Sequence[Binding], trials: int
+) -> Record:
+    """`scores`: the current ones."""
+    done = attempt.item
+    status = STATUSES[done.verdict]
+    decisive = None if status == "passed" else next(_decisive(scores), None)
+    return Record(
+        run_id=run.id,
+        eval=Eval(
+            id=done.id,
+            category="",
+            name=done.item_key,
+            trial=done.repetition,
+            trials=trials,
+            status=status,
+            failed_step=decisive.scorer if decisive else None,
+            reason=done.error or (decisive.explanation if decisive else None),
+        ),
+        metadata=_metadata(run, item, attempt, scores),
+        transcripts=_transcripts(attempt),
+        steps=tuple(_step(score) for score in scores),
+        documents=tuple(_documents(item, attempt, scores, bindings)),
+    )
+
+
+def _decisive(scores: Sequence[Score]) -> Iterator[Score]:
+    """Required scorers that kept the try from passing: those that failed it before those that broke."""
+    required = [score for score in scores if score.required]
+    yield from (score for score in required if score.passed is False)
+    yield from (score for score in required if score.status != "ok")
+
+
+def _metadata(run: Run, item: Item, attempt: Attempt, scores: Sequence[Score]) -> dict[str, JsonValue]:
+    numbers: dict[str, JsonValue] = {score.scorer: score.value for score in scores if score.value is not None}
+    labels: dict[str, JsonValue] = {score.scorer: score.label for score in scores if score.label is not None}
+    agent: dict[str, JsonValue] = {"model_name": attempt.item.model or run.model, "provider": run.provider}
+    told: dict[str, JsonValue] = {"task": item.key, "scores": numbers, "agent": agent}
+    more: dict[str, JsonValue] = {
+        "labels": labels,
+        "split": item.split,
+        "cluster": item.cluster,
+        "item": item.metadata,
+        "duration_ms": round(attempt.item.duration_ms, 3),
+        "state": attempt.state,
+    }
+    return told | {name: value for name, value in more.items() if value not in (None, {})}
+
+
+def _transcripts(attempt: Attempt) -> tuple[Transcript, ...]:
+    """Under an id of the try's own: a target may call all of its transcripts alike."""
+    if attempt.transcript is None:
+        return ()
+    return (attempt.transcript.model_copy(update={"id": f"{attempt.item.id}-0"}),)
+
+
+def _step(score: Score) -> Step:
+    """A scorer that broke or abstained graded nothing."""
+    if score.status != "ok":
+        return Step(name=score.scorer, status="skipped", error=score.explanation)
+    return Step(
+        name=score.scorer,
+        status="passed" if score.passed else "failed",
+        error=None if score.passed else score.explanation,
+    )
+
+
+def _documents(
+    item: Item, attempt: Attempt, scores: Sequence[Score], bindings: Sequence[Binding]
+) -> Iterator[Document]:
+    yield _document("task", "input", item.input)
+    if item.expected_output is not None:
+        yield _document("expected", "expected_output", item.expected_output)
+    if attempt.item.status == "ok":
+        yield _document("output", "output", attempt.output)
+    # What scorers said stands in the log: the files of the grader are the same in runs that were graded alike.
+    for binding in bindings:
+        yield _document("grader", binding.spec.name, binding.spec.model_dump(mode="json", exclude={"name"}))
+    if attempt.item.error is not None:
+        yield Document(role="log", path="error.log", text=attempt.item.error)
+    if attempt.log:
+        yield Document(role="log", path="target.log", text=attempt.log)
+    if scores:
+        yield Document(role="log", path="scores.log", text="\n".join(map(_line, scores)))
+
+
+def _line(score: Score) -> str:
+    said = "broke" if score.status == "error" else "abstained" if score.status == "unscored" else None
+    said = said or ("passed" if score.passed else "failed")
+    value = "" if score.value is None else f" {score.value:g}"
+    label = "" if score.label is None else f" ({score.label})"
+    return f"{score.scorer}: {said}{value}{label}: {score.explanation}"
+
+
+def _document(role: Role, name: str, value: JsonValue) -> Document:
+    """Text as it is, all else as JSON with one member a line, so that each can be quoted."""
+    if isinstance(value, str):
+        return Document(role=role, path=f"{name}.txt", text=value)
+    return Document(role=role, path=f"{name}.json", text=json.dumps(value, indent=2, ensure_ascii=False))

@@ -1,0 +1,149 @@
+"""Score a run again, without trying anything again: new scores supersede the old ones, which stay to be seen."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from evalscribe.app.experiments.archive import archived
+from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiments.find import version_named, version_of_run
+from evalscribe.app.experiments.kept import KeptTry, kept_tries
+from evalscribe.errors import NotFoundError, UnavailableError, UsageError
+from evalscribe.evaluate.scoring import Panel, as_result, stored
+from evalscribe.evaluate.verdict import verdict
+from evalscribe.experiment import ExperimentRun, ExperimentVersion, ItemVerdict
+from evalscribe.ids import Frozen
+from evalscribe.ports import ScorerRunner
+from evalscribe.score import Score, ScoreEvidence
+
+AT_ONCE = 50
+"""Tries whose new scores are stored in one go."""
+
+
+class Rescore(Frozen):
+    """What is to be scored again."""
+
+    scorers: tuple[str, ...] = ()
+    """Names of bindings; () is all of them."""
+    reason: str | None = None
+    version: str | None = None
+    """Of the experiment, by id or number: its scorers are used; None: those of the run's own version."""
+
+
+class Rescored(Frozen):
+    """What came of it."""
+
+    run: ExperimentRun
+    tries: int
+    scores: int
+    changed: int
+    """How many verdicts are others now."""
+
+
+class RescoreWatcher(Protocol):
+    def rescored(self, done: int, total: int) -> None: ...
+
+
+Open = Callable[[ExperimentRun, ExperimentVersion], AbstractAsyncContextManager[Sequence[ScorerRunner]]]
+"""Every scorer of a version. Raises `EvalscribeError` where they cannot be had."""
+
+
+class _New(NamedTuple):
+    scores: tuple[tuple[Score, ScoreEvidence], ...]
+    item_id: str
+    before: ItemVerdict
+    after: ItemVerdict
+
+
+async def rescored(
+    desk: ExperimentDesk, run: ExperimentRun, wanted: Rescore, scorers: Open, watcher: RescoreWatcher
+) -> Rescored:
+    """What was stored is kept, whatever ends it; to do it again begins anew.
+
+    Raises `UsageError` for a run that has not ended or a scorer that there is not, `UnavailableError` where somebody
+    works on the run.
+    """
+    if not run.terminal:
+        raise UsageError(f"run {run.id} is {run.state}: what has not ended cannot be scored again")
+    version = _version(desk, run, wanted)
+    chosen = _chosen(version, wanted)
+    with desk.runs.claim(run.id) as mine:
+        if not mine:
+            raise UnavailableError(f"run {run.id} is being worked on, by {run.worker or 'another process'}")
+        async with scorers(run, version) as runners:
+            panel = Panel(version.bindings, [one for one in runners if one.name in chosen])
+            job = _Job(desk, run, version, panel, wanted.reason)
+            told = await job.done(watcher)
+        await archived(desk, run, version, run.state, run.reason)
+    return told.model_copy(update={"run": desk.runs.run(run.id) or run})
+
+
+def _version(desk: ExperimentDesk, run: ExperimentRun, wanted: Rescore) -> ExperimentVersion:
+    if wanted.version is None:
+        return version_of_run(desk, run)
+    experiment = desk.definitions.experiment(run.experiment_id)
+    if experiment is None:
+        raise NotFoundError(f"the experiment of run {run.id} is not in the store")
+    return version_named(desk, experiment, wanted.version)
+
+
+def _chosen(version: ExperimentVersion, wanted: Rescore) -> frozenset[str]:
+    """Names of the scorers that score again."""
+    there = [binding.spec.name for binding in version.bindings]
+    if unknown := [name for name in wanted.scorers if name not in there]:
+        raise UsageError(f"--scorer {unknown[0]!r} is none of version {version.number}; there is: {', '.join(there)}")
+    return frozenset(wanted.scorers or there)
+
+
+@dataclass(frozen=True)
+class _Job:
+    desk: ExperimentDesk
+    run: ExperimentRun
+    version: ExperimentVersion
+    panel: Panel
+    reason: str | None
+
+    async def done(self, watcher: RescoreWatcher) -> Rescored:
+        tries = scores = changed = 0
+        total = sum(self.desk.runs.tally(self.run.id).values())
+        kept = kept_tries(self.desk, self.run)
+        while batch := list(islice(kept, AT_ONCE)):
+            news = await self._scored(batch)
+            self.desk.runs.rescore(
+                self.run.id,
+                [score for new in news for score in new.scores],
+                {new.item_id: new.after for new in news if new.after != new.before},
+            )
+            tries += len(news)
+            scores += sum(len(new.scores) for new in news)
+            changed += sum(new.after != new.before for new in news)
+            watcher.rescored(tries, total)
+        return Rescored(run=self.run, tries=tries, scores=scores, changed=changed)
+
+    async def _scored(self, batch: Sequence[KeptTry]) -> list[_New]:
+        lanes = asyncio.Semaphore(self.run.concurrency)
+
+        async def one(each: KeptTry) -> _New:
+            async with lanes:
+                return await self._again(each)
+
+        return list(await asyncio.gather(*map(one, batch)))
+
+    async def _again(self, kept: KeptTry) -> _New:
+        """A try without an answer has no scores, before and after."""
+        item = kept.attempt.item
+        if item.status != "ok":
+            return _New((), item.id, item.verdict, "error")
+        before = {score.scorer: score for score in kept.scores}
+        peers = {name: as_result(score) for name, score in before.items()}
+        said = await self.panel.scored(kept.item, kept.attempt, peers)
+        results = peers | {one.binding.spec.name: one.result for one in said}
+        now = self.desk.now()
+        scores = []
+        for one in said:
+            old = before.get(one.binding.spec.name)
+            scores.append(stored(one, item, now, supersedes=old.id if old else None, reason=self.reason))
+        return _New(tuple(scores), item.id, item.verdict, verdict("ok", results, self.version.bindings))

@@ -1,0 +1,57 @@
+"""`evalscribe experiments runs rescore [EXPERIMENT] RUN`."""
+
+from typing import Annotated
+
+import typer
+
+from evalscribe.cli.experiments.options import Budget, EnvFile, RunOfExperiment
+from evalscribe.cli.formatted import Format
+
+
+def rescore(
+    run: RunOfExperiment,
+    scorer: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this scorer. Repeatable. Default: all.", show_default=False),
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="R", help="Why; stands beside the new scores.", show_default=False)
+    ] = None,
+    experiment_version_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID|N", help="By the scorers of this version. Default: those of the run's.", show_default=False
+        ),
+    ] = None,
+    budget: Budget = None,
+    env_file: EnvFile = None,
+    form: Format = "table",
+) -> int:
+    """Score the stored outputs of a run again; nothing is tried again. Old scores are kept, new ones take their
+    place."""
+    from functools import partial
+
+    from evalscribe.app.experiments.rescore import Rescore, rescored
+    from evalscribe.cli.experiments.cancel import run_of
+    from evalscribe.cli.formatted import checked, document
+    from evalscribe.cli.rescore_progress import RescoreDisplay
+    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.prose import counted
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiment_runs import open_rescorers
+    from evalscribe.wiring.experiments import open_desk
+
+    checked(form)
+    wanted = Rescore(scorers=tuple(scorer or ()), reason=reason, version=experiment_version_id)
+    found = settings(Options(budget=budget, env_file=env_file))
+    with open_desk(found) as desk, RescoreDisplay() as display:
+        job = rescored(desk, run_of(desk, run), wanted, partial(open_rescorers, desk, found), display)
+        done = run_until_signal(job)
+    told = (
+        f"Scored {counted(done.tries, 'stored try' if done.tries == 1 else 'stored trie')} of run {done.run.id} again: "
+        f"{counted(done.scores, 'new score')}, {counted(done.changed, 'verdict')} changed.",
+        f"`evalscribe reports ci {done.run.id}` tells its gate.",
+    )
+    document(done, lambda: told, form)
+    return 0

@@ -1,0 +1,123 @@
+"""`evalscribe experiments run EXPERIMENT`."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evalscribe.cli.experiments.options import (
+    Budget,
+    EnvFile,
+    ExperimentArgument,
+    FailOnGate,
+    Timeout,
+    Wait,
+)
+from evalscribe.cli.formatted import Format
+
+if TYPE_CHECKING:
+    from evalscribe.app.experiments.desk import ExperimentDesk
+    from evalscribe.experiment import ExperimentRun
+    from evalscribe.settings import Settings
+
+
+def run(
+    experiment: ExperimentArgument,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    fail_on_gate: FailOnGate = None,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="A label such as pr-1234; usable as the run's id.", show_default=False),
+    ] = None,
+    deployment_id: Annotated[
+        str | None,
+        typer.Option(metavar="ID|NAME", help="A candidate build of the same component.", show_default=False),
+    ] = None,
+    experiment_version_id: Annotated[
+        str | None, typer.Option(metavar="ID|N", help="Run this version. Default: the latest.", show_default=False)
+    ] = None,
+    repetitions: Annotated[
+        int | None, typer.Option(min=1, max=100, metavar="N", help="Try each item so often.", show_default=False)
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=256, metavar="N", help="So many tries at a time.", show_default=False)
+    ] = None,
+    budget: Budget = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="Keys of the config that are others here; makes a version.", show_default=False
+        ),
+    ] = None,
+    env_file: EnvFile = None,
+    form: Format = "table",
+) -> int:
+    """Run an experiment in a process of its own; the run's id is printed at once.
+
+    With --wait: exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 waited too long.
+    """
+    from evalscribe.app.experiments.find import experiment_named
+    from evalscribe.app.experiments.launch import NewRun, launched
+    from evalscribe.cli import finish
+    from evalscribe.cli.durations import seconds
+    from evalscribe.cli.formatted import checked, made
+    from evalscribe.prose import counted
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiments import open_desk
+
+    checked(form)
+    timeout_s = None if timeout is None else seconds(timeout)
+    found = settings(Options(budget=budget, env_file=env_file))
+    with open_desk(found) as desk:
+        wanted = NewRun(
+            name=name,
+            version=experiment_version_id,
+            deployment=deployment_id,
+            repetitions=repetitions,
+            concurrency=concurrency,
+            budget_usd=found.budget.value,
+            config=config,
+        )
+        started = launched(desk, experiment_named(desk, experiment), wanted)
+        start(desk, found, started, env_file)
+        told = f"Started run {started.id}: {counted(started.tries, 'try' if started.tries == 1 else 'trie')}"
+        if not wait:
+            made(started.id, started, f"{told}; `evalscribe reports wait {started.id}` waits for it", form)
+            return 0
+        if form == "table":
+            finish.say(told, file=sys.stderr)
+            print(started.id, flush=True)
+        return await_end(desk, started.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
+
+
+def start(desk: "ExperimentDesk", found: "Settings", run: "ExperimentRun", env_file: Path | None) -> None:
+    """Start the worker; where that cannot be, the run has failed."""
+    from evalscribe.errors import EvalscribeError
+    from evalscribe.wiring.experiment_runs import start_worker
+
+    try:
+        start_worker(found, run.id, [] if env_file is None else ["--env-file", str(env_file)])
+    except EvalscribeError as error:
+        desk.runs.end(run.id, "failed", desk.now(), str(error))
+        raise
+
+
+def await_end(desk: "ExperimentDesk", run_id: str, timeout_s: float | None, *, fail_on_gate: bool, form: str) -> int:
+    """Wait, and the exit code that the gate makes. Ctrl-C ends the waiting, not the run."""
+    from evalscribe.app.experiments.find import run_named
+    from evalscribe.app.experiments.wait import waited
+    from evalscribe.cli.run_progress import RunDisplay
+    from evalscribe.cli.run_reports import told
+    from evalscribe.errors import InterruptedError_, TerminatedError
+    from evalscribe.graph.signals import run_until_signal
+
+    try:
+        with RunDisplay() as display:
+            done = run_until_signal(waited(desk.runs, run_id, timeout_s, display))
+    except (InterruptedError_, TerminatedError) as stopped:
+        again = f"`evalscribe reports wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
+        raise type(stopped)(f"no longer waiting; run {run_id} goes on: {again}") from None
+    return told(desk, done or run_named(desk, run_id), fail_on_gate=fail_on_gate, form=form)

@@ -1,0 +1,46 @@
+"""`evalscribe experiments runs work RUN`: the process behind a run, started by `experiments run`."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from evalscribe.cli.experiments.options import EnvFile, RunArgument
+
+T = TypeVar("T")
+
+
+def work(run: RunArgument, env_file: EnvFile = None) -> int:
+    """Do what is left of a run, in this process."""
+    from evalscribe.app.experiments.find import run_named
+    from evalscribe.cli import finish
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiment_runs import work_on
+    from evalscribe.wiring.experiments import open_desk
+
+    options = Options(env_file=env_file)
+    with open_desk(settings(options)) as desk:
+        found = run_named(desk, run)
+        finish.say(f"{desk.now()} process {os.getpid()} works on run {found.id}")
+        done = _until_signal(work_on(desk, found.id, options, os.environ))
+        finish.say(f"{desk.now()} run {done.id} {done.state}{f': {done.reason}' if done.reason else ''}")
+    return 0 if done.state == "completed" else 3
+
+
+def _until_signal(main: Coroutine[Any, Any, T]) -> T:
+    """Ctrl-C and SIGTERM cancel it; it ends its children, which takes it two seconds at most."""
+    from evalscribe.errors import TerminatedError
+
+    async def watched() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        return await main
+
+    try:
+        return asyncio.run(watched())
+    except asyncio.CancelledError:
+        raise TerminatedError("interrupted; what is finished is kept.") from None
