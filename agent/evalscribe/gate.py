@@ -22,6 +22,10 @@ ClauseVerdict = Literal["passed", "failed", "inconclusive"]
 """`inconclusive`: it could not be decided (its baseline is not comparable, nothing was scored): then the gate fails."""
 
 
+RULE = "an item passes if its target answered and every required scorer passed it"
+"""What `evaluate.verdict` decides by, printed beside every verdict."""
+
+
 class Clause(Frozen):
     """One condition and what was seen."""
 

@@ -2,11 +2,13 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
+from evalscribe.chat import Usage
 from evalscribe.experiment import RunState
 from evalscribe.gate import Gate
 from evalscribe.ids import Frozen
+from evalscribe.score import Score
 
 
 class Share(Frozen):
@@ -167,6 +169,28 @@ class RunReport(Frozen):
 
 
 Outcome = Literal["passed", "failed", "error", "unscored", "missing"]
+
+
+class ToldTry(Frozen):
+    """One try at an item with all that a person or program reads of it."""
+
+    item_key: str
+    repetition: int
+    """From 1."""
+    run_item_id: str | None = None
+    """None where it was never tried."""
+    split: str | None = None
+    verdict: Outcome
+    error: str | None = None
+    """Why there is no answer."""
+    input: JsonValue = None
+    expected_output: JsonValue = None
+    output: JsonValue = None
+    duration_ms: float | None = None
+    usage: Usage | None = None
+    model: str | None = None
+    scores: tuple[Score, ...] = ()
+    """In the order of the scorers."""
 
 
 def percent(share: float) -> str:

@@ -1,0 +1,106 @@
+"""What a run came to, and which of its tries did not pass."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from pydantic import JsonValue
+
+from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiments.find import version_of_run
+from evalscribe.app.experiments.listing import dataset_line, target_line
+from evalscribe.errors import NotFoundError
+from evalscribe.evaluate.labels import label_in, labels
+from evalscribe.evaluate.summary import Place, summarised
+from evalscribe.experiment import Attempt, Experiment, ExperimentRun, ItemVerdict
+from evalscribe.ports import ScoreQuery
+from evalscribe.run_summary import LabelSummary, RunSummary, ToldTry
+from evalscribe.score import Score
+
+NOT_PASSED: tuple[ItemVerdict, ...] = ("failed", "error", "unscored")
+
+
+def experiment_of(desk: ExperimentDesk, run: ExperimentRun) -> Experiment:
+    found = desk.definitions.experiment(run.experiment_id)
+    if found is None:
+        raise NotFoundError(f"experiment {run.experiment_id} of run {run.id} is not in the store")
+    return found
+
+
+def summary(desk: ExperimentDesk, run: ExperimentRun, *, scored: bool = True) -> RunSummary:
+    """`scored`: with what each scorer said, which takes longer to read."""
+    experiment, version = experiment_of(desk, run), version_of_run(desk, run)
+    found = summarised(
+        run,
+        experiment,
+        version,
+        places(desk, run),
+        desk.runs.items(run.id),
+        desk.runs.scores(ScoreQuery(run_id=run.id)) if scored else (),
+        labels=_labels(desk, run, experiment),
+    )
+    told = {"dataset": dataset_line(desk, version), "target": target_line(version.target)}
+    return found.model_copy(update={**told, "cost_usd": desk.runs.spent(run.id)})
+
+
+def places(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[Place]:
+    for item in desk.datasets.items(run.dataset_version_id):
+        yield Place(item.key, item.split, item.cluster)
+
+
+def _labels(desk: ExperimentDesk, run: ExperimentRun, experiment: Experiment) -> LabelSummary | None:
+    return labels(_pairs(desk, run)) if experiment.type == "classifier" else None
+
+
+def _pairs(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[tuple[str, str | None]]:
+    items = {item.key: label_in(item.expected_output) for item in desk.datasets.items(run.dataset_version_id)}
+    for attempt in desk.runs.attempts(run.id):
+        truth = items.get(attempt.item.item_key)
+        if truth is not None:
+            yield truth, label_in(attempt.output) if attempt.item.status == "ok" else None
+
+
+def failures(
+    desk: ExperimentDesk, run: ExperimentRun, *, flaky: bool = False, limit: int | None = None
+) -> Iterator[ToldTry]:
+    """Tries that did not pass, in the order of the dataset; `flaky`: only of items that passed in another try."""
+    wanted = frozenset(summary(desk, run, scored=False).flaky) if flaky else None
+    found = (
+        _told(desk, run, attempt)
+        for item in desk.runs.items(run.id, NOT_PASSED)
+        if wanted is None or item.item_key in wanted
+        if (attempt := desk.runs.attempt(item.id)) is not None
+    )
+    return islice(found, limit)
+
+
+def _told(desk: ExperimentDesk, run: ExperimentRun, attempt: Attempt) -> ToldTry:
+    item = desk.datasets.item(run.dataset_version_id, attempt.item.item_key)
+    scores = tuple(desk.runs.scores(ScoreQuery(run_id=run.id, run_item_id=attempt.item.id)))
+    return told(
+        attempt,
+        scores,
+        split=item.split if item else None,
+        asked=(item.input, item.expected_output) if item else (None, None),
+    )
+
+
+def told(
+    attempt: Attempt, scores: Iterable[Score], *, split: str | None, asked: tuple[JsonValue, JsonValue]
+) -> ToldTry:
+    """`asked`: the input, and what is expected."""
+    one = attempt.item
+    return ToldTry.model_construct(
+        item_key=one.item_key,
+        repetition=one.repetition,
+        run_item_id=one.id,
+        split=split,
+        verdict=one.verdict,
+        error=one.error,
+        input=asked[0],
+        expected_output=asked[1],
+        output=attempt.output,
+        duration_ms=one.duration_ms,
+        usage=one.usage,
+        model=one.model,
+        scores=tuple(scores),
+    )

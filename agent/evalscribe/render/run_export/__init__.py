@@ -1,0 +1,25 @@
+"""A run of an experiment as files for other programs and for people, line by line."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from evalscribe.errors import UsageError
+from evalscribe.render.run_export import cells, html, json_lines, junit, markdown
+from evalscribe.run_summary import RunReport, ToldTry
+
+Tries = Callable[[], Iterable[ToldTry]]
+"""Every try of the run, from the first one on each time it is called."""
+WRITERS: Mapping[str, Callable[[RunReport, Iterable[ToldTry]], Iterator[str]]] = {
+    "csv": cells.lines,
+    "json": json_lines.document,
+    "jsonl": json_lines.lines,
+    "junit": junit.lines,
+    "md": markdown.lines,
+    "html": html.lines,
+}
+
+
+def written(form: str, report: RunReport, tries: Tries) -> Iterator[str]:
+    """Lines without their end. Raises `UsageError` for a format that there is not."""
+    if form not in WRITERS:
+        raise UsageError(f"--artifact-format {form!r} is none of {', '.join(WRITERS)}")
+    return WRITERS[form](report, tries())

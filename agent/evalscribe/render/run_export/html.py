@@ -1,0 +1,116 @@
+"""A run as one page that needs nothing else: no script, no address, light or dark as the reader has it."""
+
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from evalscribe.gate import RULE, Gate
+from evalscribe.prose import visible
+from evalscribe.render.run_text import counts_line, summary_lines, text_of, tries_line, word
+from evalscribe.run_summary import RunReport, RunSummary, ToldTry, percent
+from evalscribe.score import Score
+
+STYLE = """
+:root{color-scheme:light dark;--line:#d0d7de;--soft:#f6f8fa;--good:#1a7f37;--bad:#cf222e;--odd:#9a6700}
+@media(prefers-color-scheme:dark){:root{--line:#3d444d;--soft:#151b23;--good:#3fb950;--bad:#f85149;--odd:#d29922}}
+body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
+table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}
+td,th{border-bottom:1px solid var(--line);padding:.35rem .6rem;text-align:left;vertical-align:top}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+pre{background:var(--soft);padding:.6rem;margin:.3rem 0 .8rem;border-radius:6px}
+pre{white-space:pre-wrap;overflow-wrap:anywhere}
+details{border-bottom:1px solid var(--line);padding:.35rem 0}summary{cursor:pointer}
+summary code{overflow-wrap:anywhere}
+.passed{color:var(--good)}.failed,.error{color:var(--bad)}.unscored,.missing,.inconclusive{color:var(--odd)}
+.word{display:inline-block;min-width:6rem;font-weight:600}small{opacity:.75}
+"""
+
+
+def lines(report: RunReport, tries: Iterable[ToldTry]) -> Iterator[str]:
+    found = report.summary
+    yield "<!doctype html>"
+    yield '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    yield f"<title>{_shown(found.experiment)}: {_shown(found.name or found.run_id)}</title>"
+    yield f"<style>{STYLE}</style></head><body>"
+    yield from _head(report)
+    yield "<h2>Scorers</h2>"
+    yield from _scorers(found)
+    yield f"<h2>{tries_line(found.tries)}</h2>"
+    for one in tries:
+        yield from _try(found, one)
+    yield "</body></html>"
+
+
+def _head(report: RunReport) -> Iterator[str]:
+    found = report.summary
+    word = "running" if report.gate is None else "passed" if report.gate.passed else "failed"
+    yield f'<h1>{_shown(found.experiment)} <span class="{word}">{word}</span></h1>'
+    rate = "none" if found.pass_rate.value is None else percent(found.pass_rate.value)
+    yield f"<p><strong>Pass rate {rate}</strong> ({_shown(found.pass_rate.said)}); {_shown(counts_line(found.counts))}"
+    yield f"<br><small>{_shown(RULE)}</small></p>"
+    if report.gate is not None:
+        yield from _gate(report.gate)
+    yield "<h2>Run</h2>"
+    yield f"<pre>{_shown(chr(10).join(summary_lines(RunReport(summary=found))))}</pre>"
+
+
+def _gate(gate: Gate) -> Iterator[str]:
+    yield "<h2>Gate</h2>"
+    if gate.reason:
+        yield f'<p class="failed">{_shown(gate.reason)}</p>'
+    yield "<table><tr><th>Clause</th><th>Verdict</th><th>What was seen</th></tr>"
+    for clause in gate.clauses:
+        verdict = f'<td class="{clause.verdict}">{clause.verdict}</td>'
+        yield f"<tr><td>{clause.name}</td>{verdict}<td>{_shown(clause.said)}</td></tr>"
+    yield "</table>"
+
+
+def _scorers(found: RunSummary) -> Iterator[str]:
+    heads = "".join(f'<th class="n">{head}</th>' for head in ("Mean", "Broke", "Unscored"))
+    yield f"<table><tr><th>Scorer</th><th>Passed</th>{heads}</tr>"
+    for one in found.scorers:
+        name = one.scorer if one.required else f"{one.scorer} (not required)"
+        mean = "" if one.mean is None else f"{one.mean:.3f}"
+        numbers = (mean, f"{sum(one.errors.values()):,}", f"{one.unscored:,}")
+        cells = "".join(f'<td class="n">{number}</td>' for number in numbers)
+        yield f"<tr><td>{_shown(name)}</td><td>{_shown(one.pass_rate.said)}</td>{cells}</tr>"
+    yield "</table>"
+
+
+def _try(found: RunSummary, one: ToldTry) -> Iterator[str]:
+    name = f"{one.item_key} #{one.repetition}" if found.repetitions > 1 else one.item_key
+    word = f'<span class="word {one.verdict}">{one.verdict}</span>'
+    yield f"<details><summary>{word}<code>{_shown(name)}</code></summary>"
+    yield from _block("input", text_of(one.input))
+    if one.expected_output is not None:
+        yield from _block("expected", text_of(one.expected_output))
+    if one.error is not None:
+        yield from _block("error", one.error)
+    elif one.verdict != "missing":
+        yield from _block("output", text_of(one.output))
+    yield from _scores(one.scores)
+    yield "</details>"
+
+
+def _scores(scores: Iterable[Score]) -> Iterator[str]:
+    rows = [_score(score) for score in scores]
+    if rows:
+        yield f'<table><tr><th>Scorer</th><th></th><th class="n">Value</th><th>Why</th></tr>{"".join(rows)}</table>'
+
+
+def _score(score: Score) -> str:
+    kind = score.status if score.status != "ok" else "passed" if score.passed else "failed"
+    value = "" if score.value is None else f"{score.value:.3f}"
+    why = f"{score.explanation} [{score.id}]"
+    name = score.scorer if score.required else f"{score.scorer} (not required)"
+    said = f'<td class="{kind}">{word(score)}{f", {_shown(score.label)}" if score.label else ""}</td>'
+    return f'<tr><td>{_shown(name)}</td>{said}<td class="n">{value}</td><td>{_shown(why)}</td></tr>'
+
+
+def _block(title: str, text: str) -> Iterator[str]:
+    yield f"<small>{title}</small>"
+    yield f"<pre>{_shown(text)}</pre>"
+
+
+def _shown(text: str) -> str:
+    return escape(visible(text))

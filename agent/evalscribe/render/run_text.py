@@ -1,0 +1,171 @@
+"""A run of an experiment as lines for people: its verdict, its counts, its scorers, its failures."""
+
+from collections.abc import Iterator
+
+from pydantic import JsonValue
+
+from evalscribe.gate import RULE, Gate
+from evalscribe.ids import canonical_json
+from evalscribe.prose import counted, cut, dollars, one_line
+from evalscribe.run_summary import AtK, Counts, RunReport, RunSummary, ScorerSummary, ToldTry, percent
+from evalscribe.score import Score
+
+SHORT = 200
+"""Characters of an input or an output in a list of failures."""
+EXPLAINED = 300
+SHOWN_FLAKY = 10
+MOST_K = 5
+
+
+def summary_lines(report: RunReport) -> Iterator[str]:
+    found = report.summary
+    yield f"{found.experiment}, version {found.version}: run {found.label}"
+    yield f"state      {found.state}{f' ({one_line(found.reason)})' if found.reason else ''}"
+    yield f"target     {found.target}{f', run with {found.deployment_id}' if found.deployment_id else ''}"
+    yield f"dataset    {found.dataset} ({found.dataset_version_id}), {counted(found.items, 'item')}{_repeated(found)}"
+    yield f"version    {found.experiment_version_id}"
+    yield f"times      {_times(found)}"
+    yield f"pass rate  {found.pass_rate.said}{_of_scored(found)}"
+    yield f"tries      {counts_line(found.counts)}"
+    yield f"failed     {counted(found.failed_items, 'item')} of {found.items:,}{_flaky(found)}"
+    yield from (
+        f"pass@{one.k}     {percent(one.pass_at)}   pass^{one.k} {percent(one.pass_hat)}" for one in _some_k(found)
+    )
+    yield from scorer_lines(found)
+    yield from (f"split      {one.split}: {one.pass_rate.said}; {counts_line(one.counts)}" for one in found.splits)
+    yield from _labels(found)
+    yield f"cost       {_cost(found)}"
+    yield from gate_lines(report.gate)
+
+
+def gate_lines(gate: Gate | None) -> Iterator[str]:
+    """A line per clause, and what a pass is."""
+    if gate is None:
+        return
+    why = f": {one_line(gate.reason)}" if gate.reason else ""
+    stated = "" if gate.stated else " (the experiment states no gate: every item has to pass)"
+    yield f"gate       {'passed' if gate.passed else 'failed'}{why}{stated}"
+    for clause in gate.clauses:
+        yield f"  {clause.verdict:<12} {clause.name}: {clause.said}"
+    yield f"  ({RULE})"
+
+
+def scorer_lines(found: RunSummary) -> Iterator[str]:
+    for number, one in enumerate(found.scorers):
+        yield f"{'scorers' if number == 0 else '':<10} {scorer_line(one)}"
+
+
+def scorer_line(one: ScorerSummary) -> str:
+    """`exact_match: 18/20 = 90.0 % (…), mean 0.900; 2 broke (input_error 2), 1 unscored`."""
+    mean = "" if one.mean is None else f", mean {one.mean:.3f}"
+    broke = ", ".join(f"{kind} {number:,}" for kind, number in one.errors.items())
+    parts = [f"{sum(one.errors.values()):,} broke ({broke})"] if broke else []
+    parts += [f"{one.unscored:,} unscored"] if one.unscored else []
+    beside = f"; {', '.join(parts)}" if parts else ""
+    return f"{one_line(one.scorer)}{'' if one.required else ' (not required)'}: {one.pass_rate.said}{mean}{beside}"
+
+
+def counts_line(counts: Counts) -> str:
+    """`18 passed, 1 failed, 1 error, 0 unscored`; what was not run is told where there is some."""
+    told = f"{counts.passed:,} passed, {counts.failed:,} failed, {counts.error:,} error, {counts.unscored:,} unscored"
+    return f"{told}, {counts.missing:,} not run" if counts.missing else told
+
+
+def tries_line(number: int) -> str:
+    """`1 try`, `2 tries`."""
+    return f"{number:,} {'try' if number == 1 else 'tries'}"
+
+
+def failure_lines(one: ToldTry, *, repeated: bool) -> Iterator[str]:
+    """What was asked, expected and answered, in short, and which scorer said what."""
+    repetition = f" #{one.repetition}" if repeated else ""
+    yield f"{one.verdict.upper()}  {one_line(one.item_key)}{repetition}  {one.run_item_id or ''}".rstrip()
+    yield f"  input     {shown(one.input)}"
+    if one.expected_output is not None:
+        yield f"  expected  {shown(one.expected_output)}"
+    yield (
+        f"  error     {cut(one_line(one.error), SHORT)}"
+        if one.error is not None
+        else f"  output    {shown(one.output)}"
+    )
+    yield from (f"  {said(score)}" for score in one.scores if telling(score))
+
+
+def telling(score: Score) -> bool:
+    """Whether it says why a try did not pass."""
+    return score.status != "ok" or score.passed is False
+
+
+def said(score: Score) -> str:
+    """`exact_match failed (0.00, mismatch): … [score-…]`."""
+    parts = [score.error_type, None if score.value is None else f"{score.value:.2f}", score.label]
+    parts += [] if score.required else ["not required"]
+    detail = ", ".join(one_line(part) for part in parts if part)
+    inside = f" ({detail})" if detail else ""
+    return f"{one_line(score.scorer)} {word(score)}{inside}: {cut(one_line(score.explanation), EXPLAINED)} [{score.id}]"
+
+
+def word(score: Score) -> str:
+    """What a scorer said, in a word."""
+    if score.status != "ok":
+        return "broke" if score.status == "error" else "abstained"
+    return "passed" if score.passed else "failed"
+
+
+def shown(value: JsonValue, limit: int = SHORT) -> str:
+    return cut(one_line(text_of(value)), limit)
+
+
+def text_of(value: JsonValue) -> str:
+    """Text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else canonical_json(value)
+
+
+def _repeated(found: RunSummary) -> str:
+    return f" x {found.repetitions} repetitions" if found.repetitions > 1 else ""
+
+
+def _times(found: RunSummary) -> str:
+    return f"created {found.created_at}, started {found.started_at or 'not yet'}, ended {found.ended_at or 'not yet'}"
+
+
+def _of_scored(found: RunSummary) -> str:
+    if found.rate_of_scored is None or found.counts.passed + found.counts.failed == found.tries:
+        return ""
+    return f"; over what was scored {percent(found.rate_of_scored)}"
+
+
+def _flaky(found: RunSummary) -> str:
+    if not found.flaky:
+        return ""
+    names = ", ".join(one_line(key) for key in found.flaky[:SHOWN_FLAKY])
+    more = f" and {len(found.flaky) - SHOWN_FLAKY:,} more" if len(found.flaky) > SHOWN_FLAKY else ""
+    return f"; {len(found.flaky):,} flaky: {names}{more}"
+
+
+def _some_k(found: RunSummary) -> Iterator[AtK]:
+    yield from found.at_k[:MOST_K]
+    yield from found.at_k[MOST_K:][-1:]
+
+
+def _labels(found: RunSummary) -> Iterator[str]:
+    if found.labels is None:
+        return
+    one = found.labels
+    balanced = "none" if one.balanced_accuracy is None else f"{one.balanced_accuracy:.3f}"
+    kappa = "none" if one.kappa is None else f"{one.kappa:.3f} (95 %: {one.kappa_low:.3f} to {one.kappa_high:.3f})"
+    yield f"labels     {one.judged:,} of {one.pairs:,} given; balanced accuracy {balanced}, kappa {kappa}"
+    for row in one.rows:
+        given = ", ".join(f"{label} {count:,}" for label, count in row.given.items()) or "never expected"
+        yield f"  {one_line(row.label)}: {one_line(given)}"
+
+
+def _cost(found: RunSummary) -> str:
+    parts = [dollars(found.cost_usd)]
+    if found.input_tokens or found.output_tokens:
+        parts.append(f"{found.input_tokens:,} tokens in, {found.output_tokens:,} out")
+    if found.duration_p50_ms is not None and found.duration_p95_ms is not None:
+        parts.append(
+            f"a try takes {found.duration_p50_ms:,.0f} ms, {found.duration_p95_ms:,.0f} ms at the 95th percentile"
+        )
+    return "; ".join(parts)
