@@ -22,7 +22,7 @@ class ScorerSpec(Frozen):
     address: str | None = None
     """Of a custom one: `package.module:function`."""
     code: str | None = None
-    """Content id of its source."""
+    """Content id of its source; of a built-in without a model its name and the number of its rule: `contains/1`."""
     rubric: Rubric | None = None
     """Of a judge: the stored version that it judges by."""
     model: str | None = None

@@ -9,6 +9,7 @@ import json
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from typing import Any, cast
 
 from pydantic import JsonValue
 
@@ -33,10 +34,13 @@ class Bounded:
         """The job's answer. Raises `CannotScore` for one that takes too long."""
         async with self._one_at_a_time:
             try:
-                return await self._answer(await self._running(), value)
+                told = await self._told(await self._running(), value)
             except BaseException:
                 await self._ended()  # An answer that nobody waited for must not be taken for the next one.
                 raise
+        if "error" in told:
+            raise CannotScore(told["type"], told["error"])
+        return cast(JsonValue, told["answer"])
 
     async def close(self) -> None:
         async with self._one_at_a_time:
@@ -45,14 +49,17 @@ class Bounded:
     async def _running(self) -> Process:
         if self._child is None:
             command = (sys.executable, "-P", "-c", _SERVE)
-            self._child = await asyncio.create_subprocess_exec(
-                *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True, limit=_LONGEST_LINE
-            )
+            try:
+                self._child = await asyncio.create_subprocess_exec(
+                    *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True, limit=_LONGEST_LINE
+                )
+            except OSError as error:
+                raise CannotScore("scorer_error", f"no process could be started for it: {error.strerror}") from error
             assert self._child.stdin
             self._child.stdin.write(self._first)
         return self._child
 
-    async def _answer(self, child: Process, value: JsonValue) -> JsonValue:
+    async def _told(self, child: Process, value: JsonValue) -> dict[str, Any]:
         assert child.stdin
         assert child.stdout
         with contextlib.suppress(ConnectionError):
@@ -61,11 +68,8 @@ class Bounded:
         answer = await child.stdout.readline()
         if not answer:
             raise _why(await child.wait())
-        told = json.loads(answer)
-        if "error" in told:
-            raise CannotScore(told["type"], told["error"])
-        result: JsonValue = told["answer"]
-        return result
+        told: dict[str, Any] = json.loads(answer)
+        return told
 
     async def _ended(self) -> None:
         child, self._child = self._child, None

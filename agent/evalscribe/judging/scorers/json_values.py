@@ -32,9 +32,12 @@ class NumericRange(ReadsOutput):
     def _leaves_numbers(self) -> "NumericRange":
         if self.min is None and self.max is None:
             raise ValueError("needs min, max or both")
-        if self.min is not None and self.max is not None and not self.holds((self.min + self.max) / 2):
+        if self.min is not None and self.max is not None and not self._between(self.min, self.max):
             raise ValueError(f"no number is between min {self.min:g} and max {self.max:g}")
         return self
+
+    def _between(self, low: float, high: float) -> bool:
+        return low < high or (low == high and self.inclusive)
 
     def holds(self, number: float) -> bool:
         low, high = -math.inf if self.min is None else self.min, math.inf if self.max is None else self.max

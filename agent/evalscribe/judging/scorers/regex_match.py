@@ -18,7 +18,8 @@ QUICK = 1_000_000
 """Steps that take some hundredths of a second."""
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _CLASS = re.compile(r"\[\^?\]?[^\]]*\]")
-_AGAIN = re.compile(r"\\[1-9]|\(\?P=")
+_UNCLEAR = re.compile(r"\\[1-9]|\(\?P=|\(\?[a-zA-Z]*x")
+_FIXED = re.compile(r"\{\d+\}")
 _NESTED = re.compile(r"\)[*+{]")
 
 
@@ -73,10 +74,11 @@ class _Matches:
 
 def steps(pattern: str, length: int) -> float:
     """At most so many, roughly: each repetition may try every length at every place, each choice doubles the ways.
-    Infinite where one repetition is inside another, or something is to be found again."""
+    Infinite where one repetition is inside another, something is to be found again, or white space has no meaning."""
     plain = _CLASS.sub("x", _ESCAPED.sub("x", pattern))
-    if _AGAIN.search(pattern) or _NESTED.search(plain):
+    if _UNCLEAR.search(pattern) or _NESTED.search(plain):
         return float("inf")
+    plain = _FIXED.sub("", plain)
     repeats = sum(map(plain.count, "*+{"))
     choices = sum(map(plain.count, "|?"))
     return min(float((length + 1) ** (min(repeats, 20) + 1) * 2 ** min(choices, 60)), 1e300)

@@ -3,7 +3,7 @@
 from itertools import islice
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from evalscribe.judging.scorers.edit_distance import TooLong, edit_distance
 from evalscribe.judging.scorers.fields import ReadsExpected, ReadsOutput, parsed
@@ -41,7 +41,8 @@ def exact_match(config: ExactMatch, request: ScorerRequest) -> ScoreResult:
     if not first:
         return judged(True, "the output is what is expected", label="match")
     more = len(first) - 1
-    and_more = f", and {more}{' or more' if len(first) == MOST_PLACES else ''} other differences" if more else ""
+    others = f"{counted(more, 'other difference')}{' or more' if len(first) == MOST_PLACES else ''}"
+    and_more = f"; there {'is' if more == 1 else 'are'} {others}" if more else ""
     explanation = f"{first[0]}{and_more}{_hint(output, expected)}"
     return judged(False, explanation, label="mismatch", evidence=[kept_place(place) for place in first])
 
@@ -66,7 +67,8 @@ def contains(config: Contains, request: ScorerRequest) -> ScoreResult:
     if at < 0:
         said = f"{told(config.pattern)} is not in the output {told(text)}"
         return judged(False, said, label="mismatch", evidence={"output": kept(text)})
-    return judged(True, f"{told(config.pattern)} is in the output", label="match", evidence={"at": at})
+    evidence: JsonValue = {"at": at} if config.case_sensitive else None
+    return judged(True, f"{told(config.pattern)} is in the output", label="match", evidence=evidence)
 
 
 def levenshtein(config: Levenshtein, request: ScorerRequest) -> ScoreResult:

@@ -1,5 +1,6 @@
 """What else a trace shows: limits, no_errors, state_equals."""
 
+from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 from pydantic import Field, JsonValue, model_validator
@@ -8,7 +9,7 @@ from evalscribe.judging.scorers.fields import ReadsExpected
 from evalscribe.judging.scorers.kind import AnyKind, Configured, Kind, pure
 from evalscribe.judging.scorers.result import CannotScore, judged
 from evalscribe.judging.scorers.tool_calls import made
-from evalscribe.judging.scorers.values import kept_place, leaves, places
+from evalscribe.judging.scorers.values import NOTHING, Place, kept_place, leaves, places
 from evalscribe.prose import counted, cut, printable
 from evalscribe.score import ScoreResult, ScorerRequest
 from evalscribe.target import Trace
@@ -63,7 +64,7 @@ class Limit(NamedTuple):
 
     def __str__(self) -> str:
         sign = "at most" if self.holds else "more than"
-        return f"{self.known:,g} {self.what}, {sign} {self.most:,g}"
+        return f"{self.known:,.15g} {self.what}, {sign} {self.most:,.15g}"
 
 
 def limits(config: Limits, request: ScorerRequest) -> ScoreResult:
@@ -106,7 +107,7 @@ def state_equals(config: StateEquals, request: ScorerRequest) -> ScoreResult:
         raise CannotScore("artifact_error", f"there is no state {config.name!r}; the target gave: {there}")
     expected = config.expected_of(request) if config.expected is None else config.expected
     differing = list(places(states[config.name], expected, config.name))
-    share = max(0.0, 1 - len(differing) / max(leaves(expected), len(differing))) if differing else 1.0
+    share = _share(expected, differing)
     passed = share >= config.threshold
     return judged(
         passed,
@@ -115,6 +116,14 @@ def state_equals(config: StateEquals, request: ScorerRequest) -> ScoreResult:
         value=share,
         evidence=[kept_place(place) for place in differing[:MOST_PLACES]],
     )
+
+
+def _share(expected: JsonValue, differing: Sequence[Place]) -> float:
+    """Of the values that are expected or there, those that are as they should be."""
+    wanted = leaves(expected)
+    lost = sum(leaves(place.expected) for place in differing if place.expected is not NOTHING)
+    extra = sum(leaves(place.output) for place in differing if place.expected is NOTHING)
+    return (wanted - lost) / (wanted + extra)
 
 
 KINDS: tuple[AnyKind, ...] = (

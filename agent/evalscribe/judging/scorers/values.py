@@ -82,7 +82,7 @@ def kind(value: object) -> str:
 
 def told(value: object) -> str:
     """In one safe line of bounded length."""
-    return printable(shown(value))
+    return printable(shown(value[:LARGEST_EVIDENCE] if isinstance(value, str) else value))
 
 
 def text_of(value: JsonValue) -> str | None:

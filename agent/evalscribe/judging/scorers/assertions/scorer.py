@@ -1,7 +1,8 @@
 """The scorer: the share of its assertions that hold."""
 
 import json
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, Field, JsonValue, field_validator
 
@@ -10,10 +11,12 @@ from evalscribe.judging.scorers.assertions.values import Expression, Values, con
 from evalscribe.judging.scorers.fields import ReadsExpected, ReadsInput, ReadsOutput, within
 from evalscribe.judging.scorers.kind import AnyKind, Check, Configured, Kind, Plain
 from evalscribe.judging.scorers.result import CannotScore, judged
-from evalscribe.prose import printable
+from evalscribe.judging.scorers.values import kept, told
+from evalscribe.prose import cut, printable
 from evalscribe.score import ScoreResult, ScorerRequest
 
 MOST = 64
+LONGEST_SAID = 1000
 LARGEST = 2**20
 """Bytes of the JSON that assertions look at."""
 
@@ -46,27 +49,53 @@ class StructuredAssertions(ReadsOutput, ReadsExpected, ReadsInput):
 
 
 def _check(config: StructuredAssertions) -> Check:
-    parsed = {assertion.name: parse(assertion.expr) for assertion in config.assertions}
+    parsed = [parse(assertion.expr) for assertion in config.assertions]
     return Plain(lambda request: _judged(config, parsed, request))
 
 
-def _judged(config: StructuredAssertions, parsed: dict[str, Expression], request: ScorerRequest) -> ScoreResult:
+class Outcome(NamedTuple):
+    assertion: Assertion
+    holds: bool
+    read: Mapping[str, JsonValue]
+    """The values that it looked at, by path."""
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{path} is {told(value)}" for path, value in self.read.items())
+        return printable(f"{self.assertion.name}: {self.assertion.expr}") + (f" ({values})" if values else "")
+
+    def kept(self) -> JsonValue:
+        read = {path: kept(value) for path, value in self.read.items()}
+        return {"name": self.assertion.name, "holds": self.holds, "read": read}
+
+
+def _judged(config: StructuredAssertions, parsed: Sequence[Expression], request: ScorerRequest) -> ScoreResult:
     values = _values(config, request)
-    holds = {name: _holds(name, expression, values) for name, expression in parsed.items()}
-    failed = [f"{printable(one.name)}: {one.expr}" for one in config.assertions if not holds[one.name]]
-    share = sum(holds.values()) / len(holds)
+    outcomes = [_outcome(one, expression, values) for one, expression in zip(config.assertions, parsed, strict=True)]
+    failed = [outcome for outcome in outcomes if not outcome.holds]
+    share = (len(outcomes) - len(failed)) / len(outcomes)
     passed = share >= config.score_threshold
-    said = f"does not hold: {printable('; '.join(failed))[:500]}" if failed else "every assertion holds"
-    label = "match" if passed else "mismatch"
-    return judged(passed, said, label=label, value=share, evidence={**holds})
+    return judged(
+        passed,
+        cut(f"does not hold: {'; '.join(map(str, failed))}", LONGEST_SAID) if failed else "every assertion holds",
+        label="match" if passed else "mismatch",
+        value=share,
+        evidence=[outcome.kept() for outcome in failed],
+        metadata={"assertions": {outcome.assertion.name: outcome.holds for outcome in outcomes}},
+    )
 
 
-def _holds(name: str, expression: Expression, values: Values) -> bool:
+def _outcome(assertion: Assertion, expression: Expression, values: Values) -> Outcome:
     """Raises `CannotScore` where it cannot be told, naming the assertion."""
+    read: dict[str, JsonValue] = {}
+
+    def noted(path: str) -> JsonValue:
+        read[path] = value = values(path)
+        return value
+
     try:
-        return condition(expression(values))
+        return Outcome(assertion, condition(expression(noted)), read)
     except CannotScore as error:
-        raise CannotScore(error.error_type, f"assertion {printable(name)}: {error.reason}") from error
+        raise CannotScore(error.error_type, f"assertion {printable(assertion.name)}: {error.reason}") from error
 
 
 def _values(config: StructuredAssertions, request: ScorerRequest) -> Values:
