@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from evalscribe.analysis import FindingSummary
 from evalscribe.app.collections import chosen
+from evalscribe.app.reported import findings_of
 from evalscribe.app.sightings import sightings
 from evalscribe.app.subjects import Finder
 from evalscribe.compare import Played
@@ -15,8 +15,6 @@ from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundE
 from evalscribe.gather import sighting
 from evalscribe.ids import model_key, same_model
 from evalscribe.ports import Archive, Library, Shelf, Store
-from evalscribe.prose import name as printed
-from evalscribe.recall import read
 from evalscribe.record_evidence import evidence_of
 from evalscribe.run import Run
 from evalscribe.sighting import Sighting
@@ -62,7 +60,7 @@ def played(rooms: Rooms, run: Run) -> Played:
     return Played(
         run=known,
         graded=rooms.archive.graded(run.id),
-        findings=_findings(rooms.library, known),
+        findings=findings_of(rooms.library, known),
         signatures={one.eval_id: one.signature for one in seen},
         unreached=frozenset(one.eval_id for one in seen if not one.judged and (one.task or one.grader)),
     )
@@ -129,15 +127,3 @@ def _seen(rooms: Rooms, run: Run) -> tuple[Sighting, ...]:
         return sightings(rooms.store, run)
     records = islice(rooms.archive.records(run.id, "failed"), MOST_READ)
     return tuple(sighting(run, evidence_of(record)) for record in records)
-
-
-def _findings(library: Library, run: Run) -> dict[str, FindingSummary]:
-    """Of the run's report as it stands, people's corrections included."""
-    for file in library.of_model(run.provider, run.model):
-        try:
-            report = read(file.text, file.name.rpartition("/")[2])
-        except DataError:
-            continue  # `reports check` says what is wrong with it
-        if report.run.id == printed(run.id):
-            return {one.eval: one for one in report.findings}
-    return {}

@@ -4,8 +4,10 @@ import typer
 
 from evalscribe.cli.experiments.archive import archive
 from evalscribe.cli.experiments.cancel import cancel
+from evalscribe.cli.experiments.compare import compare
 from evalscribe.cli.experiments.create import create, update
 from evalscribe.cli.experiments.list import list_all
+from evalscribe.cli.experiments.regression import regression_dataset
 from evalscribe.cli.experiments.rescore import rescore
 from evalscribe.cli.experiments.resume import resume
 from evalscribe.cli.experiments.run import run
@@ -25,4 +27,8 @@ app.add_typer(runs, name="runs", help="List, show, cancel, resume, rescore and c
 runs.command(short_help="Cancel a run.")(cancel)
 runs.command(short_help="Let a run go on that failed, was cancelled or lost its worker.")(resume)
 runs.command(short_help="Score what a run gave again, without running anything.")(rescore)
+runs.command(short_help="Compare two runs: verdict, rates, scorers, what flipped.")(compare)
+runs.command("regression-dataset", short_help="Make a dataset and an experiment of a run's failures.")(
+    regression_dataset
+)
 runs.command(hidden=True)(work)

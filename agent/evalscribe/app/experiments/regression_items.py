@@ -1,0 +1,127 @@
+"""Failures of a run, and the items that a regression dataset makes of them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from evalscribe.analysis import FindingSummary
+from evalscribe.app.datasets.told import Told, of_evidence, of_record
+from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.stored_runs import SHORTEST_PREFIX, whole_run
+from evalscribe.dataset import Item
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.evaluate.regression import Failure
+from evalscribe.evidence import Evidence
+from evalscribe.experiment import ExperimentRun, RunItem
+from evalscribe.ports import Archive, ScoreQuery, Store
+from evalscribe.prose import name, path
+from evalscribe.run import Eval
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The failures of one run, and how an item is made of each."""
+
+    run_id: str
+    failures: Sequence[Failure]
+    item: Callable[[Failure], Item | None]
+    """None where the run does not say what was asked."""
+    broken: int = 0
+    """Items that never failed, but gave no answer or could not be scored in some try."""
+
+
+def of_experiment(desk: ExperimentDesk, run: ExperimentRun, run_item_ids: Sequence[str] = ()) -> Failed:
+    """Every failed try, or those that are named, which may have no answer or no verdict as well.
+
+    Raises `NotFoundError` for one that the run does not have, `UsageError` for one that passed.
+    """
+    items = list(desk.runs.items(run.id))
+    wanted = _named(run, items, run_item_ids) if run_item_ids else [one for one in items if one.verdict == "failed"]
+    tries = {one.id: one for one in wanted}
+    failures = [Failure(one.item_key, _path(run, one), one.id) for one in wanted]
+    failed = {one.item_key for one in items if one.verdict == "failed"}
+    broken = {one.item_key for one in items if one.verdict in ("error", "unscored")} - failed
+
+    def made(failure: Failure) -> Item | None:
+        item = desk.datasets.item(run.dataset_version_id, failure.key)
+        return item and item.model_copy(update={"source": _source(desk, tries[failure.id], item)})
+
+    return Failed(run.id, failures, made, 0 if run_item_ids else len(broken))
+
+
+def of_stored(store: Store, archive: Archive, named: str) -> Failed:
+    """Of a run that was imported or analysed: every eval that failed. Raises `NotFoundError`, `UsageError`."""
+    if (run_id := whole_run(store, archive, named)) is not None:
+        told = {
+            record.eval.id: of_record(record, archive.documents(run_id, record.eval.id))
+            for record in archive.records(run_id, "failed")
+        }
+        evals = [one.eval for one in archive.graded(run_id) if one.eval.id in told]
+    else:
+        run_id = _analysed(store, named)
+        run = store.get_run(run_id)
+        evals = list(run.failures) if run else []
+        told = dict(_evidence(store, run_id, evals))
+    failures = [Failure(name(_bare(eval)), path(eval.path), eval.id) for eval in evals]
+    return Failed(run_id, failures, lambda failure: _item(told.get(failure.id), failure))
+
+
+def with_finding(item: Item, finding: FindingSummary | None, reviewer: str | None) -> Item:
+    """Why it was taken is part of where it comes from."""
+    if finding is None:
+        return item
+    said: dict[str, JsonValue] = {"classification": finding.classification, "cause": finding.cause}
+    if finding.by_person:
+        said["reviewer"] = reviewer or "people"
+    return item.model_copy(update={"source": item.source | said})
+
+
+def _named(run: ExperimentRun, items: Sequence[RunItem], ids: Sequence[str]) -> list[RunItem]:
+    known = {one.id: one for one in items}
+    for id in ids:
+        if id not in known:
+            raise NotFoundError(
+                f"run {run.name or run.id} has no run item {id!r}; `evalscribe reports failures` shows them"
+            )
+        if known[id].verdict == "passed":
+            raise UsageError(f"--run-item-id {id}: {known[id].item_key} passed in this try; leave it out")
+    return [known[id] for id in dict.fromkeys(ids)]
+
+
+def _path(run: ExperimentRun, one: RunItem) -> str:
+    """As its record in the archive is called, and so its finding in a report."""
+    return path(f"{one.item_key}#{one.repetition}" if run.repetitions > 1 else one.item_key)
+
+
+def _source(desk: ExperimentDesk, one: RunItem, item: Item) -> dict[str, JsonValue]:
+    scores = desk.runs.scores(ScoreQuery(run_id=one.run_id, run_item_id=one.id))
+    failing: list[JsonValue] = [score.scorer for score in scores if score.passed is False]
+    source: dict[str, JsonValue] = {"run": one.run_id, "run_item": one.id, "verdict": one.verdict, "scorers": failing}
+    return source | ({"of": item.source} if item.source else {})
+
+
+def _analysed(store: Store, named: str) -> str:
+    ids = store.run_ids(named) if len(named) >= SHORTEST_PREFIX else ()
+    if named in ids or len(ids) == 1:
+        return named if named in ids else ids[0]
+    if ids:
+        raise UsageError(f"{len(ids)} runs begin with {named}")
+    raise NotFoundError(f"there is no run {named!r}, neither of an experiment nor imported or analysed")
+
+
+def _evidence(store: Store, run_id: str, evals: Sequence[Eval]) -> Iterator[tuple[str, Told]]:
+    for eval in evals:
+        evidence = store.get_evidence(run_id, eval.id)
+        if isinstance(evidence, Evidence):
+            yield eval.id, of_evidence(run_id, evidence)
+
+
+def _bare(eval: Eval) -> str:
+    """Without its trial: the trials of an eval are one item."""
+    return f"{eval.category}/{eval.name}" if eval.category else eval.name
+
+
+def _item(told: Told | None, failure: Failure) -> Item | None:
+    item = told and told.expecting(None)
+    return item.model_copy(update={"key": failure.key, "cluster": None}) if item else None

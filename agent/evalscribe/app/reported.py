@@ -1,0 +1,20 @@
+"""What the report of a run says of its failures."""
+
+from evalscribe.analysis import FindingSummary
+from evalscribe.errors import DataError
+from evalscribe.ports import Library
+from evalscribe.prose import name as printed
+from evalscribe.recall import read
+from evalscribe.run import Run
+
+
+def findings_of(library: Library, run: Run) -> dict[str, FindingSummary]:
+    """Of the run's report as it stands, people's corrections included, by printed path; none without a report."""
+    for file in library.of_model(run.provider, run.model):
+        try:
+            report = read(file.text, file.name.rpartition("/")[2])
+        except DataError:
+            continue  # `reports check` says what is wrong with it
+        if report.run.id == printed(run.id):
+            return {one.eval: one for one in report.findings}
+    return {}
