@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from evalscribe import __version__
-from evalscribe.cli import collections, datasets, experiments, reports, results, review, rubric, scorers
+from evalscribe.cli import collections, datasets, experiments, reports, results, review, rubric, scorers, scores
 from evalscribe.cli.analyze import analyze
 from evalscribe.cli.apply import apply
 from evalscribe.cli.compare import compare
@@ -56,7 +56,7 @@ app.command(short_help="Write runs of a collection as JSON lines.")(export)
 app.add_typer(collections.app, name="collections", help="List, show and change collections of runs.")
 app.add_typer(datasets.app, name="datasets", help="Make, fill, publish and compare datasets.")
 app.command(short_help="Ask a collection in SQL; it only reads.")(sql)
-app.add_typer(reports.app, name="reports", help="List, show, check and parse reports.")
+app.add_typer(reports.app, name="reports", help="Reports of analyses, and what runs of experiments came to.")
 app.command(short_help="Judge agent runs or failed evals by a rubric.")(judge)
 app.command("judge-eval", short_help="Compare judges with the labels that people gave.")(judge_eval)
 app.add_typer(results.app, name="results", help="List and show what models answered to requests.")
@@ -71,3 +71,4 @@ app.command(short_help="Forget what nobody needs any more.")(gc)
 app.command(short_help="Show what is configured, reachable and missing.")(doctor)
 app.command(short_help="Print the JSON Schema of a document.")(schema)
 app.add_typer(experiments.app, name="experiments", help="Make, run and compare experiments on datasets.")
+app.add_typer(scores.app, name="scores", help="List scores of experiments, and show what they rest on.")

@@ -1,11 +1,11 @@
-"""`evalscribe reports list|show|check|parse`."""
+"""`evalscribe reports list|show|check|parse` of analyses; `reports summary|failures|wait|ci|export` of experiments."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli import options
+from evalscribe.cli import options, run_reports
 
 if TYPE_CHECKING:
     from evalscribe.ports import Library
@@ -19,7 +19,7 @@ Name = Annotated[
 
 @app.command("list")
 def list_reports(model: Model = None, reports: options.Reports = None) -> int:
-    """List the reports: run, model, and how many evals failed."""
+    """List the reports of analyses: run, model, and how many evals failed."""
     from evalscribe.app.reports import listed
     from evalscribe.cli import finish
 
@@ -29,7 +29,7 @@ def list_reports(model: Model = None, reports: options.Reports = None) -> int:
 
 @app.command()
 def show(report: Name, reports: options.Reports = None) -> int:
-    """Show one report."""
+    """Show one report of an analysis."""
     from evalscribe.app.reports import found
     from evalscribe.cli import finish
 
@@ -85,6 +85,13 @@ def parse(report: Name, reports: options.Reports = None, as_json: options.Json =
 
     finish.document(parsed(found(_library(reports), report)), as_json=as_json)
     return 0
+
+
+app.command(short_help="Show what a run of an experiment came to, and its gate.")(run_reports.summary)
+app.command(short_help="Show which tries of a run of an experiment did not pass, and why.")(run_reports.failures)
+app.command(short_help="Wait for a run of an experiment; exit as its gate says.")(run_reports.wait)
+app.command(short_help="Print the gate of a finished run of an experiment; exit as it says.")(run_reports.ci)
+app.command(short_help="Write a run of an experiment as csv, json, jsonl, junit, md or html.")(run_reports.export)
 
 
 def _library(reports: Path | None) -> "Library":

@@ -45,18 +45,22 @@ def ended(run: "ExperimentRun", gate: "Gate | None", *, fail_on_gate: bool, asid
     return PASSED if gate.passed or not fail_on_gate else GATE_FAILED
 
 
-def told(desk: "ExperimentDesk", run: "ExperimentRun", *, fail_on_gate: bool, form: str) -> int:
-    """What there is to say of a run that was waited for: one line, or the report as JSON; and in CI the step's
-    summary."""
+def told(desk: "ExperimentDesk", run: "ExperimentRun", *, fail_on_gate: bool, form: str, clauses: bool = False) -> int:
+    """What there is to say of a run that was waited for: one line, with every clause of its gate if wanted, or the
+    report as JSON; and in GitHub Actions the step's summary. The exit code."""
     from evalscribe.app.experiments.gate import reported
     from evalscribe.cli import finish, step_summary
+    from evalscribe.render.run_text import gate_lines
 
     report = reported(desk, run)
     if form != "table":
         finish.print_json(report, indent=None if form == "jsonl" else 2)
     if run.terminal:
         step_summary.append(desk, run, report)
-    return ended(run, report.gate, fail_on_gate=fail_on_gate, aside=form != "table")
+    code = ended(run, report.gate, fail_on_gate=fail_on_gate, aside=form != "table")
+    for line in gate_lines(report.gate) if clauses and form == "table" else ():
+        finish.say(line)
+    return code
 
 
 def summary(run: RunArgument, form: Format = "table") -> int:
@@ -145,23 +149,17 @@ def ci(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table"
     """Print the gate of a finished run, clause by clause. Exit code 0 passed, 2 failed, 3 the run failed or was
     cancelled; 64 while it goes on."""
     from evalscribe.app.experiments.find import run_named
-    from evalscribe.app.experiments.gate import gated
-    from evalscribe.cli import finish
+    from evalscribe.app.experiments.gate import require_ended
     from evalscribe.cli.formatted import checked
-    from evalscribe.render.run_text import gate_lines
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk
 
     checked(form)
     with open_desk(settings(Options())) as desk:
-        gate = gated(desk, run)
         found = run_named(desk, run)
-        code = told(desk, found, fail_on_gate=fail_on_gate is not False, form=form)
-    if form == "table":
-        for line in gate_lines(gate):
-            finish.say(line)
-    return code
+        require_ended(found)
+        return told(desk, found, fail_on_gate=fail_on_gate is not False, form=form, clauses=True)
 
 
 def export(

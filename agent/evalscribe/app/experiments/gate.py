@@ -17,14 +17,19 @@ from evalscribe.run_summary import RunReport
 def gated(desk: ExperimentDesk, run_id: str) -> Gate:
     """Raises `UsageError` for a run that has not ended, `NotFoundError` where there is none."""
     run = run_named(desk, run_id)
+    require_ended(run)
+    found = reported(desk, run).gate
+    assert found is not None
+    return found
+
+
+def require_ended(run: ExperimentRun) -> None:
+    """Raises `UsageError`."""
     if not run.terminal:
         raise UsageError(
             f"run {run.name or run.id} is {run.state}: its gate is decided when it has ended.\n"
             f"Wait for it: `evalscribe reports wait {run.id}`."
         )
-    found = reported(desk, run).gate
-    assert found is not None
-    return found
 
 
 def reported(desk: ExperimentDesk, run: ExperimentRun) -> RunReport:

@@ -6,6 +6,7 @@ from evalscribe.cli.experiments.archive import archive
 from evalscribe.cli.experiments.cancel import cancel
 from evalscribe.cli.experiments.compare import compare
 from evalscribe.cli.experiments.create import create, update
+from evalscribe.cli.experiments.inspect import list_runs, show_run
 from evalscribe.cli.experiments.list import list_all
 from evalscribe.cli.experiments.regression import regression_dataset
 from evalscribe.cli.experiments.rescore import rescore
@@ -24,6 +25,8 @@ app.command(short_help="Show an experiment: target, dataset, scorers, config.")(
 app.command(short_help="Put an experiment aside; its runs stay.")(archive)
 app.command(short_help="Run an experiment, in a process of its own.")(run)
 app.add_typer(runs, name="runs", help="List, show, cancel, resume, rescore and compare runs of experiments.")
+runs.command("list", short_help="List the runs of an experiment.")(list_runs)
+runs.command("show", short_help="Show a run: pass rate, scorers, gate, config.")(show_run)
 runs.command(short_help="Cancel a run.")(cancel)
 runs.command(short_help="Let a run go on that failed, was cancelled or lost its worker.")(resume)
 runs.command(short_help="Score what a run gave again, without running anything.")(rescore)

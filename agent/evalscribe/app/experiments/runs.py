@@ -1,0 +1,40 @@
+"""Runs of an experiment as they are listed."""
+
+from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiments.find import version_of_run
+from evalscribe.app.experiments.gate import in_short
+from evalscribe.app.experiments.listing import dataset_line
+from evalscribe.experiment import Experiment, ExperimentRun
+from evalscribe.ids import Frozen
+from evalscribe.run_summary import Counts
+
+
+class ListedRun(Frozen):
+    run: ExperimentRun
+    version: int
+    dataset: str
+    """`name@number`."""
+    counts: Counts
+    pass_rate: float
+    gate: bool | None
+    """Whether it passed; None before the run has ended."""
+
+
+def listed_runs(desk: ExperimentDesk, experiment: Experiment) -> tuple[ListedRun, ...]:
+    """Oldest first."""
+    return tuple(_listed(desk, run) for run in desk.runs.runs(experiment.id))
+
+
+def _listed(desk: ExperimentDesk, run: ExperimentRun) -> ListedRun:
+    version = version_of_run(desk, run)
+    tally = desk.runs.tally(run.id)
+    done = {str(verdict): number for verdict, number in tally.items()}
+    counts = Counts(**done, missing=run.tries - sum(tally.values()))
+    return ListedRun(
+        run=run,
+        version=version.number,
+        dataset=dataset_line(desk, version),
+        counts=counts,
+        pass_rate=counts.passed / run.tries if run.tries else 0.0,
+        gate=in_short(desk, run),
+    )

@@ -1,0 +1,68 @@
+"""`evalscribe experiments runs list|show`."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from evalscribe.cli.experiments.options import ExperimentArgument, RunOfExperiment
+from evalscribe.cli.formatted import Format
+
+if TYPE_CHECKING:
+    from evalscribe.app.experiments.runs import ListedRun
+    from evalscribe.experiment import ExperimentVersion
+    from evalscribe.run_summary import RunReport
+
+HEADS = ("id", "name", "state", "version", "dataset", "pass rate", "gate", "started")
+
+
+def list_runs(experiment: ExperimentArgument, form: Format = "table") -> int:
+    """List the runs of an experiment, oldest first: state, pass rate over all tries, and whether the gate passed."""
+    from evalscribe.app.experiments.find import experiment_named
+    from evalscribe.app.experiments.runs import listed_runs
+    from evalscribe.cli.formatted import checked, listing
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiments import open_desk
+
+    checked(form)
+    with open_desk(settings(Options())) as desk:
+        rows = listed_runs(desk, experiment_named(desk, experiment))
+    listing(rows, HEADS, _cells, form)
+    return 0
+
+
+def _cells(one: "ListedRun") -> tuple[object, ...]:
+    from evalscribe.run_summary import percent
+
+    gate = None if one.gate is None else "passed" if one.gate else "failed"
+    rate = f"{one.counts.passed}/{one.run.tries} {percent(one.pass_rate)}"
+    run = one.run
+    return run.id, run.name, run.state, one.version, one.dataset, rate, gate, run.started_at
+
+
+def show_run(run: RunOfExperiment, form: Format = "table") -> int:
+    """Show a run of an experiment: state, pass rate, scorers, gate, and the config of the version that it ran."""
+    from evalscribe.app.experiments.find import version_of_run
+    from evalscribe.app.experiments.gate import reported
+    from evalscribe.cli.experiments.cancel import run_of
+    from evalscribe.cli.formatted import document
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiments import open_desk
+
+    with open_desk(settings(Options())) as desk:
+        found = run_of(desk, run)
+        version, report = version_of_run(desk, found), reported(desk, found)
+    document(report, lambda: _told(report, version), form)
+    return 0
+
+
+def _told(report: "RunReport", version: "ExperimentVersion") -> Iterator[str]:
+    from evalscribe.ids import canonical_json
+    from evalscribe.render.run_text import summary_lines
+
+    yield from summary_lines(report)
+    yield f"config     {version.config.model_dump_json(exclude_none=True)}"
+    for binding in version.bindings:
+        threshold = "" if binding.threshold is None else f", from {binding.threshold:g} on"
+        optional = "" if binding.required else ", not required"
+        yield f"           {binding.spec.name} {canonical_json(binding.spec.config)}{threshold}{optional}"

@@ -1,0 +1,127 @@
+"""`evalscribe scores list|evidence`."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evalscribe.cli.formatted import Format
+
+if TYPE_CHECKING:
+    from evalscribe.app.experiments.scores import ShownScore
+    from evalscribe.score import Score
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+HEADS = ("id", "item", "try", "scorer", "said", "value", "label", "explanation")
+
+
+@app.command("list")
+def list_all(
+    run_id: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Of this run, by id or name.", show_default=False)
+    ] = None,
+    run_item_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="Of this try at an item.", show_default=False)
+    ] = None,
+    scorer_id: Annotated[
+        str | None, typer.Option(metavar="ID|NAME", help="Of this scorer, by its name too.", show_default=False)
+    ] = None,
+    scorer_version_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="Of this version of a scorer.", show_default=False)
+    ] = None,
+    passed: Annotated[
+        bool | None, typer.Option("--passed/--failed", help="Only those that passed, or that failed.")
+    ] = None,
+    status: Annotated[
+        str | None, typer.Option(metavar="ok|unscored|error", help="Only of this status.", show_default=False)
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Not before this, ISO 8601.", show_default=False)
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Before this, ISO 8601.", show_default=False)
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also those that a later scoring replaced.")] = False,
+    form: Format = "table",
+) -> int:
+    """List scores by run, item and try: what each scorer said, with why."""
+    from typing import get_args
+
+    from evalscribe.app.experiments.scores import scores
+    from evalscribe.cli.formatted import checked, listing
+    from evalscribe.cli.moments import moment
+    from evalscribe.errors import UsageError
+    from evalscribe.ports import ScoreQuery
+    from evalscribe.score import ScoreStatus
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiments import open_desk
+
+    checked(form)
+    if status is not None and status not in get_args(ScoreStatus):
+        raise UsageError(f"--status {status!r} is none of {', '.join(get_args(ScoreStatus))}")
+    query = ScoreQuery(
+        run_id=run_id,
+        run_item_id=run_item_id,
+        scorer=scorer_id,
+        scorer_version_id=scorer_version_id,
+        passed=passed,
+        status=status,
+        since=since and moment(since, "--since"),
+        until=until and moment(until, "--until"),
+        superseded=every,
+    )
+    with open_desk(settings(Options())) as desk:
+        listing(scores(desk, query), HEADS, _cells, form)
+    return 0
+
+
+@app.command()
+def evidence(
+    score: Annotated[str, typer.Argument(metavar="SCORE", help="Id of a score.", show_default=False)],
+    include: Annotated[
+        str,
+        typer.Option(metavar="PART,...", help="What to show: scorer_input, scorer_output, evidence."),
+    ] = "scorer_input,scorer_output,evidence",
+    form: Format = "table",
+) -> int:
+    """Show a score with what its scorer was given, what it answered, and what its explanation rests on."""
+    from evalscribe.app.experiments.scores import evidence as use_case
+    from evalscribe.cli.formatted import document
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiments import open_desk
+
+    wanted = [part.strip() for part in include.split(",") if part.strip()]
+    with open_desk(settings(Options())) as desk:
+        found = use_case(desk, score, wanted)
+    document(found, lambda: _told(found), form)
+    return 0
+
+
+def _cells(score: "Score") -> tuple[object, ...]:
+    from evalscribe.prose import one_line
+    from evalscribe.render.run_text import word
+
+    said = word(score) if score.current else f"{word(score)} (replaced)"
+    value = None if score.value is None else f"{score.value:.3f}"
+    label = score.error_type or score.label
+    told = (said, value, label, one_line(score.explanation))
+    return score.id, one_line(score.item_key), score.repetition, score.scorer, *told
+
+
+def _told(found: "ShownScore") -> Iterator[str]:
+    import json
+
+    from evalscribe.render.run_text import said
+
+    score = found.score
+    yield said(score)
+    yield f"run {score.run_id}, item {score.item_key} #{score.repetition} ({score.run_item_id})"
+    replaced = "" if score.current else "; a later scoring replaced it"
+    yield f"scorer version {score.scorer_version_id}, {score.created_at}{replaced}"
+    told = {**found.parts, **({"metadata": found.metadata} if found.metadata else {})}
+    for name, value in told.items():
+        yield f"{name}:"
+        text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+        yield from (f"  {line}" for line in text.splitlines())
