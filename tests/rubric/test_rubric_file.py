@@ -14,7 +14,7 @@ from evalscribe.prompts import Prompts, shipped
 from evalscribe.rubric import ModelOption, OutputParsingMode, Rubric
 from evalscribe.rubric_file import file_schema, load_rubric, parse_rubric, rubric_names, to_yaml
 
-SHIPPED = ("behaviours", "failure", "helpfulness", "regression", "unfair-check")
+SHIPPED = ("behaviours", "correctness", "failure", "faithfulness", "helpfulness", "regression", "unfair-check")
 BILLION = "\n".join(
     [
         "rubric_text: x",

@@ -18,7 +18,6 @@ from evalscribe.judging.scorers.order import in_order
 from evalscribe.judging.scorers.specs import configured
 from evalscribe.ports import Definitions, Shelf
 from evalscribe.prompts import Prompts
-from evalscribe.rubric_file import load_rubric
 from evalscribe.scorer_spec import CUSTOM, Binding, Scorer, ScorerSpec
 from evalscribe.strict_json import StrictJson
 
@@ -59,26 +58,20 @@ def rulebook(shelf: Shelf, prompts: Prompts) -> Rulebook:
     return Rulebook(prompts, lambda name: stored(shelf, prompts, name))
 
 
-def shipped_rules() -> Rulebook:
-    prompts = Prompts()
-    return Rulebook(prompts, lambda name: load_rubric(name, prompts))
-
-
 def specify(rules: Rulebook) -> Specify:
     """Makes specs of all built-in scorers, those that ask a model too."""
     return lambda name, config: model_spec(name, config, rules) if name in NAMES else spec(name, config)
 
 
 def bound(
-    definitions: Definitions, builtin: Sequence[str], scorer_ids: Sequence[str], rules: Rulebook | None = None
+    definitions: Definitions, builtin: Sequence[str], scorer_ids: Sequence[str], rules: Rulebook
 ) -> tuple[Binding, ...]:
     """Bindings of an experiment, each after what it depends on.
 
     `builtin`: `NAME`, or JSON with `name`, `config`, `as`, `required`, `threshold`; `scorer_ids`: an id or a name, or
-    JSON with `name`, `required`, `threshold`. `rules`: by default the shipped rubrics, and none that is stored. Raises
-    `UsageError` naming the scorer and what is wrong with it.
+    JSON with `name`, `required`, `threshold`. Raises `UsageError` naming the scorer and what is wrong with it.
     """
-    specified = specify(rules or shipped_rules())
+    specified = specify(rules)
     attached = [binding_of(text, specified) for text in builtin]
     return in_order([*attached, *(_own(definitions, text) for text in scorer_ids)])
 

@@ -101,9 +101,15 @@ class CorrectnessConfig(ModelConfig):
 
 
 class FaithfulnessConfig(ModelConfig):
-    context_fields: tuple[Selector, ...] = Field(min_length=1, max_length=64)
+    context_fields: tuple[Selector, ...]
     """What the answer should rest on: `input.context`, `metadata.docs` …"""
     answer_field: Selector = "output"
+
+    @model_validator(mode="after")
+    def _some_context(self) -> "FaithfulnessConfig":
+        if not self.context_fields:
+            raise ValueError("context_fields is empty: name what the answer should rest on, such as input.context")
+        return self
 
     @property
     def shown(self) -> tuple[str, ...]:

@@ -38,8 +38,11 @@ def model_spec(scorer: str, given: Mapping[str, JsonValue], rules: Rulebook) -> 
     Raises `UsageError` naming the key and its rule, `NotFoundError` for a rubric that there is not.
     """
     config = config_of(scorer, given)
-    rubric = _with_model(_rubric(scorer, config, rules), config)
-    worth = scores_of(rubric.output_schema, config.choice_scores, f"rubric {rubric.id}")
+    try:
+        rubric = _with_model(_rubric(scorer, config, rules), config)
+        worth = scores_of(rubric.output_schema, config.choice_scores, f"rubric {rubric.id}")
+    except UsageError as error:
+        raise UsageError(f"scorer {scorer}: {error}") from None
     complete = {
         **config.model_dump(mode="json", exclude={"provider"}),
         "model": rubric.judge_model.id,

@@ -1,0 +1,116 @@
+"""Configs of scorers that ask a model: what is refused at once, what is written out, what makes another version."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
+from evalscribe.judging.scorers.model.specs import Rulebook, model_spec
+from evalscribe.prompts import Prompts
+from evalscribe.rubric_file import load_rubric
+from evalscribe.scorer_spec import ScorerSpec
+
+FOUR = ("MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP")
+
+
+def rules(workspace: Path | None = None) -> Rulebook:
+    prompts = Prompts(workspace)
+    return Rulebook(prompts, lambda name: load_rubric(name, prompts))
+
+
+def spec(scorer: str, workspace: Path | None = None, **config: Any) -> ScorerSpec:
+    return model_spec(scorer, config, rules(workspace))
+
+
+@pytest.mark.parametrize(
+    ("scorer", "config", "said"),
+    [
+        ("llm_judge", {}, "exactly one of criteria, prompt_template, rubric"),
+        ("llm_judge", {"criteria": "a", "rubric": "failure"}, "exactly one of"),
+        ("llm_judge", {"criteria": " "}, "criteria is empty"),
+        ("llm_judge", {"criteria": "a", "temperature": 0}, "temperature is sent to no model"),
+        ("llm_judge", {"criteria": "a", "use_cot": True}, "use_cot is unknown"),
+        ("llm_judge", {"criteria": "a", "threshold": 1.5}, "threshold must be less than or equal to 1"),
+        ("llm_judge", {"criteria": "a", "samples": 0}, "samples must be greater"),
+        ("llm_judge", {"criteria": "a", "samples": True}, "samples must be a valid integer"),
+        ("llm_judge", {"criteria": "a", "model": "gpt"}, "write provider/name"),
+        ("llm_judge", {"criteria": "a", "model": "nobody/gpt"}, "there is no provider 'nobody'"),
+        ("llm_judge", {"criteria": "a", "provider": "openai"}, "provider goes with model"),
+        ("llm_judge", {"criteria": "a", "choice_scores": {"good": 2, "bad": 0}}, "choice_scores.good must be less"),
+        ("llm_judge", {"criteria": "a", "choice_scores": {"good": 1}}, "choice_scores"),
+        ("llm_judge", {"prompt_template": "Is {{input}} nice?"}, "must mention {{output}}"),
+        ("llm_judge", {"prompt_template": "{{output}} {{peer}}"}, "peer begins with none of"),
+        ("llm_judge", {"prompt_template": "{{output}}", "include_expected": True}, "names what it shows"),
+        ("llm_judge", {"rubric": "helpfulness", "citations": False}, "a stored rubric says so itself"),
+        ("llm_judge", {"rubric": "failure"}, "choice_scores must say what 'MODEL_FAULT' is worth"),
+        ("llm_judge", {"rubric": "helpfulness", "choice_scores": {"pass": 1, "fail": 0, "so": 1}}, "names 'so'"),
+        ("llm_judge", {"rubric": "behaviours"}, "has no field with an enum"),
+        ("correctness", {"answer_field": "answer"}, "write output.answer"),
+        ("faithfulness", {}, "context_fields is missing"),
+        ("faithfulness", {"context_fields": []}, "context_fields is empty"),
+        ("faithfulness", {"context_fields": ["trace.x"]}, "begins with none of"),
+    ],
+)
+def test_a_config_that_cannot_be_is_refused_with_its_key_and_rule(
+    scorer: str, config: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        spec(scorer, **config)
+    assert said in str(refused.value)
+    assert str(refused.value).startswith(f"scorer {scorer}: ")
+
+
+def test_a_rubric_that_there_is_not_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(NotFoundError, match=r"no rubric 'none'; there is: .*helpfulness"):
+        spec("llm_judge", rubric="none")
+
+
+def test_a_config_is_written_out_whole() -> None:
+    made = spec("llm_judge", criteria="It greets.", provider="openai", model="gpt-x", samples=3)
+    assert made.model == "openai/gpt-x" == made.config["model"]
+    assert made.config["choice_scores"] == {"pass": 1.0, "fail": 0.0}
+    assert (made.config["samples"], made.config["threshold"]) == (3, 0.7)
+    assert made.rubric is not None
+    assert made.rubric.n_rollouts_per_input == 3
+    assert "It greets." in made.rubric.rubric_text
+    assert model_spec("llm_judge", made.config, rules()).id == made.id, "written out, it is the same scorer"
+
+
+def test_a_template_names_what_is_shown_and_never_holds_it() -> None:
+    made = spec("llm_judge", prompt_template="Does {{output.answer}} fit {{ input }}? {x} {{{}}}")
+    assert made.rubric is not None
+    assert "Does (the document `output output.answer`) fit (the document `task input`)? {x}" in made.rubric.rubric_text
+
+
+def test_a_stored_rubric_gives_its_labels_their_worth() -> None:
+    assert spec("llm_judge", rubric="helpfulness").config["choice_scores"] == {"pass": 1.0, "fail": 0.0}
+    worth = dict(zip(FOUR, (0, 1, 0.5, 1), strict=True))
+    assert spec("llm_judge", rubric="failure", choice_scores=worth).config["choice_scores"] == worth
+
+
+@pytest.mark.parametrize("change", [{"threshold": 0.8}, {"model": "openai/gpt-x"}, {"samples": 3}, {"criteria": "b"}])
+def test_whatever_changes_the_question_or_its_worth_is_another_version(change: dict[str, Any]) -> None:
+    assert spec("llm_judge", **{"criteria": "a", **change}).id != spec("llm_judge", criteria="a").id
+
+
+def test_the_workspaces_own_prompt_wins_and_is_part_of_the_version(tmp_path: Path) -> None:
+    own = tmp_path / "prompts" / "rubrics" / "correctness.yaml"
+    own.parent.mkdir(parents=True)
+    shipped = Prompts().source("rubrics/correctness.yaml")
+    own.write_text(shipped)
+    assert spec("correctness", tmp_path).id == spec("correctness").id
+    own.write_text(shipped.replace("Another wording", "Any other wording"))
+    changed = spec("correctness", tmp_path)
+    assert changed.id != spec("correctness").id
+    assert changed.rubric is not None
+    assert "Any other wording" in changed.rubric.rubric_text
+
+
+def test_an_own_rubric_with_other_labels_needs_their_worth(tmp_path: Path) -> None:
+    own = tmp_path / "prompts" / "rubrics" / "correctness.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text(Prompts().source("rubrics/correctness.yaml").replace("[pass, partial, fail]", "[right, wrong]"))
+    with pytest.raises(EvalscribeError, match="choice_scores must say what 'right' is worth"):
+        spec("correctness", tmp_path)
+    assert spec("correctness", tmp_path, choice_scores={"right": 1, "wrong": 0}).config["threshold"] == 0.7

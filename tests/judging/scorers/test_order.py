@@ -1,0 +1,41 @@
+"""In which order scorers are asked."""
+
+import pytest
+
+from evalscribe.errors import UsageError
+from evalscribe.judging.scorers.order import in_order
+from evalscribe.scorer_spec import Binding, ScorerSpec
+
+
+def bindings(**needs: str) -> list[Binding]:
+    return [
+        Binding(spec=ScorerSpec(name=name, scorer="custom", depends_on=tuple(wanted.split())))
+        for name, wanted in needs.items()
+    ]
+
+
+def names(**needs: str) -> str:
+    return " ".join(binding.spec.name for binding in in_order(bindings(**needs)))
+
+
+def test_each_comes_after_what_it_depends_on_and_else_as_given() -> None:
+    assert names(c="a b", b="a", a="", d="") == "a b c d"
+    assert names(z="", y="", x="z") == "z y x"
+
+
+@pytest.mark.parametrize(
+    ("needs", "said"),
+    [
+        ({"a": "b", "b": "a", "c": ""}, "in a circle: a, b;"),
+        ({"a": "a"}, "in a circle: a;"),
+        ({"a": "nobody"}, "a depends on nobody, which is not attached"),
+    ],
+)
+def test_circles_and_missing_ones_are_refused(needs: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        in_order(bindings(**needs))
+
+
+def test_names_are_unique() -> None:
+    with pytest.raises(UsageError, match="two scorers are called a"):
+        in_order([*bindings(a=""), *bindings(a="")])

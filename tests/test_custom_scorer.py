@@ -1,0 +1,145 @@
+"""`@scorer`: what a function may return and what becomes of it, how it is called, and what cannot be a scorer."""
+
+import asyncio
+import inspect
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import evalscribe
+from evalscribe.custom_scorer import CALL, ScorerContext, declared, result_of, scorer
+from evalscribe.errors import UsageError
+from evalscribe.score import ScoreResult, ScorerRequest
+
+Scored = tuple[str, float | None, bool | None]
+ASKED = {"input": "hello", "output": "good morning", "config": {"word": "morning"}}
+
+
+def called(function: Callable[..., object], payload: dict[str, Any] = ASKED) -> ScoreResult:
+    """As the process does that it runs in."""
+    returned = getattr(function, CALL)(payload)
+
+    async def awaited() -> object:
+        return await returned
+
+    said = asyncio.run(awaited()) if inspect.isawaitable(returned) else returned
+    return ScoreResult.model_validate(json.loads(json.dumps(said)))
+
+
+@pytest.mark.parametrize(
+    ("returned", "scored"),
+    [
+        pytest.param(True, ("ok", 1.0, True), id="true"),
+        pytest.param(False, ("ok", 0.0, False), id="false"),
+        pytest.param(0.7, ("ok", 0.7, True), id="at-the-threshold"),
+        pytest.param(0.699, ("ok", 0.699, False), id="below"),
+        pytest.param(1, ("ok", 1.0, True), id="whole-number"),
+        pytest.param(None, ("unscored", None, None), id="none-abstains"),
+        pytest.param({"score": 0.4, "passed": True}, ("ok", 0.4, True), id="passed-beats-threshold"),
+        pytest.param({"value": 0.9}, ("ok", 0.9, True), id="value"),
+        pytest.param({"passed": False, "label": "rude"}, ("ok", 0.0, False), id="passed-alone"),
+        pytest.param({"status": "unscored", "explanation": "no text"}, ("unscored", None, None), id="says-unscored"),
+        pytest.param(ScoreResult(value=0.2, explanation="low"), ("ok", 0.2, False), id="result"),
+        pytest.param(
+            ScoreResult(status="error", value=0.2, explanation=""), ("error", None, None), id="error-no-value"
+        ),
+        pytest.param(1.0001, ("error", None, None), id="beyond"),
+        pytest.param(-0.1, ("error", None, None), id="negative"),
+        pytest.param(math.nan, ("error", None, None), id="nan"),
+        pytest.param(math.inf, ("error", None, None), id="infinite"),
+        pytest.param("good", ("error", None, None), id="text"),
+        pytest.param([1], ("error", None, None), id="list"),
+        pytest.param({}, ("error", None, None), id="says-nothing"),
+        pytest.param({"value": True}, ("error", None, None), id="value-no-number"),
+        pytest.param({"passed": 1}, ("error", None, None), id="passed-no-bool"),
+        pytest.param({"value": 1, "score": 1}, ("error", None, None), id="twice"),
+        pytest.param({"pass": True}, ("error", None, None), id="unknown-key"),
+        pytest.param({"passed": True, "metadata": {"x": math.nan}}, ("error", None, None), id="nan-inside"),
+        pytest.param({"passed": True, "evidence": object()}, ("error", None, None), id="no-json"),
+        pytest.param({"status": "great", "passed": True}, ("error", None, None), id="unknown-status"),
+    ],
+)
+def test_what_a_function_returns_is_a_score_or_an_error_and_never_a_zero_by_accident(
+    returned: object, scored: Scored
+) -> None:
+    result = result_of(returned)
+    assert (result.status, result.value, result.passed) == scored
+    assert result.explanation.strip()
+    assert (result.error_type is not None) == (result.status == "error")
+
+
+def test_an_error_names_what_was_returned() -> None:
+    assert "it returned str: return a ScoreResult, a bool" in result_of("x").explanation
+    assert "'pass'; there is: status, value, score, passed" in result_of({"pass": 1}).explanation
+
+
+def test_functions_of_one_and_of_two_arguments_sync_and_async() -> None:
+    @scorer
+    def one(request: ScorerRequest) -> bool:
+        return request.output == "good morning"
+
+    @scorer(name="two", config={"word": "evening"})
+    def two(ctx: ScorerContext, request: ScorerRequest) -> float:
+        return float(str(ctx.config["word"]) in str(request.output) and ctx.scorer == "two")
+
+    @scorer(name="later", threshold=0.3)
+    async def later(request: ScorerRequest) -> float:
+        await asyncio.sleep(0)
+        return 0.4
+
+    @scorer(name="behind")
+    def behind(request: ScorerRequest) -> object:
+        async def say() -> bool:
+            return True
+
+        return say()
+
+    assert [called(each).passed for each in (one, two, later, behind)] == [True, True, True, True]
+    assert one(ScorerRequest(input=1, output=2)) is False, "it stays callable as it is"
+
+
+def test_peers_and_trace_reach_the_function() -> None:
+    @scorer(depends_on=("json_valid",))
+    def after(request: ScorerRequest) -> dict[str, Any]:
+        peer = request.peer_scores["json_valid"]
+        return {"passed": peer.passed, "label": str(request.trace and request.trace.tokens)}
+
+    peer = ScoreResult(value=1, passed=True, explanation="it is").model_dump(mode="json")
+    result = called(after, {**ASKED, "peer_scores": {"json_valid": peer}, "trace": {"tokens": 7}})
+    assert (result.passed, result.label) == (True, "7")
+    told = declared(after)
+    assert told is not None
+    assert told.depends_on == ("json_valid",)
+    assert told.name == "after"
+
+
+def test_what_it_raises_is_not_swallowed_here() -> None:
+    @scorer
+    def broken(request: ScorerRequest) -> bool:
+        raise KeyError("nobody")
+
+    with pytest.raises(KeyError):
+        called(broken)
+
+
+@pytest.mark.parametrize("scope", ["run", "trace", "span", "session", "fleet_run"])
+def test_every_scope_but_item_is_refused(scope: str) -> None:
+    with pytest.raises(UsageError, match="it sees one item of a run"):
+        scorer(scope=scope)
+
+
+def test_a_function_that_cannot_be_called_so_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"\(request\) or \(ctx, request\)"):
+
+        @scorer
+        def three(a: object, b: object, c: object) -> bool:
+            return True
+
+
+def test_the_package_offers_the_names() -> None:
+    assert evalscribe.scorer is scorer
+    assert evalscribe.ScoreResult is ScoreResult
+    assert declared(len) is None
