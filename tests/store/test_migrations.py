@@ -33,6 +33,7 @@ RELEASED = {
     "0005": "4f6e7f153f0cc02ae97aff2c1c6c02fe1f78c6bb5420ad06bc3ef5676e528bd5",
     "0006": "ab20c27a81c32c8222d134b94ad985e6c9c24402ddf0608a749a01be2f3a0b69",
     "0007": "aacf5aeb1eaf8d4fb4cd611c5e12cb5ed4f885cef126d235ef3b09b1c1ece2e4",
+    "0008": "5e979610d5b4fa1a13c0a822ff3f2f6f3a90289ce765ff989ac027a173c9fcf8",
 }
 """Revisions that exist in somebody's store, and the digest of each script."""
 

@@ -16,6 +16,8 @@ FOR_NOW = (
     "SQLITE_CONSTRAINT",
 )
 """The last: two wrote the same row at once, and the database kept one."""
+NEVER = "SQLITE_CONSTRAINT_TRIGGER"
+"""A trigger of ours keeps what never changes."""
 ROOM = 1 << 20
 """Bytes; a disk with less is as good as full."""
 
@@ -46,12 +48,18 @@ def damaged(path: Path, what: str) -> DataError:
     )
 
 
+def kept(shown: str, words: str) -> DataError:
+    return DataError(f"the store {shown} refuses: {words}.\nNothing was changed.")
+
+
 def unstorable() -> DataError:
     return DataError("this cannot be stored: a text in it holds half a character (a lone surrogate)")
 
 
 def _explain(path: Path, error: BaseException | None) -> EvalscribeError:
     name = getattr(error, "sqlite_errorname", "") or ""
+    if name == NEVER:
+        return kept(str(path), str(error))
     if name.startswith(FOR_NOW):
         return UnavailableError(f"the store {path} does not answer: {error}.\nNothing is lost: {_next(path)}.")
     if name.startswith(NO_PERMISSION):

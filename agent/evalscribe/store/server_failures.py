@@ -7,12 +7,14 @@ import psycopg
 from sqlalchemy.exc import DBAPIError
 
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UnavailableError
-from evalscribe.store.failures import unstorable
+from evalscribe.store.failures import kept, unstorable
 
 FORBIDDEN = ("28", "42501", "25006")
 """How SQLSTATE begins: who we are, what we may do, where nothing may be written."""
 FOR_NOW = ("08", "23", "40", "53", "55", "57", "58")
 """Connections, rows that two wrote at once, other transactions, room, locks, stops, and the server's own machine."""
+NEVER = "P0001"
+"""A trigger of ours keeps what never changes."""
 TOO_MUCH = ("22", "54")
 """Values that cannot be."""
 REFUSED = ("password", "authentication", "pg_hba.conf", "role ", "permission denied")
@@ -37,6 +39,8 @@ def _explain(shown: str, error: BaseException | None) -> EvalscribeError:
     words = _words(error)
     if not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return _without_state(shown, error, words)
+    if state == NEVER:
+        return kept(shown, words)
     if state.startswith(FORBIDDEN):
         return _refused(shown, words)
     if state.startswith(FOR_NOW):

@@ -48,14 +48,14 @@ def unless_there(table: Table, *, unique: bool = False) -> Insert:
     return insertion.execution_options(preserve_rowcount=True)
 
 
-def execute_many(connection: Connection, statement: StandardInsert, rows: Sequence[Mapping[str, Any]]) -> None:
+def execute_many(connection: Connection, statement: StandardInsert, rows: Sequence[Mapping[str, Any]]) -> int:
     """One statement for rows that are as the driver takes them, JSON as text: with thousands of rows, to look at each
-    value takes longer than to store it."""
+    value takes longer than to store it. How many were written."""
     if not rows:
-        return
+        return 0
     text, names = _compiled(statement, connection.dialect, tuple(rows[0]))
     taken = itemgetter(*names) if names else dict
-    connection.exec_driver_sql(text, [taken(row) for row in rows])
+    return connection.exec_driver_sql(text, [taken(row) for row in rows]).rowcount
 
 
 @lru_cache(64)

@@ -1,5 +1,5 @@
 """What nobody needs any more: runs that no collection has and nobody analysed, evidence of evals that are gone, and
-texts that nothing refers to. Verdicts, results, reports, labels and rubrics are never touched.
+texts that nothing refers to. Verdicts, results, reports, labels, rubrics and experiments are never touched.
 
 Each step is one short transaction that asks again whether a row is needed, so others may write meanwhile, and what is
 killed goes on when it is started again.
@@ -31,17 +31,21 @@ from evalscribe.store.database import Database
 from evalscribe.store.tables import (
     collection_runs,
     documents,
+    draft_items,
     evals,
     evidence,
     findings,
     judge_results,
     labels,
     reports,
+    run_items,
     runs,
+    scores,
     sightings,
     steps,
     texts,
     transcripts,
+    version_items,
 )
 
 AT_ONCE = 500
@@ -81,7 +85,7 @@ def _unneeded(*, dry_run: bool) -> tuple[_What, ...]:
         ("transcripts", transcripts, gone(transcripts), ("messages", "metadata_json")),
         ("evidence", evidence, unlisted(evidence), ("body",)),
         ("documents", documents, unlisted(documents), ("path",)),
-        ("texts", texts, ~referred, ("body",)),
+        ("texts", texts, and_(~referred, ~_OF_EXPERIMENTS), ("body",)),
     )
 
 
@@ -89,6 +93,12 @@ def _of_run(table: Table) -> _Condition:
     return exists().where(table.c.run_id == runs.c.run_id)
 
 
+_OF_EXPERIMENTS = or_(
+    *(exists().where(table.c.digest == texts.c.digest) for table in (draft_items, version_items)),
+    *(exists().where(run_items.c[name] == texts.c.digest) for name in ("output", "transcript", "state", "log")),
+    *(exists().where(scores.c[name] == texts.c.digest) for name in ("input", "output", "evidence")),
+)
+"""Texts of datasets and of tries, which are kept whether or not they are archived."""
 _JUDGED = exists().where(evals.c.run_id == runs.c.run_id, judge_results.c.agent_run_id == evals.c.eval_id)
 _UNUSED = and_(
     runs.c.recorded > 0,

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -454,6 +455,16 @@ experiment_runs = Table(
     Column("archived", Boolean, nullable=False, server_default=false()),
 )
 
+
+def _texts_of(table: str, *columns: str) -> list[Index]:
+    """So that texts nobody refers to are found."""
+    there = {column: text(f"{column} IS NOT NULL") for column in columns}
+    return [
+        Index(f"{table}_by_{column}", column, sqlite_where=where, postgresql_where=where)
+        for column, where in there.items()
+    ]
+
+
 run_items = Table(
     "run_items",
     metadata,
@@ -475,6 +486,7 @@ run_items = Table(
     Column("log", String),
     Column("created_at", String, nullable=False),
     UniqueConstraint("run_id", "number", "repetition"),
+    *_texts_of("run_items", "output", "transcript", "state", "log"),
 )
 """One row for each try that is done. `output`, `transcript`, `state` and `log` name texts; null where there is none."""
 
@@ -501,12 +513,11 @@ scores = Table(
     Column("current", Boolean, nullable=False),
     Column("reason", Text),
     Column("created_at", String, nullable=False),
-    Column("config", String),
     Column("input", String),
     Column("output", String),
     Column("evidence", String),
     Column("metadata_json", JSON_TEXT, nullable=False),
     Index("scores_of_run", "run_id", "current"),
+    *_texts_of("scores", "input", "output", "evidence"),
 )
-"""`config` and `input` (the scorer's input, which holds the config, in two parts: either is that of many scores),
-`output` and `evidence` name texts. A trigger refuses every change but of `current`."""
+"""`input`, `output` and `evidence` name texts. A trigger refuses every change but of `current`."""

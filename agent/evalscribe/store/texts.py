@@ -13,6 +13,7 @@ from evalscribe.store.failures import unstorable
 from evalscribe.store.statements import execute_many, unless_there
 
 _KEEP = unless_there(tables.texts)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 class Texts:
@@ -46,7 +47,7 @@ def json_of(value: object, what: str) -> str:
     Raises `DataError`, which names `what`, for what JSON or UTF-8 has no words for.
     """
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _ENCODER.encode(value)
         text.encode()
     except UnicodeEncodeError:
         reason = "a text in it holds half a character (a lone surrogate)"

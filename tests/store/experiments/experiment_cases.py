@@ -5,8 +5,19 @@ from typing import Any
 from evalscribe.agent_run import AssistantMessage, Transcript, UserMessage
 from evalscribe.chat import Usage
 from evalscribe.dataset import Dataset, Item
-from evalscribe.experiment import Attempt, ExperimentRun, RunItem
+from evalscribe.deployment import Component, Deployment
+from evalscribe.experiment import (
+    Attempt,
+    Config,
+    Experiment,
+    ExperimentRun,
+    ExperimentVersion,
+    PromptTarget,
+    RunItem,
+)
 from evalscribe.score import Score, ScoreEvidence
+from evalscribe.scorer_spec import Binding, Scorer, ScorerSpec
+from evalscribe.target_prompt import TargetMessage, TargetPromptVersion
 
 NOW = "2026-11-21T12:00:00.000Z"
 DATASET = Dataset(id="ds-1", name="refunds", description="What people ask", created_at=NOW)
@@ -73,5 +84,45 @@ def scored(of: Attempt, scorer: str = "exact", **more: Any) -> tuple[Score, Scor
         explanation="It is what was expected.",
         **given,
     )
-    seen = {"input": of.item.item_key, "output": of.output, "config": {"case": True}}
+    seen = {"input": of.item.item_key, "output": of.output}
     return score, ScoreEvidence(scorer_input=seen, scorer_output="raw", evidence=["a", 1], metadata={"z": 1, "a": {}})
+
+
+DEPLOYMENT = Deployment(
+    id="dep-1",
+    name="v1",
+    components=(Component(name="agent", kind="cmd", address="./agent"),),
+    folder="/x",
+    created_at=NOW,
+)
+PROMPT_VERSION = TargetPromptVersion(
+    id="pv-1",
+    prompt_id="prompt-1",
+    number=7,
+    model="openai/m",
+    messages=(TargetMessage(role="user", content="{{input}}"),),
+    created_at=NOW,
+)
+SPEC = ScorerSpec(name="polite", scorer="custom", address="scorers:polite", code="sha256:1")
+SCORER = Scorer(id="scorer-1", name="polite", spec=SPEC, folder="/x", created_at=NOW)
+TARGET = PromptTarget(prompt_id="prompt-1", version=PROMPT_VERSION)
+BINDINGS = (Binding(spec=SPEC, scorer_id="scorer-1", threshold=0.5),)
+
+
+def version(number: int = 1, *, experiment_id: str = "exp-1", **config: Any) -> ExperimentVersion:
+    made = Config(**config)
+    return ExperimentVersion(
+        id=ExperimentVersion.id_of(experiment_id, TARGET, "dsv-1", BINDINGS, made),
+        experiment_id=experiment_id,
+        number=number,
+        target=TARGET,
+        dataset_id="ds-1",
+        dataset_version_id="dsv-1",
+        bindings=BINDINGS,
+        config=made,
+        created_at=NOW,
+    )
+
+
+VERSION = version()
+EXPERIMENT = Experiment(id="exp-1", name="refunds", collection_id="c1", latest_version_id=VERSION.id, created_at=NOW)

@@ -23,7 +23,7 @@ _BODIES: Select[Any] = select(_texts.c.digest, _texts.c.body).where(
     _texts.c.digest.in_(bindparam("digests", expanding=True))
 )
 _ITEM_TEXTS = ("output", "transcript", "state", "log")
-_SCORE_TEXTS = ("config", "input", "output", "evidence")
+_SCORE_TEXTS = ("input", "output", "evidence")
 _EMPTY = Written("{}")
 
 
@@ -37,7 +37,7 @@ class Kept:
     def item_row(self, attempt: Attempt) -> dict[str, Any]:
         """Raises `DataError` naming the item for what cannot be stored."""
         item, of = attempt.item, f"of item {attempt.item.item_key!r}"
-        row = {name: value for name, value in item if name != "usage"}
+        row = {**vars(item)}
         row["usage"] = None if item.usage is None else Written(item.usage.model_dump_json())
         row["cost_usd"] = 0.0 if item.usage is None else item.usage.cost_usd
         row["output"] = self._json(attempt.output, f"the output {of}")
@@ -49,10 +49,8 @@ class Kept:
     def score(self, score: Score, evidence: ScoreEvidence) -> None:
         """Raises `DataError` naming scorer and item for what cannot be stored."""
         of = f"of scorer {score.scorer!r} for item {score.item_key!r}"
-        config, given = _parts(evidence.scorer_input)
-        row = dict(score)
-        row["config"] = self._json(config, f"the config {of}")
-        row["input"] = self._json(given, f"the input {of}")
+        row = {**vars(score)}
+        row["input"] = self._json(evidence.scorer_input, f"the input {of}")
         row["output"] = self._json(evidence.scorer_output, f"the output {of}")
         row["evidence"] = self._json(evidence.evidence, f"the evidence {of}")
         held = evidence.metadata
@@ -72,7 +70,7 @@ class Kept:
 
 def put_item(connection: Connection, row: dict[str, Any]) -> bool:
     """Whether it was not there yet."""
-    return connection.execute(_PUT_ITEM, row).rowcount > 0
+    return execute_many(connection, _PUT_ITEM, [row]) > 0
 
 
 def item_in(row: RowMapping) -> RunItem:
@@ -93,20 +91,13 @@ def attempts_in(connection: Connection, database: Database, rows: Sequence[RowMa
 def evidence_in(connection: Connection, database: Database, row: RowMapping) -> ScoreEvidence:
     """Raises `DataError` for a damaged one."""
     told = _bodies(connection, database, (row[name] for name in _SCORE_TEXTS))
-    config, given, output, evidence = (_value(database, told, row[name]) for name in _SCORE_TEXTS)
+    given, output, evidence = (_value(database, told, row[name]) for name in _SCORE_TEXTS)
     return ScoreEvidence.model_construct(
-        scorer_input={**given, "config": config} if isinstance(given, dict) and row["config"] else given,
+        scorer_input=given,
         scorer_output=output,
         evidence=evidence,
         metadata=row["metadata_json"],
     )
-
-
-def _parts(scorer_input: JsonValue) -> tuple[JsonValue, JsonValue]:
-    """Its config, which all items share, and the rest, which all scorers of an item share."""
-    if not isinstance(scorer_input, dict) or scorer_input.get("config") is None:
-        return None, scorer_input
-    return scorer_input["config"], {name: value for name, value in scorer_input.items() if name != "config"}
 
 
 def _bodies(connection: Connection, database: Database, digests: Iterable[str | None]) -> dict[str, bytes]:

@@ -17,13 +17,15 @@ _NEVER_CHANGE = (
     "scorer_versions",
     "experiment_versions",
 )
-_KEPT = "what is here never changes and is never deleted: make a new version"
+_KEPT = "what is here never changes and is never deleted: a new version is made instead"
 _SCORES = "scores never change and are never deleted: a new one supersedes them"
 _SCORE = (
     *("number", "id", "run_id", "run_item_id", "item_key", "repetition", "scorer", "scorer_version_id", "required"),
     *("status", "value", "passed", "label", "explanation", "error_type", "cost_usd", "supersedes", "reason"),
-    *("created_at", "config", "input", "output", "evidence", "metadata_json"),
+    *("created_at", "input", "output", "evidence", "metadata_json"),
 )
+
+_TEXTS = {"run_items": ("output", "transcript", "state", "log"), "scores": ("input", "output", "evidence")}
 
 
 def upgrade() -> None:
@@ -32,6 +34,10 @@ def upgrade() -> None:
     _experiments()
     _runs()
     _scores()
+    for table, columns in _TEXTS.items():
+        for column in columns:
+            there = sa.text(f"{column} IS NOT NULL")
+            op.create_index(f"{table}_by_{column}", table, [column], sqlite_where=there, postgresql_where=there)
     if op.get_bind().dialect.name == "sqlite":
         _keep_on_sqlite()
     else:
@@ -209,7 +215,6 @@ def _scores() -> None:
         sa.Column("current", sa.Boolean, nullable=False),
         sa.Column("reason", sa.Text),
         sa.Column("created_at", sa.String, nullable=False),
-        sa.Column("config", sa.String),
         sa.Column("input", sa.String),
         sa.Column("output", sa.String),
         sa.Column("evidence", sa.String),
