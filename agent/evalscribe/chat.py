@@ -90,3 +90,10 @@ class CallFailed(Exception):
         self.reason = reason
         self.usage = usage or Usage()
         self.free = free
+
+
+class NoRoom(CallFailed):
+    """The budget has no room for the call. Nothing was consumed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, free=True)

@@ -81,25 +81,25 @@ class Bench:
 async def work(bench: Bench, tries: Iterator[Try], lanes: int, keep: Callable[[Done], None]) -> None:
     """Every try, so many at a time; `keep` is called with each before its lane takes the next.
 
-    Raises the first `EvalscribeError` that concerns all tries; those under way are given up then.
+    Raises the first `EvalscribeError` that concerns all tries, after those that were under way: they were paid for.
     """
+    stopped: list[EvalscribeError] = []
 
     async def lane() -> None:
-        for one in tries:
-            keep(await bench.tried(one))
+        while not stopped and (one := next(tries, None)):
+            try:
+                keep(await bench.tried(one))
+            except EvalscribeError as error:
+                stopped.append(error)
 
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(lanes):
                 group.create_task(lane())
-    except BaseExceptionGroup as several:
-        raise _first(several) from None
-
-
-def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
-    """A bug before what was foreseen: it must not hide."""
-    plain = [error for error in several.exceptions if not isinstance(error, EvalscribeError)]
-    return (plain or several.exceptions)[0]
+    except ExceptionGroup as bugs:
+        raise bugs.exceptions[0] from None
+    if stopped:
+        raise stopped[0]
 
 
 def _attempt(one: Try, given: TargetReply | TargetFailed, now: str) -> Attempt:

@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
-from evalscribe.chat import CallFailed, Reply, Request, Usage
+from evalscribe.chat import CallFailed, NoRoom, Reply, Request, Usage
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.ids import canonical_json
 from evalscribe.llm.prices import Price
@@ -70,7 +70,7 @@ class Budget:
         """
         while not self._fits(worst, self._held):
             if not self._fits(worst, _Held()):
-                raise CallFailed(f"{self._name()} has no room for another call: {LEFT_UNDONE}", free=True)
+                raise NoRoom(f"{self._name()} has no room for another call: {LEFT_UNDONE}")
             await self._settled.wait()
         self._by_stage.setdefault(stage, Usage())
         self._held.add(worst)

@@ -12,6 +12,7 @@ from pathlib import Path
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.work import Tools, worked
 from evalscribe.errors import UnavailableError
+from evalscribe.evaluate.spending import RunModels
 from evalscribe.experiment import ExperimentRun, ExperimentVersion
 from evalscribe.ports import Models, ScorerRunner
 from evalscribe.settings import Options, Settings, load
@@ -68,7 +69,7 @@ async def open_rescorers(
     """The scorers of a version with models of their own, which spend what these settings allow."""
     from evalscribe.wiring.models import models
 
-    asked = models(found)
+    asked = RunModels(models(found))
     try:
         async with open_panel(desk, found, run, version, asked) as runners:
             yield runners
@@ -96,7 +97,7 @@ async def _tools(
     found = load(options.model_copy(update={"budget": left_usd}), Path.cwd(), environ)
     deployment = desk.definitions.deployment(run.deployment_id) if run.deployment_id else None
     async with AsyncExitStack() as opened:
-        asked = models(found)
+        asked = RunModels(models(found))
         opened.push_async_callback(asked.close)
         scorers = await opened.enter_async_context(open_panel(desk, found, run, version, asked))
         target = await opened.enter_async_context(open_target(found, version, deployment, asked, run.concurrency))

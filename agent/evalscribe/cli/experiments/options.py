@@ -40,3 +40,7 @@ EnvFile = Annotated[
     Path | None,
     typer.Option(metavar="F", help="A file of settings, in place of .env.local and .env.", show_default=False),
 ]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Use at most so many tokens of models without a price.", show_default=False),
+]

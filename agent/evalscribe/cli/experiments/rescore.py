@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from evalscribe.cli.experiments.options import Budget, EnvFile, RunOfExperiment
+from evalscribe.cli.experiments.options import Budget, EnvFile, MaxTokens, RunOfExperiment
 from evalscribe.cli.formatted import Format
 
 
@@ -24,6 +24,7 @@ def rescore(
         ),
     ] = None,
     budget: Budget = None,
+    max_tokens: MaxTokens = None,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
@@ -44,7 +45,7 @@ def rescore(
 
     checked(form)
     wanted = Rescore(scorers=tuple(scorer or ()), reason=reason, version=experiment_version_id)
-    found = settings(Options(budget=budget, env_file=env_file))
+    found = settings(Options(budget=budget, max_tokens=max_tokens, env_file=env_file))
     with open_desk(found) as desk, RescoreDisplay() as display:
         job = rescored(desk, run_of(desk, run), wanted, partial(open_rescorers, desk, found), display)
         done = run_until_signal(job)

@@ -2,7 +2,7 @@
 
 import sys
 
-from evalscribe.cli.experiments.options import Budget, EnvFile, FailOnGate, RunOfExperiment, Timeout, Wait
+from evalscribe.cli.experiments.options import Budget, EnvFile, FailOnGate, MaxTokens, RunOfExperiment, Timeout, Wait
 from evalscribe.cli.formatted import Format
 
 
@@ -12,6 +12,7 @@ def resume(
     wait: Wait = False,
     timeout: Timeout = None,
     fail_on_gate: FailOnGate = None,
+    max_tokens: MaxTokens = None,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
@@ -28,11 +29,11 @@ def resume(
 
     checked(form)
     timeout_s = None if timeout is None else seconds(timeout)
-    found = settings(Options(budget=budget, env_file=env_file))
+    found = settings(Options(budget=budget, max_tokens=max_tokens, env_file=env_file))
     with open_desk(found) as desk:
         going = resumed(desk, run_of(desk, run), budget)
         done = sum(desk.runs.tally(going.id).values())
-        start(desk, found, going, env_file)
+        start(desk, found, going, env_file, max_tokens)
         told = f"Run {going.id} goes on: {done} of {going.tries} tries are done"
         if not wait:
             made(going.id, going, told, form)

@@ -11,6 +11,7 @@ from evalscribe.cli.experiments.options import (
     EnvFile,
     ExperimentArgument,
     FailOnGate,
+    MaxTokens,
     Timeout,
     Wait,
 )
@@ -51,6 +52,7 @@ def run(
             metavar="JSON", help="Keys of the config that are others here; makes a version.", show_default=False
         ),
     ] = None,
+    max_tokens: MaxTokens = None,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
@@ -70,7 +72,7 @@ def run(
 
     checked(form)
     timeout_s = None if timeout is None else seconds(timeout)
-    found = settings(Options(budget=budget, env_file=env_file))
+    found = settings(Options(budget=budget, max_tokens=max_tokens, env_file=env_file))
     with open_desk(found) as desk:
         wanted = NewRun(
             name=name,
@@ -82,7 +84,7 @@ def run(
             config=config,
         )
         started = launched(desk, experiment_named(desk, experiment), wanted)
-        start(desk, found, started, env_file)
+        start(desk, found, started, env_file, max_tokens)
         told = f"Started run {started.id}: {counted(started.tries, 'try' if started.tries == 1 else 'trie')}"
         if not wait:
             made(started.id, started, f"{told}; `evalscribe reports wait {started.id}` waits for it", form)
@@ -93,13 +95,21 @@ def run(
         return await_end(desk, started.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
 
 
-def start(desk: "ExperimentDesk", found: "Settings", run: "ExperimentRun", env_file: Path | None) -> None:
+def start(
+    desk: "ExperimentDesk",
+    found: "Settings",
+    run: "ExperimentRun",
+    env_file: Path | None,
+    max_tokens: int | None = None,
+) -> None:
     """Start the worker; where that cannot be, the run has failed."""
     from evalscribe.errors import EvalscribeError
     from evalscribe.wiring.experiment_runs import start_worker
 
+    told_again = [] if env_file is None else ["--env-file", str(env_file)]
+    told_again += [] if max_tokens is None else ["--max-tokens", str(max_tokens)]
     try:
-        start_worker(found, run.id, [] if env_file is None else ["--env-file", str(env_file)])
+        start_worker(found, run.id, told_again)
     except EvalscribeError as error:
         desk.runs.end(run.id, "failed", desk.now(), str(error))
         raise

@@ -6,12 +6,12 @@ import signal
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from evalscribe.cli.experiments.options import EnvFile, RunArgument
+from evalscribe.cli.experiments.options import EnvFile, MaxTokens, RunArgument
 
 T = TypeVar("T")
 
 
-def work(run: RunArgument, env_file: EnvFile = None) -> int:
+def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = None) -> int:
     """Do what is left of a run, in this process."""
     from evalscribe.app.experiments.find import run_named
     from evalscribe.cli import finish
@@ -20,7 +20,7 @@ def work(run: RunArgument, env_file: EnvFile = None) -> int:
     from evalscribe.wiring.experiment_runs import work_on
     from evalscribe.wiring.experiments import open_desk
 
-    options = Options(env_file=env_file)
+    options = Options(max_tokens=max_tokens, env_file=env_file)
     with open_desk(settings(options)) as desk:
         found = run_named(desk, run)
         finish.say(f"{desk.now()} process {os.getpid()} works on run {found.id}")
