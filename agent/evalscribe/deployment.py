@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from evalscribe.dataset import short_id
 from evalscribe.ids import Frozen
 
 ComponentType = Literal["agent", "function", "workflow"]
@@ -30,6 +31,17 @@ class Component(Frozen):
         return self.address if self.kind == "http" else f"{self.kind}:{self.address}"
 
 
+class SourceState(Frozen):
+    """Which source a folder holds."""
+
+    commit: str | None = None
+    """Of the repository that the folder is in; None outside of git."""
+    dirty: bool | None = None
+    """Whether files of the folder differ from that commit: then it does not identify the code."""
+    code: str | None = None
+    """Content id of what differs from the commit, or of the folder's Python files outside of git."""
+
+
 class Deployment(Frozen):
     """One build of some components. Immutable."""
 
@@ -50,6 +62,11 @@ class Deployment(Frozen):
 
     def component(self, name: str) -> Component | None:
         return next((one for one in self.components if one.name == name), None)
+
+    @property
+    def content(self) -> str:
+        """Id of the same build of the same components, whenever it was made."""
+        return short_id("dep", self.model_dump(mode="json", exclude={"id", "created_at"}))
 
     @property
     def build(self) -> str:

@@ -5,7 +5,19 @@ from typing import Annotated
 import typer
 
 from evalscribe import __version__
-from evalscribe.cli import collections, datasets, experiments, reports, results, review, rubric, scorers, scores
+from evalscribe.cli import (
+    collections,
+    datasets,
+    deployments,
+    experiments,
+    reports,
+    results,
+    review,
+    rubric,
+    scorers,
+    scores,
+    target_prompts,
+)
 from evalscribe.cli.analyze import analyze
 from evalscribe.cli.apply import apply
 from evalscribe.cli.compare import compare
@@ -72,3 +84,5 @@ app.command(short_help="Show what is configured, reachable and missing.")(doctor
 app.command(short_help="Print the JSON Schema of a document.")(schema)
 app.add_typer(experiments.app, name="experiments", help="Make, run and compare experiments on datasets.")
 app.add_typer(scores.app, name="scores", help="List scores of experiments, and show what they rest on.")
+app.add_typer(deployments.app, name="deployments", help="Record builds of components that experiments run.")
+app.add_typer(target_prompts.app, name="prompts", help="Make, list and show prompts that experiments run.")

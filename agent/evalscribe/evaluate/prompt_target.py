@@ -1,6 +1,5 @@
 """Prompts as targets: the template filled with an item's input, asked of a model."""
 
-import json
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
@@ -9,10 +8,12 @@ from pydantic import JsonValue
 
 from evalscribe.agent_run import AssistantMessage, ChatMessage, SystemMessage, Transcript, UserMessage
 from evalscribe.chat import CallFailed, Message, Reply, Request
+from evalscribe.errors import DataError
 from evalscribe.json_clean import clean_text
 from evalscribe.output_schema import for_provider
 from evalscribe.ports import Model
 from evalscribe.redaction import redact
+from evalscribe.strict_json import StrictJson
 from evalscribe.target import TargetCall, TargetFailed, TargetReply
 from evalscribe.target_prompt import TargetMessage, TargetPromptVersion, Unfilled, filled
 
@@ -77,24 +78,20 @@ class PromptedModel:
             return TargetFailed(reason=reason, log=text, **seen)
         try:
             output = _output(text, always=self._prompt.output_schema is not None)
-        except ValueError:
-            return TargetFailed(reason="the answer is no JSON, which its output_schema asks for", log=text, **seen)
+        except DataError as error:
+            return TargetFailed(reason=f"the answer has to fit the prompt's output_schema: {error}", log=text, **seen)
         return TargetReply(output=output, model=self._prompt.model, **seen)
 
 
 def _output(text: str, *, always: bool) -> JsonValue:
-    """Raises `ValueError` for text that has to be JSON and is none."""
+    """Raises `DataError` for text that has to be JSON and is none."""
     try:
-        value: JsonValue = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        value: Any = StrictJson().decode(text)
+    except DataError:
         if always:
-            raise ValueError("no JSON") from None
+            raise
         return text
     return value if always or isinstance(value, dict | list) else text
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _spoken(message: TargetMessage) -> ChatMessage:

@@ -22,6 +22,7 @@ from evalscribe.errors import DataError
 from evalscribe.json_clean import clean, clean_text
 from evalscribe.prose import cut, one_line
 from evalscribe.redaction import redact, redact_json
+from evalscribe.strict_json import StrictJson
 from evalscribe.target import TargetFailed, TargetReply
 
 KEYS = frozenset({"output", "messages", "state", "usage", "model", "error"})
@@ -49,13 +50,9 @@ def late(timeout_s: float, log: str = "") -> TargetFailed:
 def json_or_text(text: str) -> object:
     """The JSON value that a text is; else the text, without the line end that commands put after it."""
     try:
-        return json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        return StrictJson().decode(text)
+    except DataError:
         return text.removesuffix("\n").removesuffix("\r")
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _reply(value: Any, log: str, duration_ms: float) -> TargetReply | TargetFailed:

@@ -15,6 +15,8 @@ from evalscribe.targets.child_process import ChildDied, ChildProcess
 Kind = Literal["component", "scorer"]
 MOST_ABANDONED = 3
 """Calls that time out in a thread go on, since nothing can end a thread; after so many, a new process takes over."""
+IMPORT_S = 120.0
+"""Within which a module has to be imported."""
 ALONE = 4
 """Calls at a time that are tried again in a process of their own."""
 
@@ -116,7 +118,11 @@ class Host:
         return _reply(said)
 
     async def _loaded(self, child: ChildProcess, address: str, kind: Kind) -> Mapping[str, Any]:
-        said = await child.load(address, kind)
+        try:
+            async with asyncio.timeout(IMPORT_S):
+                said = await child.load(address, kind)
+        except TimeoutError:
+            raise self._unusable(address, f"is not imported within {IMPORT_S:g} s", "") from None
         if "error" in said:
             raise self._unusable(address, said["error"], said.get("traceback") or said["log"])
         return said

@@ -4,14 +4,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from evalscribe import ports
-from evalscribe.deployment import Component, Deployment
+from evalscribe.deployment import Component, Deployment, SourceState
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.experiment import ComponentTarget, ExperimentVersion, JudgeTarget, PromptTarget
 from evalscribe.settings import Settings
+from evalscribe.target import TargetCall, TargetFailed, TargetReply
 
 STAGE = "target"
 """Of the calls of models that a prompt makes."""
+SMOKE_S = 300.0
+"""Within which a component has to answer when it is tried."""
+REACH_S = 10.0
 
 
 @asynccontextmanager
@@ -72,3 +78,54 @@ def _build(target: ComponentTarget, deployment: Deployment | None) -> tuple[Comp
     if component.kind != "http" and not folder.is_dir():
         raise NotFoundError(f"{folder}, the folder of deployment {deployment.id}, is not there any more")
     return component, folder
+
+
+class Components:
+    """`app.deployments.Probe` of this machine."""
+
+    async def check(self, component: Component, folder: Path) -> str:
+        match component.kind:
+            case "python":
+                return await _imported(component.address, folder)
+            case "http":
+                return await _reached(component)
+            case "cmd":
+                from evalscribe.targets.cmd import found_program, split
+
+                return found_program(split(component.address), folder)
+
+    async def call(self, component: Component, folder: Path, value: JsonValue) -> TargetReply | TargetFailed:
+        target = component_target(component, folder, 1)
+        call = TargetCall(run_id="smoke", item_key="smoke", repetition=1, input=value, timeout_s=SMOKE_S)
+        try:
+            return await target.answer(call)
+        finally:
+            await target.close()
+
+
+async def _imported(address: str, folder: Path) -> str:
+    from evalscribe.targets.host import Host
+
+    host = Host(folder, 1)
+    try:
+        described = await host.check(address, "component")
+    finally:
+        await host.close()
+    return f"imported, takes ({', '.join(described.parameters)})"
+
+
+async def _reached(component: Component) -> str:
+    from evalscribe.targets.http import HttpTarget, header_values
+
+    target = HttpTarget(component.address, header_values(component.headers), 1)
+    try:
+        return await target.reachable(REACH_S)
+    finally:
+        await target.close()
+
+
+def source_state(found: Settings, folder: Path) -> SourceState:
+    """What is in the folder, but for reports and the store."""
+    from evalscribe.forge.source_state import source_state as state
+
+    return state(folder, (found.reports.value, found.store))

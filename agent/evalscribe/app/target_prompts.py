@@ -1,0 +1,90 @@
+"""Prompts as targets: made of files, in versions that never change."""
+
+import re
+from pathlib import Path
+
+from evalscribe.dataset import short_id
+from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.ids import Frozen
+from evalscribe.ports import Definitions
+from evalscribe.settings.providers import PROVIDERS
+from evalscribe.target_prompt import TargetPrompt, TargetPromptVersion
+from evalscribe.target_prompt_file import LARGEST, PromptFile, parse_prompt
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+
+class Made(Frozen):
+    prompt: TargetPrompt
+    version: TargetPromptVersion
+    new: bool
+    """False where a version says the same."""
+
+
+def read(path: Path) -> PromptFile:
+    """Raises `NotFoundError` or `DataError`."""
+    try:
+        if not path.is_file():
+            raise NotFoundError(f"there is no file {path}")
+        if path.stat().st_size > LARGEST:
+            raise DataError(f"{path} is larger than {LARGEST // 1024} KiB")
+        return parse_prompt(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 (byte {error.start})") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def created(definitions: Definitions, name: str, file: PromptFile, model: str | None, now: str) -> Made:
+    """The next version of the prompt of that name, or the one that says the same. Raises `UsageError`."""
+    if not NAME.fullmatch(name) or name.startswith(("prompt-", "pv-")):
+        raise UsageError(f"--name {name}: letters, digits, '.', '_' and '-', and not as an id begins")
+    version = _version(short_id("prompt", name), file, _model(model or file.model), now)
+    before = definitions.prompt(name)
+    there = _of_id(before, version.id)
+    prompt = before if before and there else definitions.put_prompt(name, version)
+    kept = there or _of_id(prompt, version.id)
+    assert kept is not None  # it was just put
+    return Made(prompt=prompt, version=kept, new=there is None)
+
+
+def found(definitions: Definitions, named: str) -> tuple[TargetPrompt, TargetPromptVersion]:
+    """`NAME`, `NAME@2`, or an id. Raises `NotFoundError` naming what there is."""
+    name, _, number = named.partition("@")
+    prompt = definitions.prompt(name)
+    if prompt is None or not prompt.versions:
+        known = ", ".join(one.name for one in definitions.prompts())
+        there = f"there is {known}" if known else "there is none yet"
+        raise NotFoundError(f"no prompt {name}; {there}\nmake one: evalscribe prompts create --name N FILE")
+    if not number:
+        return prompt, prompt.versions[-1]
+    version = next((one for one in prompt.versions if number in (str(one.number), one.id)), None)
+    if version is None:
+        raise NotFoundError(f"prompt {prompt.name} has no version {number}; it has 1 to {prompt.versions[-1].number}")
+    return prompt, version
+
+
+def _version(prompt_id: str, file: PromptFile, model: str, now: str) -> TargetPromptVersion:
+    body = {
+        "model": model,
+        "messages": [message.model_dump() for message in file.said],
+        "max_tokens": file.max_tokens,
+        "effort": file.effort,
+        "output_schema": file.output_schema,
+    }
+    id = short_id("pv", [prompt_id, body])
+    return TargetPromptVersion.model_validate(
+        {**body, "id": id, "prompt_id": prompt_id, "number": 1, "created_at": now}
+    )
+
+
+def _of_id(prompt: TargetPrompt | None, id: str) -> TargetPromptVersion | None:
+    return next((one for one in prompt.versions if one.id == id), None) if prompt else None
+
+
+def _model(model: str | None) -> str:
+    provider, _, name = (model or "").partition("/")
+    if provider not in PROVIDERS or not name:
+        asked = f"model {model} is not known" if model else "it names no model"
+        raise UsageError(f"{asked}: `model` in the file or --model PROVIDER/MODEL, of {', '.join(PROVIDERS)}")
+    return f"{provider}/{name}"

@@ -1,0 +1,179 @@
+"""`evalscribe deployments create|list|show`."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from evalscribe.cli.formatted import Format
+
+if TYPE_CHECKING:
+    from evalscribe.app.deployments import Made, NewDeployment
+    from evalscribe.deployment import Component, Deployment
+    from evalscribe.settings import Settings
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+SHOWN = 500
+"""Characters of a reply to the smoke input."""
+
+
+@app.command(short_help="Record a build of components that work; its id is printed.")
+def create(
+    component: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=PLACE",
+            help="python:PKG.MOD:FN, http(s)://…, or cmd:… (no shell). Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    type: Annotated[Literal["agent", "function", "workflow"], typer.Option(help="What the components are.")] = "agent",
+    name: Annotated[
+        str, typer.Option(metavar="N", help="Usable in place of the id; the newest is meant.", show_default=False)
+    ] = "",
+    folder: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where Python imports from and commands run.", show_default=True)
+    ] = Path("."),
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=ENV_VAR",
+            help="A header for addresses; its value is read from the environment and never stored. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="P/M", help="Whose reports the runs belong to. Default: component/NAME.", show_default=False
+        ),
+    ] = None,
+    smoke_input: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="Call each component once with this and show the reply.", show_default=False),
+    ] = None,
+    form: Format = "table",
+) -> int:
+    """Record a build of components, once each has shown that it is there: the commit, what differs from it, the folder.
+
+    A function is imported, a program looked for, an address asked. The same build again has the same id.
+    """
+    from evalscribe.app.deployments import NewDeployment, components
+    from evalscribe.cli import finish
+    from evalscribe.cli.formatted import checked, made
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+
+    checked(form)
+    wanted = NewDeployment(
+        components=components(component or (), type, header or (), model),
+        folder=folder,
+        name=name,
+        smoke=smoke_input is not None,
+        smoke_input=_json(smoke_input) if smoke_input is not None else None,
+    )
+    done = _created(settings(Options()), wanted)
+    for line in _seen(done):
+        finish.say(line, file=sys.stderr)
+    told = f"deployment {done.deployment.id}, {done.deployment.build}"
+    made(done.deployment.id, done.deployment, f"Made {told}" if done.new else f"unchanged: {told}", form)
+    return 0
+
+
+@app.command("list", short_help="List the deployments.")
+def list_deployments(form: Format = "table") -> int:
+    """List the deployments, oldest first."""
+    from contextlib import closing
+
+    from evalscribe.cli.formatted import listing
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiments import definitions
+
+    with closing(definitions(settings(Options()))) as opened:
+        there = opened.deployments()
+    heads = ("id", "name", "build", "components", "created")
+    listing(there, heads, lambda one: (one.id, one.name, one.build, _places(one), one.created_at[:19]), form)
+    return 0
+
+
+@app.command(short_help="Show a deployment.")
+def show(
+    deployment: Annotated[str, typer.Argument(metavar="ID|NAME", help="A deployment; by name the newest.")],
+    form: Format = "table",
+) -> int:
+    """Show a deployment: its components, the build, the folder."""
+    from contextlib import closing
+
+    from evalscribe.app.deployments import found
+    from evalscribe.cli.formatted import document
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiments import definitions
+
+    with closing(definitions(settings(Options()))) as opened:
+        one = found(opened, deployment)
+    document(one, lambda: _told(one), form)
+    return 0
+
+
+def _created(found: "Settings", wanted: "NewDeployment") -> "Made":
+    import platform
+    from contextlib import closing
+
+    from evalscribe.app.deployments import created
+    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.wiring.experiments import definitions, now
+    from evalscribe.wiring.targets import Components, source_state
+
+    with closing(definitions(found)) as opened:
+        state = lambda folder: source_state(found, folder)  # noqa: E731
+        return run_until_signal(created(opened, wanted, Components(), state, platform.python_version(), now()))
+
+
+def _json(text: str) -> object:
+    import json
+
+    from evalscribe.errors import UsageError
+
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--smoke-input is no JSON: {error}. A text has quotes: '\"hello\"'") from None
+
+
+def _seen(done: "Made") -> Iterator[str]:
+    from evalscribe.ids import canonical_json
+    from evalscribe.prose import cut
+
+    for one in done.seen:
+        yield f"{one.component}: {one.said}"
+        if one.reply:
+            yield f"  replies in {one.reply.duration_ms:,.0f} ms: {cut(canonical_json(one.reply.output), SHOWN)}"
+
+
+def _places(one: "Deployment") -> str:
+    return ", ".join(f"{component.name}={component.shown}" for component in one.components)
+
+
+def _told(one: "Deployment") -> Iterator[str]:
+    yield f"deployment {one.id}" + (f" ({one.name})" if one.name else "")
+    yield f"build      {one.build}"
+    if one.commit and one.dirty:
+        yield f"differs    {one.code}"
+    elif one.code:
+        yield f"code       {one.code}"
+    yield f"folder     {one.folder}"
+    yield f"python     {one.python}"
+    yield f"made       {one.created_at}"
+    for component in one.components:
+        yield from _component(component)
+
+
+def _component(component: "Component") -> Iterator[str]:
+    yield f"{component.type} {component.name} = {component.shown}"
+    yield f"  reports of {component.provider}/{component.model}"
+    for header, variable in component.headers.items():
+        yield f"  header {header} from ${variable}"

@@ -1,0 +1,104 @@
+"""`evalscribe prompts create|list|show`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evalscribe.cli.formatted import Format
+
+if TYPE_CHECKING:
+    from evalscribe.target_prompt import TargetPrompt, TargetPromptVersion
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+
+
+@app.command(short_help="Make a prompt or its next version; its id is printed.")
+def create(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="YAML, JSON, or a text that may begin with front matter.")
+    ],
+    name: Annotated[str, typer.Option(metavar="N", help="Of the prompt.", show_default=False)],
+    model: Annotated[
+        str | None, typer.Option(metavar="P/M", help="In place of the file's `model`.", show_default=False)
+    ] = None,
+    form: Format = "table",
+) -> int:
+    """Make a prompt, or its next version; nothing where a version says the same.
+
+    A file has `model`, `messages` or `text`, `system`, `max_tokens`, `effort` and `output_schema`. {{input}} and
+    {{input.NAME}} are filled in with an item's input, and nothing else.
+    """
+    from contextlib import closing
+
+    from evalscribe.app.target_prompts import created, read
+    from evalscribe.cli.formatted import checked, made
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiments import definitions, now
+
+    checked(form)
+    wanted = read(file)
+    with closing(definitions(settings(Options()))) as opened:
+        done = created(opened, name, wanted, model, now())
+    told = f"prompt {done.prompt.name}, version {done.version.number} ({done.version.id}), asks {done.version.model}"
+    made(done.prompt.id, done.prompt, f"Made {told}" if done.new else f"unchanged: {told}", form)
+    return 0
+
+
+@app.command("list", short_help="List the prompts with their latest versions.")
+def list_prompts(form: Format = "table") -> int:
+    """List the prompts with their latest versions."""
+    from contextlib import closing
+
+    from evalscribe.cli.formatted import listing
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiments import definitions
+
+    with closing(definitions(settings(Options()))) as opened:
+        there = opened.prompts()
+    listing(there, ("id", "name", "version", "model", "begins"), _cells, form)
+    return 0
+
+
+@app.command(short_help="Show a prompt, or one version of it.")
+def show(
+    prompt: Annotated[str, typer.Argument(metavar="ID|NAME[@V]", help="A prompt, or one version of it.")],
+    form: Format = "table",
+) -> int:
+    """Show a version of a prompt: its messages and parameters."""
+    from contextlib import closing
+
+    from evalscribe.app.target_prompts import found
+    from evalscribe.cli.formatted import document
+    from evalscribe.settings import Options
+    from evalscribe.wiring import settings
+    from evalscribe.wiring.experiments import definitions
+
+    with closing(definitions(settings(Options()))) as opened:
+        one, version = found(opened, prompt)
+    document(version, lambda: _told(one, version), form)
+    return 0
+
+
+def _cells(one: "TargetPrompt") -> tuple[object, ...]:
+    from evalscribe.prose import cut, one_line
+
+    latest = one.versions[-1]
+    return one.id, one.name, latest.number, latest.model, cut(one_line(latest.messages[0].content), 60)
+
+
+def _told(one: "TargetPrompt", version: "TargetPromptVersion") -> Iterator[str]:
+    from evalscribe.ids import canonical_json
+
+    yield f"prompt {one.name} ({one.id}), version {version.number} of {len(one.versions)} ({version.id})"
+    yield f"model      {version.model}, at most {version.max_tokens:,} tokens"
+    if version.effort:
+        yield f"effort     {version.effort}"
+    if version.output_schema:
+        yield f"schema     {canonical_json(version.output_schema)}"
+    for message in version.messages:
+        yield f"[{message.role}]"
+        yield message.content
