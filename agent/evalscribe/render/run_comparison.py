@@ -11,7 +11,6 @@ from evalscribe.run_comparison import (
     RunSide,
     ScorerMovement,
     luck,
-    points,
 )
 from evalscribe.run_summary import percent
 
@@ -132,8 +131,6 @@ def _rest(found: RunComparison) -> Iterator[str]:
     lines = [*found.mismatches, *found.notes]
     if found.noise is not None:
         lines.insert(0, f"A/A: flip rate {percent(found.noise)} is this experiment's noise floor.")
-    if found.verdict in ("regressed", "improved") and found.passes and found.passes.detectable is not None:
-        lines.append(f"A change of {points(found.passes.detectable)} would have been seen in 8 of 10 such comparisons.")
     if lines:
         yield ""
     yield from map(one_line, lines)

@@ -82,7 +82,7 @@ def _named(run: ExperimentRun, items: Sequence[RunItem], ids: Sequence[str]) -> 
     for id in ids:
         if id not in known:
             raise NotFoundError(
-                f"run {run.name or run.id} has no run item {id!r}; `evalscribe reports failures` shows them"
+                f"run {run.name or run.id} has no run item {id!r}; `evalscribe reports failures {run.id}` shows them"
             )
         if known[id].verdict == "passed":
             raise UsageError(f"--run-item-id {id}: {known[id].item_key} passed in this try; leave it out")

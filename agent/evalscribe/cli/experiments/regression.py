@@ -98,7 +98,8 @@ def _told(made: "RegressionMade", name: str) -> Iterator[str]:
     from evalscribe.prose import counted
 
     if made.dataset_id is None:
-        yield f"Run {made.parent_run_id} has no failure to make a dataset of; nothing was made."
+        what = "none of its failures is to be taken" if made.left_out else "nothing failed"
+        yield f"Run {made.parent_run_id}: {what}, so nothing was made."
     else:
         yield f"dataset     {made.dataset_id}  {name}, {counted(made.items, 'item')} of run {made.parent_run_id}"
         yield f"version     {made.dataset_version_id}"
