@@ -98,9 +98,17 @@ def builtin_spec(name: str, builtin: str, config: Mapping[str, JsonValue], rules
     return specify(rules)(builtin, config).model_copy(update={"name": name})
 
 
+def check_name(name: str) -> None:
+    """Raises `UsageError` for what a scorer cannot be called."""
+    if reserved(name):
+        raise UsageError(f"a scorer cannot be called {name}: that is the name of a built-in one")
+    if not NAME.fullmatch(name):
+        raise UsageError(f"a scorer cannot be called {name[:80]!r}: a letter, then letters, digits, '_', '.' and '-'")
+
+
 def made(definitions: Definitions, spec: ScorerSpec, now: str, description: str = "", folder: str = "") -> Made:
     """The scorer of this name, with this spec as its newest version. Raises `UsageError` for a name it cannot have."""
-    _check_name(spec.name)
+    check_name(spec.name)
     before = _named(definitions, spec.name)
     scorer = Scorer(
         id=before.id if before else f"scorer-{token_hex(8)}",
@@ -141,13 +149,6 @@ def _own(definitions: Definitions, text: str) -> Binding:
         attached = configured(Attached, "of --scorer-id", config_of(text))
     scorer = found(definitions, attached.name)
     return Binding(spec=scorer.spec, scorer_id=scorer.id, required=attached.required, threshold=attached.threshold)
-
-
-def _check_name(name: str) -> None:
-    if reserved(name):
-        raise UsageError(f"a scorer cannot be called {name}: that is the name of a built-in one")
-    if not NAME.fullmatch(name):
-        raise UsageError(f"a scorer cannot be called {name[:80]!r}: a letter, then letters, digits, '_', '.' and '-'")
 
 
 def _named(definitions: Definitions, name: str) -> Scorer | None:

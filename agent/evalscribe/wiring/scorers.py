@@ -39,6 +39,8 @@ async def function_of(
     address = function.removeprefix(PYTHON)
     if address == function or address.count(":") != 1:
         raise UsageError(f"--function {function}: write python:package.module:function")
+    if name is not None:
+        app.check_name(name)
     described = await _described(folder, address)
     spec = app.custom_spec(name or described.name or address.rpartition(":")[2], described, config)
     return spec, described.description
@@ -76,7 +78,10 @@ class _Makers:
 
     async def check(self, bindings: Sequence[Binding], folders: Mapping[str, str]) -> None:
         """That every function is there, and as it was."""
-        await asyncio.gather(*(_check(binding, _folder(binding, folders)) for binding in bindings))
+        checks = [_check(binding, _folder(binding, folders)) for binding in bindings]
+        failed = [one for one in await asyncio.gather(*checks, return_exceptions=True) if one is not None]
+        if failed:
+            raise failed[0]
 
     def runner(self, binding: Binding, folders: Mapping[str, str]) -> ScorerRunner:
         spec = binding.spec

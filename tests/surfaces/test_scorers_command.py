@@ -1,0 +1,252 @@
+"""`evalscribe scorers`: functions and built-ins under a name, shown, bound, and opened for a run."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalscribe.app.scorers import bound, rulebook
+from evalscribe.deployment import Component
+from evalscribe.errors import AccessError, NotFoundError, UsageError
+from evalscribe.experiment import ComponentTarget, Config, ExperimentVersion
+from evalscribe.ports import ScorerRunner
+from evalscribe.prompts import Prompts
+from evalscribe.score import ScorerRequest
+from evalscribe.settings import Options, Settings, load
+from evalscribe.wiring.experiments import open_desk
+from evalscribe.wiring.models import models
+from evalscribe.wiring.scorers import open_scorers
+from messages_server import MessagesServer, says
+from surfaces.command import Workspace
+
+SECRET = "sk-ant-api03-" + "A1b2C3d4" * 10 + "-AAAAAAAA"
+OWN = """
+import asyncio, os, time
+from evalscribe import ScorerContext, ScorerRequest, scorer
+
+
+@scorer(name="polite", description="Says please.", config={"word": "please"})
+def polite(request: ScorerRequest) -> dict:
+    print("looking for", request.config["word"])
+    return {"passed": request.config["word"] in request.output, "evidence": {"at": request.output.find("please")}}
+
+
+@scorer(depends_on=("polite",))
+async def after(ctx: ScorerContext, request: ScorerRequest) -> bool:
+    await asyncio.sleep(0)
+    return bool(request.peer_scores["polite"].passed)
+
+
+@scorer
+def wild(request: ScorerRequest) -> object:
+    match request.output:
+        case "raise":
+            raise KeyError("SECRET")
+        case "exit":
+            os._exit(3)
+        case "sleep":
+            time.sleep(60)
+        case "nan":
+            return float("nan")
+    return None
+
+
+def plain(request):
+    return True
+""".replace("SECRET", SECRET)
+POLITE = ("--function", "python:own_scorers:polite")
+REFUSED = (
+    (("--function", "own_scorers:polite"), "write python:package.module:function"),
+    (("--function", "python:own_scorers:nobody"), "has no `nobody`"),
+    (("--function", "python:no_such_module:f"), "No module named 'no_such_module'"),
+    (("--function", "python:own_scorers:plain"), "put `@evalscribe.scorer` above it"),
+    ((*POLITE, "--config", '{"wort": 1}'), "knows no 'wort'; its config has"),
+    ((*POLITE, "--config", "[1]"), "--config must be a JSON object"),
+    ((*POLITE, "--config", '{"word": NaN}'), "--config: NaN is no JSON"),
+    ((*POLITE, "--name", "llm_judge"), "the name of a built-in one"),
+    ((*POLITE, "--name", "a b"), "cannot be called 'a b'"),
+    (("--function", "python:own_scorers:after", "--name", "polite"), "polite depends on itself"),
+    (("--builtin", "contains"), "needs that name: --name N"),
+    (("--builtin", "contains", "--name", "c"), "pattern is missing"),
+    (("--builtin", "llm_judge", "--name", "c"), "needs exactly one of criteria"),
+    (("--builtin", "nothing", "--name", "c"), "there is no scorer 'nothing'"),
+    ((), "--function python:package.module:function, or of --builtin NAME"),
+)
+ITEM = ScorerRequest(input="Ask for salt.", output="The salt, please.")
+
+
+@pytest.fixture
+def folder(workspace: Workspace) -> Path:
+    (workspace.folder / "evalscribe.toml").touch()
+    (workspace.folder / "own_scorers.py").write_text(OWN)
+    return workspace.folder
+
+
+def create(workspace: Workspace, function: str, *more: str) -> str:
+    return workspace.run("scorers", "create", "--function", f"python:own_scorers:{function}", *more).out.strip()
+
+
+def settings(folder: Path, **environment: str) -> Settings:
+    return load(Options(), folder, environment)
+
+
+@asynccontextmanager
+async def opened(
+    folder: Path, *builtin: str, ids: tuple[str, ...] = (), config: Config | None = None, **environment: str
+) -> AsyncIterator[dict[str, ScorerRunner]]:
+    """The scorers of an experiment with these, by name."""
+    found = settings(folder, **environment)
+    with open_desk(found) as desk:
+        bindings = bound(desk.definitions, builtin, ids, rulebook(desk.shelf, Prompts(folder)))
+        folders = {one.id: one.folder for one in desk.definitions.scorers()}
+    version = ExperimentVersion(
+        id="exv-1",
+        experiment_id="exp-1",
+        number=1,
+        target=ComponentTarget(deployment_id="dep-1", component=Component(name="c", kind="cmd", address="true")),
+        dataset_id="ds-1",
+        dataset_version_id="dsv-1",
+        bindings=bindings,
+        config=config or Config(),
+        created_at="2026-11-21T00:00:00+00:00",
+    )
+    asked = models(found)
+    try:
+        async with open_scorers(found, version, folders, asked, 4) as runners:
+            yield {one.name: one for one in runners}
+    finally:
+        await asked.close()
+
+
+def test_a_function_is_made_a_scorer_listed_and_shown(workspace: Workspace, folder: Path) -> None:
+    made = workspace.run("scorers", "create", "--function", "python:own_scorers:polite")
+    id = made.out.strip()
+    assert id.startswith("scorer-")
+    assert made.err.startswith("Made scorer polite, version 1 (scv-")
+    again = workspace.run("scorers", "create", "--function", "python:own_scorers:polite")
+    assert (again.out.strip(), again.err[:9]) == (id, "unchanged")
+    create(workspace, "polite", "--config", '{"word": "kindly"}')
+    rows = json.loads(workspace.run("scorers", "list", "--format", "json").out)
+    assert [(row["id"], row["number"], row["spec"]["config"]) for row in rows] == [(id, 2, {"word": "kindly"})]
+    shown = workspace.run("scorers", "show", "polite").out
+    assert shown.startswith(f"polite ({id}), version 2 (scv-")
+    for line in (
+        "Says please.",
+        "made of     python:own_scorers:polite",
+        f"folder      {folder}",
+        '{"word": "kindly"}',
+    ):
+        assert line in shown
+
+
+def test_builtins_under_a_name_and_what_there_is(workspace: Workspace, folder: Path) -> None:
+    judge = ("--builtin", "llm_judge", "--config", '{"criteria": "It is kind.", "model": "openai/gpt-x"}')
+    workspace.run("scorers", "create", "--name", "kind", *judge)
+    assert "openai/gpt-x" in workspace.run("scorers", "show", "kind").out
+    listed = workspace.run("scorers", "list", "--builtin").out
+    assert all(name in listed for name in ("exact_match", "llm_judge", "context_fields*"))
+    told = json.loads(workspace.run("scorers", "show", "faithfulness", "--format", "json").out)
+    assert told["required"] == ["context_fields"]
+    assert told["needs_model"] is True
+
+
+def test_an_id_that_cannot_run_is_never_given(workspace: Workspace, folder: Path) -> None:
+    for arguments, said in REFUSED:
+        assert said in workspace.run("scorers", "create", *arguments, code=64).err
+    assert json.loads(workspace.run("scorers", "list", "--format", "json").out) == []
+
+
+def test_bindings_are_named_once_ordered_and_there(workspace: Workspace, folder: Path) -> None:
+    for function in ("after", "polite"):
+        create(workspace, function)
+    with open_desk(settings(folder)) as desk:
+        rules = rulebook(desk.shelf, Prompts(folder))
+
+        def bind(*builtin: str, ids: tuple[str, ...] = ()) -> list[str]:
+            return [one.spec.name for one in bound(desk.definitions, builtin, ids, rules)]
+
+        assert bind("json_valid", ids=("after", "polite")) == ["json_valid", "polite", "after"]
+        wanted = '{"name": "polite", "required": false, "threshold": 0.5}'
+        (binding,) = bound(desk.definitions, (), (wanted,), rules)
+        assert (binding.required, binding.threshold, binding.scorer_id) == (
+            False,
+            0.5,
+            desk.definitions.scorers()[1].id,
+        )
+        with pytest.raises(UsageError, match="depends on polite, which is not attached"):
+            bind(ids=("after",))
+        with pytest.raises(UsageError, match="two scorers are called polite"):
+            bind(ids=("polite", "polite"))
+        with pytest.raises(NotFoundError, match="json_valid is a built-in one: --builtin-scorer json_valid"):
+            bind(ids=("json_valid",))
+        with pytest.raises(NotFoundError, match="there is: after, polite"):
+            bind(ids=("scorer-0000",))
+
+
+def test_functions_score_beside_builtins_and_what_breaks_is_an_error(workspace: Workspace, folder: Path) -> None:
+    ids = tuple(create(workspace, function) for function in ("polite", "after", "wild"))
+    asyncio.run(_functions_score(folder, ids))
+
+
+async def _functions_score(folder: Path, ids: tuple[str, ...]) -> None:
+    async with opened(folder, "json_valid", ids=ids, config=Config(timeout_s=1)) as scorers:
+        assert list(scorers) == ["json_valid", "polite", "after", "wild"]
+        polite = await scorers["polite"].score(ITEM)
+        assert (polite.status, polite.passed, polite.evidence) == ("ok", True, {"at": 10})
+        assert polite.metadata["log"] == "looking for please\n"
+        after = await scorers["after"].score(ITEM.model_copy(update={"peer_scores": {"polite": polite}}))
+        assert after.passed is True
+        assert (await scorers["json_valid"].score(ITEM)).passed is False
+
+        async def wild(output: str) -> Any:
+            return await scorers["wild"].score(ITEM.model_copy(update={"output": output}))
+
+        abstained = await wild("nothing")
+        assert (abstained.status, abstained.error_type) == ("unscored", None)
+        raised = await wild("raise")
+        assert (raised.status, raised.error_type, raised.value) == ("error", "scorer_error", None)
+        assert "KeyError" in raised.explanation
+        assert SECRET not in raised.model_dump_json(), "what looks like a key is kept nowhere"
+        assert "own_scorers.py" in str(raised.evidence)
+        assert "must be from 0 to 1, not nan" in (await wild("nan")).explanation
+        assert (await wild("exit")).error_type == "scorer_error"
+        slept = await wild("sleep")
+        assert (slept.error_type, "no answer within 1 s" in slept.explanation) == ("timeout_error", True)
+        assert (await scorers["polite"].score(ITEM)).passed is True, "the others go on"
+        ending = time.monotonic()
+    assert time.monotonic() - ending < 2
+
+
+def test_a_changed_source_is_refused_with_what_to_do(workspace: Workspace, folder: Path) -> None:
+    async def scored() -> bool | None:
+        async with opened(folder, ids=(id,)) as scorers:
+            return (await scorers["polite"].score(ITEM)).passed
+
+    id = create(workspace, "polite")
+    (folder / "own_scorers.py").write_text(OWN.replace('.find("please")', '.find("p")'))
+    with pytest.raises(UsageError, match=r"has changed since .*\nMake its next version, evalscribe scorers create"):
+        asyncio.run(scored())
+    assert create(workspace, "polite") == id
+    assert asyncio.run(scored()) is True
+
+
+async def test_a_judge_is_asked_within_the_one_budget_and_its_answers_are_kept(folder: Path) -> None:
+    judge = '{"name": "llm_judge", "config": {"criteria": "It asks for salt."}, "as": "salty"}'
+    said = says('<response>{"explanation": "It does [output output:1].", "label": "pass"}</response>')
+    with MessagesServer(said) as server:
+        access = {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
+        for _ in range(2):
+            async with opened(folder, judge, **access) as scorers:
+                assert (await scorers["salty"].score(ITEM)).label == "pass"
+        assert len(server.calls) == 1
+
+
+async def test_without_a_key_nothing_begins(folder: Path) -> None:
+    with pytest.raises(AccessError, match="needs a key: set ANTHROPIC_API_KEY"):
+        async with opened(folder, '{"name": "correctness", "config": {}}'):
+            pass
