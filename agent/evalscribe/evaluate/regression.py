@@ -1,0 +1,63 @@
+"""Which failures of a run are worth a regression dataset."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from evalscribe.analysis import FindingSummary
+from evalscribe.finding import Classification
+
+UNJUDGED = "not in the report"
+UNCLASSIFIED = "unclassified"
+UNREVIEWED = "not reviewed"
+
+
+class Failure(NamedTuple):
+    """One try that did not pass."""
+
+    key: str
+    """Of the item that is made of it; the tries of one item share it."""
+    path: str
+    """As the run's report prints it."""
+    id: str
+    """Of the run item or eval."""
+
+
+class Label(NamedTuple):
+    """Which failures are wanted, by what the run's report says of them."""
+
+    classifications: frozenset[Classification]
+    reviewed_only: bool = False
+    """Only those whose label a person gave or confirmed."""
+
+
+class Picked(NamedTuple):
+    failures: tuple[tuple[Failure, FindingSummary | None], ...]
+    """The first of each item, with the finding that it was picked for."""
+    left_out: Mapping[str, int]
+    """How many items were not picked, by why: a classification, or that there is none."""
+
+
+def picked(failures: Iterable[Failure], findings: Mapping[str, FindingSummary], label: Label | None) -> Picked:
+    """Without a label all. `findings` by printed path; the label in force counts, a person's before a judge's."""
+    found: dict[str, tuple[Failure, FindingSummary | None]] = {}
+    left: dict[str, str] = {}
+    for failure in failures:
+        finding = findings.get(failure.path)
+        reason = label and _why_not(finding, label)
+        if reason:
+            left.setdefault(failure.key, reason)
+        else:
+            found.setdefault(failure.key, (failure, finding))
+    reasons = Counter(reason for key, reason in left.items() if key not in found)
+    return Picked(tuple(found.values()), dict(sorted(reasons.items())))
+
+
+def _why_not(finding: FindingSummary | None, label: Label) -> str | None:
+    if finding is None:
+        return UNJUDGED
+    if finding.classification is None:
+        return UNCLASSIFIED
+    if finding.classification not in label.classifications:
+        return finding.classification
+    return UNREVIEWED if label.reviewed_only and not finding.by_person else None
