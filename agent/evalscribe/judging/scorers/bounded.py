@@ -9,6 +9,7 @@ import json
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from pathlib import Path
 from typing import Any, cast
 
 from pydantic import JsonValue
@@ -17,7 +18,8 @@ from evalscribe.judging.scorers.result import CannotScore
 
 LONGEST_S = 2.0
 """Of processor time for one answer."""
-_SERVE = "from evalscribe.judging.scorers.bounded_child import serve; serve()"
+_CHILD = Path(__file__).with_name("bounded_child.py")
+"""Run as a file: to import its package takes longer than most of its work."""
 _LONGEST_LINE = 2**26
 
 
@@ -48,7 +50,7 @@ class Bounded:
 
     async def _running(self) -> Process:
         if self._child is None:
-            command = (sys.executable, "-P", "-c", _SERVE)
+            command = (sys.executable, "-P", str(_CHILD))
             try:
                 self._child = await asyncio.create_subprocess_exec(
                     *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True, limit=_LONGEST_LINE

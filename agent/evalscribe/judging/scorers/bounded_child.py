@@ -8,37 +8,40 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic import JsonValue
-
-from evalscribe.judging.scorers.result import CannotScore
-
-Job = Callable[[JsonValue], JsonValue]
+Reply = dict[str, Any]
+"""`answer`; or `error` and `type`, as a `CannotScore` has them."""
+Job = Callable[[Any], Reply]
 
 
 def _regex(pattern: Any) -> Job:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         compiled = re.compile(pattern)
-    return lambda text: _span(compiled.search(str(text)))
+    return lambda text: _span(compiled.search(text))
 
 
-def _span(match: re.Match[str] | None) -> JsonValue:
-    return list(match.span()) if match else None
+def _span(match: re.Match[str] | None) -> Reply:
+    return {"answer": list(match.span()) if match else None}
 
 
 def _schema(schema: Any) -> Job:
     from evalscribe.judging.scorers.json_schema import problems, validator_of
+    from evalscribe.judging.scorers.result import CannotScore
 
     validator = validator_of(schema)
-    return lambda value: problems(validator, value)
+
+    def found(value: Any) -> Reply:
+        try:
+            return {"answer": problems(validator, value)}
+        except CannotScore as error:
+            return {"type": error.error_type, "error": error.reason}
+
+    return found
 
 
-def _answered(ask: Job, value: JsonValue) -> JsonValue:
-    """What it answers, or `error` and `type`, as of a `CannotScore`."""
+def _answered(ask: Job, value: Any) -> Reply:
     try:
-        return {"answer": ask(value)}
-    except CannotScore as error:
-        return {"type": error.error_type, "error": error.reason}
+        return ask(value)
     except RecursionError:
         return {"type": "input_error", "error": "the values of this item are nested too deeply"}
 
@@ -57,3 +60,7 @@ def serve() -> None:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
         sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    serve()

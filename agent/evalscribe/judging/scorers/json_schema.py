@@ -164,7 +164,9 @@ def _said(error: "ValidationError | SchemaError") -> str:
         case "required":
             return f"lacks {shown([name for name in rule if name not in value])}"
         case "additionalProperties" if rule is False:
-            return f"has members that the schema does not name: {shown(list(value))}"
+            known: Any = error.schema
+            unnamed = [name for name in value if name not in known.get("properties", ())]
+            return f"has members that the schema does not name: {shown(unnamed)}"
         case None:
             return f"is {shown(value)} where the schema allows nothing"
         case _:

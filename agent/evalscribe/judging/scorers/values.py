@@ -13,6 +13,8 @@ NOTHING = object()
 """The value of a place that one side does not have."""
 LARGEST_EVIDENCE = 500
 """Characters of a value's JSON that are kept whole in evidence; of a larger one the beginning is."""
+DEEPEST_EVIDENCE = 64
+"""Levels of nesting that are kept as they are."""
 AROUND = 24
 """Characters that are shown before the first one that differs."""
 _KINDS: dict[type, str] = {
@@ -93,12 +95,14 @@ def text_of(value: JsonValue) -> str | None:
 
 
 def kept(value: object) -> JsonValue:
-    """For evidence: a large value is cut, one that is no JSON told."""
+    """For evidence: a large value is cut, one that is no JSON or too deep is text."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
         return told(value)
-    return cast(JsonValue, value) if len(text) <= LARGEST_EVIDENCE else f"{text[:LARGEST_EVIDENCE]}…"
+    if len(text) > LARGEST_EVIDENCE:
+        return f"{text[:LARGEST_EVIDENCE]}…"
+    return text if text.count("[") + text.count("{") > DEEPEST_EVIDENCE else cast(JsonValue, value)
 
 
 def kept_place(place: Place) -> JsonValue:

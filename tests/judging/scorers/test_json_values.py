@@ -1,0 +1,129 @@
+"""json_valid, numeric_range, json_schema: cases of their rules."""
+
+from typing import Any
+
+import pytest
+
+from evalscribe.judging.scorers import bounded, runner, spec
+from evalscribe.score import ScorerRequest
+
+
+@pytest.mark.parametrize(
+    ("output", "passed"),
+    [
+        ('{"a": 1}', True),
+        (" [1, 2] ", True),
+        ("3", True),
+        ("null", True),
+        ("{'a': 1}", False),
+        ("```json\n{}\n```", False),
+        ("", False),
+        ("{} {}", False),
+        ("NaN", False),
+        ("1e999", False),
+        ("[" * 5_000, False),
+        ("1" * 5_000, False),
+        ({"a": 1}, True),
+        ([], True),
+        (0, True),
+        (None, False),
+    ],
+)
+async def test_json_valid(scored: Any, output: Any, passed: bool) -> None:
+    result = await scored("json_valid", output=output)
+    assert (result.status, result.passed, result.label) == ("ok", passed, "valid" if passed else "invalid")
+
+
+async def test_a_null_output_is_told_as_none(scored: Any) -> None:
+    assert (await scored("json_valid", output=None)).explanation == "there is no output"
+
+
+@pytest.mark.parametrize(
+    ("config", "output", "label"),
+    [
+        ({"min": 0, "max": 1}, 0.5, "in_range"),
+        ({"min": 0, "max": 1}, 1, "in_range"),
+        ({"min": 0, "max": 1}, 0, "in_range"),
+        ({"min": 0, "max": 1, "inclusive": False}, 1, "out_of_range"),
+        ({"min": 0, "max": 1, "inclusive": False}, 0.999, "in_range"),
+        ({"min": 3}, 10**40, "in_range"),
+        ({"max": 3}, -5, "in_range"),
+        ({"max": 3}, 3.0001, "out_of_range"),
+        ({"max": 3}, " 2.5e0 ", "in_range"),
+        ({"max": 3}, "-.5", "in_range"),
+        ({"max": 3}, "2 apples", "parse_error"),
+        ({"max": 3}, "1_0", "parse_error"),
+        ({"min": 0}, "١", "parse_error"),
+        ({"min": 0}, "inf", "parse_error"),
+        ({"min": 0}, "nan", "parse_error"),
+        ({"min": 0}, "1e999", "parse_error"),
+        ({"min": 0}, float("nan"), "parse_error"),
+        ({"min": 0}, True, "parse_error"),
+        ({"min": 0}, None, "parse_error"),
+        ({"min": 0}, [1], "parse_error"),
+    ],
+)
+async def test_numeric_range(scored: Any, config: Any, output: Any, label: str) -> None:
+    result = await scored("numeric_range", config, output=output)
+    assert (result.status, result.label, result.passed) == ("ok", label, label == "in_range")
+
+
+POINT = {
+    "type": "object",
+    "properties": {"x": {"type": "integer"}, "tags": {"type": "array", "items": {"type": "string"}}},
+    "required": ["x"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "output", "label"),
+    [
+        (POINT, {"x": 1}, "valid"),
+        (POINT, '{"x": 1, "tags": ["a"]}', "valid"),
+        (POINT, {"x": "1"}, "invalid"),
+        (POINT, {}, "invalid"),
+        (POINT, {"x": 1, "y": 2}, "invalid"),
+        (POINT, "x = 1", "parse_error"),
+        ({"type": "null"}, None, "valid"),
+        (POINT, None, "invalid"),
+        (True, 3, "valid"),
+        (False, 3, "invalid"),
+        ({"prefixItems": [{"const": 1}], "items": False}, [1, 2], "invalid"),
+        ({"$ref": "#/$defs/p", "$defs": {"p": {"type": "string"}}}, 3, "invalid"),
+        ({"$ref": "https://json-schema.org/draft/2020-12/schema"}, {"type": 3}, "invalid"),
+        ({"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"const": 1}]}, [2], "invalid"),
+    ],
+)
+async def test_json_schema(scored: Any, schema: Any, output: Any, label: str) -> None:
+    result = await scored("json_schema", {"schema": schema}, output=output)
+    assert (result.status, result.label, result.passed) == ("ok", label, label == "valid")
+
+
+async def test_json_schema_tells_every_problem_with_its_place(scored: Any) -> None:
+    result = await scored("json_schema", {"schema": POINT}, output={"tags": ["a", 3], "z\u202e": None})
+    said = {error["said"] for error in result.metadata["errors"]}
+    assert 'output has members that the schema does not name: ["z\N{REPLACEMENT CHARACTER}"]' in said
+    assert result.explanation == "output.tags[1] must be of type string, is 3 (a number) (3 problems)"
+    places = {(error["path"], error["keyword"]) for error in result.metadata["errors"]}
+    assert places == {("output", "additionalProperties"), ("output", "required"), ("output.tags[1]", "type")}
+
+
+async def test_a_pattern_in_a_schema_that_takes_for_ever_is_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "LONGEST_S", 0.2)
+    ready = runner(spec("json_schema", {"schema": {"pattern": "^(a+)+$"}}))
+    slow = await ready.score(ScorerRequest(input=None, output=f'"{"a" * 60}b"'))
+    good = await ready.score(ScorerRequest(input=None, output='"aaa"'))
+    deep = await ready.score(ScorerRequest(input=None, output='"b"'))
+    await ready.close()
+    assert (slow.status, slow.error_type) == ("error", "timeout_error")
+    assert (good.passed, deep.passed) == (True, False)
+    assert deep.metadata["errors"][0]["keyword"] == "pattern"
+
+
+@pytest.mark.parametrize("nested", [False, True], ids=["here", "in a process"])
+async def test_values_nested_without_end_are_no_score(scored: Any, nested: bool) -> None:
+    schema = {"$defs": {"n": {"items": {"$ref": "#/$defs/n"}, **({"uniqueItems": True} if nested else {})}}}
+    output = "[" * 900 + "]" * 900
+    result = await scored("json_schema", {"schema": {**schema, "$ref": "#/$defs/n"}}, output=output)
+    assert (result.status, result.error_type) == ("error", "input_error")
