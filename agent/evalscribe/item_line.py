@@ -80,7 +80,7 @@ def _part(name: str, part: object, hints: Hints) -> object:
         raise DataError(f"`{name}` is no text")
     if text != prose.name(text):
         raise DataError(f"`{name}` is no name: one line of 1 to {prose.NAME_LIMIT} characters")
-    return redact(text)
+    return redact(text, hints)
 
 
 def _marks(texts: list[str]) -> int:

@@ -52,7 +52,7 @@ class Taken(Frozen):
 
 def taken(shelves: RunShelves, dataset: Dataset, named: str, wanted: Wanted) -> Taken:
     """Each eval as an item: what it was asked, and what it answered where it passed. What a failed one answered is no
-    example: there it is what was expected of it, if the run says so. Of several tries at an item the first is taken.
+    example: there it is what was expected of it, if the run says so. Of several tries the first is taken.
 
     Raises `NotFoundError` for a run or eval that there is not, `UsageError` where several are meant.
     """

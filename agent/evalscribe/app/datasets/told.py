@@ -71,17 +71,16 @@ def of_attempt(attempt: Attempt, item: Item | None) -> Told:
 def _told(
     run_id: str, eval: Eval, asked: JsonValue, answered: JsonValue, expected: JsonValue, said: tuple[Transcript, ...]
 ) -> Told:
-    short = eval.path.removeprefix(f"{eval.category}/")
+    untried = eval.path.rpartition("#")[0] if eval.trials > 1 else eval.path
     item = Item(
-        key=prose.name(eval.path),
+        key=prose.name(untried),
         input=asked,
         metadata={"category": eval.category} if eval.category else {},
         events=_events(said),
-        cluster=prose.name(eval.path.rpartition("#")[0]) if eval.trials > 1 else None,
         source={"run": run_id, "eval": eval.path, "eval_id": eval.id, "status": eval.status},
     )
     return Told(
-        names=(eval.id, eval.path, short),
+        names=(eval.id, eval.path, untried, eval.name),
         passed=eval.status == "passed",
         item=None if asked is None else item,
         output=answered,

@@ -40,12 +40,10 @@ def uploaded(
     whatever is wrong with it."""
     if not partial:
         _check(file, opened())
-    rows, added, stopped = opened(), Added(), None
-    try:
-        for some in batches(rows.read()):
-            added += datasets.put(dataset.id, some)
-    except DataError as error:
-        stopped = str(error)
+    rows, added = opened(), Added()
+    breaks: list[str] = []
+    for some in batches(_until_it_breaks(rows, breaks)):
+        added += datasets.put(dataset.id, some)
     done = Uploaded(
         dataset=dataset.name,
         file=file,
@@ -53,7 +51,7 @@ def uploaded(
         skipped=rows.bad,
         problems=tuple(rows.problems),
         hidden=rows.hidden,
-        stopped=stopped,
+        stopped=next(iter(breaks), None),
     )
     if not done.items:
         raise DataError("\n".join([*told(done), f"{file} holds no item"]))
@@ -71,6 +69,14 @@ def batches(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
     left = iter(items)
     while some := tuple(islice(left, AT_ONCE)):
         yield some
+
+
+def _until_it_breaks(rows: ItemRows, breaks: list[str]) -> Iterator[Item]:
+    """What comes before the end of a file that cannot be read on is good."""
+    try:
+        yield from rows.read()
+    except DataError as error:
+        breaks.append(str(error))
 
 
 def _check(file: str, rows: ItemRows) -> None:

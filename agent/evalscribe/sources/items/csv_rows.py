@@ -54,6 +54,7 @@ class CsvRows:
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """Each row that is not empty, with the line it begins on."""
         csv.field_size_limit(LARGEST)
+        began = False
         with Reading(self._path) as reading:
             rows = csv.reader(self._lines(reading), delimiter=self._columns.delimiter, strict=True)
             while True:
@@ -63,10 +64,17 @@ class CsvRows:
                 except StopIteration:
                     return
                 except csv.Error as error:
-                    self._intake.refuse(first, _told(error))
+                    self._refuse(first, _told(error), began)
                     continue
                 if cells:
+                    began = True
                     yield first, cells
+
+    def _refuse(self, number: int, what: str, began: bool) -> None:
+        """Raises `DataError` where the rows have not begun: without its first row a table cannot be understood."""
+        if not began:
+            raise DataError(f"{self._intake.place(number)}: {what}")
+        self._intake.refuse(number, what)
 
     def _lines(self, reading: Reading) -> Iterator[str]:
         """What is no UTF-8 is told by row: a line alone may be part of a cell."""

@@ -1,0 +1,38 @@
+"""A store of datasets, shared: opening one takes longer than most tests do."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from evalscribe.app.datasets.adding import created
+from evalscribe.dataset import Dataset
+from evalscribe.ports import Datasets
+from evalscribe.store.experiments import open_datasets
+
+NOW = "2026-11-21T10:00:00.000+00:00"
+
+
+@pytest.fixture(scope="session")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Datasets]:
+    with closing(open_datasets(tmp_path_factory.mktemp("datasets"))) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def make(datasets: Datasets) -> Callable[[], Dataset]:
+    """A dataset that is empty."""
+    numbers = count()
+    return lambda: created(datasets, f"set {next(numbers)}", "", NOW)
+
+
+@pytest.fixture
+def dataset(make: Callable[[], Dataset]) -> Dataset:
+    return make()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path

@@ -1,0 +1,157 @@
+"""Files of items: what is read, and what is told of what cannot be."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from evalscribe.dataset import Item
+from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.ports import ItemRows
+from evalscribe.sources.items import Columns, open_csv, open_items
+from evalscribe.sources.items.intake import MOST_TOLD
+from evalscribe.sources.items.lines import LARGEST
+
+
+def _read(tmp_path: Path, content: bytes | str) -> tuple[list[Item], ItemRows]:
+    path = tmp_path / "f.jsonl"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
+    rows = open_items(path, "f.jsonl")
+    return list(rows.read()), rows
+
+
+def _table(tmp_path: Path, content: bytes | str, *inputs: str, **columns: object) -> tuple[list[Item], ItemRows]:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    rows = open_csv(path, "t.csv", Columns(input=inputs or ("q",), **columns))  # type: ignore[arg-type]
+    return list(rows.read()), rows
+
+
+def test_marks_line_ends_and_empty_lines_are_no_items(tmp_path: Path) -> None:
+    items, rows = _read(tmp_path, b'\xef\xbb\xbf{"input": 1}\r\n\r\n  \n{"input": 2}')
+    assert [(item.input, item.source) for item in items] == [
+        (1, {"file": "f.jsonl", "line": 1}),
+        (2, {"file": "f.jsonl", "line": 4}),
+    ]
+    assert not rows.problems
+
+
+def test_each_bad_line_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+    deep = '{"input": ' + "[" * 10_000 + "]" * 10_000 + "}"
+    lines = ['{"input": 1}', '{"input": NaN}', deep, '{"input": "\\ud800"}', '{"input": {"a": 1, "a": 2}}', "x", "[1]"]
+    content = "\n".join(lines).encode() + b'\n{"input": "\xff"}\n{"input": 2}\n'
+    items, rows = _read(tmp_path, content)
+    assert [item.input for item in items] == [1, 2]
+    assert rows.bad == len(rows.problems) == 7
+    assert [one.partition(": ")[0] for one in rows.problems] == [f"f.jsonl:{number}" for number in range(2, 9)]
+    assert rows.problems[0] == "f.jsonl:2: NaN is no JSON"
+    assert rows.problems[-1] == "f.jsonl:8: no UTF-8: byte 0xff at 12"
+
+
+def test_long_lines(tmp_path: Path) -> None:
+    five = json.dumps({"input": "x" * 5_000_000})
+    over = json.dumps({"input": "x" * LARGEST})
+    items, rows = _read(tmp_path, f'{five}\n{over}\n{{"input": 2}}\n{over}')
+    assert [len(str(item.input)) for item in items] == [5_000_000, 1]
+    assert rows.problems == ["f.jsonl:2: longer than 16 MB", "f.jsonl:4: longer than 16 MB"]
+
+
+def test_a_key_that_comes_twice_is_told_with_both_lines(tmp_path: Path) -> None:
+    items, rows = _read(tmp_path, '{"key": "a", "input": 1}\n\n{"key": "a", "input": 2}\n')
+    assert [item.input for item in items] == [1]
+    assert rows.problems == ["f.jsonl:3: the key 'a' is that of line 1 too"]
+
+
+def test_equal_items_without_keys_are_numbered(tmp_path: Path) -> None:
+    items, _ = _read(tmp_path, '{"input": 1}\n' * 3 + '{"input": 2}\n')
+    first = items[0].key
+    assert [item.key for item in items[:3]] == [first, f"{first}-2", f"{first}-3"]
+    assert items[3].key != first
+    many, _ = _read(tmp_path, '{"input": 1}\n' * 3000)
+    assert many[-1].key == f"{first}-3000"
+
+
+def test_of_many_problems_the_first_are_kept_and_all_are_counted(tmp_path: Path) -> None:
+    _, rows = _read(tmp_path, "x\n" * 500)
+    assert (rows.bad, len(rows.problems)) == (500, MOST_TOLD)
+
+
+def test_a_list_and_what_gzip_packed(tmp_path: Path) -> None:
+    listed = '\n[{"input": 1}, {"inptu": 2},\n {"input": {"a": 1, "a": 2}}, {"input": NaN}, {"input": 5}]'
+    for content in (listed.encode(), gzip.compress(listed.encode())):
+        items, rows = _read(tmp_path, content)
+        assert [(item.input, item.source["item"]) for item in items] == [(1, 1), (5, 5)]
+        assert [one.partition(": ")[2][:6] for one in rows.problems] == ["item 2", "item 3", "item 4"]
+
+
+@pytest.mark.parametrize("content", [b'[{"input": 1}, {"input": "\xff"}]', b'[{"input": 1}, {"input": ', b"[1] x"])
+def test_a_list_that_breaks_off_ends_the_reading(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(DataError, match=r"f\.jsonl"):
+        _read(tmp_path, content)
+
+
+def test_no_file_and_no_regular_file(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="there is no file"):
+        open_items(tmp_path / "none", "none")
+    with pytest.raises(DataError, match="no regular file"):
+        open_items(tmp_path, "folder")
+
+
+def test_columns_of_a_table(tmp_path: Path) -> None:
+    table = (
+        "\ufeffq,who,want,k,s,c,t,ev,run\r\n"
+        '"what, where?\nand why",me,,one,dev,c1,"a, b","[{""role"": ""user""}]",r9\r\n'
+        '2,{},"{""x"": 1}",,,,"[""c""]",,\r\n'
+    )
+    columns = {
+        "expected": "want",
+        "metadata": ("who",),
+        "key": "k",
+        "split": "s",
+        "cluster": "c",
+        "tags": "t",
+        "events": "ev",
+        "source_run_id": "run",
+    }
+    (first, second), rows = _table(tmp_path, table, "q", **columns)
+    assert not rows.problems
+    assert first == Item(
+        key="one",
+        input="what, where?\nand why",
+        metadata={"who": "me", "tags": ["a", "b"]},
+        split="dev",
+        cluster="c1",
+        events=({"role": "user"},),
+        source={"file": "t.csv", "line": 2, "run": "r9"},
+    )
+    assert (second.input, second.expected_output, second.metadata) == ("2", '{"x": 1}', {"who": "{}", "tags": ["c"]})
+    assert second.source == {"file": "t.csv", "line": 4}
+    (_, as_json), _ = _table(tmp_path, table, "q", "who", json_cells=True, **columns)
+    assert (as_json.input, as_json.expected_output) == ({"q": 2, "who": {}}, {"x": 1})
+
+
+def test_a_table_without_a_header_and_with_another_delimiter(tmp_path: Path) -> None:
+    items, _ = _table(tmp_path, "a;b\nc;d\n", "1", expected="2", delimiter=";", header=False)
+    assert [(item.input, item.expected_output) for item in items] == [("a", "b"), ("c", "d")]
+
+
+def test_rows_that_are_wrong_are_told_with_the_line_they_begin_on(tmp_path: Path) -> None:
+    table = b'q,ev\n"a\nb",\nc\nd,x\n"e"f,\n\xff,\ng,[]\n"h,\n'
+    items, rows = _table(tmp_path, table, events="ev")
+    assert [item.input for item in items] == ["a\nb", "g"]
+    assert [one.partition(": ")[0] for one in rows.problems] == [f"t.csv:{number}" for number in (4, 5, 6, 7, 9)]
+    assert rows.problems[0] == "t.csv:4: has 1 cell, not 2"
+    assert "never closed" in rows.problems[-1]
+
+
+@pytest.mark.parametrize(("header", "said"), [("a,b", "is not there; t.csv has the columns a, b"), ("q,q", "twice")])
+def test_a_column_that_there_is_not(tmp_path: Path, header: str, said: str) -> None:
+    with pytest.raises(UsageError, match=f"--input-column 'q' .*{said}"):
+        _table(tmp_path, f"{header}\n1,2\n")
+
+
+def test_a_table_whose_first_row_is_none(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"t\.csv:1: no CSV"):
+        _table(tmp_path, '"q"x\n1\n')
+    assert _table(tmp_path, "")[0] == []

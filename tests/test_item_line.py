@@ -1,0 +1,124 @@
+"""Items as JSON lines, and the JSON they are decoded from."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalscribe import prose
+from evalscribe.dataset import Item
+from evalscribe.errors import DataError
+from evalscribe.item_line import made_key, parsed, written
+from evalscribe.strict_json import NotJson, StrictJson
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+OBJECTS = st.dictionaries(TEXT, JSON, max_size=2)
+NAMES = TEXT.map(prose.name)
+ITEMS = st.builds(
+    Item,
+    key=NAMES,
+    input=JSON,
+    expected_output=JSON,
+    metadata=OBJECTS,
+    events=st.lists(OBJECTS, max_size=2).map(tuple),
+    split=st.none() | NAMES,
+    cluster=st.none() | NAMES,
+    source=OBJECTS,
+)
+
+
+@given(item=ITEMS)
+def test_what_is_written_is_read_again(item: Item) -> None:
+    line = written(item)
+    again = parsed(StrictJson().decode(line), {"file": "other.jsonl", "line": 7})
+    assert again == (item, 0)
+    assert "\n" not in line
+    assert written(again.item) == line
+
+
+def test_a_null_input_is_an_input_and_a_false_expected_output_is_one() -> None:
+    item = parsed({"input": None, "expected_output": False, "metadata": None, "key": 17}, {}).item
+    assert (item.input, item.expected_output, item.metadata, item.key) == (None, False, {}, "17")
+    assert '"expected_output":false' in written(item)
+
+
+def test_an_item_without_a_key_is_called_by_its_content() -> None:
+    one, other = (parsed({"input": "hi", "metadata": {"n": n}}, {"line": n}).item for n in (1, 2))
+    assert one.key == other.key == made_key(one)
+    assert len(one.key) == 16
+    assert one.key != parsed({"input": "hi", "expected_output": "ho"}, {}).item.key
+
+
+def test_secrets_are_taken_out_and_counted_and_a_key_may_look_random() -> None:
+    secret = "sk-ant-api03-" + "Ab1" * 30
+    read = parsed({"key": "9f86d081884c7d65", "input": [secret, {"api_key": "hT7pQ2xZ9mK4vB8nL3wR"}], "source": {}}, {})
+    assert read.hidden == 2
+    assert read.item.key == "9f86d081884c7d65"
+    assert secret not in written(read.item)
+    assert "hT7pQ2xZ9mK4vB8nL3wR" not in written(read.item)
+    assert parsed({"input": "[redacted:key] is only told of"}, {}).hidden == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ([], "no JSON object"),
+        ({"expected": 1}, "`expected` is unknown; there is: key, input, expected_output"),
+        ({"key": "a"}, "`input` is missing"),
+        ({"input": 1, "metadata": []}, "`metadata` is no object"),
+        ({"input": 1, "events": {}}, "`events` is no list"),
+        ({"input": 1, "events": [1]}, "`events.0` is no object"),
+        ({"input": 1, "key": ""}, "`key` is no name"),
+        ({"input": 1, "key": "a\nb"}, "`key` is no name"),
+        ({"input": 1, "key": "a" * 241}, "`key` is no name"),
+        ({"input": 1, "split": True}, "`split` is no text"),
+        ({"input": "a\0"}, "holds a character that is none"),
+        ({"input": {"\ud800": 1}}, "holds a character that is none"),
+    ],
+)
+def test_what_is_no_item_is_told(value: object, said: str) -> None:
+    with pytest.raises(DataError, match="^" + said.replace("(", r"\(")):
+        parsed(value, {})
+
+
+def test_nesting_is_bounded() -> None:
+    deep: object = 1
+    for _ in range(120):
+        deep = [deep]
+    with pytest.raises(DataError, match="nested too deeply"):
+        parsed({"input": deep}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("NaN", "NaN is no JSON"),
+        ('{"a": -Infinity}', "-Infinity is no JSON"),
+        ('{"a": 1, "b": {"c": 1, "c": 2}}', "the member `c` twice"),
+        ("1e999", "beyond every float"),
+        ("9" * 301, "more than 300 digits"),
+        ("[" * 10_000 + "]" * 10_000, "nested too deeply"),
+    ],
+)
+def test_json_that_readers_understand_in_different_ways_is_refused(text: str, said: str) -> None:
+    decoder = StrictJson()
+    with pytest.raises(DataError, match=said) as told:
+        decoder.decode(text)
+    assert not isinstance(told.value, NotJson)
+    assert decoder.decode('{"a": 1}') == {"a": 1}, "the next value stands for itself"
+
+
+@pytest.mark.parametrize("text", ["", "hello", '{"a": }', "[1", "1 2"])
+def test_what_is_no_json(text: str) -> None:
+    with pytest.raises(NotJson):
+        StrictJson().decode(text)
+
+
+def test_large_whole_numbers_stay_exact() -> None:
+    assert StrictJson().decode(json.dumps(10**299)) == 10**299
