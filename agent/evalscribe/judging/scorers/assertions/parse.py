@@ -101,7 +101,8 @@ class _Parser:
         name = self.next.text
         if name not in (*FUNCTIONS, *QUANTIFIERS, "has"):
             there = ", ".join((*FUNCTIONS, *QUANTIFIERS, "has"))
-            raise ValueError(f"has {name[:40]} at character {self.next.at}, which is no function; there is: {there}")
+            place = f"{name[:40]} at character {self.next.at}"
+            raise ValueError(f"has {place}: paths begin with input, output or expected, and functions are {there}")
         self._take()
         self._need("(")
         if name in FUNCTIONS:

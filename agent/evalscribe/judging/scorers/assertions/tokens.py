@@ -15,7 +15,7 @@ _WORD = re.compile(
     | (?P<path> (?:input|output|expected)(?:\.[A-Za-z0-9_-]+)* ) (?![A-Za-z0-9_.-])
     | (?P<text> "(?:[^"\\]|\\.)*" )
     | (?P<number> -?\d+(?:\.\d+)?(?:[eE][+-]?\d+)? ) (?![A-Za-z0-9_.])
-    | (?P<name> [A-Za-z_][A-Za-z0-9_]* )
+    | (?P<name> [A-Za-z_][A-Za-z0-9_.-]* )
     )
     """,
     re.VERBOSE | re.ASCII,

@@ -1,0 +1,132 @@
+"""Whatever an item holds: a result is whole, or says why there is none."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalscribe.judging.scorers import runner, spec
+from evalscribe.score import ScoreResult, ScorerRequest
+from evalscribe.target import ToolUse, Trace
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+TEXTS = st.sampled_from(["", "{", '{"a": [1]}', "1e5", "NaN", '"\\ud800"', "[" * 200, "null"])
+TOOLS = st.builds(
+    ToolUse,
+    tool=st.sampled_from(["a", "b"]),
+    arguments=st.dictionaries(st.sampled_from(["a", "b"]), VALUES, max_size=2),
+    failed=st.booleans(),
+)
+TRACES = st.none() | st.builds(
+    Trace,
+    recorded=st.booleans(),
+    tools=st.lists(TOOLS, max_size=3).map(tuple),
+    model_calls=st.none() | st.integers(0, 5),
+    tokens=st.none() | st.integers(0, 5),
+    duration_ms=st.none() | st.floats(0, 5),
+    errors=st.lists(st.text(max_size=5), max_size=2).map(tuple),
+    state=st.dictionaries(st.sampled_from(["a", "b"]), VALUES, max_size=2),
+)
+REQUESTS = st.builds(ScorerRequest, input=VALUES, output=VALUES | TEXTS, expected=VALUES | TEXTS, trace=TRACES)
+NESTED = {"$defs": {"n": {"type": ["array", "null"], "items": {"$ref": "#/$defs/n"}}}, "$ref": "#/$defs/n"}
+SPECS = [
+    spec("exact_match", {}),
+    spec("exact_match", {"output_field": "output.a", "case_sensitive": False}),
+    spec("contains", {"pattern": "a", "case_sensitive": False}),
+    spec("regex_match", {"pattern": "^.a?"}),
+    spec("levenshtein", {"threshold": 0.5}),
+    spec("json_valid", {}),
+    spec("json_schema", {"schema": NESTED}),
+    spec("numeric_range", {"min": 0, "max": 1, "inclusive": False}),
+    spec(
+        "structured_assertions",
+        {
+            "assertions": [
+                {"name": "equal", "expr": "output == expected || !has(output.a)"},
+                {"name": "alike", "expr": "is_number(output) && output > 1 || unique(expected) && size(output) > 1"},
+            ],
+            "score_threshold": 0.5,
+        },
+    ),
+    spec("tool_calls", {"called": ["a"], "in_order": ["a", "b"], "params": [{"tool": "a", "arguments": {"a": [1]}}]}),
+    spec("limits", {"max_tool_calls": 2, "max_tokens": 3}),
+    spec("no_errors", {}),
+    spec("state_equals", {"name": "a", "threshold": 0.5}),
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(request=REQUESTS)
+def test_every_scorer_gives_a_whole_result_for_any_json(request: ScorerRequest) -> None:
+    for result in asyncio.run(_scored(request)):
+        whole(result)
+
+
+async def _scored(request: ScorerRequest) -> list[ScoreResult]:
+    ready = [runner(one) for one in SPECS]
+    results = [await one.score(request) for one in ready]
+    for one in ready:
+        await one.close()
+    return results
+
+
+def whole(result: ScoreResult) -> None:
+    assert (result.status == "ok") == (result.passed is not None) == (result.value is not None)
+    assert (result.status == "error") == (result.error_type is not None)
+    assert result.value is None or 0 <= result.value <= 1
+    assert result.explanation
+    assert result.explanation.isprintable()
+    result.model_dump_json().encode()
+
+
+@pytest.mark.parametrize("nested", [50, 200])
+async def test_deep_values_are_compared_or_refused(scored: Any, nested: int) -> None:
+    deep: Any = 1
+    for _ in range(nested):
+        deep = [deep]
+    whole(await scored("exact_match", output=deep, expected=[deep]))
+    whole(await scored("state_equals", {"name": "a", "expected": 1}, trace=Trace(state={"a": deep})))
+    text = "[" * 30_000 + "]" * 30_000
+    whole(await scored("exact_match", {"output_field": "output.0.0"}, output=text, expected=deep))
+    assert (await scored("exact_match", {"output_field": "output.0"}, output=text, expected=1)).status == "error"
+
+
+@pytest.mark.parametrize(
+    ("selector", "output", "said"),
+    [
+        ("output.a", {"b": 1}, "there is no a in the output, which is an object"),
+        ("output.a.b", {"a": [1, 2]}, "there is no b in a of the output, which is a list of 2"),
+        ("output.a.2", {"a": [1, 2]}, "there is no 2 in a of the output, which is a list of 2"),
+        ("output.a.-1", {"a": [1, 2]}, "there is no -1 in a of the output"),
+        ("output.a", "no JSON", "the output is text that is no JSON, so it has no fields"),
+        ("output.a", None, "there is no a in the output, which is null"),
+        ("metadata.gold", None, "there is no gold in the metadata"),
+    ],
+)
+async def test_a_field_that_is_not_there_is_no_score(scored: Any, selector: str, output: Any, said: str) -> None:
+    result = await scored("contains", {"pattern": "x", "output_field": selector}, output=output)
+    assert (result.status, result.error_type) == ("error", "input_error")
+    assert said in result.explanation
+
+
+@pytest.mark.parametrize(
+    ("selector", "output"),
+    [
+        ("output.a.1", {"a": ["y", "x"]}),
+        ("output.1", {"1": "x"}),
+        ("output.a", '{"a": "x"}'),
+        ("output", '{"a": "x"}'),
+        ("metadata.gold.0", None),
+        ("input", None),
+    ],
+)
+async def test_fields_lead_to_members_and_items(scored: Any, selector: str, output: Any) -> None:
+    config = {"pattern": "x", "output_field": selector}
+    assert (await scored("contains", config, output=output, input="x", metadata={"gold": ["x"]})).passed

@@ -1,0 +1,169 @@
+"""structured_assertions: its language, its bounds, its scores."""
+
+from typing import Any
+
+import pytest
+
+from evalscribe.errors import UsageError
+from evalscribe.judging.scorers import spec
+
+OUTPUT = {
+    "status": "done",
+    "score": 0.5,
+    "count": 3,
+    "items": [1, 2, 2.5],
+    "names": ["a", "b"],
+    "mixed": [1, True, 1.0],
+    "ok": True,
+    "nothing": None,
+    "order-id": {"0": "x"},
+    "wide": {"a": [{"b": 7}]},
+}
+
+
+def config(*expressions: str, **more: Any) -> dict[str, Any]:
+    assertions = [{"name": f"n{number}", "expr": text} for number, text in enumerate(expressions)]
+    return {"assertions": assertions, **more}
+
+
+@pytest.mark.parametrize(
+    ("expression", "holds"),
+    [
+        ('output.status == "done"', True),
+        ('output.status != "done"', False),
+        ("output.count == 3.0", True),
+        ("output.ok == 1", False),
+        ("output.ok", True),
+        ("!output.ok", False),
+        ("!!output.ok", True),
+        ("output.count > 2 && output.count >= 3 && output.count < 4 && output.count <= 3", True),
+        ('output.status < "e"', True),
+        ("output.count < -1", False),
+        ("output.ok || output.absent == 1", True),
+        ("!output.ok && output.absent == 1", False),
+        ("output.ok || output.ok && !output.ok", True),
+        ("(output.ok || output.ok) && !output.ok", False),
+        ("!(output.count == 3)", False),
+        ("output.nothing == null", True),
+        ("is_null(output.nothing)", True),
+        ("has(output.nothing) && !has(output.absent) && !has(output.items.7)", True),
+        ("size(output.items) == 3 && size(output.status) == 4 && size(output) == 10", True),
+        ("unique(output.items)", True),
+        ("unique(output.mixed)", False),
+        ("all(output.items, is_number)", True),
+        ("all(output.mixed, is_number)", False),
+        ("any(output.mixed, is_boolean)", True),
+        ("any(output.names, is_object)", False),
+        ("is_string(output.status) && is_array(output.names) && is_object(output.wide)", True),
+        ("is_number(output.ok)", False),
+        ('output.order-id.0 == "x"', True),
+        ("output.wide.a.0.b == input.want", True),
+        ("output.count == expected", True),
+        ('input.quote == "say \\"hi\\" \\u00e9"', True),
+        ("output.score == 5e-1", True),
+    ],
+)
+async def test_conditions(scored: Any, expression: str, holds: bool) -> None:
+    result = await scored(
+        "structured_assertions", config(expression), output=OUTPUT, expected=3, input={"want": 7, "quote": 'say "hi" é'}
+    )
+    assert (result.status, result.passed) == ("ok", holds), result.explanation
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("output.absent == 1", "assertion n0: there is no absent in the output"),
+        ("output.items.9 == 1", "there is no 9 in items of the output, which is a list of 3"),
+        ("output.status.x == 1", "there is no x in status of the output"),
+        ("output.status > 3", "text and a number have no order"),
+        ("output.ok > false", "a boolean and a boolean have no order"),
+        ("output.status && true", "true or false is needed"),
+        ("output.count", "true or false is needed"),
+        ("size(output.count) > 1", "a number has no size"),
+        ("unique(output.status)", "unique asks about a list"),
+        ("all(output.wide, is_string)", "all asks about a list"),
+        ("expected == 3", "the item has no expected output"),
+    ],
+)
+async def test_what_cannot_be_told_is_no_score(scored: Any, expression: str, said: str) -> None:
+    result = await scored("structured_assertions", config("output.ok", expression), output=OUTPUT)
+    assert (result.status, result.error_type, result.passed) == ("error", "input_error", None)
+    assert said.replace("n0", "n1") in result.explanation
+
+
+async def test_the_score_is_the_share_that_holds(scored: Any) -> None:
+    three = config("output.ok", "output.count == 3", "output.count == 4")
+    result = await scored("structured_assertions", three, output=OUTPUT)
+    assert (result.value, result.passed) == (pytest.approx(2 / 3), False)
+    assert result.explanation == "does not hold: n2: output.count == 4 (output.count is 3)"
+    assert result.metadata["assertions"] == {"n0": True, "n1": True, "n2": False}
+    assert result.evidence == [{"name": "n2", "holds": False, "read": {"output.count": 3}}]
+    assert (await scored("structured_assertions", {**three, "score_threshold": 0.6}, output=OUTPUT)).passed
+
+
+async def test_text_that_is_json_has_fields(scored: Any) -> None:
+    assert (await scored("structured_assertions", config("output.a == 1"), output='{"a": 1}')).passed
+    plain = await scored("structured_assertions", config("output.a == 1"), output="a is 1")
+    assert plain.error_type == "input_error"
+
+
+async def test_only_what_an_assertion_names_must_be_there(scored: Any) -> None:
+    more = config("output == 1", input_field="input.absent", expected_field="expected.absent")
+    assert (await scored("structured_assertions", more, output=1)).passed
+
+
+async def test_fields_are_bound_before_paths_are_read(scored: Any) -> None:
+    more = config("output.b == expected", output_field="output.wide.a.0", expected_field="metadata.gold")
+    assert (await scored("structured_assertions", more, output=OUTPUT, metadata={"gold": 7})).passed
+
+
+async def test_more_than_a_mebibyte_is_not_looked_at(scored: Any) -> None:
+    result = await scored("structured_assertions", config("size(output) > 1"), output="x" * 2**20)
+    assert result.error_type == "input_error"
+    assert (await scored("structured_assertions", config("size(output) > 1"), output="x" * (2**20 - 2))).passed
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("", "has the end at character 1 in the place of a value"),
+        ("output.a ==", "has the end at character 12"),
+        ("output.a == 1 output.b", "has output.b at character 15 in the place of an operator or the end"),
+        ("output.a = 1", "cannot be read from character 10 on: = 1"),
+        ("output[0] == 1", "cannot be read from character 7 on"),
+        ("output.a + 1 == 2", "cannot be read from character 10 on"),
+        ("output.a == 'x'", "cannot be read from character 13 on"),
+        ('output.a == "x', "cannot be read from character 13 on"),
+        ("1 < 2 < 3", "has < at character 7"),
+        (
+            "result.a == 1",
+            "has result.a at character 1: paths begin with input, output or expected, and functions are size",
+        ),
+        ("matches(output.a)", "has matches at character 1: paths begin"),
+        ("size output.a", "has output.a at character 6 in the place of ("),
+        ("all(output.a, is_odd)", "has is_odd at character 15 in the place of one of is_string"),
+        ("has(3)", "in the place of a path"),
+        ("(output.a", "in the place of )"),
+        ("output.a.", "has output.a. at character 1"),
+        ("output.a == 01x", "cannot be read"),
+        ("output.a == 01", "no JSON"),
+        (" && ".join(["output.ok"] * 66), "has more than 64 operators"),
+        ("(" * 33 + "output.ok" + ")" * 33, "is nested more than 32 levels deep"),
+        ("!" * 33 + "output.ok", "is nested more than 32 levels deep"),
+        ('output == "' + "é" * 2_048 + '"', "is longer than 4096 bytes"),
+    ],
+)
+def test_what_is_no_assertion_is_refused_when_it_is_made(expression: str, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        spec("structured_assertions", config("output.ok", expression))
+    assert "assertions.1.expr" in str(refused.value)
+    assert said in str(refused.value)
+
+
+def test_the_bounds_themselves_are_allowed() -> None:
+    spec("structured_assertions", config(" && ".join(["output.ok"] * 65)))
+    spec("structured_assertions", config("(" * 32 + "output.ok" + ")" * 32))
+    spec("structured_assertions", config(*["output.ok"] * 64))
+    with pytest.raises(UsageError, match="assertions"):
+        spec("structured_assertions", config(*["output.ok"] * 65))

@@ -1,0 +1,200 @@
+"""Names and configurations: what there is, what is refused when it is attached, and with which words."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from evalscribe.errors import UsageError
+from evalscribe.judging.scorers import binding_of, names, reserved, runner, spec
+from evalscribe.judging.scorers.aliases import REFUSED
+
+CANONICAL = [
+    "exact_match",
+    "contains",
+    "levenshtein",
+    "regex_match",
+    "json_valid",
+    "numeric_range",
+    "json_schema",
+    "structured_assertions",
+    "tool_calls",
+    "limits",
+    "no_errors",
+    "state_equals",
+]
+
+
+def test_every_scorer_is_listed_with_its_line_and_its_other_names() -> None:
+    listed = {one.name: one for one in names()}
+    assert [name for name, one in listed.items() if one.of is None and not one.needs_model] == CANONICAL
+    assert {name for name, one in listed.items() if one.needs_model} == {"llm_judge", "correctness", "faithfulness"}
+    assert listed["limits"].aliases == (
+        "max_tool_calls",
+        "max_llm_calls",
+        "max_lm_calls",
+        "max_tokens",
+        "duration_under",
+    )
+    assert listed["tool_called"].of == "tool_calls"
+    assert all(one.line for one in listed.values())
+    assert listed["contains"].required == ("pattern",)
+    assert listed["json_schema"].required == ("schema",)
+
+
+def test_every_config_is_described_as_json_schema() -> None:
+    for one in names():
+        properties = one.config_schema.get("properties", {})
+        assert all(key == key.strip("_") for key in properties), one.name
+        if not one.needs_model:
+            assert one.config_schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "canonical", "translated"),
+    [
+        ("tool_called", {"tool": "a"}, "tool_calls", {"called": ["a"]}),
+        ("tool_not_called", {"tool": "a"}, "tool_calls", {"not_called": ["a"]}),
+        ("tool_sequence", {"tools": ["a", "b"]}, "tool_calls", {"in_order": ["a", "b"]}),
+        ("tool_trajectory", {"tools": []}, "tool_calls", {"exact": []}),
+        ("max_llm_calls", {"max": 0}, "limits", {"max_model_calls": 0}),
+        ("duration_under", {"max_ms": 5}, "limits", {"max_duration_ms": 5.0}),
+    ],
+)
+def test_another_name_is_a_setting_of_a_scorer(name: str, config: Any, canonical: str, translated: Any) -> None:
+    made = spec(name, config)
+    assert (made.name, made.scorer) == (name, canonical)
+    assert {key: value for key, value in made.config.items() if value is not None} == translated
+
+
+def test_defaults_are_written_out() -> None:
+    assert spec("exact_match", {}).config == {
+        "output_field": "output",
+        "expected_field": "expected",
+        "case_sensitive": True,
+    }
+    assert spec("exact_match", {}).id == spec("exact_match", {"case_sensitive": True}).id
+    assert spec("exact_match", {}).id != spec("exact_match", {"case_sensitive": False}).id
+
+
+def test_a_spec_makes_its_scorer_after_it_was_stored() -> None:
+    for name, config in (("tool_called", {"tool": "a"}), ("json_schema", {"schema": {"type": "object"}})):
+        made = spec(name, config)
+        again = type(made).model_validate_json(made.model_dump_json())
+        assert (again.id, runner(again).name, runner(again).depends_on) == (made.id, name, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "said"),
+    [
+        ("contains", {}, 'pattern is missing; write {"name": "contains", "config": {"pattern": "…'),
+        ("contains", {"pattern": ""}, "pattern String should have at least 1 character"),
+        ("contains", {"pattern": 3}, "pattern must be a valid string, not 3"),
+        ("contains", {"patern": "x", "pattern": "x"}, "patern is unknown; its config has: "),
+        ("contains", {"pattern": "x", "case_sensitive": "no"}, "case_sensitive must be a valid boolean"),
+        ("contains", {"pattern": "x", "expected_field": "expected"}, "expected_field is unknown"),
+        ("contains", {"pattern": "x", "output_field": "label"}, "output_field begins with none of output"),
+        ("contains", {"pattern": "x", "output_field": "output..label"}, "output_field is no name such as"),
+        ("json_valid", {"strict": True}, "strict is unknown; its config has: output_field"),
+        ("no_errors", {"x": 1}, "x is unknown; its config has: nothing"),
+        ("regex_match", {"pattern": "(a"}, "pattern is no regular expression: missing )"),
+        ("regex_match", {"pattern": "a{99999999999}"}, "pattern is no regular expression"),
+        ("numeric_range", {}, "needs min, max or both"),
+        ("numeric_range", {"min": 2, "max": 1}, "no number is between min 2 and max 1"),
+        ("numeric_range", {"min": 1, "max": 1, "inclusive": False}, "no number is between"),
+        ("numeric_range", {"min": "0"}, "min must be a valid number"),
+        ("numeric_range", {"min": float("nan")}, "its config is no JSON"),
+        ("levenshtein", {"threshold": 0}, "threshold must be greater than 0"),
+        ("levenshtein", {"threshold": 1.1}, "threshold must be less than or equal to 1"),
+        ("structured_assertions", {"assertions": []}, "assertions Tuple should have at least 1 item"),
+        ("structured_assertions", {"assertions": [{"name": "a"}]}, "assertions.0.expr is missing"),
+        (
+            "structured_assertions",
+            {"assertions": [{"name": "a", "expr": "true"}, {"name": "a", "expr": "true"}]},
+            "assertions has 'a' twice",
+        ),
+        (
+            "structured_assertions",
+            {"assertions": [{"name": "a", "expr": "true"}], "score_threshold": 0},
+            "greater than 0",
+        ),
+        ("tool_calls", {}, "needs one at least of called, not_called, in_order, exact, any_order, params"),
+        ("tool_calls", {"called": "a"}, "called must be a valid array"),
+        ("tool_calls", {"called": []}, "called Tuple should have at least 1 item"),
+        ("tool_calls", {"params": [{"tool": "a", "arguments": {}, "mode": "some"}]}, "params.0.mode must be 'subset'"),
+        ("tool_called", {"tools": ["a"]}, "tool is missing"),
+        ("tool_trajectory", {"tools": ["a"], "mode": "exact", "pattern": "in_order"}, "mode and pattern are the same"),
+        ("max_tokens", {"max": -1}, "max must be greater than or equal to 0"),
+        ("max_tokens", {"max": 1.5}, "max must be a valid integer"),
+        ("limits", {}, "needs one at least of max_tool_calls"),
+        ("state_equals", {}, "name is missing"),
+        ("state_equals", {"name": "a", "expected": 1, "expected_field": "expected.a"}, "but expected is given here"),
+        ("json_schema", {"schema": {"type": "thing"}}, "schema is no JSON Schema"),
+        ("json_schema", {"schema": 3}, "schema"),
+        ("json_schema", {"schema": {"$schema": "https://example.test/draft"}}, "which is not known"),
+        ("json_schema", {"schema": {"$ref": "https://example.test/a.json"}}, "which leads nowhere: nothing is fetched"),
+        ("json_schema", {"schema": {"properties": {"a": {"$ref": "#/$defs/b"}}}}, 'the $ref "#/$defs/b"'),
+        ("json_schema", {"schema": {"$ref": "#"}}, "refers to itself without end"),
+        ("json_schema", {"schema": {"pattern": "(a"}}, "schema is no JSON Schema"),
+        ("json_schema", {"schema": {"patternProperties": {"(a": {}}}}, "schema is no JSON Schema"),
+    ],
+)
+def test_a_wrong_config_is_refused_naming_key_and_rule(name: str, config: Any, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        spec(name, config)
+    assert str(refused.value).startswith(f"scorer {name}: ")
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("exactmatch", "did you mean exact_match"),
+        ("", "there is: exact_match, contains"),
+        ("plan_quality", "ask a model with llm_judge"),
+        ("step_efficiency", "use limits"),
+        ("tool_failure_recovered", "use no_errors"),
+        ("agent_judge", "llm_judge is shown the transcript too"),
+        ("conciseness", "criteria of llm_judge"),
+    ],
+)
+def test_a_name_that_is_none_says_what_to_use(name: str, said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        spec(name, {})
+
+
+def test_names_of_scorers_are_nobody_elses() -> None:
+    assert all(reserved(name) for name in (*CANONICAL, "tool_called", "llm_judge", *REFUSED))
+    assert not reserved("polite")
+
+
+def test_a_bare_name_is_a_binding() -> None:
+    bound = binding_of(" json_valid ")
+    assert (bound.spec, bound.required, bound.threshold) == (spec("json_valid", {}), True, None)
+
+
+def test_a_binding_may_say_more() -> None:
+    said = {"name": "contains", "config": {"pattern": "x"}, "as": "has_x", "required": False, "threshold": 0.5}
+    bound = binding_of(json.dumps(said))
+    assert (bound.spec.name, bound.spec.scorer, bound.required, bound.threshold) == ("has_x", "contains", False, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"name":"contains","config":{"pattern":"x"}', "no valid JSON"),
+        ('{"name":"contains","name":"exact_match"}', "twice"),
+        ('{"config":{}}', "name is missing"),
+        ('{"name":"contains","pattern":"x"}', "pattern is unknown; its config has: name, config, as"),
+        ('{"name":"json_valid","threshold":0}', "threshold must be greater than 0"),
+        ('{"name":"json_valid","required":"yes"}', "required must be a valid boolean"),
+        ('{"name":"json_valid","as":"exact_match"}', "exact_match is the name of another scorer"),
+        ('{"name":"json_valid","as":"a b"}', "as String should match pattern"),
+        ('["json_valid"]', "there is no scorer"),
+        ("contains", "pattern is missing"),
+    ],
+)
+def test_a_wrong_binding_is_refused(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        binding_of(text)
