@@ -207,4 +207,39 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         }
         for word in ("set", "SECRET")
     ],
+    "experiments": [
+        {
+            **{"id": f"exp-{word}", "name": word, "type": "standard", "status": "active", "collection_id": of},
+            **{"latest_version_id": word, "created_at": "2026-01-01T00:00:00Z"},
+        }
+        for of, word in ((MINE, "refunds"), (THEIRS, "SECRET"))
+    ],
+    "experiment_runs": [
+        {
+            **{"id": f"run-{word}", "experiment_id": f"exp-{word}", "experiment_version_id": word, "name": word},
+            **{"dataset_version_id": word, "state": "completed", "repetitions": 1, "concurrency": 4, "items": 2},
+            **{"created_at": "2026-01-01T00:00:00Z"},
+        }
+        for word in ("refunds", "SECRET")
+    ],
+    "run_items": [
+        {
+            **{"id": f"item-{word}-{n}", "run_id": f"run-{word}", "number": n, "repetition": 1, "item_key": word},
+            **{"status": "ok", "verdict": ("passed", "failed")[n], "error": None, "duration_ms": 0.5 * n},
+            **{"usage": {"calls": n} if n else None, "cost_usd": 0.25, "model": word, "output": "SECRET"},
+            **{"created_at": "2026-01-01T00:00:00Z"},
+        }
+        for word in ("refunds", "SECRET")
+        for n in range(2)
+    ],
+    "scores": [
+        {
+            **{"id": f"score-{word}-{n}", "run_id": f"run-{word}", "run_item_id": f"item-{word}-{n}", "scorer": word},
+            **{"item_key": word, "repetition": 1, "scorer_version_id": word, "required": True, "status": "ok"},
+            **{"value": float(1 - n), "passed": not n, "label": None, "explanation": word, "cost_usd": 0.0},
+            **{"current": True, "created_at": "2026-01-01T00:00:00Z", "input": "SECRET", "metadata_json": {"n": n}},
+        }
+        for word in ("refunds", "SECRET")
+        for n in range(2)
+    ],
 }

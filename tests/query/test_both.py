@@ -111,6 +111,10 @@ QUERIES = [
     "SELECT * FROM steps, documents, reports, labels",
     "SELECT * FROM judge_results ORDER BY id",
     "SELECT * FROM result_sets s JOIN results r ON r.result_set_id = s.id",
+    "SELECT * FROM experiment_runs r JOIN run_items i ON i.run_id = r.id JOIN scores s ON s.run_item_id = i.id "
+    "ORDER BY i.number",
+    "SELECT i.usage->>'calls', s.passed, s.metadata_json->'n' FROM run_items i JOIN scores s ON s.run_item_id = i.id "
+    "WHERE s.current AND s.required ORDER BY i.number",
     "SELECT category, count(*), min(name), max(id) FROM agent_runs GROUP BY category ORDER BY category",
     f"SELECT {M}->>'task' AS t, avg(({M}->'scores'->>'n')::float), sum(({M}->'scores'->>'n')::float), "
     f"stddev(({M}->'scores'->>'n')::float), var_pop(({M}->'scores'->>'n')::float) FROM agent_runs GROUP BY t ORDER BY t",

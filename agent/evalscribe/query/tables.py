@@ -2,6 +2,7 @@
 
 from functools import cache
 
+from evalscribe.query.experiment_tables import EXPERIMENT_TABLES
 from evalscribe.query.kinds import Kind
 from evalscribe.query.table import Column, Table, of, renamed
 
@@ -252,6 +253,7 @@ TABLES = (
         source="results AS it JOIN result_sets AS whole ON whole.id = it.result_set_id"
         " WHERE whole.collection_id = :collection_id",
     ),
+    *EXPERIMENT_TABLES,
 )
 
 

@@ -40,7 +40,7 @@ def _words(text: str) -> frozenset[str]:
 
 TABLES = _words(
     "agent_runs runs evals steps transcripts documents findings reports labels judge_results result_sets "
-    "results collection_runs json_each "
+    "results experiments experiment_runs run_items scores collection_runs json_each "
 )
 OWN_QUERY = re.compile(r"w\d+|all_[a-z_]+")
 """Queries of the statement's own WITH are told by name where only their rows are counted; no table is called so."""

@@ -33,6 +33,7 @@ class Kept:
     def __init__(self) -> None:
         self._texts = Texts()
         self._scores: list[dict[str, Any]] = []
+        self._input: tuple[JsonValue, str | None] = (None, None)
 
     def item_row(self, attempt: Attempt) -> dict[str, Any]:
         """Raises `DataError` naming the item for what cannot be stored."""
@@ -50,7 +51,9 @@ class Kept:
         """Raises `DataError` naming scorer and item for what cannot be stored."""
         of = f"of scorer {score.scorer!r} for item {score.item_key!r}"
         row = {**vars(score)}
-        row["input"] = self._json(evidence.scorer_input, f"the input {of}")
+        if evidence.scorer_input is not self._input[0]:  # Scorers of one try share it, and it is most of their text.
+            self._input = evidence.scorer_input, self._json(evidence.scorer_input, f"the input {of}")
+        row["input"] = self._input[1]
         row["output"] = self._json(evidence.scorer_output, f"the output {of}")
         row["evidence"] = self._json(evidence.evidence, f"the evidence {of}")
         held = evidence.metadata
