@@ -39,6 +39,8 @@ class Clause(Frozen):
     """95 % interval of `observed`, where it is a share."""
     said: str
     """One line: `pass rate 18/20 = 90.0 % (95 %: 69.9 to 97.2 %), at least 95 % needed`."""
+    luck: str | None = None
+    """Beside a bound of the pass rate: what a run of this size can tell, in one line."""
     items: tuple[str, ...] = ()
     """Keys of the items that it is about: new failures, regressions."""
 

@@ -38,7 +38,8 @@ def ended(run: "ExperimentRun", gate: "Gate | None", *, fail_on_gate: bool, asid
         finish.say(f"run {name} is {run.state} still; go on with: evalscribe reports wait {run.id}", file=file)
         return TIMED_OUT
     if run.state != "completed":
-        finish.say(f"run {name} {run.state}{f': {run.reason}' if run.reason else ''}", file=file)
+        how = "was cancelled" if run.state == "cancelled" else run.state
+        finish.say(f"run {name} {how}{f': {run.reason}' if run.reason else ''}", file=file)
         return RUN_FAILED
     assert gate is not None, "a run that has ended has a gate"
     finish.say(f"run {name}: {headline(gate)}", file=file)
@@ -181,6 +182,7 @@ def export(
     from evalscribe.app.experiments.gate import reported
     from evalscribe.cli import finish
     from evalscribe.cli.line_file import write
+    from evalscribe.prose import visible
     from evalscribe.render.run_export import written
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
@@ -189,7 +191,8 @@ def export(
     with open_desk(settings(Options())) as desk:
         found = run_named(desk, run)
         lines = written(artifact_format, reported(desk, found), lambda: tries(desk, found))
-        write(lines, out_file)
+        seen = out_file is None and sys.stdout.isatty()
+        write((visible(line) for line in lines) if seen else lines, out_file)
     if out_file is not None:
         finish.say(f"run {found.name or found.id} is in {out_file}", file=sys.stderr)
     return 0

@@ -45,7 +45,8 @@ def _others(number: int) -> str:
 
 
 def _ended(summary: RunSummary) -> str:
-    return f"the run {summary.state}" + (f": {summary.reason}" if summary.reason else "")
+    how = "was cancelled" if summary.state == "cancelled" else summary.state
+    return f"the run {how}" + (f": {summary.reason}" if summary.reason else "")
 
 
 def _clauses(config: GateConfig, summary: RunSummary, baselines: Mapping[str, Baseline]) -> Iterator[Clause]:
@@ -83,20 +84,27 @@ def _of(name: ClauseName, share: Share, threshold: float, holds: bool, said: str
 
 def _pass_rate(name: ClauseName, summary: RunSummary, threshold: float) -> Clause:
     share = summary.pass_rate
-    said = f"pass rate {share.said}, at least {percent(threshold)} needed; {_tells(summary, threshold)}"
-    return _of(name, share, threshold, _at_least(share.value, threshold), said)
+    said = f"pass rate {share.said}, at least {_bound(threshold)} needed"
+    clause = _of(name, share, threshold, _at_least(share.value, threshold), said)
+    return clause.model_copy(update={"luck": _luck(summary, threshold)})
 
 
-def _tells(summary: RunSummary, threshold: float) -> str:
+def _luck(summary: RunSummary, threshold: float) -> str | None:
     """What luck alone does to a run of this size."""
     number = summary.observations
+    if not number or threshold <= 0:
+        return None
     low, high = tells_apart(ceil(threshold * number - SLACK), number)
-    if threshold == 0:
-        return "every run passes that"
+    unit = "item" if number == summary.items else "cluster"
     return (
-        f"with {counted(number, 'observation')} a true rate from {percent(high)} passes 8 runs of 10, "
-        f"one below {percent(low)} fails 8 of 10"
+        f"with {counted(number, unit)} a true rate from {percent(high)} on passes this in 8 of 10 runs, "
+        f"one below {percent(low)} fails it in 8 of 10"
     )
+
+
+def _bound(share: float) -> str:
+    """`95 %`, as it was written."""
+    return f"{100 * share:g} %"
 
 
 def _at_least(value: float | None, threshold: float) -> bool:
@@ -117,7 +125,7 @@ def _failed_items(summary: RunSummary, most: int) -> Clause:
 
 def _lower_bound(summary: RunSummary, threshold: float) -> Clause:
     share = summary.pass_rate
-    said = f"pass rate {share.said}: the lower end must be at least {percent(threshold)}"
+    said = f"pass rate {share.said}: the lower end must be at least {_bound(threshold)}"
     return _of("min_pass_rate_lower_bound", share, threshold, _at_least(share.low, threshold), said)
 
 
@@ -127,13 +135,13 @@ def _errors(summary: RunSummary, most: float) -> Clause:
     share = _share(number, summary.tries)
     parts = f"{summary.counts.error:,} of the target, {summary.broken:,} of required scorers"
     holds = share.value is not None and share.value <= most + SLACK
-    said = f"errors {share.said} of all tries ({parts}), at most {percent(most)} allowed"
+    said = f"errors {share.said} of all tries ({parts}), at most {_bound(most)} allowed"
     return _of("max_error_rate", share, most, holds, said)
 
 
 def _scored(summary: RunSummary, least: float) -> Clause:
     share = _share(summary.counts.passed + summary.counts.failed, summary.tries)
-    said = f"tries with a verdict {share.said}, at least {percent(least)} needed"
+    said = f"tries with a verdict {share.said}, at least {_bound(least)} needed"
     return _of("min_scored_fraction", share, least, _at_least(share.value, least), said)
 
 

@@ -28,9 +28,7 @@ def summary_lines(report: RunReport) -> Iterator[str]:
     yield f"pass rate  {found.pass_rate.said}{_of_scored(found)}"
     yield f"tries      {counts_line(found.counts)}"
     yield f"failed     {counted(found.failed_items, 'item')} of {found.items:,}{_flaky(found)}"
-    yield from (
-        f"pass@{one.k}     {percent(one.pass_at)}   pass^{one.k} {percent(one.pass_hat)}" for one in _some_k(found)
-    )
+    yield from (_at_k(found, one) for one in _some_k(found))
     yield from scorer_lines(found)
     yield from (f"split      {one.split}: {one.pass_rate.said}; {counts_line(one.counts)}" for one in found.splits)
     yield from _labels(found)
@@ -47,6 +45,8 @@ def gate_lines(gate: Gate | None) -> Iterator[str]:
     yield f"gate       {'passed' if gate.passed else 'failed'}{why}{stated}"
     for clause in gate.clauses:
         yield f"  {clause.verdict:<12} {clause.name}: {clause.said}"
+        if clause.luck:
+            yield f"  {'':<12} {clause.luck}"
     yield f"  ({RULE})"
 
 
@@ -146,6 +146,11 @@ def _flaky(found: RunSummary) -> str:
 def _some_k(found: RunSummary) -> Iterator[AtK]:
     yield from found.at_k[:MOST_K]
     yield from found.at_k[MOST_K:][-1:]
+
+
+def _at_k(found: RunSummary, one: AtK) -> str:
+    over = "" if one.items == found.items else f"   (of {counted(one.items, 'item')} with so many tries)"
+    return f"{f'pass@{one.k}':<10} {percent(one.pass_at)}   pass^{one.k} {percent(one.pass_hat)}{over}"
 
 
 def _labels(found: RunSummary) -> Iterator[str]:

@@ -74,8 +74,8 @@ def _json(value: JsonValue) -> str | None:
 
 def _line(cells: Iterable[object]) -> str:
     out = StringIO()
-    csv.writer(out, lineterminator="\r").writerow(map(safe, cells))
-    return out.getvalue()
+    csv.writer(out).writerow(map(safe, cells))
+    return out.getvalue().removesuffix("\n")
 
 
 def safe(cell: object) -> str:

@@ -61,7 +61,8 @@ def _gate(gate: Gate) -> Iterator[str]:
     yield "<table><tr><th>Clause</th><th>Verdict</th><th>What was seen</th></tr>"
     for clause in gate.clauses:
         verdict = f'<td class="{clause.verdict}">{clause.verdict}</td>'
-        yield f"<tr><td>{clause.name}</td>{verdict}<td>{_shown(clause.said)}</td></tr>"
+        luck = f"<br><small>{_shown(clause.luck)}</small>" if clause.luck else ""
+        yield f"<tr><td>{clause.name}</td>{verdict}<td>{_shown(clause.said)}{luck}</td></tr>"
     yield "</table>"
 
 

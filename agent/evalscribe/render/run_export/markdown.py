@@ -80,7 +80,8 @@ def _gate(report: RunReport) -> Iterator[str]:
 
 
 def _clause(clause: Clause) -> str:
-    return f"| {clause.name} | {MARKS[clause.verdict]} {clause.verdict} | {_cell(clause.said)} |"
+    said = f"{clause.said}; {clause.luck}" if clause.luck else clause.said
+    return f"| {clause.name} | {MARKS[clause.verdict]} {clause.verdict} | {_cell(said)} |"
 
 
 def _scorers(found: RunSummary) -> Iterator[str]:

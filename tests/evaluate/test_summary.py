@@ -1,0 +1,231 @@
+"""What a run came to: shares, flaky items, tries in a row, splits, clusters, and what was never tried."""
+
+import tracemalloc
+from collections.abc import Iterable, Iterator
+
+import pytest
+from pydantic import JsonValue
+
+from evalscribe.chat import Usage
+from evalscribe.deployment import Component
+from evalscribe.evaluate.labels import label_in, labels
+from evalscribe.evaluate.summary import Place, summarised
+from evalscribe.experiment import (
+    ComponentTarget,
+    Config,
+    Experiment,
+    ExperimentRun,
+    ExperimentVersion,
+    ItemVerdict,
+    RunItem,
+)
+from evalscribe.run_summary import RunSummary, Share, percent
+from evalscribe.score import Score
+from evalscribe.scorer_spec import Binding, ScorerSpec
+from evalscribe.statistics import wilson
+
+NOW = "2026-11-20T10:00:00.000+00:00"
+OUTCOMES: dict[str, ItemVerdict] = {"p": "passed", "f": "failed", "e": "error", "u": "unscored"}
+SPECS = {name: ScorerSpec(name=name, scorer=name) for name in ("exact_match", "judge")}
+EXPERIMENT = Experiment(id="exp-1", name="quality", collection_id="", latest_version_id="exv-1", created_at=NOW)
+VERSION = ExperimentVersion(
+    id="exv-1",
+    experiment_id="exp-1",
+    number=3,
+    target=ComponentTarget(deployment_id="dep-1", component=Component(name="a", kind="cmd", address="true")),
+    dataset_id="ds-1",
+    dataset_version_id="dsv-1",
+    bindings=(Binding(spec=SPECS["exact_match"]), Binding(spec=SPECS["judge"], required=False)),
+    config=Config(),
+    created_at=NOW,
+)
+
+
+def run(items: int, repetitions: int = 1) -> ExperimentRun:
+    return ExperimentRun(
+        id="0" * 20,
+        experiment_id="exp-1",
+        experiment_version_id="exv-1",
+        dataset_version_id="dsv-1",
+        state="completed",
+        repetitions=repetitions,
+        items=items,
+        created_at=NOW,
+    )
+
+
+def tries(outcomes: Iterable[tuple[str, str]]) -> Iterator[RunItem]:
+    for number, (key, told) in enumerate(outcomes):
+        for repetition, outcome in enumerate(told, 1):
+            yield RunItem.model_construct(
+                id=f"{key}/{repetition}",
+                run_id="r",
+                item_key=key,
+                repetition=repetition,
+                number=number,
+                status="error" if outcome == "e" else "ok",
+                verdict=OUTCOMES[outcome],
+                duration_ms=float(number),
+                usage=Usage(input_tokens=2, output_tokens=1, cost_usd=0.5),
+                created_at=NOW,
+            )
+
+
+def scores(outcomes: Iterable[tuple[str, str]], scorer: str = "exact_match", required: bool = True) -> Iterator[Score]:
+    """`p` passed, `f` failed, `u` broke, `a` abstained; nothing for `e`."""
+    for key, told in outcomes:
+        for repetition, outcome in enumerate(told, 1):
+            if outcome == "e":
+                continue
+            ok = outcome in "pf"
+            yield Score.model_construct(
+                id=f"{key}/{repetition}/{scorer}",
+                run_id="r",
+                run_item_id=f"{key}/{repetition}",
+                item_key=key,
+                repetition=repetition,
+                scorer=scorer,
+                scorer_version_id=SPECS[scorer].id,
+                required=required,
+                status="ok" if ok else "error" if outcome == "u" else "unscored",
+                value=float(outcome == "p") if ok else None,
+                passed=outcome == "p" if ok else None,
+                explanation="because",
+                error_type="input_error" if outcome == "u" else None,
+                cost_usd=0.25,
+                created_at=NOW,
+            )
+
+
+def summary(outcomes: dict[str, str], places: Iterable[Place] | None = None) -> RunSummary:
+    told = list(outcomes.items())
+    repetitions = max(map(len, outcomes.values()))
+    there = list(places) if places is not None else [Place(key) for key in outcomes]
+    found = run(len(there), repetitions)
+    return summarised(found, EXPERIMENT, VERSION, there, tries(told), scores(told))
+
+
+def test_errors_and_unscored_tries_stay_in_the_pass_rate() -> None:
+    found = summary({"a": "p", "b": "f", "c": "e", "d": "u"})
+    assert (found.pass_rate.passed, found.pass_rate.of, found.pass_rate.value) == (1, 4, 0.25)
+    assert found.rate_of_scored == 0.5
+    assert found.counts.model_dump() == {"passed": 1, "failed": 1, "error": 1, "unscored": 1, "missing": 0}
+
+
+def test_with_single_tries_the_interval_is_wilsons() -> None:
+    found = summary({str(n): "p" if n < 18 else "f" for n in range(20)})
+    assert (found.pass_rate.low, found.pass_rate.high) == wilson(18, 20)
+
+
+def test_several_tries_of_an_item_are_one_observation() -> None:
+    many = summary({str(n): "ppppp" if n < 15 else "fffff" for n in range(20)})
+    once = summary({str(n): "p" if n < 15 else "f" for n in range(20)})
+    assert many.observations == once.observations == 20
+    assert many.pass_rate.high - many.pass_rate.low > 0.9 * (once.pass_rate.high - once.pass_rate.low)
+
+
+def test_items_of_one_cluster_are_one_observation() -> None:
+    outcomes = {str(n): "p" if n < 20 else "f" for n in range(40)}
+    apart = summary(outcomes)
+    together = summary(outcomes, [Place(key, cluster=f"source-{int(key) // 10}") for key in outcomes])
+    assert together.observations == 4
+    assert together.pass_rate.value == apart.pass_rate.value
+    assert together.pass_rate.low < apart.pass_rate.low
+    assert together.scorers[0].pass_rate.low < apart.scorers[0].pass_rate.low
+
+
+def test_an_item_that_passed_sometimes_is_flaky_and_has_failed() -> None:
+    found = summary({"a": "pp", "b": "pf", "c": "ff", "d": "pe"})
+    assert found.flaky == ("b", "d")
+    assert found.failed_items == 3
+
+
+def test_what_was_never_tried_is_missing_and_did_not_pass() -> None:
+    places = [Place("a"), Place("b"), Place("c"), Place("d")]
+    found = summarised(run(4), EXPERIMENT, VERSION, places, tries([("b", "p"), ("d", "f")]), ())
+    assert (found.counts.missing, found.pass_rate.value, found.failed_items) == (2, 0.25, 3)
+
+
+def test_pass_at_k_and_pass_hat_k() -> None:
+    """By hand: of 2 of 4 that passed, any of 2 choices of 6 has a pass in 5, and two in 1."""
+    found = summary({"a": "ppff", "b": "pppp"})
+    assert [one.k for one in found.at_k] == [1, 2, 3, 4]
+    assert found.at_k[0].pass_at == found.at_k[0].pass_hat == found.pass_rate.value == 0.75
+    assert found.at_k[1].pass_at == pytest.approx((5 / 6 + 1) / 2)
+    assert found.at_k[1].pass_hat == pytest.approx((1 / 6 + 1) / 2)
+    assert (found.at_k[3].pass_at, found.at_k[3].pass_hat) == (1.0, 0.5)
+
+
+def test_single_tries_have_no_pass_at_k() -> None:
+    assert summary({"a": "p"}).at_k == ()
+
+
+def test_splits_are_told_where_there_are_several() -> None:
+    places = [Place("a", "dev"), Place("b", "test"), Place("c", "test")]
+    found = summary({"a": "p", "b": "p", "c": "f"}, places)
+    assert [(one.split, one.items, one.pass_rate.value) for one in found.splits] == [("dev", 1, 1.0), ("test", 2, 0.5)]
+    assert summary({"a": "p"}, [Place("a", "dev")]).splits == ()
+
+
+def test_a_scorer_that_broke_is_neither_passed_nor_failed() -> None:
+    outcomes = [("a", "p"), ("b", "f"), ("c", "u"), ("d", "a")]
+    judge = [*scores(outcomes), *scores(outcomes, "judge", required=False)]
+    judge.sort(key=lambda score: score.item_key)
+    found = summarised(run(4), EXPERIMENT, VERSION, [Place(key) for key, _ in outcomes], (), judge)
+    first, second = found.scorers
+    assert (first.scorer, first.required, second.scorer, second.required) == ("exact_match", True, "judge", False)
+    assert (first.pass_rate.passed, first.pass_rate.of, first.mean) == (1, 2, 0.5)
+    assert (first.errors, first.unscored, first.cost_usd) == ({"input_error": 1}, 1, 1.0)
+
+
+def test_unscored_tries_are_broken_where_a_required_scorer_broke() -> None:
+    assert summary({"a": "u", "b": "u", "c": "p"}).broken == 2
+
+
+def test_a_binding_that_said_nothing_is_shown() -> None:
+    assert [(one.scorer, one.scored) for one in summary({"a": "e"}).scorers] == [("exact_match", 0), ("judge", 0)]
+
+
+def test_cost_tokens_and_durations() -> None:
+    found = summary({str(n): "p" for n in range(100)})
+    assert (found.cost_usd, found.input_tokens, found.output_tokens) == (75.0, 200, 100)
+    assert (found.duration_p50_ms, found.duration_p95_ms) == (49.0, 94.0)
+
+
+def test_of_a_try_only_its_duration_is_kept() -> None:
+    def peak(items: int) -> int:
+        told = [(f"item-{number}", "pf"[number % 2]) for number in range(items)]
+        both = ("exact_match", "judge")
+        given = (score for pair in told for name in both for score in scores([pair], name, name == "exact_match"))
+        tracemalloc.start()
+        summarised(run(items), EXPERIMENT, VERSION, (Place(key) for key, _ in told), tries(told), given)
+        reached = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return reached
+
+    assert (peak(700) - peak(100)) / 600 < 120, "bytes for each try with its two scores"
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"), [(1.0, "100.0 %"), (0.99999, "over 99.9 %"), (0.0, "0.0 %"), (0.0001, "under 0.1 %")]
+)
+def test_a_share_is_not_shown_as_more_or_less_than_it_is(share: float, shown: str) -> None:
+    assert percent(share) == shown
+
+
+def test_a_share_of_nothing_says_so() -> None:
+    assert Share(passed=0, of=0, value=None).said == "0/0"
+
+
+def test_labels_beside_those_that_were_expected() -> None:
+    found = labels([("MODEL", "MODEL"), ("MODEL", "TASK"), ("TASK", "TASK"), ("TASK", None)])
+    assert found is not None
+    assert (found.pairs, found.judged) == (4, 3)
+    assert found.balanced_accuracy == 0.75
+    assert found.rows[0].given == {"MODEL": 1, "TASK": 1}
+    assert labels([]) is None
+
+
+def test_a_label_stands_alone_or_in_a_field() -> None:
+    given: tuple[JsonValue, ...] = ("A", {"label": "B"}, {"other": "C"}, None, 4)
+    assert [label_in(value) for value in given] == ["A", "B", None, None, None]

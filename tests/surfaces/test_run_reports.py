@@ -1,0 +1,367 @@
+"""`reports summary|failures|wait|ci|export`, `experiments runs list|show` and `scores`, over stored runs."""
+
+import csv
+import json
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from evalscribe.experiment import Config
+from surfaces.command import Ended, Workspace
+from surfaces.made_experiment import BINDINGS, Made, items
+
+HOSTILE = "<script>alert(1)</script> ``` @team #1 </details>\n| x |\x07\ud7ff"
+
+
+@pytest.fixture
+def made(workspace: Workspace) -> Iterator[Made]:
+    (workspace.folder / ".git").mkdir()
+    found = Made(workspace.folder / ".evalscribe", items("a", "b", "c|<b>@x", "=SUM(1)", "e\ne"))
+    yield found
+    found.close()
+
+
+def told(ended: Ended) -> dict[str, object]:
+    found = json.loads(ended.out)
+    assert isinstance(found, dict)
+    return found
+
+
+def exported(workspace: Workspace, run: str, form: str) -> str:
+    ended = workspace.run("reports", "export", run, "--artifact-format", form, "-o", f"run.{form}")
+    assert ended.out == ""
+    return (workspace.folder / f"run.{form}").read_bytes().decode()
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "state", "code", "said"),
+    [
+        ("ppppp", "completed", 0, "gate passed: pass rate 5/5"),
+        ("ppppf", "completed", 2, "gate failed: pass rate 4/5"),
+        ("pppp", "cancelled", 3, "was cancelled"),
+        ("pppp", "failed", 3, "failed: the key is wrong"),
+    ],
+)
+def test_ci_and_wait_end_as_the_gate_says(
+    workspace: Workspace, made: Made, outcomes: str, state: str, code: int, said: str
+) -> None:
+    made.run(outcomes, name="pr-1", state=state, reason="the key is wrong" if state == "failed" else None)  # type: ignore[arg-type]
+    assert said in workspace.run("reports", "ci", "pr-1", code=code).out.splitlines()[0]
+    assert said in workspace.run("reports", "wait", "pr-1", code=code).out
+    lenient = 0 if code == 2 else code
+    workspace.run("reports", "ci", "pr-1", "--fail-on-gate=false", code=lenient)
+    workspace.run("reports", "wait", "pr-1", "--no-fail-on-gate", code=lenient)
+
+
+def test_ci_tells_every_clause_and_what_a_pass_is(workspace: Workspace, made: Made) -> None:
+    made.run("ppppp", name="main")
+    config = Config(min_pass_rate=0.8, max_failed_items=2, no_new_failures_vs="main", max_error_rate=0.2)
+    made.run("pfpue", config, name="pr-1")
+    out = workspace.run("reports", "ci", "pr-1", code=2).out
+    for clause in ("min_pass_rate", "max_failed_items", "no_new_failures_vs", "max_error_rate"):
+        assert f"failed       {clause}: " in out
+    assert "an item passes if its target answered and every required scorer passed it" in out
+    gate = told(workspace.run("reports", "ci", "pr-1", "--format", "json", code=2))["gate"]
+    assert isinstance(gate, dict)
+    assert [len(clause["items"]) for clause in gate["clauses"]] == [0, 0, 3, 0]
+
+
+def test_ci_refuses_a_run_that_goes_on(workspace: Workspace, made: Made) -> None:
+    run = made.run("pp", state="running")
+    ended = workspace.run("reports", "ci", run.id, code=64)
+    assert f"evalscribe reports wait {run.id}" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("baseline", "said"),
+    [("nobody", "no experiment has a run"), ("pr-1", "this run itself"), ("stopped", "is cancelled")],
+)
+def test_a_baseline_that_cannot_be_compared_fails_the_gate(
+    workspace: Workspace, made: Made, baseline: str, said: str
+) -> None:
+    made.run("ppp", name="stopped", state="cancelled")
+    made.run("ppppp", Config(no_new_failures_vs=baseline), name="pr-1")
+    out = workspace.run("reports", "ci", "pr-1", code=2).out
+    assert "inconclusive no_new_failures_vs" in out
+    assert said in out
+
+
+def test_a_baseline_that_was_scored_otherwise_fails_the_gate(workspace: Workspace, made: Made) -> None:
+    other = BINDINGS[0].model_copy(update={"threshold": 0.5})
+    made.run("ppppp", name="main", bindings=(other, BINDINGS[1]))
+    made.run("ppppp", Config(no_new_failures_vs="main"), name="pr-1")
+    assert "scored otherwise: exact_match" in workspace.run("reports", "ci", "pr-1", code=2).out
+
+
+def test_a_baseline_over_other_items_fails_the_gate(workspace: Workspace, made: Made) -> None:
+    made.run("ppppp", name="main")
+    made.datasets.put("ds-1", items("new"))
+    made.dataset_version = made.datasets.publish("ds-1", "2026-11-20T11:00:00.000+00:00")
+    made.items = (*made.items, *items("new"))
+    made.run("pppppp", Config(no_new_failures_vs="main"), name="pr-1")
+    assert "another dataset version" in workspace.run("reports", "ci", "pr-1", code=2).out
+
+
+def test_a_wait_that_is_too_long_ends_with_4(workspace: Workspace, made: Made) -> None:
+    run = made.run("pp", state="running")
+    made.runs.beat(run.id, datetime.now(UTC).isoformat())
+    ended = workspace.run("reports", "wait", run.id, "--timeout", "300ms", code=4)
+    assert "is running still" in ended.out
+
+
+def test_a_run_whose_worker_is_gone_is_told_at_once(workspace: Workspace, made: Made) -> None:
+    run = made.run("pp", state="running")
+    ended = workspace.run("reports", "wait", run.id, "--timeout", "15m", code=69)
+    assert f"evalscribe experiments runs resume {run.id}" in ended.err
+
+
+def test_a_worker_that_holds_its_run_is_waited_for(workspace: Workspace, made: Made) -> None:
+    run = made.run("pp", state="running")
+    with made.runs.claim(run.id) as claimed:
+        assert claimed
+        workspace.run("reports", "wait", run.id, "--timeout", "300ms", code=4)
+
+
+@pytest.mark.parametrize("timeout", ["soon", "15", "1h30m", "-1s", "15 m"])
+def test_a_timeout_is_a_length_of_time(workspace: Workspace, made: Made, timeout: str) -> None:
+    made.run("ppppp", name="pr-1")
+    code = 0 if timeout in ("15", "1h30m") else 64
+    workspace.run("reports", "wait", "pr-1", f"--timeout={timeout}", code=code)
+
+
+def test_the_summary_tells_counts_scorers_and_gate(workspace: Workspace, made: Made) -> None:
+    made.run({"a": "pp", "b": "pf", "c|<b>@x": "ue"}, Config(min_pass_rate=0.5), name="pr-1")
+    out = workspace.run("reports", "summary", "pr-1").out
+    for line in (
+        "pass rate  3/10 = 30.0 %",
+        "tries      3 passed, 1 failed, 1 error, 1 unscored, 4 not run",
+        "failed     4 items of 5; 1 flaky: b",
+        "pass@2",
+        "exact_match: 3/4 = 75.0 %",
+        "1 broke (input_error 1)",
+        "json_valid (not required): 5/5",
+        "gate       failed",
+    ):
+        assert line in out
+    found = told(workspace.run("reports", "summary", "pr-1", "--format", "jsonl"))
+    assert found["summary"]["flaky"] == ["b"]  # type: ignore[index]
+
+
+def test_failures_are_labelled_apart_and_say_why(workspace: Workspace, made: Made) -> None:
+    made.run("pfpue", name="pr-1")
+    out = workspace.run("reports", "failures", "pr-1").out
+    assert [line.split()[0] for line in out.splitlines() if not line.startswith(" ")] == ["FAILED", "UNSCORED", "ERROR"]
+    assert "exact_match failed (0.00, mismatch): compared as text [score-" in out
+    assert "exact_match broke (input_error): nothing is expected of this item" in out
+    assert "error     ValueError: no such order" in out
+    rows = [
+        json.loads(line) for line in workspace.run("reports", "failures", "pr-1", "--format=jsonl").out.splitlines()
+    ]
+    assert [row["item_key"] for row in rows] == ["b", "=SUM(1)", "e\ne"]
+    assert "FAILED" in workspace.run("reports", "failures", "pr-1", "--limit", "1").out
+
+
+def test_flaky_failures_are_of_items_that_passed_too(workspace: Workspace, made: Made) -> None:
+    made.run({"a": "pf", "b": "ff", "c|<b>@x": "pp", "=SUM(1)": "pp", "e\ne": "pp"}, name="pr-1")
+    rows = json.loads(workspace.run("reports", "failures", "pr-1", "--flaky", "--format", "json").out)
+    assert [(row["item_key"], row["repetition"]) for row in rows] == [("a", 2)]
+
+
+def test_runs_are_listed_and_shown_with_the_config_of_their_version(workspace: Workspace, made: Made) -> None:
+    made.run("ppppp", Config(min_pass_rate=0.5), name="main")
+    made.run("ppfff", Config(min_pass_rate=0.9), name="pr-1")
+    made.run("p", Config(min_pass_rate=0.9), name="now", state="running")
+    rows = [line.split() for line in workspace.run("experiments", "runs", "list", "quality").out.splitlines()[2:]]
+    assert [(row[1], row[2], row[3], row[5]) for row in rows] == [
+        ("main", "completed", "1", "5/5"),
+        ("pr-1", "completed", "2", "2/5"),
+        ("now", "running", "2", "1/5"),
+    ]
+    assert ["passed" in row or "failed" in row for row in rows] == [True, True, False]
+    assert '"min_pass_rate":0.5' in workspace.run("experiments", "runs", "show", "main").out
+    assert '"min_pass_rate":0.9' in workspace.run("experiments", "runs", "show", "quality", "pr-1").out
+
+
+def test_scores_are_filtered(workspace: Workspace, made: Made) -> None:
+    made.run("ppppp", name="main")
+    made.run("pfpue", name="pr-1")
+
+    def keys(*options: str) -> list[str]:
+        out = workspace.run("scores", "list", "--run-id", "pr-1", "--format", "jsonl", *options).out
+        return [json.loads(line)["item_key"] for line in out.splitlines()]
+
+    assert keys("--failed") == ["b"]
+    assert keys("--scorer-id", "exact_match", "--passed") == ["a", "c|<b>@x"]
+    assert keys("--status", "error") == ["=SUM(1)"]
+    assert keys("--since", "2026-11-21") == []
+    assert len(keys("--until", "2026-11-20T12:00:01+01:00")) == 8
+    assert keys("--until", "2026-11-20T10:00:00Z") == []
+    assert keys("--scorer-version-id", "scv-none") == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--session-id", "s"),
+        ("--span-id", "s"),
+        ("--journal-id", "j"),
+        ("--status", "broken"),
+        ("--since", "yesterday"),
+        ("--format", "yaml"),
+    ],
+)
+def test_filters_that_there_are_not_are_refused(workspace: Workspace, made: Made, options: tuple[str, ...]) -> None:
+    workspace.run("scores", "list", *options, code=64)
+
+
+def test_evidence_shows_what_was_asked_for(workspace: Workspace, made: Made) -> None:
+    made.run("pf", name="pr-1")
+    score = json.loads(workspace.run("scores", "list", "--run-id", "pr-1", "--failed", "--format", "jsonl").out)["id"]
+    whole = workspace.run("scores", "evidence", score, "--include", "scorer_input,scorer_output,evidence").out
+    assert '"output": "said"' in whole
+    assert "expect b" in whole
+    found = told(workspace.run("scores", "evidence", score, "--include", "evidence", "--format", "json"))
+    assert found["parts"] == {"evidence": {"expected": "expect b"}}
+    workspace.run("scores", "evidence", score, "--include", "thoughts", code=64)
+    workspace.run("scores", "evidence", "score-none", code=66)
+
+
+def test_csv_is_whole_and_computes_nothing(workspace: Workspace, made: Made) -> None:
+    made.run("pfpue", name="pr-1", outputs={"b": HOSTILE, "a": "-1", "c|<b>@x": '+cmd|" /C calc"!A0'})
+    text = exported(workspace, "pr-1", "csv")
+    assert text.endswith("\r\n")
+    rows = list(csv.DictReader(StringIO(text, newline="")))
+    assert [row["verdict"] for row in rows] == ["passed", "failed", "passed", "unscored", "error"]
+    assert [row["item_key"] for row in rows] == ["a", "b", "c|<b>@x", "'=SUM(1)", "e\ne"]
+    assert rows[0]["output"] == "-1"
+    assert rows[1]["output"] == HOSTILE
+    assert rows[2]["output"].startswith("'+cmd")
+    assert rows[1]["exact_match.passed"] == "false"
+    assert rows[3]["exact_match.status"] == "input_error"
+
+
+def test_json_and_jsonl_hold_every_try(workspace: Workspace, made: Made) -> None:
+    made.run({"a": "pp", "b": "pf"}, name="pr-1", state="cancelled")
+    whole = json.loads(exported(workspace, "pr-1", "json"))
+    assert whole["summary"]["counts"]["missing"] == 6
+    assert whole["gate"]["passed"] is False
+    lines = [json.loads(line) for line in exported(workspace, "pr-1", "jsonl").splitlines()]
+    assert lines == whole["tries"]
+    assert [(one["item_key"], one["repetition"], one["verdict"]) for one in lines[:5]] == [
+        ("a", 1, "passed"),
+        ("a", 2, "passed"),
+        ("b", 1, "passed"),
+        ("b", 2, "failed"),
+        ("c|<b>@x", 1, "missing"),
+    ]
+
+
+def test_junit_tells_failures_errors_and_what_was_skipped(workspace: Workspace, made: Made) -> None:
+    made.run("pfue", name="pr-1", state="cancelled", outputs={"b": HOSTILE})
+    suite = ElementTree.fromstring(exported(workspace, "pr-1", "junit"))[0]
+    assert [suite.get(name) for name in ("name", "tests", "failures", "errors", "skipped")] == ["quality", *"5121"]
+    cases = suite.findall("testcase")
+    assert [case.get("name") for case in cases] == [item.key for item in made.items]
+    assert {case.get("classname") for case in cases} == {"tickets@1"}
+    assert [[child.tag for child in case if child.tag != "properties"] for case in cases] == [
+        [],
+        ["failure"],
+        ["error"],
+        ["error"],
+        ["skipped"],
+    ]
+    assert "alert(1)" in (cases[1].findtext("failure") or "")
+
+
+def test_junit_comes_back_with_the_same_counts(workspace: Workspace, made: Made) -> None:
+    made.run({"a": "pp", "b": "pf", "c|<b>@x": "ue", "=SUM(1)": "p"}, name="pr-1", state="cancelled")
+    exported(workspace, "pr-1", "junit")
+    out = workspace.run("import", "run.junit", "--collection", "back", "--model", "x/y").out
+    assert "4 of 10 evals passed" in out
+    assert "2 error, 1 failed, 3 incomplete, 4 passed" in out
+
+
+def test_markdown_holds_hostile_text_as_text(workspace: Workspace, made: Made) -> None:
+    made.run("pfpue", name="@all <b>", outputs={"b": HOSTILE})
+    text = exported(workspace, "@all <b>", "md")
+    assert text.startswith("## ❌ quality: `@all` `<b>`")
+    assert "````text\n<script>" in text
+    assert text.count("\n</details>\n") == 3
+    fenced = text.split("````")
+    assert "<script>" not in fenced[0] + fenced[-1]
+
+
+def test_the_page_is_self_contained_and_escaped(workspace: Workspace, made: Made) -> None:
+    made.run("pfpue", name="<i>1</i>", outputs={"b": HOSTILE})
+    page = exported(workspace, "<i>1</i>", "html")
+    assert "<script" not in page
+    assert "<i>" not in page
+    assert "http" not in page
+    assert "prefers-color-scheme:dark" in page
+    assert page.count("<details>") == page.count("</details>") == 5
+
+
+def test_an_unknown_format_is_refused_before_anything_is_written(workspace: Workspace, made: Made) -> None:
+    made.run("ppppp", name="pr-1")
+    workspace.run("reports", "export", "pr-1", "-f", "pdf", "--out-file", "run.pdf", code=64)
+    assert not (workspace.folder / "run.pdf").exists()
+
+
+def test_an_export_without_a_file_is_printed(workspace: Workspace, made: Made) -> None:
+    made.run("ppppp", name="pr-1")
+    assert len(workspace.run("reports", "export", "pr-1", "-f", "jsonl").out.splitlines()) == 5
+
+
+@pytest.mark.parametrize("command", ["ci", "wait"])
+def test_a_step_in_github_actions_has_a_summary(workspace: Workspace, made: Made, command: str, tmp_path: Path) -> None:
+    made.run("pfppp", name="pr-1")
+    page = tmp_path / "summary.md"
+    page.write_text("before\n")
+    workspace.run("reports", command, "pr-1", code=2, GITHUB_STEP_SUMMARY=str(page))
+    text = page.read_text()
+    assert text.startswith("before\n## ❌ quality: pr-1")
+    assert "<details><summary>failed: <code>b</code></summary>" in text
+
+
+def test_the_summary_of_a_step_stays_below_its_limit(
+    workspace: Workspace, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.run("fffff", name="pr-1", outputs={item.key: "long " * 900 for item in made.items})
+    page = tmp_path / "summary.md"
+    page.write_text("x" * (900_000 - 21_000))
+    workspace.run("reports", "ci", "pr-1", code=2, GITHUB_STEP_SUMMARY=str(page))
+    text = page.read_text()
+    assert len(text.encode()) <= 900_000
+    assert "1 more did not pass" in text
+    assert "evalscribe reports export" in text
+    workspace.run("reports", "ci", "pr-1", code=2, GITHUB_STEP_SUMMARY=str(page))
+    assert page.read_text() == text
+
+
+def test_a_summary_that_cannot_be_written_changes_nothing(workspace: Workspace, made: Made, tmp_path: Path) -> None:
+    made.run("ppppp", name="pr-1")
+    ended = workspace.run("reports", "ci", "pr-1", GITHUB_STEP_SUMMARY=str(tmp_path))
+    assert "the step's summary cannot be written" in ended.err
+
+
+def test_a_run_that_there_is_not(workspace: Workspace, made: Made) -> None:
+    for command in ("summary", "failures", "wait", "ci"):
+        assert "no experiment has a run 'nobody'" in workspace.run("reports", command, "nobody", code=66).err
+
+
+def test_exit_codes_of_real_processes(workspace: Workspace, made: Made) -> None:
+    made.run("ppppp", name="good")
+    made.run("ppppf", name="bad")
+    made.run("pppp", name="stopped", state="cancelled")
+    waiting = made.run("pppp", name="going", state="running")
+    made.runs.beat(waiting.id, datetime.now(UTC).isoformat())
+    apart = workspace.apart
+    apart.run("reports", "ci", "good", code=0)
+    apart.run("reports", "wait", "bad", code=2)
+    apart.run("reports", "wait", "stopped", code=3)
+    apart.run("reports", "wait", "going", "--timeout", "100ms", code=4)
+    apart.run("reports", "ci", "bad", "--fail-on-gat", code=64)
