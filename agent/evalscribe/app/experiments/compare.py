@@ -1,9 +1,6 @@
 """Compare two runs: whether they differ, and what was said of the items that changed."""
 
-import json
 from collections.abc import Iterator, Sequence
-
-from pydantic import JsonValue
 
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import run_named, version_of_run
@@ -13,6 +10,7 @@ from evalscribe.evaluate.sided import Sided, Tried, sided
 from evalscribe.experiment import ExperimentRun
 from evalscribe.ports import ScoreQuery
 from evalscribe.prose import cut, one_line
+from evalscribe.render.run_text import shown
 from evalscribe.run_comparison import ItemChange, ItemSide, RunComparison
 from evalscribe.score import Score
 
@@ -71,19 +69,15 @@ def _explained(
 def _told(desk: ExperimentDesk, side: Sided, change: ItemChange, own: ItemSide, *, passed: bool) -> ItemSide:
     """By a try that ended as it is told, else by the first."""
     tries = side.scored(change.item)
-    shown = next((one for one in tries if (one.verdict == "passed") == passed), tries[0])
-    scores = tuple(desk.runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=shown.id)))
-    attempt = desk.runs.attempt(shown.id)
-    said = "; ".join(f"{score.scorer}: {score.explanation}" for score in _telling(scores, shown, change))
-    output = None if attempt is None else cut(one_line(_text(attempt.output)), OUTPUT_LENGTH)
+    seen = next((one for one in tries if (one.verdict == "passed") == passed), tries[0])
+    scores = tuple(desk.runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=seen.id)))
+    attempt = desk.runs.attempt(seen.id)
+    said = "; ".join(f"{score.scorer}: {score.explanation}" for score in _telling(scores, seen, change))
+    output = None if attempt is None else shown(attempt.output, OUTPUT_LENGTH)
     return own.model_copy(update={"said": cut(one_line(said), SAID_LENGTH) or None, "output": output})
 
 
-def _telling(scores: Sequence[Score], shown: Tried, change: ItemChange) -> Sequence[Score]:
+def _telling(scores: Sequence[Score], seen: Tried, change: ItemChange) -> Sequence[Score]:
     """Required scorers that failed a try; of one that passed those that differ between the sides."""
     failed = [score for score in scores if score.required and score.passed is False]
-    return failed if shown.verdict == "failed" and failed else [one for one in scores if one.scorer in change.scorers]
-
-
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return failed if seen.verdict == "failed" and failed else [one for one in scores if one.scorer in change.scorers]

@@ -1,0 +1,93 @@
+"""`experiments runs compare`: what is printed, what programs read, and the exit codes."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from evalscribe.scorer_spec import Binding, ScorerSpec
+from surfaces.command import Inside
+from surfaces.made_experiment import BINDINGS, Made, items
+
+KEYS = [f"q{number:02}" for number in range(20)]
+
+
+@pytest.fixture
+def made(inside: Inside) -> Iterator[Made]:
+    found = Made(inside.folder / ".evalscribe", items(*KEYS))
+    yield found
+    found.close()
+
+
+def compare(inside: Inside, *more: str, code: int = 0) -> str:
+    return inside.run("experiments", "runs", "compare", "base", "candidate", *more, code=code).out
+
+
+def test_the_verdict_comes_first_then_rates_scorers_and_items_by_name(inside: Inside, made: Made) -> None:
+    made.run("p" * 20, name="base")
+    made.run("f" * 8 + "p" * 11 + "e", name="candidate", outputs={"q00": "no\nidea"})
+    lines = compare(inside).splitlines()
+    assert lines[0].startswith("Regressed: the pass rate fell from 100.0 % to 57.9 % (-42.1 points, 95 %: ")
+    assert lines[1] == "! 1 item gave no answer in the candidate and did in the base: q19."
+    assert lines[4].split() == ["base", "base", "quality", "20", "0", "0", "0", "0", "100.0", "%", "100.0", "%"]
+    assert "19 of 20 items judged in both (95.0 % of the tries)" in lines
+    scorers = lines.index("scorers (p corrected for 2)")
+    assert lines[scorers + 1] == "  exact_match: 100.0 % to 57.9 %, p 0.016; 8 fell, 0 rose of 19 items"
+    assert lines[scorers + 2].startswith("  json_valid (not required): 100.0 % to 100.0 %, p 1;")
+    flipped = lines.index("regressed (8)")
+    assert lines[flipped + 1 : flipped + 4] == [
+        "  q00: passed, failed now",
+        "    base       said | exact_match: compared as text",
+        "    candidate  no idea | exact_match: compared as text",
+    ]
+
+
+def test_reading_exits_0_and_a_claim_exits_2(inside: Inside, made: Made) -> None:
+    made.run("p" * 20, name="base")
+    made.run("f" * 8 + "p" * 12, name="candidate")
+    compare(inside)
+    compare(inside, "--assert", code=2)
+    inside.run("experiments", "runs", "compare", "candidate", "base", "--assert")
+
+
+def test_a_claim_about_too_little_exits_3(inside: Inside, made: Made) -> None:
+    """Otherwise a candidate that breaks would pass."""
+    made.run("p" * 20, name="base")
+    made.run("p" * 15 + "e" * 5, name="candidate")
+    assert "only 75.0 % of the tries" in compare(inside, "--assert", code=3)
+    made.run("p" * 19, name="candidate", state="cancelled")
+    compare(inside, "--assert", code=3)
+
+
+def test_other_scorers_are_refused_with_the_reason(inside: Inside, made: Made) -> None:
+    made.run("p" * 20, name="base")
+    strict = Binding(spec=ScorerSpec(name="exact_match", scorer="exact_match", config={"case_sensitive": False}))
+    made.run("f" * 20, name="candidate", bindings=(strict, BINDINGS[1]))
+    said = compare(inside, code=65)
+    assert said.startswith("Not comparable: scorer exact_match differs: version scv-")
+    assert "%" not in said
+    shown = json.loads(compare(inside, "--format", "json", code=65))
+    assert (shown["verdict"], shown["passes"], shown["base"]["rate"]) == ("not-comparable", None, None)
+    assert "They share no scorer that an item has to pass." in compare(inside, "--allow-mismatch", code=65)
+
+
+def test_repetitions_tell_flaky_items_and_k_tries(inside: Inside, made: Made) -> None:
+    made.run(dict.fromkeys(KEYS, "ppp"), name="base")
+    made.run(dict.fromkeys(KEYS, "ppp") | {"q03": "pfp"}, name="candidate")
+    lines = compare(inside).splitlines()
+    assert lines[0].startswith("Inconclusive: too few flips to tell; 1 item moved, for the worse")
+    assert "  q03: passed 3 of 3, now 2 of 3" in lines
+    assert "  k = 3      100.0 % to 100.0 %   100.0 % to 95.0 %" in lines
+    assert "A/A: flip rate 1.7 % is this experiment's noise floor." in lines
+
+
+def test_what_cannot_be_compared_yet_or_at_all_is_said(inside: Inside, made: Made) -> None:
+    made.run("p" * 20, name="base")
+    made.run("p", name="candidate", state="running")
+    assert (
+        "is running: it can be compared when it has ended"
+        in inside.run("experiments", "runs", "compare", "base", "candidate", code=64).err
+    )
+    assert "are the same run" in inside.run("experiments", "runs", "compare", "base", "base", code=64).err
+    inside.run("experiments", "runs", "compare", "base", "nobody", code=66)
+    inside.run("experiments", "runs", "compare", "base", "candidate", "--asert", code=64)

@@ -1,0 +1,184 @@
+"""`experiments runs regression-dataset`: what is taken, what is made of it, and what is refused before anything is."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from evalscribe.app.experiments.archive import archived
+from evalscribe.app.experiments.regression import RegressionMade, RegressionWish, regression
+from evalscribe.dataset import Item
+from evalscribe.deployment import Component, Deployment
+from evalscribe.experiment import Config, ExperimentRun, RunItem
+from evalscribe.settings import Options, load
+from evalscribe.wiring.experiments import open_desk
+from evalscribe.wiring.regression import open_regression_desk
+from surfaces.command import Inside
+from surfaces.made_experiment import NOW, Made
+
+ITEMS = tuple(
+    Item(
+        key=key,
+        input=f"ask {key}",
+        expected_output={"answer": key},
+        metadata={"kind": "refund"},
+        events=({"role": "user", "content": key},),
+        cluster="c1",
+        source={"file": "tickets.jsonl", "line": 1},
+    )
+    for key in ("a", "b", "c", "d")
+)
+
+
+@pytest.fixture
+def made(inside: Inside) -> Iterator[Made]:
+    found = Made(inside.folder / ".evalscribe", ITEMS)
+    yield found
+    found.close()
+
+
+def dataset(inside: Inside, run: str, *more: str, code: int = 0, name: str = "refunds") -> RegressionMade:
+    told = inside.run(
+        "experiments", "runs", "regression-dataset", run, "--name", name, "--format", "json", *more, code=code
+    )
+    return RegressionMade.model_validate_json(told.out)
+
+
+def refused(inside: Inside, run: str, *more: str, code: int = 64, name: str = "refunds") -> str:
+    told = inside.run("experiments", "runs", "regression-dataset", run, "--name", name, *more, code=code)
+    return told.err
+
+
+def test_failed_items_become_a_published_dataset_with_an_experiment_of_its_own(inside: Inside, made: Made) -> None:
+    run = made.run({"a": "pp", "b": "pf", "c": "ee", "d": "ff"}, Config(min_pass_rate=0.5, concurrency=7), name="pr-1")
+    done = dataset(inside, "pr-1")
+    assert (done.parent_run_id, done.items, done.run_id) == (run.id, 2, None)
+    assert done.notes[0].startswith("1 item gave no answer or could not be scored")
+
+    assert done.dataset_version_id is not None
+    version = made.datasets.version(done.dataset_version_id)
+    assert version is not None
+    assert (version.provenance, version.parent_run_id, version.number) == ("derived", run.id, 1)
+    b, d = made.datasets.items(version.id)
+    assert b.model_copy(update={"source": {}}) == ITEMS[1].model_copy(update={"source": {}})
+    assert b.source == {
+        "run": run.id,
+        "run_item": RunItem.id_of(run.id, "b", 2),
+        "verdict": "failed",
+        "scorers": ["exact_match"],
+        "of": {"file": "tickets.jsonl", "line": 1},
+    }
+    assert d.key == "d"
+
+    experiment = made.definitions.experiment("refunds")
+    assert experiment is not None
+    assert (experiment.id, experiment.type) == (done.experiment_id, "regression")
+    before = made.definitions.experiment_version(run.experiment_version_id)
+    now = made.definitions.experiment_version(done.experiment_version_id or "")
+    assert before is not None
+    assert now is not None
+    assert (now.target, now.bindings, now.dataset_version_id) == (before.target, before.bindings, version.id)
+    assert now.config == Config(passed_threshold=1.0, concurrency=7)
+
+
+def test_ids_are_printed_for_people_too(inside: Inside, made: Made) -> None:
+    made.run("pffp", name="pr-1")
+    told = inside.run("experiments", "runs", "regression-dataset", "pr-1", "--name", "refunds").out.splitlines()
+    assert [line.split()[0] for line in told] == ["dataset", "version", "experiment"]
+    assert "2 items of run" in told[0]
+
+
+def test_chosen_tries_may_have_no_answer_but_have_not_passed(inside: Inside, made: Made) -> None:
+    run = made.run("pfeu", name="pr-1")
+    ids = {key: RunItem.id_of(run.id, key, 1) for key in "abcd"}
+    assert "a passed in this try" in refused(inside, "pr-1", "--run-item-id", ids["a"])
+    assert "has no run item 'item-0'" in refused(inside, "pr-1", "--run-item-id", "item-0", code=66)
+    assert made.datasets.find("refunds") is None
+    done = dataset(inside, "pr-1", "--run-item-id", ids["c"], "--run-item-id", ids["d"], "--run-item-id", ids["c"])
+    assert (done.items, done.notes) == (2, ())
+
+
+def test_without_a_failure_nothing_is_made(inside: Inside, made: Made) -> None:
+    made.run("pppp", name="pr-1")
+    told = inside.run("experiments", "runs", "regression-dataset", "pr-1", "--name", "refunds").out
+    assert "nothing failed, so nothing was made" in told
+    assert made.datasets.find("refunds") is None
+    assert made.definitions.experiment("refunds") is None
+
+
+def test_a_name_that_is_taken_is_refused_before_anything_is_made(inside: Inside, made: Made) -> None:
+    made.run("pfff", name="pr-1")
+    assert "there is a dataset of this name already" in refused(inside, "pr-1", name="tickets")
+    assert "there is an experiment of this name already" in refused(inside, "pr-1", name="quality")
+    assert made.datasets.find("quality") is None
+
+
+def test_what_does_not_fit_together_is_refused(inside: Inside, made: Made) -> None:
+    made.run("pfff", name="pr-1")
+    assert "--reviewed-only is about labels" in refused(inside, "pr-1", "--reviewed-only")
+    assert "--wait waits for a run" in refused(inside, "pr-1", "--wait")
+    assert "give --start-run as well" in refused(inside, "pr-1", "--deployment-id", "dep-1")
+    assert "is none of MODEL_FAULT" in refused(inside, "pr-1", "--classification", "MODEL_FAULTS")
+    assert "evalscribe analyze" in refused(inside, "pr-1", "--classification", "MODEL_FAULT", code=66)
+    assert "there is no deployment 'x'" in refused(inside, "pr-1", "--start-run", "--deployment-id", "x", code=66)
+    assert "there is no run 'nobody'" in refused(inside, "nobody", code=66)
+    made.run("f", name="pr-2", state="running")
+    assert "pr-2 is running" in refused(inside, "pr-2")
+    assert [one.name for one in made.datasets.all()] == ["tickets"]
+
+
+def test_a_run_that_is_asked_for_is_queued_with_the_candidate_build(inside: Inside, made: Made) -> None:
+    component = Component(name="agent", kind="python", address="pkg.mod:fn")
+    for id in ("dep-1", "dep-2"):
+        made.definitions.add_deployment(
+            Deployment(id=id, name=id, components=(component,), folder=str(inside.folder), created_at=NOW)
+        )
+    made.run("pfff", name="pr-1")
+    wish = RegressionWish(name="refunds", start_run=True, deployment="dep-2")
+    with open_regression_desk(load(Options(), inside.folder, {})) as desk:
+        done, run = regression(desk, "pr-1", wish)
+    assert run is not None
+    assert (run.id, run.state, run.deployment_id, run.items) == (done.run_id, "queued", "dep-2", 3)
+
+
+def test_by_label_broken_graders_stay_out_and_people_beat_judges(inside: Inside, made: Made) -> None:
+    """The report of the run says whose fault each failure is, and a person changed one label of it."""
+    run = made.run("pfff", name="pr-1")
+    asyncio.run(archive(inside, made, run))
+    inside.run("analyze", run.id, "--judge", "rules")
+    inside.run("review", "label", run.id[:8], "1", "OVERLY_STRICT")
+    inside.run("review", "label", run.id[:8], "2", "MODEL_FAULT")
+    blamed = dataset(inside, "pr-1", "--classification", "MODEL_FAULT,KNOWN_GAP", name="blamed")
+    assert (blamed.items, blamed.left_out) == (2, {"OVERLY_STRICT": 1})
+    sure = dataset(inside, "pr-1", "--classification", "MODEL_FAULT", "--reviewed-only", name="sure")
+    assert (sure.items, sure.left_out) == (1, {"OVERLY_STRICT": 1, "not reviewed": 1})
+    (item,) = made.datasets.items(sure.dataset_version_id or "")
+    assert item.key == "c"
+    assert (item.source["classification"], item.source["reviewer"]) == ("MODEL_FAULT", "people")
+
+
+async def archive(inside: Inside, made: Made, run: ExperimentRun) -> None:
+    version = made.definitions.experiment_version(run.experiment_version_id)
+    assert version is not None
+    with open_desk(load(Options(), inside.folder, {})) as desk:
+        await archived(desk, run, version, "completed", None)
+
+
+def test_of_an_imported_run_a_dataset_is_all_that_can_be_made(inside: Inside, made: Made) -> None:
+    """Of several trials of an eval the first that failed."""
+    tried = [
+        {"task_id": task, "trial": trial, "reward": reward, "info": {"task": {"instruction": f"do {task}"}}, "traj": []}
+        for task, trial, reward in ((0, 0, 1.0), (0, 1, 0.0), (0, 2, 0.0), (1, 0, 0.0), (2, 0, 1.0))
+    ]
+    (inside.folder / "runs.json").write_text(json.dumps(tried))
+    inside.run("import", "runs.json", "--model", "acme/one", "--collection", "tau")
+    with open_desk(load(Options(), inside.folder, {})) as desk:
+        (run,) = desk.archive.runs("tau")
+    assert "--start-run needs a run of an experiment" in refused(inside, run.id, "--start-run")
+    done = dataset(inside, run.id)
+    assert (done.items, done.experiment_id) == (2, None)
+    assert "binds a target" in done.notes[-1]
+    first, second = made.datasets.items(done.dataset_version_id or "")
+    assert first.source["eval"] == f"{first.key}#2"
+    assert (first.cluster, second.source["status"]) == (None, "failed")
