@@ -204,6 +204,8 @@ async def test_an_answer_nobody_waited_for_is_not_taken_for_the_next() -> None:
         ("(?x)(a+) +", 10, False),
         ("a?" * 30 + "a" * 30, 30, False),
         ("x+y", 100_000, False),
+        ("a{1000}b", 100_000, False),
+        ("[ab]" * 400, 900_000, False),
     ],
 )
 def test_what_may_take_long_is_done_elsewhere(pattern: str, length: int, quick: bool) -> None:

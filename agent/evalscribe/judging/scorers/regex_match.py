@@ -19,7 +19,7 @@ QUICK = 1_000_000
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _CLASS = re.compile(r"\[\^?\]?[^\]]*\]")
 _UNCLEAR = re.compile(r"\\[1-9]|\(\?P=|\(\?[a-zA-Z]*x")
-_FIXED = re.compile(r"\{\d+\}")
+_FIXED = re.compile(r"\{(\d+)\}")
 _NESTED = re.compile(r"\)[*+{]")
 
 
@@ -78,10 +78,11 @@ def steps(pattern: str, length: int) -> float:
     plain = _CLASS.sub("x", _ESCAPED.sub("x", pattern))
     if _UNCLEAR.search(pattern) or _NESTED.search(plain):
         return float("inf")
+    once = 1 + len(plain) // 20 + sum(int(times) for times in _FIXED.findall(plain))
     plain = _FIXED.sub("", plain)
     repeats = sum(map(plain.count, "*+{"))
     choices = sum(map(plain.count, "|?"))
-    return min(float((length + 1) ** (min(repeats, 20) + 1) * 2 ** min(choices, 60)), 1e300)
+    return min(float(once * (length + 1) ** (min(repeats, 20) + 1) * 2 ** min(choices, 60)), 1e300)
 
 
 KINDS: tuple[AnyKind, ...] = (

@@ -1,6 +1,7 @@
 """From a name and a configuration, as somebody wrote them, to a scorer's spec and to the scorer itself."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -91,7 +92,7 @@ def _told(error: ValidationError, shape: type[Frozen], name: str) -> str:
 
 
 def _rule(message: str) -> str:
-    return message.replace("Input should", "must", 1)
+    return re.sub(r"^\w+ should", "must", message)
 
 
 def _example(shape: type[Frozen], name: str) -> str:
