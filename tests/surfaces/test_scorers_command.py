@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from evalscribe.app.scorers import bound, rulebook
+from evalscribe.app.scorers import bound, made, rulebook
 from evalscribe.deployment import Component
 from evalscribe.errors import AccessError, NotFoundError, UsageError
 from evalscribe.experiment import ComponentTarget, Config, ExperimentVersion
 from evalscribe.ports import ScorerRunner
 from evalscribe.prompts import Prompts
 from evalscribe.score import ScorerRequest
+from evalscribe.scorer_spec import CUSTOM, ScorerSpec
 from evalscribe.settings import Options, Settings, load
 from evalscribe.wiring.experiments import open_desk
 from evalscribe.wiring.models import models
@@ -26,7 +27,7 @@ from surfaces.command import Workspace
 
 SECRET = "sk-ant-api03-" + "A1b2C3d4" * 10 + "-AAAAAAAA"
 OWN = """
-import asyncio, os, time
+import asyncio, time
 from evalscribe import ScorerContext, ScorerRequest, scorer
 
 
@@ -47,8 +48,6 @@ def wild(request: ScorerRequest) -> object:
     match request.output:
         case "raise":
             raise KeyError("SECRET")
-        case "exit":
-            os._exit(3)
         case "sleep":
             time.sleep(60)
         case "nan":
@@ -62,7 +61,6 @@ def plain(request):
 POLITE = ("--function", "python:own_scorers:polite")
 REFUSED = (
     (("--function", "own_scorers:polite"), "write python:package.module:function"),
-    (("--function", "python:own_scorers:nobody"), "has no `nobody`"),
     (("--function", "python:no_such_module:f"), "No module named 'no_such_module'"),
     (("--function", "python:own_scorers:plain"), "put `@evalscribe.scorer` above it"),
     ((*POLITE, "--config", '{"wort": 1}'), "knows no 'wort'; its config has"),
@@ -124,11 +122,11 @@ async def opened(
 
 
 def test_a_function_is_made_a_scorer_listed_and_shown(workspace: Workspace, folder: Path) -> None:
-    made = workspace.run("scorers", "create", "--function", "python:own_scorers:polite")
-    id = made.out.strip()
+    ended = workspace.run("scorers", "create", *POLITE)
+    id = ended.out.strip()
     assert id.startswith("scorer-")
-    assert made.err.startswith("Made scorer polite, version 1 (scv-")
-    again = workspace.run("scorers", "create", "--function", "python:own_scorers:polite")
+    assert ended.err.startswith("Made scorer polite, version 1 (scv-")
+    again = workspace.run("scorers", "create", *POLITE)
     assert (again.out.strip(), again.err[:9]) == (id, "unchanged")
     create(workspace, "polite", "--config", '{"word": "kindly"}')
     rows = json.loads(workspace.run("scorers", "list", "--format", "json").out)
@@ -161,10 +159,10 @@ def test_an_id_that_cannot_run_is_never_given(workspace: Workspace, folder: Path
     assert json.loads(workspace.run("scorers", "list", "--format", "json").out) == []
 
 
-def test_bindings_are_named_once_ordered_and_there(workspace: Workspace, folder: Path) -> None:
-    for function in ("after", "polite"):
-        create(workspace, function)
+def test_bindings_are_named_once_ordered_and_there(folder: Path) -> None:
     with open_desk(settings(folder)) as desk:
+        for name, needs in (("after", ("polite",)), ("polite", ())):
+            made(desk.definitions, ScorerSpec(name=name, scorer=CUSTOM, address="m:f", depends_on=needs), desk.now())
         rules = rulebook(desk.shelf, Prompts(folder))
 
         def bind(*builtin: str, ids: tuple[str, ...] = ()) -> list[str]:
@@ -188,9 +186,11 @@ def test_bindings_are_named_once_ordered_and_there(workspace: Workspace, folder:
             bind(ids=("scorer-0000",))
 
 
-def test_functions_score_beside_builtins_and_what_breaks_is_an_error(workspace: Workspace, folder: Path) -> None:
+def test_functions_score_as_they_were_made_and_what_breaks_is_an_error(workspace: Workspace, folder: Path) -> None:
     ids = tuple(create(workspace, function) for function in ("polite", "after", "wild"))
     asyncio.run(_functions_score(folder, ids))
+    (folder / "own_scorers.py").write_text(OWN.replace('.find("please")', '.find("p")'))
+    asyncio.run(_changed_is_refused(folder, ids[0]))
 
 
 async def _functions_score(folder: Path, ids: tuple[str, ...]) -> None:
@@ -214,7 +214,6 @@ async def _functions_score(folder: Path, ids: tuple[str, ...]) -> None:
         assert SECRET not in raised.model_dump_json(), "what looks like a key is kept nowhere"
         assert "own_scorers.py" in str(raised.evidence)
         assert "must be from 0 to 1, not nan" in (await wild("nan")).explanation
-        assert (await wild("exit")).error_type == "scorer_error"
         slept = await wild("sleep")
         assert (slept.error_type, "no answer within 1 s" in slept.explanation) == ("timeout_error", True)
         assert (await scorers["polite"].score(ITEM)).passed is True, "the others go on"
@@ -222,17 +221,10 @@ async def _functions_score(folder: Path, ids: tuple[str, ...]) -> None:
     assert time.monotonic() - ending < 2
 
 
-def test_a_changed_source_is_refused_with_what_to_do(workspace: Workspace, folder: Path) -> None:
-    async def scored() -> bool | None:
-        async with opened(folder, ids=(id,)) as scorers:
-            return (await scorers["polite"].score(ITEM)).passed
-
-    id = create(workspace, "polite")
-    (folder / "own_scorers.py").write_text(OWN.replace('.find("please")', '.find("p")'))
+async def _changed_is_refused(folder: Path, id: str) -> None:
     with pytest.raises(UsageError, match=r"has changed since .*\nMake its next version, evalscribe scorers create"):
-        asyncio.run(scored())
-    assert create(workspace, "polite") == id
-    assert asyncio.run(scored()) is True
+        async with opened(folder, ids=(id,)):
+            pass
 
 
 async def test_a_judge_is_asked_within_the_one_budget_and_its_answers_are_kept(folder: Path) -> None:

@@ -124,7 +124,7 @@ async def _check(binding: Binding, folder: str) -> None:
     raise UsageError(
         f"scorer {spec.name}: the source in {folder} has changed since its version {spec.id} was made.\n"
         f"Make its next version, evalscribe scorers create --name {spec.name} --function {PYTHON}{spec.address} "
-        f"--folder {folder}, and take it: evalscribe experiments update … --scorer-id {spec.name}"
+        f"--folder {folder}, and bind it and the others again: evalscribe experiments update … --scorer-id {spec.name}"
     )
 
 
