@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalscribe import prose
@@ -12,7 +12,7 @@ from evalscribe.errors import DataError
 from evalscribe.item_line import made_key, parsed, written
 from evalscribe.strict_json import NotJson, StrictJson
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
+TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
@@ -33,6 +33,7 @@ ITEMS = st.builds(
 )
 
 
+@settings(max_examples=60)
 @given(item=ITEMS)
 def test_what_is_written_is_read_again(item: Item) -> None:
     line = written(item)
@@ -78,8 +79,7 @@ def test_secrets_are_taken_out_and_counted_and_a_key_may_look_random() -> None:
         ({"input": 1, "key": "a\nb"}, "`key` is no name"),
         ({"input": 1, "key": "a" * 241}, "`key` is no name"),
         ({"input": 1, "split": True}, "`split` is no text"),
-        ({"input": "a\0"}, "holds a character that is none"),
-        ({"input": {"\ud800": 1}}, "holds a character that is none"),
+        ({"input": {"\ud800": 1}}, "holds half of a surrogate pair"),
     ],
 )
 def test_what_is_no_item_is_told(value: object, said: str) -> None:

@@ -9,7 +9,7 @@ from pydantic import JsonValue, ValidationError
 from evalscribe import prose
 from evalscribe.dataset import Item
 from evalscribe.errors import DataError
-from evalscribe.json_clean import is_clean, strings
+from evalscribe.json_clean import strings
 from evalscribe.redaction import hints_in, redact, redact_json
 from evalscribe.redaction.hints import Hints
 
@@ -65,8 +65,8 @@ def _safe(value: Mapping[str, object]) -> tuple[dict[str, object], int]:
     """Without secrets. The item's own names are no names of secrets: a `key` may look as random as it likes."""
     texts = strings(value)
     whole = "\n".join(texts)
-    if not is_clean(whole):
-        raise DataError("holds a character that is none: NUL, or half of a surrogate pair")
+    if not _is_text(whole):
+        raise DataError("holds half of a surrogate pair, which is no character")
     hints = hints_in(whole)
     kept = {name: _part(name, part, hints) for name, part in value.items()}
     return kept, 0 if kept == value else _marks(strings(kept)) - _marks(texts)
@@ -81,6 +81,14 @@ def _part(name: str, part: object, hints: Hints) -> object:
     if text != prose.name(text):
         raise DataError(f"`{name}` is no name: one line of 1 to {prose.NAME_LIMIT} characters")
     return redact(text, hints)
+
+
+def _is_text(whole: str) -> bool:
+    try:
+        whole.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _marks(texts: list[str]) -> int:

@@ -125,5 +125,4 @@ def _failures(store: Store, run_id: str) -> Iterator[Told]:
     run = store.get_run(run_id)
     for eval in run.failures if run else ():
         evidence = store.get_evidence(run_id, eval.id)
-        if isinstance(evidence, Evidence):
-            yield of_evidence(run_id, evidence)
+        yield of_evidence(run_id, evidence if isinstance(evidence, Evidence) else Evidence(eval=eval))

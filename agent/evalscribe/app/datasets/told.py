@@ -80,7 +80,7 @@ def _told(
         source={"run": run_id, "eval": eval.path, "eval_id": eval.id, "status": eval.status},
     )
     return Told(
-        names=(eval.id, eval.path, untried, eval.name),
+        names=(eval.path, eval.id, untried, eval.name),
         passed=eval.status == "passed",
         item=None if asked is None else item,
         output=answered,

@@ -1,0 +1,203 @@
+"""`evalscribe datasets …`, in this process."""
+
+import gzip
+import io
+import json
+import sys
+from contextlib import closing
+
+import pytest
+
+from evalscribe.dataset import Item
+from evalscribe.evidence import Document, Evidence, Unreadable
+from evalscribe.run import Eval, Run
+from evalscribe.store.sql import open_store
+from surfaces.command import Inside
+from surfaces.made_experiment import Made
+
+LINES = '{"key": "a", "input": {"q": 1}, "expected_output": "x", "split": "dev"}\n{"input": "hi"}\n{"input": "hi"}\n'
+
+
+@pytest.fixture
+def tickets(inside: Inside) -> Inside:
+    """A workspace with a dataset of three items, published."""
+    (inside.folder / "items.jsonl").write_text(LINES)
+    inside.run("datasets", "create", "--name", "tickets", "--description", "What people ask")
+    inside.run("datasets", "upload", "tickets", "items.jsonl")
+    inside.run("datasets", "publish", "tickets")
+    return inside
+
+
+def test_ids_are_alone_on_standard_output(inside: Inside) -> None:
+    made = inside.run("datasets", "create", "--name", "tickets")
+    assert made.out.strip().startswith("ds-")
+    assert made.out.count("\n") == 1
+    assert inside.run("datasets", "add-example", made.out.strip(), "--input", "hi", "--key", "one").out == "one\n"
+    first = inside.run("datasets", "publish", "tickets", "--description", "first")
+    again = inside.run("datasets", "publish", "tickets")
+    assert first.out == again.out
+    assert first.out.startswith("dsv-")
+    assert ("Version 1 of tickets: 1 item." in first.err, "Unchanged: version 1" in again.err) == (True, True)
+    as_json = json.loads(inside.run("datasets", "publish", "tickets", "--format", "json").out)
+    assert (as_json["number"], as_json["description"]) == (1, "first")
+
+
+def test_what_was_uploaded_is_told_with_its_lines_and_secrets(inside: Inside) -> None:
+    inside.run("datasets", "create", "--name", "tickets")
+    secret = "sk-ant-api03-" + "Ab1" * 30
+    (inside.folder / "f.jsonl").write_text(f'{LINES}{{"inptu": 1}}\n{{"input": "{secret}"}}\n')
+    done = inside.run("datasets", "upload", "tickets", "f.jsonl")
+    assert done.out == "tickets: 4 items of f.jsonl: 4 new; 1 line left out. 1 secret hidden.\n"
+    assert done.err.startswith("f.jsonl:4: `inptu` is unknown; there is: key, input, ")
+    assert secret not in inside.run("datasets", "examples", "list", "tickets", "--include-payload").out
+    told = json.loads(inside.run("datasets", "upload", "tickets", "f.jsonl", "--format", "json").out)
+    assert (told["added"], told["skipped"]) == ({"new": 0, "changed": 0, "same": 4}, 1)
+    none = inside.run("datasets", "upload", "tickets", "f.jsonl", "--no-partial", code=65)
+    assert "nothing was stored" in none.err
+
+
+def test_standard_input_and_what_is_packed(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside.run("datasets", "create", "--name", "tickets")
+    for content in (LINES.encode(), gzip.compress(LINES.encode())):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        assert "3 items of stdin" in inside.run("datasets", "upload", "tickets", "-", "--no-partial").out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"q\nwhy\n")))
+    assert "1 item of stdin" in inside.run("datasets", "upload-csv", "tickets", "-", "--input-column", "q").out
+
+
+def test_a_table_by_its_columns(inside: Inside) -> None:
+    inside.run("datasets", "create", "--name", "tickets")
+    (inside.folder / "t.tsv").write_text("q\twant\twhy\n1\t2\tx\n3\t\ty\n")
+    wanted = ("datasets", "upload-csv", "tickets", "t.tsv", "--input-column", "q", "--delimiter", "tab")
+    more = ("--expected-column", "want", "--metadata-column", "why", "--json-columns")
+    assert "2 new" in inside.run(*wanted, *more).out
+    items = [json.loads(line) for line in _jsonl(inside, "examples", "list", "tickets", "--include-payload")]
+    assert [(item["input"], item["expected_output"], item["metadata"]) for item in items] == [
+        (1, 2, {"why": "x"}),
+        (3, None, {"why": "y"}),
+    ]
+    assert "has the columns q, want, why" in inside.run(*wanted, "--key-column", "id", code=64).err
+    assert "--delimiter" in inside.run(*wanted[:-1], "ab", code=64).err
+    assert "--input-column" in inside.run("datasets", "upload-csv", "tickets", "t.tsv", code=64).err
+
+
+def _jsonl(inside: Inside, *command: str) -> list[str]:
+    return inside.run("datasets", *command, "--format", "jsonl").out.splitlines()
+
+
+def test_lists_for_people_and_for_programs(tickets: Inside) -> None:
+    table = tickets.run("datasets", "list").out
+    assert table.splitlines()[0].split() == ["name", "id", "draft", "versions", "latest", "made"]
+    assert "tickets" in table
+    assert json.loads(tickets.run("datasets", "list", "--search", "PEOPLE", "--format", "json").out)[0]["versions"] == 1
+    assert json.loads(tickets.run("datasets", "list", "--search", "nope", "--format", "json").out) == []
+    shown = tickets.run("datasets", "show", "tickets").out
+    assert "Draft: 3 items, as version 1; 1 expect an output" in shown
+    assert json.loads(tickets.run("datasets", "show", "tickets", "--format", "json").out)["splits"] == {"dev": 1}
+    assert len(_jsonl(tickets, "versions", "list", "tickets")) == 1
+    assert [json.loads(one)["key"] for one in _jsonl(tickets, "examples", "list", "tickets", "--split", "dev")] == ["a"]
+    assert "xml" in tickets.run("datasets", "list", "--format", "xml", code=64).err
+
+
+def test_duplicates_are_shown_and_taken_out(tickets: Inside) -> None:
+    assert "1 item may go, 1 group" in tickets.run("datasets", "dedup", "preview", "tickets").err
+    (group,) = json.loads(tickets.run("datasets", "dedup", "preview", "tickets", "--format", "json").out)
+    assert group["others"][0]["key"] == group["kept"]["key"] + "-2"
+    tickets.run("datasets", "dedup", "apply", "tickets", "--remove-item-id", "a", code=64)
+    assert "1 duplicate taken out" in tickets.run("datasets", "dedup", "apply", "tickets").out
+    assert "-2" in tickets.run("datasets", "examples", "list", "tickets", "--version", "1").out
+
+
+def test_versions_are_compared_restored_and_exported(tickets: Inside) -> None:
+    tickets.run("datasets", "examples", "remove", "tickets", "a")
+    tickets.run("datasets", "add-example", "tickets", "--input", "new", "--key", "b", "--cluster", "c")
+    told = tickets.run("datasets", "versions", "compare", "tickets", "1", "draft").out
+    assert "1 added, 1 removed, 0 changed\n  + b\n  - a\n" in told
+    assert "3 items, 3 before" in tickets.run("datasets", "versions", "restore-draft", "tickets", "1").out
+    assert "The same items" in tickets.run("datasets", "versions", "compare", "tickets", "latest", "draft").out
+    plain = tickets.run("datasets", "versions", "export", "tickets", "1").out
+    packed = tickets.folder / "v1.jsonl.gz"
+    tickets.run("datasets", "versions", "export", "tickets", "1", "-o", packed)
+    assert gzip.decompress(packed.read_bytes()).decode() == plain
+    tickets.run("datasets", "create", "--name", "copy")
+    tickets.run("datasets", "upload", "copy", packed)
+    tickets.run("datasets", "publish", "copy")
+    assert tickets.run("datasets", "versions", "export", "copy", "latest").out == plain
+    assert tickets.run("datasets", "versions", "export", "tickets", "1", "--format", "csv").out.startswith("key,input,")
+
+
+def test_items_are_dealt_out(tickets: Inside) -> None:
+    done = tickets.run("datasets", "split", "tickets", "--train", "0.5", "--test", "0.5", "--seed", "3").out
+    assert done.startswith("tickets: train ")
+    assert "make 1 together" in tickets.run("datasets", "split", "tickets", "--train", "0.5", code=64).err
+
+
+def test_items_out_of_an_imported_run(inside: Inside) -> None:
+    inside.run("import", "sample")
+    inside.run("datasets", "create", "--name", "room")
+    assert "12 items of run room-desk-c1: 12 new" in inside.run("datasets", "add-run", "room", "room-desk-c1").out
+    items = {item.key: item for item in map(Item.model_validate_json, _payloads(inside))}
+    first = items["room-desk/book-small"]
+    assert first.input == "We are 3 people and need a room on Thu 10."
+    assert first.source == {
+        "run": "room-desk-c1",
+        "eval": "room-desk/book-small#1",
+        "eval_id": "room-desk-c1-book-small-1",
+        "status": "failed",
+    }
+    assert "Fir" in json.dumps(first.expected_output), "of a failed one what was expected, not what it answered"
+    assert [event["role"] for event in first.events][:3] == ["system", "user", "assistant"]
+    passed = next(item for item in items.values() if item.source["status"] == "passed")
+    assert passed.expected_output == passed.events[-1]["content"]
+    one = ("datasets", "add-run", "room", "room-desk-c1", "--eval", "book-small#2", "--expected-output", '"Fir"')
+    assert "1 changed" in inside.run(*one[:4], "--eval", "room-desk/book-small#2", *one[6:]).out
+    assert json.loads(_payloads(inside)[0])["expected_output"] == "Fir"
+    assert "has no eval 'nope'" in inside.run(*one[:4], "--eval", "nope", code=66).err
+    assert "name that one with --eval" in inside.run(*one[:4], *one[6:], code=64).err
+    assert "there is no run 'nowhere'" in inside.run("datasets", "add-run", "room", "nowhere", code=66).err
+
+
+def _payloads(inside: Inside) -> list[str]:
+    return _jsonl(inside, "examples", "list", "room", "--include-payload")
+
+
+def test_items_out_of_an_analysed_run(inside: Inside) -> None:
+    inside.run("datasets", "create", "--name", "room")
+    evals = [Eval(id=f"e{n}", category="c", name=f"n{n}") for n in range(3)]
+    documents = (Document(role="task", path="TASK.md", text="Do it"), Document(role="output", path="a.py", text="done"))
+    with closing(open_store(inside.folder / ".evalscribe")) as store:
+        store.put_run(Run(id="abcdef0123", provider="p", model="m", failures=tuple(evals)))
+        store.put_evidence("abcdef0123", Evidence(eval=evals[0], documents=documents))
+        store.put_evidence("abcdef0123", Evidence(eval=evals[1], documents=documents[1:]))
+        store.put_evidence("abcdef0123", Unreadable(eval=evals[2], reason="gone"))
+    done = inside.run("datasets", "add-run", "room", "abcdef", "--failed")
+    assert "1 item of run abcdef0123: 1 new." in done.out
+    assert "1 item did not pass, and the run does not say what was expected: nothing is." in done.err
+    assert "2 evals left out, of which the run does not say what they were asked: c/n1, c/n2" in done.err
+    item = Item.model_validate_json(_payloads(inside)[0])
+    assert (item.key, item.input, item.expected_output) == ("c/n0", "Do it", None)
+
+
+def test_items_out_of_a_run_of_an_experiment(inside: Inside) -> None:
+    inside.run("datasets", "create", "--name", "room")
+    items = [Item(key=key, input=key.upper(), expected_output="want", split="dev") for key in ("a", "b")]
+    experiment = Made(inside.folder / ".evalscribe", items)
+    run = experiment.run({"a": "pf", "b": "f"}, outputs={"a": {"answer": 1}, "b": "wrong"})
+    experiment.close()
+    assert "2 new" in inside.run("datasets", "add-run", "room", run.id[:10]).out
+    a, b = map(Item.model_validate_json, _payloads(inside))
+    assert (a.input, a.expected_output, a.split) == ("A", {"answer": 1}, "dev")
+    assert b.expected_output == "want"
+    assert set(a.source) == {"run", "eval", "run_item"}
+    assert "1 changed" in inside.run("datasets", "add-run", "room", run.id, "--failed", "--eval", "a").out
+    assert Item.model_validate_json(_payloads(inside)[0]).expected_output == "want"
+
+
+def test_what_is_not_there(tickets: Inside) -> None:
+    assert "there is: tickets" in tickets.run("datasets", "show", "nope", code=66).err
+    assert "there is: 1 (dsv-" in tickets.run("datasets", "versions", "export", "tickets", "7", code=66).err
+    assert "there is no file" in tickets.run("datasets", "upload", "tickets", "nope.jsonl", code=66).err
+    assert "taken" in tickets.run("datasets", "create", "--name", "tickets", code=64).err
+    assert "--name" in tickets.run("datasets", "create", code=64).err
+    tickets.run("datasets", "create", "--name", "empty")
+    assert "no items" in tickets.run("datasets", "publish", "empty", code=64).err
