@@ -85,8 +85,7 @@ class ChildProcess:
         await self._group.end(grace_s=0)
         self._writer.close()
         await self._listener
-        for load in self._loads.values():
-            load.cancel()
+        await asyncio.gather(*self._loads.values(), return_exceptions=True)
 
     def _next(self) -> int:
         self._number += 1
@@ -121,7 +120,7 @@ class ChildProcess:
         return str(said.get("log", ""))
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, RecursionError):
             while line := await reader.readline():
                 said = json.loads(line)
                 waiting = self._waiting.get(said["id"])

@@ -16,8 +16,6 @@ from evalscribe.targets.group import Group, signal_name
 
 LARGEST = 16 * 1024 * 1024
 """Bytes of an answer."""
-ORPHANED = ("setpriv", "--pdeathsig", "KILL")
-"""Ends what it starts when this process is killed; part of every Linux."""
 
 
 class CommandTarget:
@@ -27,8 +25,7 @@ class CommandTarget:
         """Raises `UsageError` where its program is not there."""
         words = split(line)
         program = found_program(words, folder)
-        guard = ORPHANED if which(ORPHANED[0]) else ()
-        self._command = (*guard, program, *words[1:])
+        self._command = (program, *words[1:])
         self._line = line
         self._folder = folder
         self._running: set[Group] = set()

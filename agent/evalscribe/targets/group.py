@@ -6,6 +6,7 @@ import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 LOG = 20_000
@@ -15,6 +16,16 @@ GRACE_S = 1.0
 LEFT_OVER_S = 0.3
 """How long is read on after it ended: what it started may still hold its output open."""
 PIECE = 65536
+_WATCHED = '(read -r _ < "/dev/fd/$0"; kill -KILL 0) > /dev/null 2>&1 & exec "$@"'
+"""A second process of the group waits for the other end of a pipe, which is ours alone, to be closed: when we are
+killed, it ends the group."""
+
+
+@cache
+def _lifeline() -> int:
+    """The end that our processes wait at. Ours stays open as long as we live."""
+    theirs, _ours = os.pipe()
+    return theirs
 
 
 class Written:
@@ -43,8 +54,11 @@ class Group:
         self.out = Written()
         self.err = Written(LOG)
         self._process = process
+        self._over = False
+        """Whether its id may be another's by now."""
         self._pipes: list[asyncio.ReadTransport] = []
         self._readers: list[asyncio.Task[None]] = []
+        self._sweeper: asyncio.Task[None] | None = None
 
     @classmethod
     async def started(
@@ -57,20 +71,23 @@ class Group:
         pass_fds: Sequence[int] = (),
         merged: bool = False,
     ) -> "Group":
-        """`feed` is its standard input; `merged`: all that it writes is in `err`. Raises `OSError`."""
+        """`feed` is its standard input; `merged`: all that it writes is in `err`. Raises `OSError`.
+
+        `command` names its program by a path: whether that can be run is seen before.
+        """
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
         try:
             with tempfile.TemporaryFile() as given:
                 given.write(feed)
                 given.seek(0)
                 process = await asyncio.create_subprocess_exec(
-                    *command,
+                    *("/bin/sh", "-c", _WATCHED, str(_lifeline()), *command),
                     cwd=folder,
                     env=env,
                     stdin=given,
                     stdout=err_end if merged else out_end,
                     stderr=err_end,
-                    pass_fds=pass_fds,
+                    pass_fds=(*pass_fds, _lifeline()),
                     start_new_session=True,
                 )
         except BaseException:
@@ -83,6 +100,7 @@ class Group:
         group = cls(process)
         await group._read(out, group.out)
         await group._read(err, group.err)
+        group._sweeper = asyncio.create_task(group._sweep())
         return group
 
     async def ended(self, most: int) -> int | None:
@@ -106,10 +124,14 @@ class Group:
 
     def kill(self) -> None:
         """End it and all that it started, at once."""
-        self._signal(signal.SIGKILL)
+        if not self._over:
+            self._signal(signal.SIGKILL)
 
     async def end(self, grace_s: float = GRACE_S) -> None:
         """Tell it to end, then end it, with all that it started."""
+        if self._over:
+            return
+        self._over = True
         try:
             if self._process.returncode is None and grace_s:
                 self._signal(signal.SIGTERM)
@@ -117,8 +139,9 @@ class Group:
                     async with asyncio.timeout(grace_s):
                         await self._process.wait()
         finally:
-            self.kill()
-        await self._process.wait()
+            self._signal(signal.SIGKILL)
+        if self._sweeper:
+            await self._sweeper
         for pipe in self._pipes:
             pipe.close()
         for reader in self._readers:
@@ -130,6 +153,11 @@ class Group:
         pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(fd, "rb", 0))
         self._pipes.append(pipe)
         self._readers.append(asyncio.create_task(_copy(stream, written)))
+
+    async def _sweep(self) -> None:
+        """Where it ended, what it started has nobody to work for, and holds its pipes open."""
+        await self._process.wait()
+        self.kill()
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):

@@ -20,7 +20,8 @@ def encoded(value: object) -> str:
     try:
         text = json.dumps(value, default=_plain, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise NoJson(f"what it gives is no JSON: {error}") from None
+        words = "a number that is NaN or infinite" if str(error).startswith("Out of range") else str(error)
+        raise NoJson(f"what it gives is no JSON: {words}") from None
     except RecursionError:
         raise NoJson("what it gives is nested too deeply") from None
     if len(text) > LARGEST:

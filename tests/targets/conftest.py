@@ -1,0 +1,41 @@
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from evalscribe.target import TargetCall
+from evalscribe.targets.host import Host
+from evalscribe.targets.python import PythonTarget
+
+Hosted = Callable[[str], Host]
+
+
+@pytest.fixture
+async def hosted(tmp_path: Path) -> AsyncIterator[Hosted]:
+    """A host of a module `user`, with that source and four lanes."""
+    hosts: list[Host] = []
+
+    def made(source: str) -> Host:
+        (tmp_path / "user.py").write_text(source)
+        hosts.append(Host(tmp_path, 4))
+        return hosts[-1]
+
+    yield made
+    for host in hosts:
+        await host.close()
+
+
+def asked(value: object, timeout_s: float = 20.0, **changed: object) -> TargetCall:
+    given = {"run_id": "r1", "item_key": "k", "repetition": 2, "input": value, "timeout_s": timeout_s, **changed}
+    return TargetCall.model_validate(given)
+
+
+@pytest.fixture
+def calling() -> Callable[..., TargetCall]:
+    return asked
+
+
+@pytest.fixture
+def function(hosted: Hosted) -> Callable[..., PythonTarget]:
+    """The target of `fn` in a module with that source."""
+    return lambda source, name="fn": PythonTarget(f"user:{name}", hosted(source))

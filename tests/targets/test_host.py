@@ -1,0 +1,188 @@
+"""The process of a user's Python: nothing that a call does takes the others with it, and nothing is left behind."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from evalscribe.targets.child_process import ChildProcess
+from evalscribe.targets.host import MOST_ABANDONED, Host, HostReply
+
+Hosted = Callable[[str], Host]
+
+BAD = """
+import asyncio, ctypes, os, subprocess, sys, time
+KEYS = []
+def slow(input): time.sleep(0.4); return os.getpid()
+async def slow_async(input): await asyncio.sleep(0.4); return os.getpid()
+def leave(input): os._exit(7)
+def segfault(input): ctypes.string_at(0)
+def exits(input): sys.exit("enough")
+async def exits_async(input): sys.exit("enough")
+def loops(input):
+    print("began")
+    while True: time.sleep(0.01)
+async def sleeps(input):
+    print("began")
+    await asyncio.sleep(60)
+async def holds_up(input): time.sleep(60)
+def quick(input): return os.getpid()
+def starts(input): return [os.getpid(), subprocess.Popen(["sleep", "60"]).pid]
+def noisy(input):
+    for n in range(30_000): print(n)
+"""
+
+
+async def called(host: Host, name: str, value: Any = 1, timeout_s: float = 20.0) -> HostReply:
+    return await host.call(f"user:{name}", "component", {"input": value, "context": {}}, timeout_s)
+
+
+async def test_who_ends_the_process_fails_alone(hosted: Hosted) -> None:
+    host = hosted(BAD)
+    names = ("slow", "leave", "slow_async", "segfault")
+    slow, left, slow_async, crashed = await asyncio.gather(*(called(host, name) for name in names))
+    assert left.error == "its process ended (exit code 7)"
+    assert crashed.error == "its process ended (SIGSEGV)"
+    assert "Segmentation fault" in crashed.log
+    assert slow.error is None
+    assert slow_async.error is None
+    assert len({slow.value, slow_async.value}) == 2  # each was tried again in a process of its own
+    assert (await called(host, "quick")).error is None
+
+
+async def test_an_exit_is_an_error_like_any_other(hosted: Hosted) -> None:
+    host = hosted(BAD)
+    before = await called(host, "quick")
+    for name in ("exits", "exits_async"):
+        assert (await called(host, name)).error == "SystemExit: enough"
+    assert (await called(host, "quick")).value == before.value
+
+
+async def test_what_takes_too_long_keeps_its_log_and_the_others_go_on(hosted: Hosted) -> None:
+    host = hosted(BAD)
+    pid = (await called(host, "quick")).value
+    late, also_late, slow = await asyncio.gather(
+        called(host, "loops", timeout_s=0.2), called(host, "sleeps", timeout_s=0.2), called(host, "slow")
+    )
+    assert late.timed_out
+    assert also_late.timed_out
+    assert (late.log, also_late.log) == ("began\n", "began\n")
+    assert slow.value == pid
+
+
+async def test_threads_that_do_not_end_are_left_behind_with_their_process(hosted: Hosted) -> None:
+    host = hosted(BAD)
+    pid = (await called(host, "quick")).value
+    slow = asyncio.create_task(called(host, "slow"))
+    await asyncio.gather(*(called(host, "loops", timeout_s=0.1) for _ in range(MOST_ABANDONED)))
+    assert (await called(host, "quick")).value != pid
+    assert (await slow).value == pid  # what was in the old process is finished there
+    assert not alive(int(str(pid)))
+
+
+async def test_an_async_function_that_does_not_give_way_is_ended(hosted: Hosted) -> None:
+    host = hosted(BAD)
+    await called(host, "quick")
+    began = time.monotonic()
+    late, slow = await asyncio.gather(called(host, "holds_up", timeout_s=0.3), called(host, "slow_async"))
+    assert late.timed_out
+    assert slow.error is None
+    assert time.monotonic() - began < 10
+
+
+async def test_a_log_keeps_its_end(hosted: Hosted) -> None:
+    log = (await called(hosted(BAD), "noisy")).log
+    assert len(log) == 20_000
+    assert log.endswith("29998\n29999\n")
+
+
+async def test_closing_ends_what_was_started(hosted: Hosted) -> None:
+    host = hosted(BAD)
+    pids = (await called(host, "starts")).value
+    began = time.monotonic()
+    await host.close()
+    assert time.monotonic() - began < 2
+    assert isinstance(pids, list)
+    await asyncio.sleep(0.05)
+    assert not any(alive(int(str(pid))) for pid in pids)
+
+
+def test_a_process_whose_parent_is_killed_ends_with_all_that_it_started(tmp_path: Path) -> None:
+    (tmp_path / "user.py").write_text(BAD)
+    program = f"""
+import asyncio
+from pathlib import Path
+from evalscribe.targets.host import Host
+
+async def main():
+    host = Host(Path({str(tmp_path)!r}), 2)
+    reply = await host.call("user:starts", "component", {{"input": 1, "context": {{}}}}, 20)
+    print(*reply.value, flush=True)
+    await host.call("user:holds_up", "component", {{"input": 1, "context": {{}}}}, 60)
+
+asyncio.run(main())
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        assert all(alive(pid) for pid in pids)
+        parent.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 2
+    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(alive(pid) for pid in pids)
+
+
+async def test_names_of_the_users_modules_do_not_reach_ours(tmp_path: Path) -> None:
+    for name in ("json", "asyncio", "http", "plain"):
+        (tmp_path / f"{name}.py").write_text(f"NAME = 'the user''s {name}'\n")
+    (tmp_path / "user.py").write_text("def fn(input):\n    import plain\n    return plain.NAME\n")
+    host = Host(tmp_path, 1)
+    assert (await called(host, "fn")).value == "the users plain"
+    await host.close()
+
+
+async def test_a_scorer_is_called_through_its_decorator(hosted: Hosted) -> None:
+    host = hosted(
+        "from evalscribe import ScorerRequest, scorer\n\n"
+        "@scorer(name='polite', depends_on=('json_valid',), config={'word': 'please'})\n"
+        "def fn(request: ScorerRequest) -> bool:\n    return 'please' in str(request.output)\n\n"
+        "def bare(request): pass\n"
+    )
+    described = await host.check("user:fn", "scorer")
+    assert (described.name, described.depends_on, described.config) == ("polite", ("json_valid",), {"word": "please"})
+    payload: Any = {"input": 1, "output": "yes please", "config": {}}
+    reply = await host.call("user:fn", "scorer", payload, 20)
+    assert isinstance(reply.value, dict)
+    assert (reply.value["status"], reply.value["passed"]) == ("ok", True)
+
+
+async def test_many_calls_cost_little(hosted: Hosted, tmp_path: Path) -> None:
+    """The bound is wide: machines differ. What it is today is in tests/benchmarks."""
+    host = hosted("def fn(input): return input")
+    await called(host, "fn")
+    began = time.process_time()
+    await asyncio.gather(*(called(host, "fn", {"text": "x" * 500}) for _ in range(500)))
+    assert (time.process_time() - began) / 500 < 0.002
+
+
+async def test_a_child_that_is_dead_says_so_at_once(tmp_path: Path) -> None:
+    (tmp_path / "user.py").write_text(BAD)
+    child = await ChildProcess.started(tmp_path, 1)
+    await child.load("user:quick", "component")
+    await child.end()
+    await child.end()
+    assert not child.alive
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
