@@ -57,6 +57,30 @@ def test_the_rules_are_calibrated_without_key_and_network(judging: Inside) -> No
     assert "style/002-loop: OVERLY_STRICT, people say MODEL_FAULT" in ended.err
 
 
+def test_labelled_subjects_may_stand_in_a_dataset_of_the_store(judging: Inside) -> None:
+    items = [
+        {"input": {"run": "sample", "eval": e}, "expected_output": {"label": label}, "split": split}
+        for (e, label), split in zip(SAMPLE.items(), ("test", "test", "test", "train", "train"), strict=True)
+    ]
+    judging.run("datasets", "create", "--name", "reviewed")
+    judging.run("datasets", "upload", "reviewed", dataset(judging, *items))
+    judging.run("datasets", "publish", "reviewed")
+    rules = ("--judge", "rules", "--json")
+    whole = json.loads(judging.run("judge-eval", "failure", "reviewed", *rules).out)
+    assert (whole["dataset"], whole["judges"][0]["judged"], whole["judges"][0]["right"]) == ("reviewed@1", 5, 4)
+    part = json.loads(judging.run("judge-eval", "failure", "reviewed@1:test", *rules).out)
+    assert (part["dataset"], [row["line"] for row in part["judges"][0]["rows"]]) == ("reviewed@1:test", [1, 2, 3])
+    for named, said in (
+        ("reviewed@7", "has no version '7'"),
+        ("reviewed:dev", "reviewed@1 has no item of the split 'dev'"),
+        ("other", "there is no file other, and there is no dataset 'other'; there is: reviewed"),
+    ):
+        assert said in judging.run("judge-eval", "failure", named, *rules, code=66).err
+    judging.run("datasets", "add-example", "reviewed", "--input", '"x"', "--expected", '{"label": "YES"}')
+    judging.run("datasets", "publish", "reviewed")
+    assert "reviewed@2:6: subject" in judging.run("judge-eval", "failure", "reviewed", *rules, code=65).err
+
+
 def test_what_is_printed_fits_a_terminal(judging: Inside) -> None:
     ended = judging.run("judge-eval", "failure", sample(judging), "--judge", "rules")
     assert max(map(len, ended.out.splitlines())) < 80

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from evalscribe.app.dataset import Dataset, Example, Members, labels_of, spelled
 from evalscribe.app.judge import Judged, JudgeDesk, judged
 from evalscribe.app.judges import LoadedJudge
+from evalscribe.app.labelled import Example, Labelled, Members, labels_of, spelled
+from evalscribe.app.labelled_source import LabelledSource
 from evalscribe.app.subjects import Finder
 from evalscribe.app.watcher import Watcher
 from evalscribe.calibration import Calibration, Pair
@@ -97,7 +97,7 @@ def label_key(rubric: Rubric, wanted: str | None) -> str:
 
 
 async def judge_eval(
-    desks: Sequence[JudgeDesk], path: Path, key: str, finder: Finder, watcher: Watcher, members: Members
+    desks: Sequence[JudgeDesk], source: LabelledSource, key: str, finder: Finder, watcher: Watcher, members: Members
 ) -> JudgeEval:
     """Every judge over every subject; what is known is not asked again. `members`: agent runs that lines may name.
 
@@ -105,11 +105,11 @@ async def judge_eval(
     """
     rubric = desks[0].judge.rubric
     labels = tuple(labels_of(rubric.output_schema, key))
-    examples = await Dataset(path, labels, members).examples(finder)
+    examples = await Labelled(source, labels, members).examples(finder)
     judges = [await _calibrated(desk, examples, key, labels, watcher) for desk in desks]
     return JudgeEval(
         rubric=f"{rubric.id}@{rubric.version}",
-        dataset=str(path),
+        dataset=source.name,
         key=key,
         judges=tuple(judges),
         spent=dict(desks[0].spent()),

@@ -1,6 +1,5 @@
 """`evalscribe judge-eval RUBRIC DATASET`."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +14,12 @@ if TYPE_CHECKING:
 def judge_eval(
     rubric: Rubric,
     dataset: Annotated[
-        Path, typer.Argument(metavar="DATASET", help="JSONL: a subject and its label a line.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="DATASET",
+            help="JSONL: a subject and its label a line; or NAME[@V][:SPLIT] of a dataset.",
+            show_default=False,
+        ),
     ],
     judge: Annotated[
         str | None,
@@ -54,6 +58,7 @@ def judge_eval(
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.wiring.judging import JudgeChoice, open_room
+    from evalscribe.wiring.labelled import labelled
 
     given = JudgeChoice(
         rubric=rubric,
@@ -86,7 +91,12 @@ def judge_eval(
                 for note in room.notes():
                     display.say(note)
                 found = await use_case(
-                    desks, dataset, key, room.finder(display), display, lambda: room.members(collection, where)
+                    desks,
+                    labelled(dataset),
+                    key,
+                    room.finder(display),
+                    display,
+                    lambda: room.members(collection, where),
                 )
         print_json(found) if as_json else _show(found)
         return 0 if any(one.judged for one in found.judges) else DataError.exit_code

@@ -1,16 +1,16 @@
-"""Labelled subjects out of a JSONL file: one subject and the label that people gave it a line."""
+"""Labelled subjects: each line a subject, and the label that people gave it."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from evalscribe.agent_run import AgentRun, parse_agent_run
 from evalscribe.app.explain import failure_named
+from evalscribe.app.labelled_source import LabelledSource
 from evalscribe.app.subjects import Finder, RunChoice, Waiting, agent_runs, of_run
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen
@@ -50,18 +50,18 @@ class Example:
     waiting: Waiting
 
 
-class Dataset:
-    """One file; whatever is wrong with it is told with its line, before anybody is asked."""
+class Labelled:
+    """All of one source; whatever is wrong with it is told with its line, before anybody is asked."""
 
-    def __init__(self, path: Path, labels: Sequence[str], members: Members = dict) -> None:
+    def __init__(self, source: LabelledSource, labels: Sequence[str], members: Members = dict) -> None:
         """`labels`: what a label may be, as `spelled`; `members`: the agent runs that lines may name by id."""
-        self._path = path
+        self._source = source
         self._labels = labels
         self._members = cache(members)
         self._problems: list[tuple[int, str]] = []
 
     async def examples(self, finder: Finder) -> tuple[Example, ...]:
-        """In the order of the file. Raises `DataError` naming bad lines, `NotFoundError` for no file."""
+        """In the order of the source. Raises `DataError` naming bad lines."""
         lines = self._lines()
         self._check()
         runs = await self._runs(lines, finder)
@@ -71,9 +71,9 @@ class Dataset:
         return tuple(examples)
 
     def _lines(self) -> list[tuple[int, Line]]:
-        texts = [(number, text) for number, text in enumerate(_read(self._path).split("\n"), 1) if text.strip()]
+        texts = self._source.lines
         if not texts:
-            raise DataError(f"{self._path}: holds no labelled subject")
+            raise DataError(f"{self._source.name}: holds no labelled subject")
         lines = [(number, self._tried(number, partial(parsed, text, self._labels))) for number, text in texts]
         return [(number, line) for number, line in lines if line is not None]
 
@@ -127,7 +127,7 @@ class Dataset:
     def _agent_run(self, subject: Subject) -> AgentRun:
         if subject.agent_run is not None:
             return parse_agent_run(subject.agent_run, "subject.agent_run")
-        runs = agent_runs(str(self._path.parent / (subject.file or "")))
+        runs = agent_runs(str(self._source.folder / (subject.file or "")))
         if len(runs) != 1:
             raise DataError(f"subject.file: {subject.file} holds {len(runs)} agent runs, not one")
         return runs[0]
@@ -155,7 +155,7 @@ class Dataset:
     def _check(self) -> None:
         problems = sorted(self._problems)
         if problems:
-            told = [f"{self._path}:{number}: {problem}" for number, problem in problems[:MOST_TOLD]]
+            told = [f"{self._source.name}:{number}: {problem}" for number, problem in problems[:MOST_TOLD]]
             more = [f"and {len(problems) - MOST_TOLD} more"] if len(problems) > MOST_TOLD else []
             raise DataError("\n".join([*told, *more]))
 
@@ -189,12 +189,3 @@ def labels_of(schema: dict[str, Any], key: str) -> Iterator[str]:
     """What a property of an output may be, where that is a choice; nothing otherwise."""
     shape = schema["properties"].get(key, {})
     yield from map(spelled, (True, False) if shape.get("type") == "boolean" else shape.get("enum", ()))
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is no text in UTF-8") from None
-    except OSError as error:
-        raise NotFoundError(f"{path} cannot be read: {error.strerror}") from None
