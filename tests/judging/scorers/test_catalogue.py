@@ -134,6 +134,7 @@ def test_a_spec_makes_its_scorer_after_it_was_stored() -> None:
         ("json_schema", {"schema": 3}, "schema"),
         ("json_schema", {"schema": {"$schema": "https://example.test/draft"}}, "which is not known"),
         ("json_schema", {"schema": {"$ref": "https://example.test/a.json"}}, "which leads nowhere: nothing is fetched"),
+        ("json_schema", {"schema": {"$ref": "https://json-schema.org/draft/2020-12/schema"}}, "leads nowhere"),
         ("json_schema", {"schema": {"properties": {"a": {"$ref": "#/$defs/b"}}}}, 'the $ref "#/$defs/b"'),
         ("json_schema", {"schema": {"$ref": "#"}}, "refers to itself without end"),
         ("json_schema", {"schema": {"pattern": "(a"}}, "schema is no JSON Schema"),

@@ -91,7 +91,6 @@ POINT = {
         (False, 3, "invalid"),
         ({"prefixItems": [{"const": 1}], "items": False}, [1, 2], "invalid"),
         ({"$ref": "#/$defs/p", "$defs": {"p": {"type": "string"}}}, 3, "invalid"),
-        ({"$ref": "https://json-schema.org/draft/2020-12/schema"}, {"type": 3}, "invalid"),
         ({"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"const": 1}]}, [2], "invalid"),
     ],
 )
@@ -112,13 +111,13 @@ async def test_json_schema_tells_every_problem_with_its_place(scored: Any) -> No
 async def test_a_pattern_in_a_schema_that_takes_for_ever_is_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded, "LONGEST_S", 0.2)
     ready = runner(spec("json_schema", {"schema": {"pattern": "^(a+)+$"}}))
-    slow = await ready.score(ScorerRequest(input=None, output=f'"{"a" * 60}b"'))
     good = await ready.score(ScorerRequest(input=None, output='"aaa"'))
-    deep = await ready.score(ScorerRequest(input=None, output='"b"'))
+    bad = await ready.score(ScorerRequest(input=None, output='"b"'))
+    slow = await ready.score(ScorerRequest(input=None, output=f'"{"a" * 60}b"'))
     await ready.close()
     assert (slow.status, slow.error_type) == ("error", "timeout_error")
-    assert (good.passed, deep.passed) == (True, False)
-    assert deep.metadata["errors"][0]["keyword"] == "pattern"
+    assert (good.passed, bad.passed) == (True, False)
+    assert bad.metadata["errors"][0]["keyword"] == "pattern"
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["here", "in a process"])

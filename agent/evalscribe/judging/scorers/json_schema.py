@@ -36,7 +36,7 @@ def validator_of(schema: Any) -> "Validator":
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
-    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+    from referencing import Registry
 
     draft = schema.get("$schema") if isinstance(schema, dict) else None
     cls: Any = Draft202012Validator if draft is None else validator_for({"$schema": str(draft)}, default=_UNKNOWN)
@@ -46,7 +46,7 @@ def validator_of(schema: Any) -> "Validator":
         cls.check_schema(schema)
     except SchemaError as error:
         raise ValueError(f"is no JSON Schema: {_problem(error, 'schema')['said']}") from error
-    made: Validator = cls(schema, registry=REGISTRY)
+    made: Validator = cls(schema, registry=Registry())
     return made
 
 
@@ -64,13 +64,12 @@ def _checked(schema: Any) -> Any:
 
 
 def _check_references(schema: Any) -> None:
-    from jsonschema_specifications import REGISTRY
-    from referencing import Resource
+    from referencing import Registry, Resource
     from referencing.jsonschema import DRAFT202012
 
     resource = Resource.from_contents(schema, default_specification=DRAFT202012)
     uri = resource.id() or ""
-    _check_resource(resource, REGISTRY.with_resource(uri, resource).resolver(uri))
+    _check_resource(resource, Registry().with_resource(uri, resource).resolver(uri))
 
 
 def _check_resource(resource: "Resource[Any]", resolver: "Resolver[Any]") -> None:
