@@ -1,0 +1,121 @@
+"""`evalscribe deployments` and `evalscribe prompts`."""
+
+import json
+import subprocess
+from pathlib import Path
+
+from surfaces.command import Workspace
+
+FUNCTION = "def support(input):\n    return {'output': 'hello ' + input['name'], 'model': 'vendor/one'}\n"
+PROMPT = """\
+---
+model: anthropic/claude-haiku-5-5
+system: Be kind.
+---
+Answer {{input.question}}
+"""
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def made(workspace: Workspace, *arguments: str) -> str:
+    told = workspace.run("deployments", "create", *arguments)
+    assert told.out.startswith("dep-")
+    return told.out.strip()
+
+
+def test_a_deployment_is_a_build_of_components_that_work(workspace: Workspace) -> None:
+    (workspace.folder / "agent.py").write_text(FUNCTION)
+    support = ("--component", "support=python:agent:support")
+    told = workspace.run("deployments", "create", *support, "--smoke-input", '{"name": "Ada"}')
+    assert "support: imported, takes (input)" in told.err
+    assert '"hello Ada"' in told.err
+    first = told.out.strip()
+    again = workspace.run("deployments", "create", *support)
+    assert (again.out.strip(), "unchanged" in again.err) == (first, True)
+
+    git(workspace.folder, "init", "-q")
+    git(workspace.folder, "add", "agent.py")
+    git(workspace.folder, "commit", "-q", "-m", "first")
+    committed = made(workspace, *support, "--name", "base")
+    (workspace.folder / "agent.py").write_text(FUNCTION + "# changed\n")
+    changed = made(workspace, *support, "--name", "base")
+    (workspace.folder / "agent.py").write_text(FUNCTION + "# changed again\n")
+    changed_again = made(workspace, *support, "--name", "base", "--component", "echo=cmd:cat", "--type", "function")
+    assert len({first, committed, changed, changed_again}) == 4
+
+    rows = json.loads(workspace.run("deployments", "list", "--format", "json").out)
+    assert [row["id"] for row in rows] == [first, committed, changed, changed_again]
+    assert [row["dirty"] for row in rows] == [None, False, True, True]
+    assert "not in git" in workspace.run("deployments", "list").out
+    newest = workspace.run("deployments", "show", "base").out
+    assert changed_again in newest
+    assert "function echo = cmd:cat" in newest
+    assert "(dirty)" in newest
+
+
+def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspace) -> None:
+    (workspace.folder / "agent.py").write_text(FUNCTION)
+    for place, told, *more in (
+        ("python:nowhere:fn", "No module named 'nowhere'"),
+        ("python:agent.py", "--component a=python:agent.py: a function is python:package.module:function"),
+        ("cmd:no-such-program", "there is no program 'no-such-program' on PATH"),
+        ("ftp://x", "write NAME=python:"),
+        ("http://127.0.0.1:9/", "does not answer"),
+        ("http://127.0.0.1:9/", "NO_SUCH_VARIABLE is not set", "--header", "X-Key=NO_SUCH_VARIABLE"),
+        ("http://127.0.0.1:9/", "write NAME=ENV_VAR", "--header", "X-Key=the secret itself"),
+        ("cmd:cat", "--header is for components at an address", "--header", "X-Key=HOME"),
+        ("cmd:cat", "is no JSON", "--smoke-input", "hello"),
+        ("cmd:cat", "PROVIDER/MODEL", "--model", "haiku"),
+        ("cmd:cat", "is no folder", "--folder", "nowhere"),
+        ("cmd:cat", "named twice", "--component", "a=cmd:cat"),
+    ):
+        error = workspace.run("deployments", "create", "--component", f"a={place}", *more, code=64).err
+        assert told in error, error
+        assert "secret" not in error
+    failed = workspace.run(
+        "deployments", "create", "--component", "a=python:agent:support", "--smoke-input", "3", code=65
+    )
+    assert "a fails at the smoke input: TypeError" in failed.err
+    assert "--component is missing" in workspace.run("deployments", "create", code=64).err
+    assert json.loads(workspace.run("deployments", "list", "--format", "json").out) == []
+    assert "there is none yet" in workspace.run("deployments", "show", "x", code=66).err
+
+
+def test_a_prompt_has_versions_by_content(workspace: Workspace) -> None:
+    file = workspace.folder / "ask.md"
+    file.write_text(PROMPT)
+    first = workspace.run("prompts", "create", file, "--name", "ask")
+    assert first.out.startswith("prompt-")
+    assert "version 1" in first.err
+    assert "unchanged" in workspace.run("prompts", "create", file, "--name", "ask").err
+    file.write_text(PROMPT + "Be brief.\n")
+    assert "version 2" in workspace.run("prompts", "create", file, "--name", "ask").err
+    file.write_text(PROMPT)
+    assert "version 1" in workspace.run("prompts", "create", file, "--name", "ask").err
+
+    shown = workspace.run("prompts", "show", "ask").out
+    assert "version 2 of 2" in shown
+    assert "Answer {{input.question}}\nBe brief." in shown
+    version = json.loads(workspace.run("prompts", "show", "ask@1", "--format", "json").out)
+    assert [message["role"] for message in version["messages"]] == ["system", "user"]
+    assert version["model"] == "anthropic/claude-haiku-5-5"
+    assert workspace.run("prompts", "show", first.out.strip()).out == shown
+    assert "ask" in workspace.run("prompts", "list").out
+    assert "it has 1 to 2" in workspace.run("prompts", "show", "ask@7", code=66).err
+    assert "there is ask" in workspace.run("prompts", "show", "other", code=66).err
+
+
+def test_a_prompt_that_cannot_be_asked_is_none(workspace: Workspace) -> None:
+    file = workspace.folder / "ask.txt"
+    file.write_text("Answer {{input}}")
+    assert "it names no model" in workspace.run("prompts", "create", file, "--name", "ask", code=64).err
+    options = ("--name", "ask", "--model", "nobody/m")
+    assert "model nobody/m is not known" in workspace.run("prompts", "create", file, *options, code=64).err
+    assert "there is no file" in workspace.run("prompts", "create", "none.md", "--name", "ask", code=66).err
+    assert "--name" in workspace.run("prompts", "create", file, "--name", "prompt-1", code=64).err
+    file.write_text("Answer {{input.a|b}}")
+    assert "{{input.a|b}} is no variable" in workspace.run("prompts", "create", file, "--name", "ask", code=65).err

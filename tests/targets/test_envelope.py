@@ -1,0 +1,74 @@
+"""One rule for what a target gives."""
+
+import pytest
+
+from evalscribe.target import TargetFailed, TargetReply
+from evalscribe.targets.envelope import json_or_text, reply
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        0,
+        "",
+        "text",
+        [1],
+        {},
+        {"outputs": 1},
+        {"output": 1, "other": 2},
+        {"error": "none found"},
+        {"messages": []},
+    ],
+)
+def test_what_is_no_envelope_is_the_answer(value: object) -> None:
+    told = reply(value)
+    assert isinstance(told, TargetReply)
+    assert told.output == value
+
+
+def test_an_answer_that_looks_like_an_envelope_stands_in_one() -> None:
+    told = reply({"output": {"output": 1}})
+    assert isinstance(told, TargetReply)
+    assert told.output == {"output": 1}
+
+
+def test_an_error_in_an_envelope_fails_the_try_and_keeps_what_was_done() -> None:
+    told = reply({"output": None, "error": "gave\nup", "messages": [{"role": "user", "content": "hi"}]})
+    assert isinstance(told, TargetFailed)
+    assert told.reason == "gave up"
+    assert told.transcript
+    assert told.transcript.messages[0].content == "hi"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"output": 1, "messages": "hi"}, "`messages` is no list"),
+        ({"output": 1, "messages": [{"role": "robot"}]}, "unknown role"),
+        ({"output": 1, "state": []}, "`state` is no object"),
+        ({"output": 1, "usage": {"input_tokens": "many"}}, "`usage.input_tokens`"),
+        ({"output": 1, "usage": {"tokens": 1}}, "`usage.tokens`"),
+        ({"output": 1, "model": 3}, "`model` is no text"),
+    ],
+)
+def test_an_envelope_that_cannot_be_read_fails_the_try(value: object, told: str) -> None:
+    failed = reply(value)
+    assert isinstance(failed, TargetFailed)
+    assert told in failed.reason
+
+
+def test_hostile_answers_are_kept_as_text_that_can_be_stored() -> None:
+    deep: object = []
+    for _ in range(200):
+        deep = [deep]
+    assert isinstance(reply(deep), TargetFailed)
+    told = reply({"a": "\ud800\0"}, log="\0\ud800")
+    assert isinstance(told, TargetReply)
+    told.model_dump_json()
+    assert "\0" not in told.log
+
+
+@pytest.mark.parametrize("text", ["NaN", "1e999", '{"a": 1, "a": 2}', "[" * 5000, "[1", "", "0x1"])
+def test_what_is_not_json_for_all_readers_is_text(text: str) -> None:
+    assert json_or_text(text + "\n") == text

@@ -1,0 +1,50 @@
+"""Prompts as people write them."""
+
+import pytest
+
+from evalscribe.errors import DataError
+from evalscribe.target_prompt_file import parse_prompt
+
+
+def test_the_same_prompt_in_every_form() -> None:
+    forms = {
+        "p.yaml": "model: openai/m\nsystem: Be kind.\ntext: Answer {{input}}\nmax_tokens: 9\n",
+        "p.json": '{"model": "openai/m", "max_tokens": 9, "messages": ['
+        '{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Answer {{input}}"}]}',
+        "p.md": "---\nmodel: openai/m\nsystem: Be kind.\nmax_tokens: 9\n---\n\nAnswer {{input}}\n",
+        "p.txt": "\ufeff---\r\nmodel: openai/m\r\nsystem: Be kind.\r\nmax_tokens: 9\r\n---\r\nAnswer {{input}}\r\n",
+    }
+    parsed = {name: parse_prompt(text, name) for name, text in forms.items()}
+    assert {(one.model, one.max_tokens, one.said) for one in parsed.values()} == {
+        ("openai/m", 9, parsed["p.json"].messages)
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("text: hello", "has no {{input}}"),
+        ("text: '{{inputs}}'", "{{inputs}} is no variable"),
+        ("txt: '{{input}}'", "txt is unknown; there is model"),
+        ("system: '{{input}}'", "has no message of the user"),
+        ("text: '{{input}}'\nmax_tokens: 0", "max_tokens: "),
+        ("text: '{{input}}'\neffort: enormous", "effort: "),
+        ("text: '{{input}}'\noutput_schema: {type: nothing}", "output_schema"),
+        ("text: '{{input}}'\nmessages: [{role: user, content: x}]", "has messages and text"),
+        ("messages: [{role: user, content: '{{input}}'}, {role: assistant, content: x}]", "has to be the user's"),
+        ("messages: [{role: user, content: '{{input}}'}, {role: system, content: x}]", "ends with"),
+        ("messages: [{role: assistant, content: x}, {role: user, content: '{{input}}'}]", "stand first"),
+        ("- a", "a prompt is an object"),
+        ("a: [", "p.yaml:1"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(text: str, told: str) -> None:
+    with pytest.raises(DataError) as error:
+        parse_prompt(text, "p.yaml")
+    assert told in str(error.value)
+    assert str(error.value).startswith("p.yaml")
+
+
+def test_front_matter_has_an_end() -> None:
+    with pytest.raises(DataError, match="does not end"):
+        parse_prompt("---\nmodel: openai/m\nAnswer {{input}}\n", "p.md")
