@@ -28,6 +28,16 @@ def test_the_share_lies_in_the_interval_as_often_as_it_says(
     assert sum(low <= share <= high for low, high in found) / RUNS >= 0.93
 
 
+def test_where_one_source_has_most_of_the_items_it_does_not_count_as_one_of_many() -> None:
+    """Nine sources with an item each and one with ten, the items of a source all alike."""
+    toss = random.Random(5)
+    found = []
+    for _ in range(RUNS):
+        passed = [toss.random() < 0.9 for _ in range(10)]
+        found.append(clustered(Counter([Cluster(10 * passed[0], 10), *(Cluster(int(one), 1) for one in passed[1:])])))
+    assert sum(low <= 0.9 <= high for low, high in found) / RUNS >= 0.93
+
+
 def test_tries_of_an_item_are_not_as_many_observations() -> None:
     """20 items that always or never pass say no more in five tries than in one."""
     low, high = clustered({Cluster(5, 5): 15, Cluster(0, 5): 5})

@@ -23,25 +23,26 @@ def lines(report: RunReport, tries: Iterable[ToldTry], room: int | None = None) 
     for line in _head(report):
         spent += _size(line)
         yield line
-    left_out = 0
+    shown = 0
     for one in tries:
         if one.verdict == "passed":
             continue
-        block = "\n".join(_failure(report.summary, one)) if not left_out else ""
-        if left_out or (room is not None and spent + _size(block) + _size(_rest(report.summary, 10**9)) > room):
-            left_out += 1
-            continue
+        block = "\n".join(_failure(report.summary, one))
         spent += _size(block)
+        if room is not None and spent + _size(_rest(report.summary, shown)) > room:
+            yield _rest(report.summary, shown)
+            return
+        shown += 1
         yield block
-    if left_out:
-        yield _rest(report.summary, left_out)
 
 
 def _size(line: str) -> int:
     return len(line.encode()) + 1
 
 
-def _rest(found: RunSummary, number: int) -> str:
+def _rest(found: RunSummary, shown: int) -> str:
+    """Of what was tried."""
+    number = found.counts.failed + found.counts.error + found.counts.unscored - shown
     return f"\n{number:,} more did not pass; all are in `evalscribe reports export {found.run_id} -f html -o run.html`."
 
 
