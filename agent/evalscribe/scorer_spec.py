@@ -1,5 +1,7 @@
 """Which scorer, configured how: what a score rests on, named by content."""
 
+from functools import cached_property
+
 from pydantic import Field, JsonValue
 
 from evalscribe.dataset import short_id
@@ -30,7 +32,7 @@ class ScorerSpec(Frozen):
     depends_on: tuple[str, ...] = ()
     """Names of the scorers whose results it is given."""
 
-    @property
+    @cached_property
     def id(self) -> str:
         """`scv-…`: equal ids, equal scorers."""
         body = self.model_dump(mode="json", exclude={"rubric"})

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from evalscribe.dataset import Item
 from evalscribe.errors import EvalscribeError
-from evalscribe.evaluate.received import received
 from evalscribe.evaluate.scoring import Panel, Scored, stored
 from evalscribe.evaluate.verdict import verdict
 from evalscribe.experiment import Attempt, RunItem
@@ -38,9 +37,17 @@ class Done(NamedTuple):
         return (usage.cost_usd if usage else 0.0) + sum(score.cost_usd for score, _ in self.scores)
 
 
+def unkept(done: Done, reason: str) -> Done:
+    """The try without what cannot be stored: it gave no answer that one could have."""
+    item = done.attempt.item.model_copy(
+        update={"status": "error", "verdict": "error", "error": f"what it gave cannot be kept: {reason}"}
+    )
+    return Done(Attempt(item=item), ())
+
+
 @dataclass(frozen=True)
 class Bench:
-    """What one run is tried with."""
+    """What one run is tried with. What the target gives is redacted by it, as sources redact what they read."""
 
     target: Target
     panel: Panel
@@ -50,7 +57,7 @@ class Bench:
 
     async def tried(self, one: Try) -> Done:
         """Raises `EvalscribeError` for what concerns all tries."""
-        given = received(await self._asked(one))
+        given = await self._asked(one)
         attempt = _attempt(one, given, self.now())
         scored: tuple[Scored, ...] = ()
         if isinstance(given, TargetReply):

@@ -183,7 +183,7 @@ class ExperimentRuns(Protocol):
 
 
 class Target(Protocol):
-    """Something that is tried."""
+    """Something that is tried. What it gives is redacted and clean JSON."""
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
         """One try. What concerns this item is a value; raises `EvalscribeError` for what concerns all of them."""

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import warnings
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -30,9 +31,12 @@ def start_worker(found: Settings, run_id: str, arguments: Sequence[str] = ()) ->
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     command = [sys.executable, "-m", "evalscribe", "experiments", "runs", "work", run_id, *arguments]
     try:
-        subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, start_new_session=True
-        )
+        with warnings.catch_warnings():
+            # Python warns of children that nobody waits for; this one is meant to live on.
+            warnings.simplefilter("ignore", ResourceWarning)
+            subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, start_new_session=True
+            )
     except OSError as error:
         raise UnavailableError(f"no worker could be started for run {run_id}: {error}") from error
     finally:

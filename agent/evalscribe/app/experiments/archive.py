@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.kept import kept_tries
-from evalscribe.app.experiments.record import record_of
+from evalscribe.app.experiments.record import grader_documents, record_of
 from evalscribe.experiment import Experiment, ExperimentRun, ExperimentVersion, RunState, Target
 from evalscribe.record import Record
 from evalscribe.rubric import Collection
@@ -70,5 +70,6 @@ def _collection(desk: ExperimentDesk, experiment: Experiment) -> None:
 
 
 def _records(desk: ExperimentDesk, told: Run, run: ExperimentRun, version: ExperimentVersion) -> Iterator[Record]:
-    for one in kept_tries(desk, run):
-        yield record_of(told, one.item, one.attempt, one.scores, version.bindings, run.repetitions)
+    grader = grader_documents(version.bindings)
+    for kept in kept_tries(desk, run):
+        yield record_of(told, kept, grader, run.repetitions)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pydantic import JsonValue
 
 from evalscribe.agent_run import Transcript
+from evalscribe.app.experiments.kept import KeptTry
 from evalscribe.dataset import Item
 from evalscribe.evidence import Document, Role
 from evalscribe.experiment import Attempt, ItemVerdict
@@ -22,10 +23,17 @@ STATUSES: Mapping[ItemVerdict, EvalStatus] = {
 }
 
 
-def record_of(
-    run: Run, item: Item, attempt: Attempt, scores: Sequence[Score], bindings: Sequence[Binding], trials: int
-) -> Record:
-    """`scores`: the current ones."""
+def grader_documents(bindings: Sequence[Binding]) -> tuple[Document, ...]:
+    """The scorers of a run. What they said stands in the log: runs that were graded alike have the same grader."""
+    return tuple(
+        _document("grader", binding.spec.name, binding.spec.model_dump(mode="json", exclude={"name"}))
+        for binding in bindings
+    )
+
+
+def record_of(run: Run, kept: KeptTry, grader: Sequence[Document], trials: int) -> Record:
+    """`grader`: what `grader_documents` gives; `trials`: how often each item is tried."""
+    item, attempt, scores = kept
     done = attempt.item
     status = STATUSES[done.verdict]
     decisive = None if status == "passed" else next(_decisive(scores), None)
@@ -44,7 +52,7 @@ def record_of(
         metadata=_metadata(run, item, attempt, scores),
         transcripts=_transcripts(attempt),
         steps=tuple(_step(score) for score in scores),
-        documents=tuple(_documents(item, attempt, scores, bindings)),
+        documents=(*_documents(item, attempt), *grader, *_logs(attempt, scores)),
     )
 
 
@@ -89,17 +97,15 @@ def _step(score: Score) -> Step:
     )
 
 
-def _documents(
-    item: Item, attempt: Attempt, scores: Sequence[Score], bindings: Sequence[Binding]
-) -> Iterator[Document]:
+def _documents(item: Item, attempt: Attempt) -> Iterator[Document]:
     yield _document("task", "input", item.input)
     if item.expected_output is not None:
         yield _document("expected", "expected_output", item.expected_output)
     if attempt.item.status == "ok":
         yield _document("output", "output", attempt.output)
-    # What scorers said stands in the log: the files of the grader are the same in runs that were graded alike.
-    for binding in bindings:
-        yield _document("grader", binding.spec.name, binding.spec.model_dump(mode="json", exclude={"name"}))
+
+
+def _logs(attempt: Attempt, scores: Sequence[Score]) -> Iterator[Document]:
     if attempt.item.error is not None:
         yield Document(role="log", path="error.log", text=attempt.item.error)
     if attempt.log:

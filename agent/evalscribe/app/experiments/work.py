@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from evalscribe.app.experiments.archive import archived
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import run_named, version_of_run
-from evalscribe.errors import EvalscribeError, UnavailableError
+from evalscribe.errors import DataError, EvalscribeError, UnavailableError
 from evalscribe.evaluate.scoring import Panel
-from evalscribe.evaluate.work import Bench, Done, Try, work
+from evalscribe.evaluate.work import Bench, Done, Try, unkept, work
 from evalscribe.experiment import ExperimentRun, ExperimentVersion, RunState
 from evalscribe.ports import ScorerRunner, Target
 from evalscribe.prose import dollars, one_line
@@ -132,7 +132,11 @@ class _Worker:
                     yield Try(self._run.id, item, number, repetition)
 
     def _keep(self, done: Done) -> None:
-        self._desk.runs.put(done.attempt, done.scores)
+        try:
+            self._desk.runs.put(done.attempt, done.scores)
+        except DataError as error:
+            without = unkept(done, one_line(str(error)))
+            self._desk.runs.put(without.attempt, without.scores)
         self._spent += done.cost_usd
 
     @property

@@ -1,0 +1,157 @@
+"""Experiments made, changed and launched."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from app.experiments.tried import COMPONENT, Lab, binding, deployment
+from evalscribe.app.experiments.asked import Asked, changed, merged_config, resolved
+from evalscribe.app.experiments.create import as_wanted, created, updated
+from evalscribe.app.experiments.launch import NewRun
+from evalscribe.app.experiments.target import TargetAsked
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.experiment import Config
+from evalscribe.scorer_spec import Binding
+
+Labs = Callable[..., Lab]
+WHOLE: dict[str, Any] = {
+    "name": "new",
+    "dataset_id": "letters",
+    "target": TargetAsked(type="component", deployment_id="base", component_name="agent", component_type="agent"),
+    "builtin_scorers": ("equal",),
+}
+
+
+def bind(builtin: Sequence[str], _: Sequence[str]) -> tuple[Binding, ...]:
+    return tuple(map(binding, builtin))
+
+
+def test_a_whole_definition(lab: Labs) -> None:
+    one = lab()
+    experiment, version = created(one.desk, resolved(one.desk, Asked(**WHOLE, config='{"passed_threshold": 1}'), bind))
+    assert experiment.id.startswith("exp-")
+    assert (version.number, version.dataset_version_id) == (1, one.version.dataset_version_id)
+    assert version.config == Config(passed_threshold=1)
+    assert one.desk.definitions.experiment("new") == experiment
+
+
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        ("name", "--name"),
+        ("dataset_id", "--dataset-id"),
+        ("target", "--target-type"),
+        ("builtin_scorers", "--builtin-scorer"),
+    ],
+)
+def test_what_is_missing_is_named(lab: Labs, without: str, said: str) -> None:
+    given = {name: value for name, value in WHOLE.items() if name != without}
+    with pytest.raises(UsageError, match=said):
+        resolved(lab().desk, Asked(**given), bind)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (TargetAsked(type="robot"), "--target-type 'robot' is none of component"),
+        (TargetAsked(type="component"), "--deployment-id"),
+        (TargetAsked(type="component", deployment_id="base", component_name="x"), "there is: agent"),
+        (TargetAsked(type="component", deployment_id="base", component_type="workflow"), "is of type agent"),
+        (TargetAsked(type="component", deployment_id="base", prompt_id="p"), "--prompt-id has no meaning"),
+        (TargetAsked(type="prompt"), "--prompt-id"),
+        (TargetAsked(type="judge"), "--judge"),
+    ],
+)
+def test_a_wrong_target_is_told_by_its_option(lab: Labs, target: TargetAsked, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        resolved(lab().desk, Asked(**{**WHOLE, "target": target}), bind)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"dataset_id": "nix"}, "no dataset 'nix'; there is: letters"),
+        ({"dataset_version_id": "7"}, "no version 7"),
+        ({"target": TargetAsked(type="component", deployment_id="nix")}, "no deployment 'nix'; there is: base"),
+        ({"target": TargetAsked(type="prompt", prompt_id="nix")}, "no prompt 'nix'"),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_there_is(lab: Labs, option: dict[str, Any], said: str) -> None:
+    with pytest.raises(NotFoundError, match=said.replace("7", "'?7'?")):
+        resolved(lab().desk, Asked(**{**WHOLE, **option}), bind)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"threshold": 1}', "knows no 'threshold'; there is: .*passed_threshold"),
+        ('{"passed_threshold": 1.5}', "passed_threshold: .*less than or equal to 1"),
+        ('{"repetitions": "3"}', "repetitions: .*valid integer"),
+        ("[1]", "must be a JSON object"),
+        ("{", "no JSON"),
+        ('{"min_pass_rate": NaN}', "no JSON"),
+    ],
+)
+def test_a_config_that_is_none(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=f"--config.*{said}"):
+        merged_config(Config(), text)
+
+
+def test_keys_of_a_config_replace_what_was_there_and_null_takes_back() -> None:
+    before = Config(passed_threshold=0.9, repetitions=3)
+    assert merged_config(before, '{"repetitions": null, "concurrency": 8}') == Config(
+        passed_threshold=0.9, concurrency=8
+    )
+
+
+def test_a_name_is_taken_once(lab: Labs) -> None:
+    one = lab()
+    with pytest.raises(UsageError, match="quality"):
+        created(one.desk, one.wanted)
+
+
+def test_an_equal_definition_is_the_same_version(lab: Labs) -> None:
+    one = lab()
+    asked = Asked(config='{"repetitions": 2}')
+    definition = changed(one.desk, as_wanted(one.experiment, one.version), asked, bind)
+    second = updated(one.desk, one.experiment, definition)
+    assert (second.number, updated(one.desk, one.experiment, one.wanted).id) == (2, one.version.id)
+    assert updated(one.desk, one.experiment, definition) == second
+    assert [each.number for each in one.desk.definitions.experiment_versions(one.experiment.id)] == [1, 2]
+
+
+def test_a_run_keeps_the_version_that_it_began_with(lab: Labs) -> None:
+    one = lab(items=3, repetitions=2)
+    run = one.run(NewRun(name="pr-1", concurrency=9, budget_usd=2.0))
+    updated(one.desk, one.experiment, one.wanted.model_copy(update={"config": Config(repetitions=5)}))
+    found = one.desk.runs.run("pr-1")
+    assert found == run
+    assert (run.experiment_version_id, run.deployment_id) == (one.version.id, "dep-1")
+    assert (run.repetitions, run.concurrency, run.tries, run.budget_usd) == (2, 9, 6, 2.0)
+
+
+def test_a_config_of_a_run_makes_a_version_that_later_runs_do_not_have(lab: Labs) -> None:
+    one = lab(passed_threshold=0.5)
+    run = one.run(NewRun(config='{"repetitions": 3}'))
+    version = one.desk.definitions.experiment_version(run.experiment_version_id)
+    assert version is not None
+    assert (version.number, version.config) == (2, Config(passed_threshold=0.5, repetitions=3))
+    again = one.run(experiment=one.desk.definitions.experiment("quality"))
+    assert again.experiment_version_id == one.version.id
+
+
+def test_a_candidate_build_has_the_same_component(lab: Labs) -> None:
+    one = lab()
+    one.desk.definitions.add_deployment(deployment("dep-2", "candidate"))
+    one.desk.definitions.add_deployment(deployment("dep-3", "other", COMPONENT.model_copy(update={"type": "workflow"})))
+    assert one.run(NewRun(deployment="candidate")).deployment_id == "dep-2"
+    with pytest.raises(UsageError, match="is of type workflow"):
+        one.run(NewRun(deployment="other"))
+
+
+def test_an_archived_experiment_is_not_run(lab: Labs) -> None:
+    one = lab()
+    one.desk.definitions.set_status(one.experiment.id, "archived")
+    with pytest.raises(UsageError, match="is archived"):
+        one.run(experiment=one.desk.definitions.experiment("quality"))

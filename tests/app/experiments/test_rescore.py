@@ -1,0 +1,105 @@
+"""Scores of stored tries made anew."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from app.experiments.tried import Equal, Lab, Scripted, binding, key
+from evalscribe.app.experiments.create import updated
+from evalscribe.app.experiments.rescore import Rescore, rescored
+from evalscribe.errors import UsageError
+from evalscribe.experiment import ExperimentRun, ExperimentVersion
+from evalscribe.ports import ScoreQuery, ScorerRunner
+from evalscribe.score import ScoreResult, ScorerRequest
+from evalscribe.target import TargetCall, TargetFailed, TargetReply
+
+Labs = Callable[..., Lab]
+
+
+class Kind(Equal):
+    """Passes all that there is."""
+
+    async def score(self, request: ScorerRequest) -> ScoreResult:
+        self.requests.append(request)
+        return ScoreResult(value=1.0, passed=True, explanation="kind")
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.done: list[tuple[int, int]] = []
+
+    def rescored(self, done: int, total: int) -> None:
+        self.done.append((done, total))
+
+
+def opened(*scorers: ScorerRunner):  # type: ignore[no-untyped-def]
+    @asynccontextmanager
+    async def open(_run: ExperimentRun, _version: ExperimentVersion) -> AsyncIterator[Sequence[ScorerRunner]]:
+        yield scorers
+
+    return open
+
+
+def half(call: TargetCall) -> TargetReply | TargetFailed:
+    if call.item_key == "k2":
+        return TargetFailed(reason="no answer")
+    return TargetReply(output=call.item_key if call.item_key == "k0" else "wrong")
+
+
+async def test_new_scores_supersede_the_old_and_verdicts_follow(lab: Labs) -> None:
+    one = lab(items=3)
+    run = await one.work(one.run(), Scripted(half))
+    before = one.desk.runs.scores_digest(run.id)
+    kind = Kind()
+    seen = Seen()
+    told = await rescored(one.desk, run, Rescore(reason="too strict"), opened(kind), seen)
+    assert (told.tries, told.scores, told.changed, told.run.archived) == (3, 2, 1, True)
+    assert seen.done == [(3, 3)]
+    assert one.verdicts(run) == {"k0/1": "passed", "k1/1": "passed", "k2/1": "error"}
+    current = list(one.desk.runs.scores(ScoreQuery(run_id=run.id)))
+    every = list(one.desk.runs.scores(ScoreQuery(run_id=run.id, superseded=True)))
+    assert [score.reason for score in current] == ["too strict", "too strict"]
+    assert {score.supersedes for score in current} == {score.id for score in every if not score.current}
+    assert len(every) == 4
+    assert one.desk.runs.scores_digest(run.id) != before
+    (archived,) = one.desk.archive.runs(one.experiment.collection_id)
+    assert (archived.passed, archived.failed, archived.total) == (2, 1, 3)
+    assert kind.requests[1].output == "wrong"
+    assert kind.requests[1].expected == "k1"
+
+
+async def test_the_same_again_changes_no_verdict_and_keeps_history(lab: Labs) -> None:
+    one = lab(items=2)
+    run = await one.work(one.run(), Scripted(key))
+    for _ in range(2):
+        told = await rescored(one.desk, run, Rescore(), opened(Equal()), Seen())
+        assert told.changed == 0
+    assert len(list(one.desk.runs.scores(ScoreQuery(run_id=run.id, superseded=True)))) == 6
+    assert len(list(one.desk.runs.scores(ScoreQuery(run_id=run.id)))) == 2
+
+
+async def test_one_scorer_alone_is_weighed_with_what_the_others_said(lab: Labs) -> None:
+    one = lab(items=1)
+    updated(one.desk, one.experiment, one.wanted.model_copy(update={"bindings": (binding("equal"), binding("kind"))}))
+    run = one.run(experiment=one.desk.definitions.experiment("quality"))
+    run = await one.work(run, Scripted(lambda _: TargetReply(output="wrong")), (Equal(), Kind("kind")))
+    strict = Equal("kind")
+    told = await rescored(one.desk, run, Rescore(scorers=("kind",)), opened(Equal(), strict), Seen())
+    assert (told.scores, one.verdicts(run)) == (1, {"k0/1": "failed"})
+    with pytest.raises(UsageError, match="--scorer 'nix' is none of version 2; there is: equal, kind"):
+        await rescored(one.desk, run, Rescore(scorers=("nix",)), opened(), Seen())
+
+
+async def test_by_the_scorers_of_another_version(lab: Labs) -> None:
+    one = lab(items=1)
+    run = await one.work(one.run(), Scripted(lambda _: TargetReply(output="wrong")))
+    updated(one.desk, one.experiment, one.wanted.model_copy(update={"bindings": (binding("kind"),)}))
+    told = await rescored(one.desk, run, Rescore(version="2"), opened(Kind("kind")), Seen())
+    assert (told.changed, one.verdicts(run)) == (1, {"k0/1": "passed"})
+
+
+async def test_what_has_not_ended_is_not_scored_again(lab: Labs) -> None:
+    one = lab()
+    with pytest.raises(UsageError, match="is queued"):
+        await rescored(one.desk, one.run(), Rescore(), opened(), Seen())

@@ -1,0 +1,240 @@
+"""The worker of a run: what is stored, what is done again, and how it ends."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from app.experiments.tried import Equal, Lab, Scripted, binding, key
+from evalscribe.agent_run import Transcript
+from evalscribe.app.experiments.cancel import cancelled
+from evalscribe.app.experiments.create import updated
+from evalscribe.app.experiments.launch import NewRun
+from evalscribe.app.experiments.resume import resumed
+from evalscribe.chat import Usage
+from evalscribe.errors import AccessError, UnavailableError, UsageError
+from evalscribe.ports import ScoreQuery
+from evalscribe.target import TargetCall, TargetFailed, TargetReply
+
+Labs = Callable[..., Lab]
+
+
+async def test_every_item_is_tried_scored_and_archived(lab: Labs) -> None:
+    one = lab(items=4, repetitions=2, concurrency=3)
+    run = one.run()
+
+    def answer(call: TargetCall) -> TargetReply | TargetFailed:
+        if call.item_key == "k1":
+            return TargetFailed(reason="ValueError: no", log="Traceback")
+        return TargetReply(output={"k2": "wrong", "k3": "break"}.get(call.item_key, call.item_key))
+
+    target = Scripted(answer, latency_s=0.005)
+    ended = await one.work(run, target)
+    assert (ended.state, ended.reason, ended.archived) == ("completed", None, True)
+    assert (target.most, target.closed) == (3, 1)
+    assert one.verdicts(run) == {
+        **{"k0/1": "passed", "k0/2": "passed", "k1/1": "error", "k1/2": "error"},
+        **{"k2/1": "failed", "k2/2": "failed", "k3/1": "unscored", "k3/2": "unscored"},
+    }
+    (archived,) = one.desk.archive.runs(one.experiment.collection_id)
+    assert (archived.id, archived.provider, archived.model, archived.experiment) == (
+        *(run.id, "example", "model-1", "quality"),
+    )
+    assert (archived.passed, archived.failed, archived.total, archived.status) == (2, 4, 8, "completed")
+
+
+async def test_a_record_holds_all_that_the_try_gave(lab: Labs) -> None:
+    one = lab(items=1)
+    run = one.run()
+    transcript = Transcript.model_validate({"messages": [{"role": "assistant", "content": "hm"}]})
+    await one.work(run, Scripted(lambda _: TargetReply(output={"a": 1}, transcript=transcript, log="said", model="m2")))
+    (record,) = one.desk.archive.records(run.id)
+    assert (record.eval.path, record.eval.status, record.eval.failed_step) == ("k0", "failed", "equal")
+    assert record.eval.reason == "{'a': 1} is what came"
+    assert [(step.name, step.status) for step in record.steps] == [("equal", "failed")]
+    assert record.metadata["scores"] == {"equal": 0.0}
+    assert record.metadata["agent"] == {"model_name": "m2", "provider": "example"}
+    assert record.metadata["split"] == "dev"
+    texts = {(document.role, document.path): document.text for document in record.documents}
+    assert texts[("task", "input.json")] == '{\n  "n": 0\n}'
+    assert texts[("expected", "expected_output.txt")] == "k0"
+    assert texts[("output", "output.json")] == '{\n  "a": 1\n}'
+    assert texts[("log", "target.log")] == "said"
+    assert texts[("log", "scores.log")] == "equal: failed 0: {'a': 1} is what came"
+    assert "exact_match" in texts[("grader", "equal.json")]
+    assert [message.content for message in record.transcripts[0].messages] == ["hm"]
+
+
+async def test_what_is_stored_is_never_tried_again(lab: Labs) -> None:
+    one = lab(items=6, concurrency=1)
+    run = one.run()
+
+    def refused(call: TargetCall) -> TargetReply:
+        if call.item_key == "k3":
+            raise AccessError("the key was refused")
+        return key(call)
+
+    first = Scripted(refused)
+    ended = await one.work(run, first)
+    assert (ended.state, ended.reason) == ("failed", "the key was refused")
+    assert first.asked == ["k0/1", "k1/1", "k2/1", "k3/1"]
+    assert len(list(one.desk.archive.records(run.id))) == 3
+    resumed(one.desk, ended, None)
+    second = Scripted(key)
+    assert (await one.work(run, second)).state == "completed"
+    assert second.asked == ["k3/1", "k4/1", "k5/1"]
+    assert len(list(one.desk.runs.scores(ScoreQuery(run_id=run.id)))) == 6
+
+
+async def test_tries_under_way_are_kept_when_another_ends_the_run(lab: Labs) -> None:
+    one = lab(items=8, concurrency=2)
+    run = one.run()
+
+    def refused(call: TargetCall) -> TargetReply:
+        if call.item_key == "k0":
+            raise UnavailableError("nobody answers")
+        return key(call)
+
+    target = Scripted(refused, latency_s=0.02)
+    assert (await one.work(run, target)).state == "failed"
+    assert target.asked == ["k0/1", "k1/1"]
+    assert one.verdicts(run) == {"k1/1": "passed"}
+
+
+async def test_a_cancelled_run_ends_its_tries_within_a_second(lab: Labs) -> None:
+    one = lab(items=4, concurrency=2)
+    run = one.run()
+    target = Scripted(key, latency_s=30)
+    worker = asyncio.create_task(one.work(run, target))
+    await target.begun.wait()
+    began = asyncio.get_running_loop().time()
+    told = await cancelled(one.desk, one.desk.runs.run(run.id) or run)
+    assert told.state == "cancelled"
+    assert asyncio.get_running_loop().time() - began < 2
+    assert (await worker).state == "cancelled"
+    assert target.closed == 1
+    with pytest.raises(UsageError, match="has ended already"):
+        await cancelled(one.desk, told)
+
+
+async def test_a_run_that_nobody_works_on_is_cancelled_and_not_begun_later(lab: Labs) -> None:
+    one = lab()
+    run = one.run()
+    assert (await cancelled(one.desk, run)).state == "cancelled"
+    target = Scripted(key)
+    assert (await one.work(run, target)).state == "cancelled"
+    assert target.asked == []
+    resumed(one.desk, one.desk.runs.run(run.id) or run, None)
+    assert (await one.work(run, target)).state == "completed"
+
+
+async def test_a_second_worker_leaves(lab: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evalscribe.app.experiments.work.CLAIM_S", 0.2)
+    one = lab()
+    run = one.run()
+    first = Scripted(key, latency_s=0.5)
+    worker = asyncio.create_task(one.work(run, first))
+    await first.begun.wait()
+    with pytest.raises(UnavailableError, match="worked on already, by here:1"):
+        await one.work(run, Scripted(key))
+    with pytest.raises(UnavailableError, match="being worked on"):
+        resumed(one.desk, run, None)
+    assert (await worker).state == "completed"
+
+
+async def test_a_signal_leaves_the_run_resumable(lab: Labs) -> None:
+    one = lab()
+    run = one.run()
+    target = Scripted(key, latency_s=30)
+    worker = asyncio.create_task(one.work(run, target))
+    await target.begun.wait()
+    worker.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await worker
+    ended = one.desk.runs.run(run.id)
+    assert ended is not None
+    assert (ended.state, target.closed) == ("failed", 1)
+    assert "experiments runs resume" in (ended.reason or "")
+    resumed(one.desk, ended, None)
+    assert (await one.work(run, Scripted(key))).state == "completed"
+
+
+async def test_a_bug_is_told_and_not_swallowed(lab: Labs) -> None:
+    one = lab()
+    run = one.run()
+
+    def broken(_: TargetCall) -> TargetReply:
+        raise ZeroDivisionError("ours")
+
+    with pytest.raises(ZeroDivisionError):
+        await one.work(run, Scripted(broken))
+    ended = one.desk.runs.run(run.id)
+    assert ended is not None
+    assert (ended.state, ended.reason) == ("failed", "this is a bug: ZeroDivisionError: ours")
+
+
+async def test_nothing_is_tried_once_the_budget_is_spent(lab: Labs) -> None:
+    one = lab(items=5, concurrency=1)
+    run = one.run(NewRun(budget_usd=1.0))
+
+    def paid(call: TargetCall) -> TargetReply:
+        return TargetReply(output=call.item_key, usage=Usage(calls=1, cost_usd=0.5))
+
+    target = Scripted(paid)
+    ended = await one.work(run, target)
+    assert (ended.state, len(target.asked)) == ("failed", 2)
+    assert ended.reason is not None
+    assert ended.reason.startswith("the budget of $1.00 is spent ($1.00)")
+    resumed(one.desk, ended, 10.0)
+    assert (await one.work(run, target)).state == "completed"
+    assert one.desk.runs.spent(run.id) == 2.5
+
+
+async def test_a_target_that_never_answers_is_a_time_out(lab: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evalscribe.evaluate.work.LATE_S", 0.02)
+    one = lab(items=1, timeout_s=0.03)
+    run = one.run()
+    assert (await one.work(run, Scripted(key, latency_s=30))).state == "completed"
+    (item,) = one.desk.runs.items(run.id)
+    assert (item.status, item.verdict, item.error) == ("timeout", "error", "no answer within 0.03 s")
+
+
+async def test_what_cannot_be_stored_fails_its_try_only(lab: Labs) -> None:
+    one = lab(items=2)
+    run = one.run()
+    odd = float("nan")
+    ended = await one.work(run, Scripted(lambda call: TargetReply(output=odd if call.item_key == "k0" else "k1")))
+    assert ended.state == "completed"
+    first, second = one.desk.runs.items(run.id)
+    assert (first.verdict, second.verdict) == ("error", "passed")
+    assert (first.error or "").startswith("what it gave cannot be kept: ")
+
+
+async def test_scorers_see_those_that_they_depend_on_and_no_expected_reaches_the_target(lab: Labs) -> None:
+    one = lab(items=1)
+    wanted = one.wanted.model_copy(update={"bindings": (binding("equal"), binding("after", depends_on=("equal",)))})
+    updated(one.desk, one.experiment, wanted)
+    run = one.run(experiment=one.desk.definitions.experiment("quality"))
+    seen: list[TargetCall] = []
+
+    def answer(call: TargetCall) -> TargetReply:
+        seen.append(call)
+        return key(call)
+
+    first, after = Equal(), Equal("after", ("equal",))
+    await one.work(run, Scripted(answer), (first, after))
+    assert list(after.requests[0].peer_scores) == ["equal"]
+    assert first.requests[0].peer_scores == {}
+    assert "k0" not in repr(seen[0].model_dump(exclude={"item_key"}))
+
+
+async def test_each_try_is_stored_before_its_lane_takes_the_next(lab: Labs) -> None:
+    one = lab(items=30, concurrency=4)
+    run = one.run()
+    worker = asyncio.create_task(one.work(run, Scripted(key, latency_s=0.002)))
+    seen = set()
+    while not worker.done():
+        seen.add(sum(one.desk.runs.tally(run.id).values()))
+        await asyncio.sleep(0.005)
+    assert (await worker).state == "completed"
+    assert len(seen) > 2

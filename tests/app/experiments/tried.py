@@ -1,0 +1,138 @@
+"""Experiments in a real store, with targets and scorers of the tests' own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, closing
+from pathlib import Path
+
+from evalscribe.app.experiments.create import NewExperiment, created
+from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiments.launch import NewRun, launched
+from evalscribe.app.experiments.work import Tools, worked
+from evalscribe.dataset import Dataset, Item
+from evalscribe.deployment import Component, Deployment
+from evalscribe.experiment import ComponentTarget, Config, Experiment, ExperimentRun, ExperimentVersion
+from evalscribe.ports import ScorerRunner
+from evalscribe.score import ScoreResult, ScorerRequest
+from evalscribe.scorer_spec import Binding, ScorerSpec
+from evalscribe.store.archive import open_archive
+from evalscribe.store.experiments import open_datasets, open_definitions, open_experiment_runs
+from evalscribe.store.shelf import open_shelf
+from evalscribe.target import TargetCall, TargetFailed, TargetReply
+
+NOW = "2026-11-21T12:00:00.000+00:00"
+COMPONENT = Component(name="agent", kind="python", address="pkg:fn", provider="example", model="model-1")
+Answer = Callable[[TargetCall], TargetReply | TargetFailed]
+
+
+class Scripted:
+    """`ports.Target` that answers by a function, and notes what it was asked."""
+
+    def __init__(self, answer: Answer, latency_s: float = 0.0) -> None:
+        self.asked: list[str] = []
+        self.begun = asyncio.Event()
+        self.closed = 0
+        self.most = 0
+        self._under_way = 0
+        self._answer = answer
+        self._latency_s = latency_s
+
+    async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
+        self.asked.append(call.idempotency_key.partition("/")[2])
+        self.begun.set()
+        self._under_way += 1
+        self.most = max(self.most, self._under_way)
+        try:
+            await asyncio.sleep(self._latency_s)
+            return self._answer(call)
+        finally:
+            self._under_way -= 1
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+class Equal:
+    """`ports.ScorerRunner`: whether the output is what was expected; breaks on the output `break`."""
+
+    def __init__(self, name: str = "equal", depends_on: tuple[str, ...] = ()) -> None:
+        self.name = name
+        self.depends_on = depends_on
+        self.requests: list[ScorerRequest] = []
+
+    async def score(self, request: ScorerRequest) -> ScoreResult:
+        self.requests.append(request)
+        if request.output == "break":
+            return ScoreResult(status="error", error_type="scorer_error", explanation="it broke")
+        passed = request.output == request.expected
+        return ScoreResult(value=float(passed), passed=passed, explanation=f"{request.output} is what came")
+
+    async def close(self) -> None:
+        return None
+
+
+class Lab:
+    """One experiment over items `k0 … kN`, each of which expects its own key."""
+
+    def __init__(self, folder: Path, items: int = 4, **config: object) -> None:
+        self._opened = ExitStack()
+        self.desk = ExperimentDesk(
+            datasets=self._opened.enter_context(closing(open_datasets(folder))),
+            definitions=self._opened.enter_context(closing(open_definitions(folder))),
+            runs=self._opened.enter_context(closing(open_experiment_runs(folder))),
+            shelf=self._opened.enter_context(closing(open_shelf(folder))),
+            archive=self._opened.enter_context(closing(open_archive(folder))),
+            now=lambda: NOW,
+        )
+        self.desk.datasets.add(Dataset(id="ds-1", name="letters", created_at=NOW))
+        made = [Item(key=f"k{n}", input={"n": n}, expected_output=f"k{n}", split="dev") for n in range(items)]
+        self.desk.datasets.put("ds-1", made)
+        version = self.desk.datasets.publish("ds-1", NOW)
+        self.desk.definitions.add_deployment(deployment("dep-1", "base"))
+        self.wanted = NewExperiment(
+            name="quality",
+            target=ComponentTarget(deployment_id="dep-1", component=COMPONENT),
+            dataset_id="ds-1",
+            dataset_version_id=version.id,
+            bindings=(binding("equal"),),
+            config=Config.model_validate(config),
+        )
+        self.experiment, self.version = created(self.desk, self.wanted)
+
+    def close(self) -> None:
+        self._opened.close()
+
+    def run(self, wanted: NewRun | None = None, experiment: Experiment | None = None) -> ExperimentRun:
+        return launched(self.desk, experiment or self.experiment, wanted or NewRun())
+
+    async def work(
+        self, run: ExperimentRun, target: Scripted, scorers: Sequence[ScorerRunner] = (Equal(),)
+    ) -> ExperimentRun:
+        return await worked(self.desk, run.id, "here:1", tools(target, scorers))
+
+    def verdicts(self, run: ExperimentRun) -> Mapping[str, str]:
+        return {f"{one.item_key}/{one.repetition}": one.verdict for one in self.desk.runs.items(run.id)}
+
+
+def tools(target: Scripted, scorers: Sequence[ScorerRunner]):  # type: ignore[no-untyped-def]
+    @asynccontextmanager
+    async def opened(_run: ExperimentRun, _version: ExperimentVersion, _left: float | None) -> AsyncIterator[Tools]:
+        try:
+            yield Tools(target, tuple(scorers))
+        finally:
+            await target.close()
+
+    return opened
+
+
+def deployment(id: str, name: str, component: Component = COMPONENT) -> Deployment:
+    return Deployment(id=id, name=name, components=(component,), folder="/nowhere", created_at=NOW)
+
+
+def binding(name: str, *, required: bool = True, depends_on: tuple[str, ...] = ()) -> Binding:
+    return Binding(spec=ScorerSpec(name=name, scorer="exact_match", depends_on=depends_on), required=required)
+
+
+def key(call: TargetCall) -> TargetReply:
+    """The right answer."""
+    return TargetReply(output=call.item_key)

@@ -1,0 +1,57 @@
+"""The rule of passing, case by case."""
+
+import pytest
+
+from evalscribe.evaluate.verdict import judged, verdict
+from evalscribe.experiment import ItemVerdict
+from evalscribe.score import ScoreResult
+from evalscribe.scorer_spec import Binding, ScorerSpec
+
+PASSED = ScoreResult(value=1.0, passed=True, explanation="equal")
+FAILED = ScoreResult(value=0.0, passed=False, explanation="not equal")
+BROKEN = ScoreResult(status="error", error_type="scorer_error", explanation="it broke")
+ABSTAINED = ScoreResult(status="unscored", explanation="nothing to say")
+
+
+def binding(name: str, *, required: bool = True, threshold: float | None = None) -> Binding:
+    return Binding(spec=ScorerSpec(name=name, scorer="exact_match"), required=required, threshold=threshold)
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        pytest.param({"a": PASSED, "b": PASSED}, "passed", id="every required scorer passed"),
+        pytest.param({"a": PASSED, "b": FAILED}, "failed", id="one failed"),
+        pytest.param({"a": BROKEN, "b": FAILED}, "failed", id="a failure weighs more than a broken scorer"),
+        pytest.param({"a": PASSED, "b": BROKEN}, "unscored", id="a broken scorer is no failure"),
+        pytest.param({"a": PASSED, "b": ABSTAINED}, "unscored", id="nor is one that abstains"),
+        pytest.param({"a": PASSED}, "unscored", id="a missing score is no pass"),
+    ],
+)
+def test_required_scorers_decide(results: dict[str, ScoreResult], expected: ItemVerdict) -> None:
+    assert verdict("ok", results, [binding("a"), binding("b")]) == expected
+
+
+def test_what_is_not_required_decides_nothing() -> None:
+    bindings = [binding("a"), binding("b", required=False)]
+    assert verdict("ok", {"a": PASSED, "b": FAILED}, bindings) == "passed"
+    assert verdict("ok", {"a": PASSED, "b": BROKEN}, bindings) == "passed"
+
+
+def test_without_an_answer_nothing_passes() -> None:
+    assert verdict("error", {}, [binding("a", required=False)]) == "error"
+    assert verdict("timeout", {"a": PASSED}, [binding("a")]) == "error"
+
+
+@pytest.mark.parametrize(
+    ("value", "threshold", "passes"), [(0.7, 0.7, True), (0.69, 0.7, False), (0.2, None, False), (0.2, 0.1, True)]
+)
+def test_a_bindings_threshold_replaces_the_scorers_own_rule(
+    value: float, threshold: float | None, passes: bool
+) -> None:
+    said = ScoreResult(value=value, passed=False, explanation="so similar")
+    assert judged(said, binding("a", threshold=threshold)).passed is passes
+
+
+def test_a_threshold_makes_no_score_of_a_broken_scorer() -> None:
+    assert judged(BROKEN, binding("a", threshold=0.5)) == BROKEN

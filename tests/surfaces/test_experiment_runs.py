@@ -1,0 +1,131 @@
+"""Experiments on the command line: made, run by a process of their own, killed, resumed, cancelled."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from surfaces.command import Workspace, wait_until
+
+COMPONENT = """\
+import os
+import pathlib
+import time
+
+CALLS = pathlib.Path(__file__).parent / "calls"
+
+
+def agent(question, context):
+    with CALLS.open("a") as calls:
+        calls.write(context.idempotency_key.partition("/")[2] + "\\n")
+    time.sleep(0.05)
+    return "no" if question == "q1" else question
+
+
+def stuck(question):
+    (CALLS.parent / "children").write_text(str(os.getpid()))
+    time.sleep(60)
+"""
+ITEMS = 24
+
+
+@pytest.fixture
+def ready(workspace: Workspace) -> Workspace:
+    """A workspace with a published dataset and a deployment."""
+    (workspace.folder / "evalscribe.toml").touch()
+    (workspace.folder / "suite.py").write_text(COMPONENT)
+    lines = [json.dumps({"key": f"k{n}", "input": f"q{n}", "expected_output": f"q{n}"}) for n in range(ITEMS)]
+    (workspace.folder / "items.jsonl").write_text("\n".join(lines))
+    workspace.run("datasets", "create", "--name", "questions")
+    workspace.run("datasets", "upload", "questions", "items.jsonl")
+    workspace.run("datasets", "publish", "questions")
+    components = ("--component", "agent=python:suite:agent", "--component", "stuck=python:suite:stuck")
+    workspace.run("deployments", "create", "--name", "base", *components)
+    return workspace
+
+
+def create(ready: Workspace, name: str, component: str = "agent", *more: str) -> str:
+    target = ("--target-type", "component", "--deployment-id", "base", "--component-name", component)
+    made = ready.run(
+        *("experiments", "create", "--name", name, "--dataset-id", "questions", *target),
+        *("--component-type", "agent", "--builtin-scorer", "exact_match", *more),
+    )
+    return made.out.strip()
+
+
+def state(ready: Workspace, run: str) -> dict[str, object]:
+    return dict(json.loads(ready.run("reports", "summary", run, "--format", "json").out)["summary"])
+
+
+def test_experiments_are_made_changed_listed_and_shown(ready: Workspace) -> None:
+    id = create(ready, "quality", "agent", "--config", '{"passed_threshold": 1}')
+    assert id.startswith("exp-")
+    assert "quality" in ready.run("experiments", "list").out
+    shown = ready.run("experiments", "show", "quality").out
+    assert "exact_match" in shown
+    assert '"passed_threshold":1.0' in shown
+    ready.run("experiments", "update", id, "--config", '{"repetitions": 2}')
+    version = json.loads(ready.run("experiments", "show", id, "--format", "json").out)
+    assert (version["number"], version["config"]["repetitions"], version["config"]["passed_threshold"]) == (2, 2, 1.0)
+    assert json.loads(ready.run("experiments", "show", id, "--version", "1", "--format", "json").out)["number"] == 1
+    ready.run("experiments", "archive", id)
+    assert json.loads(ready.run("experiments", "list", "--status", "active", "--format", "json").out) == []
+    assert "is none of active" in ready.run("experiments", "list", "--status", "old", code=64).err
+
+
+def test_create_names_the_option_that_is_missing(ready: Workspace) -> None:
+    assert "--name" in ready.run("experiments", "create", code=64).err
+    assert "--dataset-id" in ready.run("experiments", "create", "--name", "n", code=64).err
+    told = ready.run("experiments", "create", "--name", "n", "--dataset-id", "questions", code=64).err
+    assert "--builtin-scorer" in told
+    create(ready, "quality")
+    taken = ("--dataset-id", "questions", "--builtin-scorer", "exact_match", "--target-type", "component")
+    again = ("experiments", "create", "--name", "quality", *taken, "--deployment-id", "base")
+    assert "--component-name" in ready.run(*again, code=64).err
+    assert "quality" in ready.run(*again, "--component-name", "agent", code=64).err
+
+
+def test_a_killed_worker_repeats_only_what_was_under_way(ready: Workspace) -> None:
+    create(ready, "quality", "agent", "--config", '{"concurrency": 3, "passed_threshold": 0.9}')
+    run = ready.run("experiments", "run", "quality", "--name", "pr-1").out.strip()
+    calls = ready.folder / "calls"
+    wait_until(lambda: calls.exists() and len(calls.read_text().split()) > 8, "some tries")
+    log = ready.folder / ".evalscribe" / "logs" / f"{run}.log"
+    os.kill(int(log.read_text().split("process ")[1].split()[0]), signal.SIGKILL)
+    time.sleep(0.2)
+    stored = state(ready, run)
+    done = json.loads(ready.run("scores", "list", "--run-id", run, "--format", "json").out)
+    before = calls.read_text().split()
+    assert stored["state"] == "running"
+    assert 0 < len(done) < ITEMS
+    told = ready.run("experiments", "runs", "resume", run, "--wait", "--timeout", "60s")
+    assert "gate passed" in told.out
+    every = calls.read_text().split()
+    again = [key for key in every[len(before) :] if key in before]
+    assert not {f"{one['item_key']}/{one['repetition']}" for one in done} & set(again), "what is stored is not repeated"
+    assert len(again) <= 3, "at most what was under way"
+    assert len(set(every)) == ITEMS
+    assert state(ready, "pr-1")["state"] == "completed"
+
+
+def test_a_cancelled_run_has_no_children_two_seconds_later(ready: Workspace) -> None:
+    create(ready, "stuck", "stuck")
+    run = ready.run("experiments", "run", "stuck").out.strip()
+    child = ready.folder / "children"
+    wait_until(lambda: child.exists() and child.read_text() != "", "a try under way")
+    pid = int(child.read_text())
+    began = time.monotonic()
+    assert "is cancelled" in ready.run("experiments", "runs", "cancel", "stuck", run).out
+    wait_until(lambda: not _alive(pid), "the component's process ends", seconds=3)
+    assert time.monotonic() - began < 4
+    assert "cancelled" in ready.run("reports", "ci", run, code=3).out
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
