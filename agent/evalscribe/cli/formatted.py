@@ -2,16 +2,18 @@
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 FORMATS = ("table", "json", "jsonl")
 Format = Annotated[
     str, typer.Option("--format", metavar="table|json|jsonl", help="How to print it.", show_default=True)
 ]
-T = TypeVar("T", bound=BaseModel)
+T = TypeVar("T", bound="BaseModel")
 
 
 def checked(form: str) -> str:
@@ -32,14 +34,14 @@ def listing(rows: Iterable[T], heads: Sequence[str], cells: Callable[[T], Sequen
         for row in rows:
             finish.print_json(row, indent=None)
     elif form == "json":
-        from pydantic import RootModel, SerializeAsAny
+        from pydantic import BaseModel, RootModel, SerializeAsAny
 
         finish.print_json(RootModel[list[SerializeAsAny[BaseModel]]].model_construct(list(rows)))
     else:
         write_table([list(heads), *(["" if cell is None else str(cell) for cell in cells(row)] for row in rows)])
 
 
-def document(row: BaseModel, told: Callable[[], Iterable[str]], form: str) -> None:
+def document(row: "BaseModel", told: Callable[[], Iterable[str]], form: str) -> None:
     """One noun: as lines for people, or as JSON."""
     from evalscribe.cli import finish
 
@@ -50,7 +52,7 @@ def document(row: BaseModel, told: Callable[[], Iterable[str]], form: str) -> No
         finish.print_json(row, indent=None if form == "jsonl" else 2)
 
 
-def made(id: str, row: BaseModel, told: str, form: str) -> None:
+def made(id: str, row: "BaseModel", told: str, form: str) -> None:
     """What a command made: its id alone on standard output, for the next command; the words on standard error."""
     from evalscribe.cli import finish
 
