@@ -1,0 +1,177 @@
+"""How often a comparison of two runs is wrong: false alarms, coverage, and what is found of planted effects.
+
+    python tests/benchmarks/experiment_statistics.py [PAIRS]
+
+Whole runs are compared, as the command does. In A/A pairs both sides are equally good at each item: "regressed" or
+"improved" should be said of at most 0.05 of them, and of any scorer as seldom. Then effects of the size that the
+comparison itself calls detectable are planted: at least 0.8 should be found. Prints shares.
+"""
+
+import random
+import sys
+from collections.abc import Iterator
+from itertools import product
+from statistics import median
+from typing import NamedTuple
+
+from evalscribe.deployment import Component
+from evalscribe.evaluate.compare import compared
+from evalscribe.evaluate.sided import Content, Said, Sided, Tried
+from evalscribe.experiment import ComponentTarget, Config, ExperimentRun, ExperimentVersion, ItemVerdict
+from evalscribe.run_comparison import RunComparison
+from evalscribe.scorer_spec import Binding, ScorerSpec
+
+NOW = "2026-11-21T12:00:00Z"
+TARGET = ComponentTarget(deployment_id="d", component=Component(name="agent", kind="python", address="agent:answer"))
+
+
+class Setting(NamedTuple):
+    items: int
+    repetitions: int
+    cluster: int
+    """Items of one; 1 for none."""
+    scorers: int
+    """The last of several gives grades."""
+    rate: float
+    """How often a try passes, over all items."""
+
+    def __str__(self) -> str:
+        sizes = f"{self.items:>4} items x {self.repetitions}, clusters of {self.cluster}"
+        return f"{sizes}, {self.scorers} scorers, rate {self.rate}"
+
+
+class Rates(NamedTuple):
+    alarms: float
+    """How often "regressed" or "improved" is said."""
+    scorers: float
+    """How often any scorer is said to differ."""
+    covered: float
+    """How often the interval holds the true difference."""
+    detectable: float
+    """Median; 1 where nothing is."""
+    coverage: float
+    """How much of the tries was judged."""
+
+
+SETTINGS = tuple(
+    Setting(items, repetitions, cluster, scorers, rate)
+    for items, repetitions, cluster, scorers, rate in product((20, 60), (1, 4), (1, 5), (1, 3), (0.5, 0.9))
+)
+
+
+def pairs(setting: Setting, drop: float, number: int, broken: float = 0.0) -> Iterator[RunComparison]:
+    """`drop`: by how much less often the candidate passes, at every item; `broken`: share of tries without verdict."""
+    draw = random.Random(f"{setting} {drop} {broken}")
+    version = _version(setting)
+    for _ in range(number):
+        chances = _chances(draw, setting, drop)
+        sides = [
+            _side(draw, setting, version, f"run{n}", [chance - n * drop for chance in chances], broken) for n in (0, 1)
+        ]
+        yield compared(*sides)
+
+
+def rates(setting: Setting, drop: float, number: int, broken: float = 0.0) -> Rates:
+    found = list(pairs(setting, drop, number, broken))
+    told = [one.passes for one in found if one.passes]
+    covered = sum(one.low - 1e-9 <= -drop <= one.high + 1e-9 for one in told)
+    return Rates(
+        alarms=sum(one.verdict in ("regressed", "improved") for one in found) / number,
+        scorers=sum(any(scorer.found.significant for scorer in one.scorers) for one in found) / number,
+        covered=covered / len(told),
+        detectable=median(one.detectable or 1.0 for one in told),
+        coverage=sum(one.coverage for one in found) / number,
+    )
+
+
+def power(setting: Setting, number: int) -> tuple[float, float] | None:
+    """The detectable drop as comparisons of equals say it, and how often one so large is called a regression. None
+    where so few items show nothing."""
+    drop = rates(setting, 0.0, 41).detectable
+    if drop >= setting.rate:
+        return None
+    return drop, sum(one.verdict == "regressed" for one in pairs(setting, drop, number)) / number
+
+
+def _chances(draw: random.Random, setting: Setting, drop: float) -> list[float]:
+    """Of each item at the base; items of one cluster are alike."""
+    most = 2.0
+    shape = (most * setting.rate, most * (1 - setting.rate))
+    clusters = [draw.betavariate(*shape) for _ in range(setting.items // setting.cluster)]
+    return [drop + (1 - drop) * chance for chance in clusters for _ in range(setting.cluster)]
+
+
+def _side(
+    draw: random.Random, setting: Setting, version: ExperimentVersion, id: str, chances: list[float], broken: float
+) -> Sided:
+    run = ExperimentRun(
+        id=id,
+        experiment_id="e",
+        experiment_version_id="v",
+        dataset_version_id="dsv",
+        deployment_id=id,
+        state="completed",
+        repetitions=setting.repetitions,
+        items=setting.items,
+        created_at=NOW,
+    )
+    cluster = (lambda n: str(n // setting.cluster)) if setting.cluster > 1 else (lambda _: None)
+    items = {str(n): Content("same", cluster(n)) for n in range(setting.items)}
+    tries = {
+        str(n): [_try(draw, chance, setting.scorers, broken) for _ in range(setting.repetitions)]
+        for n, chance in enumerate(chances)
+    }
+    return Sided(run, version, "benchmark", None, items, tries)
+
+
+def _try(draw: random.Random, chance: float, scorers: int, broken: float) -> Tried:
+    passed = draw.random() < chance
+    verdict: ItemVerdict = "error" if broken and draw.random() < broken else "passed" if passed else "failed"
+    said = {"s0": Said("ok", float(passed), passed)}
+    said |= {f"s{n}": _other(draw, chance, graded=n == scorers - 1) for n in range(1, scorers)}
+    return Tried("id", verdict != "error", verdict, {} if verdict == "error" else said)
+
+
+def _other(draw: random.Random, chance: float, *, graded: bool) -> Said:
+    value = min(1.0, max(0.0, draw.gauss(chance, 0.2))) if graded else float(draw.random() < chance)
+    return Said("ok", value, value >= 0.5)
+
+
+def _version(setting: Setting) -> ExperimentVersion:
+    bindings = tuple(
+        Binding(spec=ScorerSpec(name=f"s{n}", scorer=f"s{n}"), required=n == 0) for n in range(setting.scorers)
+    )
+    return ExperimentVersion(
+        id="v",
+        experiment_id="e",
+        number=1,
+        target=TARGET,
+        dataset_id="ds",
+        dataset_version_id="dsv",
+        bindings=bindings,
+        config=Config(),
+        created_at=NOW,
+    )
+
+
+def main(number: int) -> None:
+    each = max(1, number // len(SETTINGS))
+    print(f"A/A, {each} pairs of each setting                          said  scorers  covered  detectable  found")
+    whole = []
+    for setting in SETTINGS:
+        found = rates(setting, 0.0, each)
+        whole.append(found)
+        planted = power(setting, each)
+        told = "nothing is" if planted is None else f"{planted[0]:.3f}       {planted[1]:.3f}"
+        print(f"{setting!s:<56} {found.alarms:.3f}  {found.scorers:.3f}    {found.covered:.3f}    {told}")
+    print(
+        f"all {each * len(SETTINGS)} A/A pairs: said {sum(one.alarms for one in whole) / len(whole):.4f}, "
+        f"scorers {sum(one.scorers for one in whole) / len(whole):.4f}, "
+        f"covered {sum(one.covered for one in whole) / len(whole):.4f}"
+    )
+    lost = rates(Setting(60, 1, 1, 1, 0.7), 0.0, each * 4, broken=0.1)
+    print(f"with a tenth of the tries broken on both sides: said {lost.alarms:.3f}, covered {lost.covered:.3f}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_600)
