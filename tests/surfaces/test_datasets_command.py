@@ -33,6 +33,9 @@ def test_ids_are_alone_on_standard_output(inside: Inside) -> None:
     assert made.out.strip().startswith("ds-")
     assert made.out.count("\n") == 1
     assert inside.run("datasets", "add-example", made.out.strip(), "--input", "hi", "--key", "one").out == "one\n"
+    assert (
+        "so it is a text" in inside.run("datasets", "add-example", "tickets", "--input", "{name}", "--key", "one").err
+    )
     first = inside.run("datasets", "publish", "tickets", "--description", "first")
     again = inside.run("datasets", "publish", "tickets")
     assert first.out == again.out

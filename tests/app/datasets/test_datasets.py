@@ -1,8 +1,9 @@
 """Use cases of datasets over a real store."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,10 +17,10 @@ from evalscribe.app.datasets.found import found, version_named
 from evalscribe.app.datasets.publish import published
 from evalscribe.app.datasets.shown import in_short, listed, shown
 from evalscribe.app.datasets.split import checked_shares, dealt, split_of
-from evalscribe.app.datasets.upload import uploaded
+from evalscribe.app.datasets.upload import AT_ONCE, uploaded
 from evalscribe.dataset import Dataset, Item
 from evalscribe.errors import DataError, NotFoundError, UsageError
-from evalscribe.ports import Datasets
+from evalscribe.ports import Added, Datasets
 from evalscribe.sources.items import open_items
 from test_item_line import ITEMS
 
@@ -158,6 +159,31 @@ def test_nothing_is_stored_of_a_file_with_a_bad_line_unless_some_of_it_will_do(
     assert (done.added.new, done.skipped, done.items) == (600, 1, 600)
     path.write_text('{"input": 1}\n')
     assert uploaded(datasets, dataset, "f", lambda: open_items(path, "f"), partial=False).added.same == 1
+
+
+class _Watched:
+    """As many items as wanted, and how many were read and stored when."""
+
+    problems, bad, hidden = (), 0, 0
+
+    def __init__(self, number: int) -> None:
+        self.number, self.read_so_far, self.stored, self.most = number, 0, 0, 0
+
+    def read(self) -> Iterator[Item]:
+        for number in range(1, self.number + 1):
+            self.read_so_far = number
+            yield Item(key=str(number), input=0)
+
+    def put(self, _dataset_id: str, items: Sequence[Item]) -> Added:
+        self.most = max(self.most, self.read_so_far - self.stored)
+        self.stored += len(items)
+        return Added(new=len(items))
+
+
+def test_a_file_is_stored_as_it_is_read(dataset: Dataset) -> None:
+    watched = _Watched(2100)
+    done = uploaded(cast(Datasets, watched), dataset, "f", lambda: watched, partial=True)
+    assert (done.added.new, watched.stored, watched.most) == (2100, 2100, AT_ONCE)
 
 
 def test_what_came_before_a_break_is_kept(datasets: Datasets, dataset: Dataset, folder: Path) -> None:

@@ -8,6 +8,7 @@ from evalscribe.cli.datasets.named import Named
 from evalscribe.cli.formatted import Format
 
 if TYPE_CHECKING:
+    from evalscribe.app.datasets.adding import PutIn
     from evalscribe.app.datasets.of_runs import Taken
     from evalscribe.app.datasets.upload import Uploaded
     from evalscribe.wiring.datasets import Columns
@@ -23,6 +24,7 @@ KeyColumn = Annotated[
     typer.Option(metavar="C", help="Holds the item's key. Default: made of its content.", show_default=False),
 ]
 TAB = "\t"
+JSON_BEGINS = ("{", "[")
 
 
 def register(app: typer.Typer) -> None:
@@ -69,7 +71,8 @@ def add_example(
         one = found(datasets, dataset)
         done = put_in(datasets, one, example)
     state = "is in" if done.added.new else "is changed in" if done.added.changed else "was already in"
-    told = f"The item {done.item.key} {state} the draft of {one.name}.{_secrets(done.hidden)}"
+    text = " Its input is no JSON, so it is a text." if input.lstrip()[:1] in JSON_BEGINS and _is_text(done) else ""
+    told = f"The item {done.item.key} {state} the draft of {one.name}.{text}{_secrets(done.hidden)}"
     formatted.made(done.item.key, done.item, told, form)
     return 0
 
@@ -206,6 +209,10 @@ def _upload(dataset: str, file: str, columns: "Columns | None", partial: bool, f
         finish.say(line, file=sys.stderr)
     formatted.document(done, lambda: (_uploaded(done),), form)
     return DataError.exit_code if done.stopped else 0
+
+
+def _is_text(done: "PutIn") -> bool:
+    return isinstance(done.item.input, str)
 
 
 def _delimiter(text: str) -> str:
