@@ -37,12 +37,13 @@ def compare(
     Exits 65 where the runs cannot be compared.
     """
     from evalscribe.app.experiments.compare import compare_runs
-    from evalscribe.cli.formatted import document
+    from evalscribe.cli.formatted import checked, document
     from evalscribe.render.run_comparison import told
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk
 
+    checked(form)
     with open_desk(settings(Options())) as desk:
         found = compare_runs(desk, base, candidate, allow_mismatch=allow_mismatch)
     document(found, lambda: told(found), form)
