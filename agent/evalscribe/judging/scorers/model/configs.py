@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue, model_validator
 from evalscribe.errors import UsageError
 from evalscribe.judging.scorers.fields import Selector
 from evalscribe.judging.scorers.kind import Configured
-from evalscribe.judging.scorers.model.selectors import check_name, root_of
+from evalscribe.judging.scorers.model.selectors import TRANSCRIPT, check_name, root_of
 from evalscribe.judging.scorers.specs import configured
 from evalscribe.rubric import MOST_ROLLOUTS, Said
 
@@ -36,6 +36,11 @@ class ModelConfig(Configured):
     """How often the same is asked; the majority decides. None: as often as the rubric says, by default once."""
 
     @property
+    def where_recorded(self) -> tuple[str, ...]:
+        """Names of the parts that are shown as well where they are there."""
+        return ()
+
+    @property
     def model_id(self) -> str | None:
         if self.model is None and self.provider is not None:
             raise UsageError("provider goes with model: name both, or model as provider/name")
@@ -51,7 +56,8 @@ class LlmJudgeConfig(ModelConfig):
     """`NAME` or `NAME@2` of a stored rubric."""
     include_input: bool = True
     include_expected: bool = False
-    include_transcript: bool = False
+    include_transcript: bool | None = None
+    """None: with a stored rubric the transcript is shown where the target recorded one, else it is not."""
     citations: bool = True
     """Whether the explanation is to cite the lines that it rests on; a stored rubric says so itself."""
 
@@ -77,9 +83,13 @@ class LlmJudgeConfig(ModelConfig):
             "input": self.include_input,
             "output": True,
             "expected": self.include_expected,
-            "transcript": self.include_transcript,
+            TRANSCRIPT: bool(self.include_transcript),
         }
         return tuple(name for name, wanted in chosen.items() if wanted)
+
+    @property
+    def where_recorded(self) -> tuple[str, ...]:
+        return (TRANSCRIPT,) if self.rubric is not None and self.include_transcript is None else ()
 
     @staticmethod
     def _check_template(template: str) -> None:

@@ -10,7 +10,7 @@ from evalscribe.errors import EvalscribeError
 from evalscribe.judge_result import CitedText, JudgeResult, ResultType
 from evalscribe.judging.rubric.cited import JudgeResultWithCitations
 from evalscribe.judging.rubric.judge import RubricJudge
-from evalscribe.judging.scorers.model.configs import CONFIGS
+from evalscribe.judging.scorers.model.configs import CONFIGS, Config
 from evalscribe.judging.scorers.model.labels import label_key, spelled
 from evalscribe.judging.scorers.model.subjects import of_request
 from evalscribe.judging.scorers.result import CannotScore, broken
@@ -34,7 +34,7 @@ class ModelScorer:
         self.depends_on = spec.depends_on
         self._judge = judge
         self._knew = knew
-        self._shown = _shown(spec)
+        self._config = _config(spec)
         self._key = label_key(judge.rubric.output_schema, judge.rubric.id)
         self._worth = _numbers(spec.config["choice_scores"])
         self._threshold = _number(spec.config["threshold"])
@@ -42,7 +42,7 @@ class ModelScorer:
     async def score(self, request: ScorerRequest) -> ScoreResult:
         """The one place where what goes wrong with one item becomes data."""
         try:
-            subject = of_request(self._shown, request)
+            subject = of_request(self._config.shown, request, self._config.where_recorded)
             return self._result(await self._judge.judge(subject), subject)
         except CannotScore as error:
             return broken(error)
@@ -105,10 +105,10 @@ class ModelScorer:
         ]
 
 
-def _shown(spec: ScorerSpec) -> Sequence[str]:
-    """Of a config that was checked when its spec was made."""
+def _config(spec: ScorerSpec) -> Config:
+    """It was checked when the spec was made."""
     config: dict[str, Any] = spec.config
-    return CONFIGS[spec.scorer].model_construct(**config).shown
+    return CONFIGS[spec.scorer].model_construct(**config)
 
 
 def _at(value: Any, path: Sequence[str | int]) -> Any:

@@ -14,11 +14,12 @@ from evalscribe.redaction import redact
 from evalscribe.score import ScorerRequest
 
 
-def of_request(names: Sequence[str], request: ScorerRequest) -> Subject:
+def of_request(names: Sequence[str], request: ScorerRequest, where_recorded: Sequence[str] = ()) -> Subject:
     """`task input`, `output output`, `expected expected`, `task input.context` …: the parts of these names, in order.
 
-    Raises `CannotScore` where one is not there.
+    `where_recorded`: more of them, each left out where it is not there. Raises `CannotScore` where another one is not.
     """
+    names = [*names, *(name for name in where_recorded if getattr(request, name) is not None)]
     return Subject.of("run item", [_item(name, selected(name, request)) for name in dict.fromkeys(names)])
 
 
