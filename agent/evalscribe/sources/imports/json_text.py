@@ -46,13 +46,13 @@ class JsonText:
     """The text of a file, read from beginning to end."""
 
     def __init__(
-        self, reading: Reading, where: str, decoder: json.JSONDecoder = DECODER, largest: int = LARGEST
+        self, reading: Reading, where: str, decoder: json.JSONDecoder = DECODER, largest: int | None = None
     ) -> None:
-        """`largest`: characters of one value."""
+        """`largest`: characters of one value, in place of `LARGEST`."""
         self._reading = reading
         self._where = where
         self._values = decoder
-        self._largest = largest
+        self._largest = largest or LARGEST
         first = reading.read()
         wide = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         self._decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8-sig")(errors="replace")
