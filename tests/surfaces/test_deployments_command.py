@@ -7,6 +7,7 @@ from pathlib import Path
 from surfaces.command import Workspace
 
 FUNCTION = "def support(input):\n    return {'output': 'hello ' + input['name'], 'model': 'vendor/one'}\n"
+KEY = "sk-ant-api03-" + "abcDEF123456" * 8
 PROMPT = """\
 ---
 model: anthropic/claude-haiku-5-5
@@ -65,6 +66,8 @@ def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspac
         ("cmd:no-such-program", "there is no program 'no-such-program' on PATH"),
         ("ftp://x", "write NAME=python:"),
         ("http://127.0.0.1:9/", "does not answer"),
+        ("http://me:a-secret-word@127.0.0.1/", "holds what looks like a secret"),
+        (f"cmd:cat --key {KEY}", "a command from its environment"),
         ("http://127.0.0.1:9/", "NO_SUCH_VARIABLE is not set", "--header", "X-Key=NO_SUCH_VARIABLE"),
         ("http://127.0.0.1:9/", "write NAME=ENV_VAR", "--header", "X-Key=the secret itself"),
         ("cmd:cat", "--header is for components at an address", "--header", "X-Key=HOME"),
@@ -75,7 +78,9 @@ def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspac
     ):
         error = workspace.run("deployments", "create", "--component", f"a={place}", *more, code=64).err
         assert told in error, error
-        assert "secret" not in error
+        assert "secret itself" not in error
+        assert "secret-word" not in error
+        assert KEY not in error
     failed = workspace.run(
         "deployments", "create", "--component", "a=python:agent:support", "--smoke-input", "3", code=65
     )

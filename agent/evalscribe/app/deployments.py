@@ -11,6 +11,7 @@ from evalscribe.deployment import Component, ComponentKind, ComponentType, Deplo
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Definitions
+from evalscribe.redaction import redact
 from evalscribe.target import TargetFailed, TargetReply
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}")
@@ -109,6 +110,11 @@ def _component(text: str, shared: Mapping[str, object], headers: dict[str, str])
     kind, address = _place(place)
     if kind is None or not NAME.fullmatch(name):
         raise UsageError(f"--component {text}: write {FORMS}")
+    if redact(address) != address:
+        raise UsageError(
+            f"--component {name}=… holds what looks like a secret, and would be stored: "
+            "an address takes it from --header NAME=ENV_VAR, a command from its environment"
+        )
     if kind == "python" and not _PYTHON.fullmatch(address):
         raise UsageError(f"--component {text}: a function is python:package.module:function, its module imported")
     given = {"provider": "component", "model": name, **shared}

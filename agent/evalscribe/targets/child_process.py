@@ -49,7 +49,11 @@ class ChildProcess:
             raise UsageError(f"Python cannot be started in {folder}: {error.strerror or error}") from None
         finally:
             theirs.close()
-        return cls(group, *await asyncio.open_connection(sock=ours, limit=LINE))
+        try:
+            return cls(group, *await asyncio.open_connection(sock=ours, limit=LINE))
+        except BaseException:
+            group.kill()
+            raise
 
     @property
     def alive(self) -> bool:

@@ -98,9 +98,13 @@ class Group:
             os.close(out_end)
             os.close(err_end)
         group = cls(process)
-        await group._read(out, group.out)
-        await group._read(err, group.err)
         group._sweeper = asyncio.create_task(group._sweep())
+        try:
+            await group._read(out, group.out)
+            await group._read(err, group.err)
+        except BaseException:
+            group.kill()
+            raise
         return group
 
     async def ended(self, most: int) -> int | None:

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from evalscribe.errors import EvalscribeError, UsageError
+from evalscribe.errors import DataError, EvalscribeError, UsageError
 from evalscribe.ids import Frozen
+from evalscribe.json_clean import clean, clean_text
 from evalscribe.redaction import redact
 from evalscribe.targets.child_process import ChildDied, ChildProcess
 
@@ -170,10 +171,11 @@ def _described(address: str, said: Mapping[str, Any]) -> Described:
 
 
 def _reply(said: Mapping[str, Any]) -> HostReply:
-    return HostReply(
-        value=said.get("value"),
-        error=redact(said["error"]) if "error" in said else None,
-        traceback=redact(said.get("traceback", "")),
-        log=redact(said["log"]),
-        duration_ms=said["ms"],
-    )
+    """As it may be stored."""
+    told = {name: clean_text(redact(said.get(name, ""))) for name in ("traceback", "log")}
+    try:
+        value: Any = clean(said.get("value"))
+    except DataError as problem:
+        return HostReply(error=f"what it gives cannot be kept: {problem}", duration_ms=said["ms"], **told)
+    reason = clean_text(redact(said["error"])) if "error" in said else None
+    return HostReply(value=value, error=reason, duration_ms=said["ms"], **told)

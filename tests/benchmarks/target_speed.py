@@ -1,0 +1,105 @@
+"""What a try costs beside the work of its target: a function, a coroutine, a command and an address that do nothing.
+
+    python tests/benchmarks/target_speed.py [TRIES]          3,000 when not said; commands are tried a tenth as often
+
+CPU in milliseconds per try: of this process, and of those that it started and that ended.
+"""
+
+import asyncio
+import os
+import resource
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from evalscribe.ports import Target
+from evalscribe.target import TargetCall, TargetReply
+from evalscribe.targets.cmd import CommandTarget
+from evalscribe.targets.host import Host
+from evalscribe.targets.http import HttpTarget
+from evalscribe.targets.python import PythonTarget
+
+LANES = 32
+SOURCE = "def plain(input): return input\nasync def awaited(input): return input\n"
+
+
+class Echo(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        return None
+
+
+def serve(port: int) -> ThreadingHTTPServer:
+    server = ThreadingHTTPServer(("127.0.0.1", port), Echo)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+async def measured(name: str, target: Target, tries: int) -> None:
+    await target.answer(call(0))
+    numbers = iter(range(tries))
+    ended, began, cpu = children(), time.perf_counter(), time.process_time()
+
+    async def lane() -> None:
+        for number in numbers:
+            assert isinstance(await target.answer(call(number)), TargetReply)
+
+    await asyncio.gather(*(lane() for _ in range(LANES)))
+    wall, own = time.perf_counter() - began, time.process_time() - cpu
+    await target.close()
+    started = children() - ended
+    print(f"{name:<8} {tries:>6,} tries: wall {wall / tries * 1e3:6.3f}, ", end="")
+    print(f"own {own / tries * 1e3:6.3f}, started {started / tries * 1e3:6.3f}")
+
+
+def children() -> float:
+    """CPU seconds of all that ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def call(number: int) -> TargetCall:
+    return TargetCall(run_id="r", item_key=f"k{number}", repetition=1, input={"text": "x" * 500})
+
+
+async def main(url: str, tries: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "user.py").write_text(SOURCE)
+        for name in ("plain", "awaited"):
+            await measured(name, PythonTarget(f"user:{name}", Host(Path(folder), LANES)), tries)
+        await measured("command", CommandTarget("cat", Path(folder)), tries // 10)
+    await measured("address", HttpTarget(url, {}, LANES), tries)
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """An address in a process of its own."""
+    reading, writing = os.pipe()
+    server = os.fork()
+    if not server:
+        os.write(writing, str(serve(0).server_port).encode())
+        time.sleep(3600)
+    try:
+        yield f"http://127.0.0.1:{int(os.read(reading, 10))}/"
+    finally:
+        os.kill(server, signal.SIGKILL)
+        os.waitpid(server, 0)
+
+
+if __name__ == "__main__":
+    with served() as address:
+        asyncio.run(main(address, int(sys.argv[1]) if len(sys.argv) > 1 else 3000))

@@ -1,0 +1,108 @@
+"""Which target the version of an experiment means."""
+
+from pathlib import Path
+
+import pytest
+
+from evalscribe import wiring
+from evalscribe.deployment import Component, Deployment
+from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
+from evalscribe.experiment import ComponentTarget, Config, ExperimentVersion, JudgeTarget, PromptTarget, Target
+from evalscribe.llm.scripted import ScriptedModel, says
+from evalscribe.settings import Options
+from evalscribe.target import TargetCall, TargetReply
+from evalscribe.target_prompt import TargetMessage, TargetPromptVersion
+from evalscribe.wiring.targets import open_target
+
+
+class OneModel:
+    """`ports.Models` of one prepared answer."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    def open(self, name: str, stage: str) -> ScriptedModel:
+        self.asked.append((name, stage))
+        return ScriptedModel([says("four")])
+
+    def spent(self) -> dict[str, object]:
+        return {}
+
+    async def close(self) -> None:
+        return None
+
+
+def version(target: Target) -> ExperimentVersion:
+    return ExperimentVersion(
+        id="exv-1",
+        experiment_id="exp-1",
+        number=1,
+        target=target,
+        dataset_id="ds-1",
+        dataset_version_id="dsv-1",
+        bindings=(),
+        config=Config(),
+        created_at="",
+    )
+
+
+def built(folder: Path, *components: Component) -> Deployment:
+    return Deployment(id="dep-1", components=components, folder=str(folder), created_at="")
+
+
+async def answered(target: Target, deployment: Deployment | None, models: OneModel | None = None) -> TargetReply:
+    found = wiring.settings(Options())
+    call = TargetCall(run_id="r", item_key="k", repetition=1, input={"n": 2})
+    async with open_target(found, version(target), deployment, models or OneModel(), 2) as opened:  # type: ignore[arg-type]
+        reply = await opened.answer(call)
+    assert isinstance(reply, TargetReply), reply
+    return reply
+
+
+ECHO = Component(name="echo", kind="cmd", address="cat")
+
+
+async def test_a_component_is_that_of_the_build_that_runs(tmp_path: Path) -> None:
+    (tmp_path / "candidate.py").write_text("def echo(input): return [input]")
+    target = ComponentTarget(deployment_id="dep-0", component=ECHO)
+    candidate = Component(name="echo", kind="python", address="candidate:echo")
+    assert (await answered(target, built(tmp_path, ECHO))).output == {"n": 2}
+    assert (await answered(target, built(tmp_path, candidate))).output == [{"n": 2}]
+
+
+async def test_a_prompt_is_asked_of_its_model() -> None:
+    models = OneModel()
+    prompt = TargetPromptVersion(
+        id="pv-1",
+        prompt_id="prompt-1",
+        number=1,
+        model="anthropic/m",
+        messages=(TargetMessage(role="user", content="{{input.n}}+{{input.n}}"),),
+        created_at="",
+    )
+    assert (await answered(PromptTarget(prompt_id="prompt-1", version=prompt), None, models)).output == "four"
+    assert models.asked == [("anthropic/m", "target")]
+
+
+@pytest.mark.parametrize(
+    ("there", "error", "told"),
+    [
+        (None, NotFoundError, "there is no deployment dep-0"),
+        (("other",), UsageError, "has no component echo; it has other"),
+        (("echo", "gone"), NotFoundError, "is not there any more"),
+    ],
+)
+async def test_what_cannot_be_run_ends_the_run_before_it_begins(
+    tmp_path: Path, there: tuple[str, ...] | None, error: type[EvalscribeError], told: str
+) -> None:
+    deployment = None
+    if there:
+        folder = tmp_path / "gone" if "gone" in there else tmp_path
+        deployment = built(folder, *(ECHO.model_copy(update={"name": name}) for name in there))
+    with pytest.raises(error, match=told):
+        await answered(ComponentTarget(deployment_id="dep-0", component=ECHO), deployment)
+
+
+async def test_a_judge_is_no_target_here() -> None:
+    with pytest.raises(UsageError, match="judges evidence"):
+        await answered(JudgeTarget(judge="rules", rubric="failure@1"), None)
