@@ -7,10 +7,13 @@ import pytest
 
 from app.experiments.tried import Equal, Lab, Scripted, binding, key
 from evalscribe.agent_run import Transcript
+from evalscribe.app.experiments.alive import deserted
 from evalscribe.app.experiments.cancel import cancelled
 from evalscribe.app.experiments.create import updated
+from evalscribe.app.experiments.inspect import summary
 from evalscribe.app.experiments.launch import NewRun
 from evalscribe.app.experiments.resume import resumed
+from evalscribe.app.experiments.runs import listed_runs
 from evalscribe.chat import Usage
 from evalscribe.errors import AccessError, UnavailableError, UsageError
 from evalscribe.ports import ScoreQuery
@@ -238,3 +241,24 @@ async def test_each_try_is_stored_before_its_lane_takes_the_next(lab: Labs) -> N
         await asyncio.sleep(0.005)
     assert (await worker).state == "completed"
     assert len(seen) > 2
+
+
+async def test_a_run_without_a_worker_is_told_as_such(lab: Labs) -> None:
+    one = lab()
+    run = one.run()
+    began = one.desk.runs.begin(run.id, "here:1", "2026-11-21T12:00:00.000+00:00")
+    assert deserted(one.desk.runs, began)
+    assert "resume" in (summary(one.desk, began).reason or "")
+    (listed,) = listed_runs(one.desk, one.experiment)
+    assert listed.worker_gone
+    with one.desk.runs.claim(run.id):
+        assert not deserted(one.desk.runs, began), "somebody holds its claim"
+    assert not deserted(one.desk.runs, await one.work(run, Scripted(key)))
+
+
+async def test_a_run_on_a_server(server_lab: Lab) -> None:
+    run = server_lab.run()
+    ended = await server_lab.work(run, Scripted(key, latency_s=0.01))
+    assert (ended.state, ended.archived, set(server_lab.verdicts(run).values())) == ("completed", True, {"passed"})
+    with pytest.raises(UsageError, match="is completed"):
+        resumed(server_lab.desk, ended, None)

@@ -74,14 +74,14 @@ class Equal:
 class Lab:
     """One experiment over items `k0 … kN`, each of which expects its own key."""
 
-    def __init__(self, folder: Path, items: int = 4, **config: object) -> None:
+    def __init__(self, place: Path | str, items: int = 4, **config: object) -> None:
         self._opened = ExitStack()
         self.desk = ExperimentDesk(
-            datasets=self._opened.enter_context(closing(open_datasets(folder))),
-            definitions=self._opened.enter_context(closing(open_definitions(folder))),
-            runs=self._opened.enter_context(closing(open_experiment_runs(folder))),
-            shelf=self._opened.enter_context(closing(open_shelf(folder))),
-            archive=self._opened.enter_context(closing(open_archive(folder))),
+            datasets=self._opened.enter_context(closing(open_datasets(place))),
+            definitions=self._opened.enter_context(closing(open_definitions(place))),
+            runs=self._opened.enter_context(closing(open_experiment_runs(place))),
+            shelf=self._opened.enter_context(closing(open_shelf(place))),
+            archive=self._opened.enter_context(closing(open_archive(place))),
             now=lambda: NOW,
         )
         self.desk.datasets.add(Dataset(id="ds-1", name="letters", created_at=NOW))

@@ -5,6 +5,7 @@ from itertools import islice
 
 from pydantic import JsonValue
 
+from evalscribe.app.experiments.alive import deserted
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import version_of_run
 from evalscribe.app.experiments.listing import dataset_line, target_line
@@ -39,7 +40,10 @@ def summary(desk: ExperimentDesk, run: ExperimentRun, *, scored: bool = True) ->
         labels=_labels(desk, run, experiment),
     )
     told = {"dataset": dataset_line(desk, version), "target": target_line(version.target)}
-    return found.model_copy(update={**told, "cost_usd": desk.runs.spent(run.id)})
+    gone = (
+        "its worker is gone: `evalscribe experiments runs resume` goes on with it" if deserted(desk.runs, run) else None
+    )
+    return found.model_copy(update={**told, "cost_usd": desk.runs.spent(run.id), "reason": gone or found.reason})
 
 
 def places(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[Place]:

@@ -1,5 +1,6 @@
 """Runs of an experiment as they are listed."""
 
+from evalscribe.app.experiments.alive import deserted
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import version_of_run
 from evalscribe.app.experiments.gate import in_short
@@ -11,6 +12,8 @@ from evalscribe.run_summary import Counts
 
 class ListedRun(Frozen):
     run: ExperimentRun
+    worker_gone: bool = False
+    """Whether it has not ended and nobody works on it."""
     version: int
     dataset: str
     """`name@number`."""
@@ -32,6 +35,7 @@ def _listed(desk: ExperimentDesk, run: ExperimentRun) -> ListedRun:
     counts = Counts(**done, missing=run.tries - sum(tally.values()))
     return ListedRun(
         run=run,
+        worker_gone=deserted(desk.runs, run),
         version=version.number,
         dataset=dataset_line(desk, version),
         counts=counts,

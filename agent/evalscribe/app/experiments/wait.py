@@ -3,9 +3,9 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Protocol
 
+from evalscribe.app.experiments.alive import deserted
 from evalscribe.errors import NotFoundError, UnavailableError
 from evalscribe.experiment import ExperimentRun, ItemVerdict
 from evalscribe.ports import ExperimentRuns
@@ -13,8 +13,6 @@ from evalscribe.ports import ExperimentRuns
 QUICK_S = 0.2
 SLOW_S = 1.0
 """Seconds between two looks: at first, and after a while."""
-DEAD_S = 15.0
-"""A worker that gave no sign of life for so long is looked for."""
 
 
 class Watcher(Protocol):
@@ -48,20 +46,9 @@ async def waited(
 
 
 def _require_worker(runs: ExperimentRuns, run: ExperimentRun) -> None:
-    """Who is alive holds the claim of the run, and gives signs of life."""
-    if _age_s(run.heartbeat_at or run.created_at) < DEAD_S:
-        return
-    with runs.claim(run.id) as unclaimed:
-        if not unclaimed:
-            return
-    now = runs.run(run.id)
-    if now is not None and not now.terminal and now.heartbeat_at == run.heartbeat_at:
+    if deserted(runs, run):
         raise UnavailableError(
             f"nobody works on run {run.name or run.id} any more: its worker ended without a word"
             f"{f' ({run.worker})' if run.worker else ''}; what it stored is kept.\n"
             f"Go on with it: `evalscribe experiments runs resume {run.id}`."
         )
-
-
-def _age_s(at: str) -> float:
-    return (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()

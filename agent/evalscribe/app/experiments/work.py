@@ -79,7 +79,7 @@ class _Worker:
             await self._alive(archived(self._desk, self._run, self._version, "completed", None), heed=False)
             return self._desk.runs.end(self._run.id, "completed", self._desk.now())
         except EvalscribeError as error:
-            return await self._ended("failed", one_line(str(error)))
+            return await self._ended("failed", one_line(redact(str(error))))
         except asyncio.CancelledError:
             self._end("failed", f"interrupted: `evalscribe experiments runs resume {self._run.id}` goes on with it")
             raise

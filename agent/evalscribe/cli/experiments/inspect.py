@@ -36,7 +36,8 @@ def _cells(one: "ListedRun") -> tuple[object, ...]:
     gate = None if one.gate is None else "passed" if one.gate else "failed"
     rate = f"{one.counts.passed}/{one.run.tries} {percent(one.pass_rate)}"
     run = one.run
-    return run.id, run.name, run.state, one.version, one.dataset, rate, gate, run.started_at
+    state = f"{run.state} (worker gone)" if one.worker_gone else run.state
+    return run.id, run.name, state, one.version, one.dataset, rate, gate, run.started_at
 
 
 def show_run(run: RunOfExperiment, form: Format = "table") -> int:
