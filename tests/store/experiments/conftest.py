@@ -1,3 +1,4 @@
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -6,6 +7,19 @@ import pytest
 
 from evalscribe.ports import Datasets, Definitions, ExperimentRuns
 from evalscribe.store.experiments import open_datasets, open_definitions, open_experiment_runs
+
+
+@pytest.fixture(scope="session")
+def made_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made") / ".evalscribe"
+    open_datasets(folder).close()
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path, made_folder: Path) -> Path:
+    """A store with nothing in it, copied: to make one takes ten times as long."""
+    return shutil.copytree(made_folder, tmp_path / ".evalscribe")
 
 
 @pytest.fixture

@@ -77,3 +77,14 @@ def test_an_item_that_cannot_be_stored_leaves_the_draft(datasets: Datasets, bad:
     with pytest.raises(DataError, match=said):
         datasets.put("ds-1", [ITEMS[0], bad])  # type: ignore[list-item]
     assert datasets.draft_size("ds-1") == 0
+
+
+def test_pages_follow_each_other(datasets: Datasets) -> None:
+    items = [item(f"k{n}") for n in range(1001)]
+    datasets.put("ds-1", items)
+    datasets.put("ds-2", [item("other")])
+    first = datasets.publish("ds-1", NOW)
+    assert [one.key for one in datasets.items(first.id)] == [one.key for one in items]
+    assert datasets.drop("ds-1", [f"k{n}" for n in range(0, 1001, 2)]) == 501
+    assert [one.key for one in datasets.draft("ds-1")] == [f"k{n}" for n in range(1, 1001, 2)]
+    assert datasets.put("ds-1", items) == Added(new=501, same=500)

@@ -4,6 +4,7 @@ import pytest
 
 from evalscribe.errors import DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.ports import ExperimentRuns, ScoreQuery
+from evalscribe.store.experiments import runs as store
 from store.experiments.experiment_cases import RUN, attempt, scored
 
 
@@ -133,3 +134,18 @@ def test_what_cannot_be_stored_is_said_of_its_item(runs: ExperimentRuns, bad: ob
     with pytest.raises(DataError, match="evidence of scorer 'exact' for item 'k0' cannot be stored"):
         runs.put(one, [(score, evidence.model_copy(update={"evidence": bad}))])
     assert runs.done(RUN.id) == frozenset()
+
+
+def test_pages_follow_each_other(runs: ExperimentRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "PAGE", 2)
+    monkeypatch.setattr(store, "WHOLE_PAGE", 2)
+    runs.add(RUN)
+    tries = [attempt(number, repetition) for number in range(3) for repetition in (1, 2)]
+    for one in tries:
+        runs.put(one, [scored(one, "exact"), scored(one, "judge"), scored(one, "length")])
+    assert list(runs.items(RUN.id)) == [one.item for one in tries]
+    assert list(runs.items(RUN.id, ["passed"])) == [one.item for one in tries]
+    assert list(runs.attempts(RUN.id)) == tries
+    expected = [scored(one, name)[0].id for one in tries for name in ("exact", "judge", "length")]
+    assert [score.id for score in runs.scores(ScoreQuery())] == expected
+    assert [score.item_key for score in runs.scores(ScoreQuery(scorer="judge"))] == [one.item.item_key for one in tries]
