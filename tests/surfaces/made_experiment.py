@@ -39,11 +39,17 @@ class Made:
         self.datasets, self.definitions = open_datasets(store), open_definitions(store)
         self.runs = open_experiment_runs(store)
         self.items = tuple(items)
-        self.datasets.add(Dataset(id="ds-1", name="tickets", created_at=NOW))
-        self.datasets.put("ds-1", self.items)
-        self.dataset_version = self.datasets.publish("ds-1", NOW)
+        if self.datasets.find("ds-1") is None:
+            self.fill()
+        self.dataset_version = self.datasets.versions("ds-1")[-1]
         self.name = name
         self.number = 0
+
+    def fill(self) -> None:
+        """Publish the items."""
+        self.datasets.add(Dataset(id="ds-1", name="tickets", created_at=NOW))
+        self.datasets.put("ds-1", self.items)
+        self.datasets.publish("ds-1", NOW)
 
     def close(self) -> None:
         for each in (self.datasets, self.definitions, self.runs):
