@@ -1,6 +1,7 @@
 """Which scorer, configured how: what a score rests on, named by content."""
 
 from functools import cached_property
+from typing import Self
 
 from pydantic import Field, JsonValue
 
@@ -37,6 +38,12 @@ class ScorerSpec(Frozen):
         """`scv-…`: equal ids, equal scorers."""
         body = self.model_dump(mode="json", exclude={"rubric"})
         return short_id("scv", [body, self.rubric.digest if self.rubric else None])
+
+    def __copy__(self) -> Self:
+        """`model_copy` changes what this gives: the id must not come along."""
+        copied = super().__copy__()
+        copied.__dict__.pop("id", None)
+        return copied
 
 
 class Binding(Frozen):
