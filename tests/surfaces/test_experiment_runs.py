@@ -74,18 +74,21 @@ def test_experiments_are_made_changed_listed_and_shown(ready: Workspace) -> None
     ready.run("experiments", "archive", id)
     assert json.loads(ready.run("experiments", "list", "--status", "active", "--format", "json").out) == []
     assert "is none of active" in ready.run("experiments", "list", "--status", "old", code=64).err
+    _refused(ready)
 
 
-def test_create_names_the_option_that_is_missing(ready: Workspace) -> None:
+def _refused(ready: Workspace) -> None:
+    """What is missing is named by its option; a flag may have a value."""
     assert "--name" in ready.run("experiments", "create", code=64).err
     assert "--dataset-id" in ready.run("experiments", "create", "--name", "n", code=64).err
     told = ready.run("experiments", "create", "--name", "n", "--dataset-id", "questions", code=64).err
     assert "--builtin-scorer" in told
-    create(ready, "quality")
     taken = ("--dataset-id", "questions", "--builtin-scorer", "exact_match", "--target-type", "component")
     again = ("experiments", "create", "--name", "quality", *taken, "--deployment-id", "base")
     assert "--component-name" in ready.run(*again, code=64).err
     assert "quality" in ready.run(*again, "--component-name", "agent", code=64).err
+    ready.run("reports", "wait", "nothing", "--fail-on-gate=false", code=66)
+    ready.run("reports", "wait", "nothing", "--fail-on-gate=perhaps", code=64)
 
 
 def test_a_killed_worker_repeats_only_what_was_under_way(ready: Workspace) -> None:

@@ -1,0 +1,53 @@
+"""A budget without room ends a run, any other failed call only its try."""
+
+import pytest
+
+from evalscribe.chat import CallFailed, NoRoom, Reply, Request, Usage
+from evalscribe.errors import UnavailableError
+from evalscribe.evaluate.spending import RunModels
+from evalscribe.llm.budget import Budget
+from evalscribe.ports import Model, OnText
+
+REQUEST = Request(system="", messages=())
+
+
+class Failing:
+    """`ports.Models` with one model, whose calls fail so."""
+
+    id = "example/model"
+    context_tokens = 1000
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def open(self, _name: str, _stage: str) -> Model:
+        return self
+
+    def spent(self) -> dict[str, Usage]:
+        return {}
+
+    async def complete(self, _request: Request, _on_text: OnText | None = None) -> Reply:
+        raise self._error
+
+    def forget(self, request: Request) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+async def test_no_room_concerns_all_tries() -> None:
+    model = RunModels(Failing(NoRoom("the budget of $1 has no room for another call"))).open("example/model", "target")
+    with pytest.raises(UnavailableError, match="give --budget or --max-tokens to `experiments runs resume`"):
+        await model.complete(REQUEST)
+
+
+async def test_a_failed_call_concerns_its_try() -> None:
+    model = RunModels(Failing(CallFailed("refused"))).open("example/model", "target")
+    with pytest.raises(CallFailed, match="refused"):
+        await model.complete(REQUEST)
+
+
+async def test_a_budget_says_that_it_has_no_room() -> None:
+    with pytest.raises(NoRoom) as raised:
+        async with Budget(usd=1.0).hold(Usage(cost_usd=2.0), "target"):
+            pass
+    assert raised.value.free
