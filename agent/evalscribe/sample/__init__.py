@@ -1,5 +1,5 @@
 """The sample: a small real eval suite, a recorded run of an imagined model, and an earlier report about that model;
-and two recorded runs of a small agent, a checkpoint each.
+two recorded runs of a small agent, a checkpoint each; and another agent in two builds, with tickets to try them on.
 """
 
 from collections.abc import Iterable
@@ -26,6 +26,11 @@ def outputs_folder() -> Path:
 def checkpoints_file() -> Path:
     """Two checkpoints of a small agent, three trials of twelve tasks each, as `evalscribe export` writes runs."""
     return HERE / "checkpoints.jsonl"
+
+
+def tickets_file() -> Path:
+    """Questions to `support_agent` with what should be answered, as `evalscribe datasets upload` reads them."""
+    return HERE / "tickets.jsonl"
 
 
 def earlier_reports() -> Iterable[tuple[str, str]]:

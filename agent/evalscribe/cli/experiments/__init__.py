@@ -12,6 +12,7 @@ from evalscribe.cli.experiments.regression import regression_dataset
 from evalscribe.cli.experiments.rescore import rescore
 from evalscribe.cli.experiments.resume import resume
 from evalscribe.cli.experiments.run import run
+from evalscribe.cli.experiments.sample import sample
 from evalscribe.cli.experiments.show import show
 from evalscribe.cli.experiments.work import work
 
@@ -24,6 +25,7 @@ app.command("list", short_help="List the experiments.")(list_all)
 app.command(short_help="Show an experiment: target, dataset, scorers, config.")(show)
 app.command(short_help="Put an experiment aside; its runs stay.")(archive)
 app.command(short_help="Run an experiment, in a process of its own.")(run)
+app.command(short_help="Make an experiment to try things on.")(sample)
 app.add_typer(runs, name="runs", help="List, show, cancel, resume, rescore and compare runs of experiments.")
 runs.command("list", short_help="List the runs of an experiment.")(list_runs)
 runs.command("show", short_help="Show a run: pass rate, scorers, gate, config.")(show_run)
