@@ -106,7 +106,6 @@ def test_a_cascade_over_a_collection_asks_the_rubric_of_a_tag(workspace: Workspa
 
 
 def test_labels_of_agent_runs_are_compared_with_judges(workspace: Workspace) -> None:
-    pytest.importorskip("scipy")
     brought(workspace, 6)
     ids = [row[0] for row in rows(workspace, "SELECT id FROM agent_runs WHERE status = 'failed'")]
     labels = workspace.folder / "labels.jsonl"
