@@ -12,6 +12,7 @@ from evalscribe.app.experiments.launch import NewRun
 from evalscribe.app.experiments.target import TargetAsked
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.experiment import Config
+from evalscribe.rubric import Rubric
 from evalscribe.scorer_spec import Binding
 
 Labs = Callable[..., Lab]
@@ -27,9 +28,15 @@ def bind(builtin: Sequence[str], _: Sequence[str]) -> tuple[Binding, ...]:
     return tuple(map(binding, builtin))
 
 
+def rubric(name: str) -> Rubric:
+    return Rubric(id=name, rubric_text="Who is to blame?")
+
+
 def test_a_whole_definition(lab: Labs) -> None:
     one = lab()
-    experiment, version = created(one.desk, resolved(one.desk, Asked(**WHOLE, config='{"passed_threshold": 1}'), bind))
+    experiment, version = created(
+        one.desk, resolved(one.desk, Asked(**WHOLE, config='{"passed_threshold": 1}'), bind, rubric)
+    )
     assert experiment.id.startswith("exp-")
     assert (version.number, version.dataset_version_id) == (1, one.version.dataset_version_id)
     assert version.config == Config(passed_threshold=1)
@@ -48,7 +55,7 @@ def test_a_whole_definition(lab: Labs) -> None:
 def test_what_is_missing_is_named(lab: Labs, without: str, said: str) -> None:
     given = {name: value for name, value in WHOLE.items() if name != without}
     with pytest.raises(UsageError, match=said):
-        resolved(lab().desk, Asked(**given), bind)
+        resolved(lab().desk, Asked(**given), bind, rubric)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +72,7 @@ def test_what_is_missing_is_named(lab: Labs, without: str, said: str) -> None:
 )
 def test_a_wrong_target_is_told_by_its_option(lab: Labs, target: TargetAsked, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        resolved(lab().desk, Asked(**{**WHOLE, "target": target}), bind)
+        resolved(lab().desk, Asked(**{**WHOLE, "target": target}), bind, rubric)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +86,7 @@ def test_a_wrong_target_is_told_by_its_option(lab: Labs, target: TargetAsked, sa
 )
 def test_what_is_not_there_is_told_with_what_there_is(lab: Labs, option: dict[str, Any], said: str) -> None:
     with pytest.raises(NotFoundError, match=said.replace("7", "'?7'?")):
-        resolved(lab().desk, Asked(**{**WHOLE, **option}), bind)
+        resolved(lab().desk, Asked(**{**WHOLE, **option}), bind, rubric)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +121,7 @@ def test_a_name_is_taken_once(lab: Labs) -> None:
 def test_an_equal_definition_is_the_same_version(lab: Labs) -> None:
     one = lab()
     asked = Asked(config='{"repetitions": 2}')
-    definition = changed(one.desk, as_wanted(one.experiment, one.version), asked, bind)
+    definition = changed(one.desk, as_wanted(one.experiment, one.version), asked, bind, rubric)
     second = updated(one.desk, one.experiment, definition)
     assert (second.number, updated(one.desk, one.experiment, one.wanted).id) == (2, one.version.id)
     assert updated(one.desk, one.experiment, definition) == second
