@@ -7,6 +7,9 @@ from evalscribe.evidence import Document
 from evalscribe.ids import Frozen
 from evalscribe.run import Eval, Step
 
+SCORES_LOG = "scores.log"
+"""The document of a try of our own experiments in which each scorer says in a line how it judged, and why."""
+
 
 class Record(Frozen):
     """One eval with all that its file says of it. Redacted by the source that read it."""

@@ -6,6 +6,8 @@ from evalscribe.ids import Frozen
 
 UNKNOWN = "unknown"
 """The provider or model of a run of which neither its source nor the user says it."""
+TARGET = "target"
+"""The failed step of a try whose target itself gave no answer: its status is `error`, and nothing was graded."""
 EvalStatus = Literal["passed", "failed", "error", "incomplete"]
 StepStatus = Literal["passed", "failed", "running", "skipped"]
 RunStatus = Literal["completed", "failed", "running", "unknown"]

@@ -10,7 +10,7 @@ from evalscribe.ids import same_experiment
 from evalscribe.prose import cut, one_line
 from evalscribe.prose import path as printed_path
 from evalscribe.record import Graded
-from evalscribe.run import Eval, Run
+from evalscribe.run import TARGET, Eval, Run
 from evalscribe.signature import is_stock
 
 ERROR_LENGTH = 160
@@ -111,7 +111,8 @@ def _trial(played: Played, one: Graded) -> Trial | str:
     finding = None if eval.status == "passed" else played.findings.get(printed_path(eval.path))
     error = _error(played, eval, finding)
     if eval.status == "error":
-        return f"the harness broke{f': {error}' if error else ''}"
+        what = "the target gave no answer" if eval.failed_step == TARGET else "the harness broke"
+        return f"{what}{f': {error}' if error else ''}"
     if eval.status == "incomplete":
         return f"it never completed{f': {error}' if error else ''}"
     if finding and finding.cause_kind in NOT_THE_MODEL:

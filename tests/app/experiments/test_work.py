@@ -44,6 +44,9 @@ async def test_every_item_is_tried_scored_and_archived(lab: Labs) -> None:
         *(run.id, "example", "model-1", "quality"),
     )
     assert (archived.passed, archived.failed, archived.total, archived.status) == (2, 4, 8, "completed")
+    broke = next(each for each in one.desk.archive.records(run.id) if each.eval.status == "error")
+    assert (broke.eval.failed_step, broke.eval.reason) == ("target", "ValueError: no")
+    assert [(step.name, step.status, step.error) for step in broke.steps] == [("target", "failed", "ValueError: no")]
 
 
 async def test_a_record_holds_all_that_the_try_gave(lab: Labs) -> None:

@@ -10,8 +10,9 @@ from evalscribe.app.experiments.kept import KeptTry
 from evalscribe.dataset import Item
 from evalscribe.evidence import Document, Role
 from evalscribe.experiment import Attempt, ItemVerdict
-from evalscribe.record import Record
-from evalscribe.run import Eval, EvalStatus, Run, Step
+from evalscribe.prose import one_line
+from evalscribe.record import SCORES_LOG, Record
+from evalscribe.run import TARGET, Eval, EvalStatus, Run, Step
 from evalscribe.score import Score
 from evalscribe.scorer_spec import Binding
 
@@ -37,6 +38,7 @@ def record_of(run: Run, kept: KeptTry, grader: Sequence[Document], trials: int) 
     done = attempt.item
     status = STATUSES[done.verdict]
     decisive = None if status == "passed" else next(_decisive(scores), None)
+    unanswered = TARGET if status == "error" else None
     return Record(
         run_id=run.id,
         eval=Eval(
@@ -46,12 +48,12 @@ def record_of(run: Run, kept: KeptTry, grader: Sequence[Document], trials: int) 
             trial=done.repetition,
             trials=trials,
             status=status,
-            failed_step=decisive.scorer if decisive else None,
+            failed_step=decisive.scorer if decisive else unanswered,
             reason=done.error or (decisive.explanation if decisive else None),
         ),
         metadata=_metadata(run, item, attempt, scores),
         transcripts=_transcripts(attempt),
-        steps=tuple(_step(score) for score in scores),
+        steps=_steps(attempt, scores),
         documents=(*_documents(item, attempt), *grader, *_logs(attempt, scores)),
     )
 
@@ -86,6 +88,13 @@ def _transcripts(attempt: Attempt) -> tuple[Transcript, ...]:
     return (attempt.transcript.model_copy(update={"id": f"{attempt.item.id}-0"}),)
 
 
+def _steps(attempt: Attempt, scores: Sequence[Score]) -> tuple[Step, ...]:
+    """The scorers; of a target that gave no answer to score, its own failure."""
+    if attempt.item.verdict == "error":
+        return (Step(name=TARGET, status="failed", error=attempt.item.error),)
+    return tuple(map(_step, scores))
+
+
 def _step(score: Score) -> Step:
     """A scorer that broke or abstained graded nothing."""
     if score.status != "ok":
@@ -111,7 +120,7 @@ def _logs(attempt: Attempt, scores: Sequence[Score]) -> Iterator[Document]:
     if attempt.log:
         yield Document(role="log", path="target.log", text=attempt.log)
     if scores:
-        yield Document(role="log", path="scores.log", text="\n".join(map(_line, scores)))
+        yield Document(role="log", path=SCORES_LOG, text="\n".join(map(_line, scores)))
 
 
 def _line(score: Score) -> str:
@@ -119,7 +128,7 @@ def _line(score: Score) -> str:
     said = said or ("passed" if score.passed else "failed")
     value = "" if score.value is None else f" {score.value:g}"
     label = "" if score.label is None else f" ({score.label})"
-    return f"{score.scorer}: {said}{value}{label}: {score.explanation}"
+    return f"{score.scorer}: {said}{value}{label}: {one_line(score.explanation)}"
 
 
 def _document(role: Role, name: str, value: JsonValue) -> Document:

@@ -9,6 +9,7 @@ from evalscribe.judging.rules import (
     answers,
     checks,
     endings,
+    experiments,
     faults,
     gaps,
     imports,
@@ -22,9 +23,11 @@ from evalscribe.judging.rules import (
 from evalscribe.judging.rules.decision import Decision, Rule
 from evalscribe.judging.rules.facts import Facts
 from evalscribe.ports import Estimate
+from evalscribe.run import TARGET
 
 VERSION = "rules@1"
 RULES: tuple[Rule, ...] = (
+    experiments.target_gave_no_answer,
     endings.harness_broke,
     unreachable.provider_gave_nothing,
     unreachable.environment_not_reached,
@@ -37,6 +40,7 @@ RULES: tuple[Rule, ...] = (
     endings.refuses,
     answers.never_says,
     answers.answers_otherwise,
+    experiments.scorer_says_why,
     gaps.gap_names_the_lint,
     gaps.gap_names_the_error,
     gaps.gap_names_what_is_written,
@@ -110,8 +114,11 @@ def _verdict(facts: Facts, decision: Decision, rule: str | None) -> Verdict:
 
 
 def _error(facts: Facts, decision: Decision) -> str:
-    """The located error, by which the failure is known again; else what the rule found. Never a stock message."""
-    if facts.first:
+    """The located error, by which the failure is known again; else what the rule found. Never a stock message.
+
+    Why a target gave no answer is recorded in one line, of which nothing has to be left out.
+    """
+    if facts.first and (decision.error is None or facts.step != TARGET):
         return facts.first.error
     if decision.error:
         return decision.error

@@ -1,0 +1,92 @@
+"""Rules about tries of our own experiments: whose failure it is when a target gives no answer or a scorer says no."""
+
+import pytest
+
+from evalscribe.evidence import Document, Evidence, Packed
+from evalscribe.finding import Case, Verdict
+from evalscribe.judging.cite import verify
+from evalscribe.judging.rules import RulesJudge
+from evalscribe.record import Record
+from evalscribe.record_evidence import evidence_of
+from evalscribe.run import Eval, EvalStatus, Step
+
+TRACEBACK = (
+    'Traceback (most recent call last):\n  File "agents/support.py", line 4, in answer\n    raise ValueError("no")'
+)
+
+
+def tried(step: str, said: str, *log: Document, status: EvalStatus = "failed") -> Evidence:
+    record = Record(
+        run_id="r",
+        eval=Eval(id="e", category="", name="k", status=status, failed_step=step, reason=said),
+        steps=(Step(name=step, status="failed", error=said),),
+        documents=(
+            Document(role="task", path="input.txt", text="Where is my order?"),
+            Document(role="grader", path="equal.json", text='{\n  "scorer": "exact_match"\n}'),
+            *log,
+        ),
+    )
+    return evidence_of(record)
+
+
+def unanswered(said: str) -> Evidence:
+    log = (Document(role="log", path="error.log", text=said), Document(role="log", path="target.log", text=TRACEBACK))
+    return tried("target", said, *log, status="error")
+
+
+def judged(found: Evidence) -> Verdict:
+    verdict = RulesJudge().decide(Case(evidence=found, packed=Packed(excerpts=())))
+    assert [verify(one, found).status for one in verdict.citations] == ["verified"] * len(verdict.citations)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("ValueError: boom", "the target raised ValueError: boom"),
+        ("ValueError: expected 512 rows", "the target raised ValueError: expected 512 rows"),
+        ("no answer within 30 s", "the target did not answer in time: no answer within 30 s"),
+        ("http://127.0.0.1:9/a answered 500", "the target failed: http://127.0.0.1:9/a answered 500"),
+        ("exit code 3: no such order", "the target failed: exit code 3: no such order"),
+        ("the model refused to answer", "the target gave no answer: the model refused to answer"),
+    ],
+)
+def test_a_target_that_gives_no_answer_is_not_the_harness(said: str, why: str) -> None:
+    verdict = judged(unanswered(said))
+    assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("MODEL_FAULT", "model", True)
+    assert (verdict.why, verdict.error, verdict.rule) == (why, said, "target-gave-no-answer")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ConnectionRefusedError: [Errno 111] Connection refused",
+        "http://127.0.0.1:9/a: answered 503",
+        "http://127.0.0.1:9/a answered 502",
+        "RateLimitError: Error code: 429",
+        "http://127.0.0.1:9/a: All connection attempts failed (ECONNREFUSED)",
+    ],
+)
+def test_what_a_target_could_not_reach_is_infrastructure(said: str) -> None:
+    verdict = judged(unanswered(said))
+    assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("KNOWN_GAP", "infrastructure", False)
+
+
+def test_where_a_traceback_ends_is_quoted() -> None:
+    said = judged(unanswered("ValueError: no"))
+    assert [one.text for one in said.citations] == ["ValueError: no", "\n".join(TRACEBACK.splitlines()[1:])]
+
+
+def test_a_harness_that_broke_is_still_the_harness() -> None:
+    log = Document(role="log", path="error.log", text="RuntimeError: sandbox is gone")
+    verdict = judged(tried("setup", "RuntimeError: sandbox is gone", log, status="error"))
+    assert (verdict.classification, verdict.cause_kind) == ("OVERLY_STRICT", "harness")
+
+
+def test_what_the_failed_scorer_says_is_quoted_and_not_another_one() -> None:
+    lines = ("equal: failed 0 (mismatch): output is 1: not 2", "valid: failed 0 (invalid): the output is no JSON")
+    verdict = judged(
+        tried("equal", "output is 1: not 2", Document(role="log", path="scores.log", text="\n".join(lines)))
+    )
+    assert (verdict.classification, verdict.uncertain, verdict.cause) == ("MODEL_FAULT", True, "fails-equal")
+    assert (verdict.why, [one.text for one in verdict.citations]) == ("`equal`: output is 1: not 2", [lines[0]])
