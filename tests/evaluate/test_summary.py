@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from evalscribe.chat import Usage
 from evalscribe.deployment import Component
-from evalscribe.evaluate.labels import label_in, labels
+from evalscribe.evaluate.labels import label_pair, labels
 from evalscribe.evaluate.summary import Place, summarised
 from evalscribe.experiment import (
     ComponentTarget,
@@ -226,6 +226,24 @@ def test_labels_beside_those_that_were_expected() -> None:
     assert labels([]) is None
 
 
-def test_a_label_stands_alone_or_in_a_field() -> None:
-    given: tuple[JsonValue, ...] = ("A", {"label": "B"}, {"other": "C"}, None, 4)
-    assert [label_in(value) for value in given] == ["A", "B", None, None, None]
+@pytest.mark.parametrize(
+    ("expected", "output", "pair"),
+    [
+        ("A", "B", ("A", "B")),
+        ("A", {"label": "A"}, ("A", "A")),
+        ("A", {"other": "A"}, ("A", None)),
+        ({"label": "A"}, {"label": "B"}, ("A", "B")),
+        ({"label": "A"}, {"classification": "B"}, ("A", "B")),
+        ({"classification": "A", "cause_kind": "model"}, {"cause_kind": "lint", "classification": "B"}, ("A", "B")),
+        ({"refused": True}, {"refused": False, "why": "it asked"}, ("true", "false")),
+        ({"classification": "A"}, None, ("A", None)),
+        ({"one": "A", "two": "B"}, {"one": "A"}, None),
+        ({}, "A", None),
+        (None, "A", None),
+        (4, 4, None),
+    ],
+)
+def test_a_label_stands_alone_or_in_a_field(
+    expected: JsonValue, output: JsonValue, pair: tuple[str, str | None] | None
+) -> None:
+    assert label_pair(expected, output) == pair

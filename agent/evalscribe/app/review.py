@@ -6,14 +6,14 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from evalscribe.analysis import Analysis
-from evalscribe.errors import DataError, NotFoundError, not_written
+from evalscribe.errors import DataError, NotFoundError, UsageError, not_written
 from evalscribe.finding import Classification
 from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
 from evalscribe.ports import Library, Store
 from evalscribe.recall import read
 from evalscribe.recall.history import EvalPaths
-from evalscribe.report_file import FileVersion, UnmergedReport, is_of_another_kind
+from evalscribe.report_file import FileVersion, MergedReports, UnmergedReport, is_of_another_kind
 from evalscribe.review.given import About, given, run_of, words
 from evalscribe.review.recalled import Subject, disagreements
 from evalscribe.review.stats import Judged, Stats, stats, truths, verdicts
@@ -96,9 +96,7 @@ def sync(library: Library, store: Store, ref: str | None = None) -> Synced:
     merged = library.merged(ref)
     before = store.labels()
     reader = _Reader(store)
-    held = {name: reader.labels(name, tuple(library.versions(name, merged.commit))) for name in merged.reports}
-    for copy in reader.copies():
-        held.pop(copy)
+    held = _held(reader, library, merged)
     labels = _named_apart([label for told in held.values() for label in told])
     _put(store, labels, before)
     new, changed, withdrawn = _difference(before, labels)
@@ -116,6 +114,26 @@ def sync(library: Library, store: Store, ref: str | None = None) -> Synced:
         unread=tuple(reader.unread),
         shallow=merged.shallow,
     )
+
+
+def told(library: Library, store: Store) -> tuple[GivenLabel, ...]:
+    """What people say in merged reports, stored by nobody; outside of git what the last `sync` stored.
+
+    Raises `NotFoundError` where there is nothing.
+    """
+    try:
+        held = _held(_Reader(store), library, library.merged(None))
+    except UsageError:
+        held = {}
+    return _named_apart([label for labels in held.values() for label in labels]) or _labels(store)
+
+
+def _held(reader: "_Reader", library: Library, merged: MergedReports) -> dict[str, tuple[GivenLabel, ...]]:
+    """The labels of every report, by its name."""
+    held = {name: reader.labels(name, tuple(library.versions(name, merged.commit))) for name in merged.reports}
+    for copy in reader.copies():
+        held.pop(copy)
+    return held
 
 
 def statistics(library: Library, store: Store) -> Stats:

@@ -7,14 +7,33 @@ from pydantic import JsonValue
 from evalscribe.calibration import Calibration, Pair
 from evalscribe.run_summary import LabelRow, LabelSummary
 
-LABEL = "label"
-"""The field of an output and of an expected output that holds it."""
+FIELDS = ("classification", "label")
+"""Of an output and of an expected output, either of which may hold the label."""
 
 
-def label_in(value: JsonValue) -> str | None:
-    """`{"label": …}` or the label alone; None where there is none."""
-    found = value.get(LABEL) if isinstance(value, dict) else value
-    return found if isinstance(found, str) else None
+def label_pair(expected: JsonValue, output: JsonValue) -> tuple[str, str | None] | None:
+    """What is expected, and what the same field of the output says; None where no label is expected.
+
+    A text is a label; of an object `classification`, else `label`, else its only member. A yes is `true`.
+    """
+    if not isinstance(expected, dict):
+        truth = _spelled(expected)
+        return None if truth is None else (truth, _said(output))
+    known = [name for name in FIELDS if name in expected] or (list(expected) if len(expected) == 1 else [])
+    truth = _spelled(expected[known[0]]) if known else None
+    return None if truth is None else (truth, _said(output, *known[:1]))
+
+
+def _said(output: JsonValue, *field: str) -> str | None:
+    if not isinstance(output, dict):
+        return _spelled(output)
+    return next((_spelled(output[name]) for name in (*field, *FIELDS) if name in output), None)
+
+
+def _spelled(value: JsonValue) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else None
 
 
 def labels(pairs: Iterable[tuple[str, str | None]]) -> LabelSummary | None:

@@ -6,6 +6,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from evalscribe.app.datasets.of_runs import RunShelves
 from evalscribe.ports import Datasets, ItemRows
@@ -16,7 +17,10 @@ from evalscribe.wiring.archive import archive
 from evalscribe.wiring.experiments import datasets, experiment_runs, now
 from evalscribe.wiring.stores import store
 
-__all__ = ["Columns", "item_file", "now", "open_datasets", "open_run_shelves"]
+if TYPE_CHECKING:
+    from evalscribe.app.datasets.from_reviews import ReviewDesk
+
+__all__ = ["Columns", "item_file", "now", "open_datasets", "open_review_desk", "open_run_shelves"]
 STANDARD_INPUT = "-"
 
 
@@ -36,6 +40,22 @@ def open_run_shelves() -> Iterator[RunShelves]:
             store=stack.enter_context(closing(store(found))),
             archive=stack.enter_context(closing(archive(found))),
             runs=stack.enter_context(closing(experiment_runs(found))),
+            datasets=stack.enter_context(closing(datasets(found))),
+        )
+
+
+@contextmanager
+def open_review_desk(reports: Path | None) -> Iterator["ReviewDesk"]:
+    """With the reports in which people gave labels."""
+    from evalscribe.app.datasets.from_reviews import ReviewDesk
+    from evalscribe.wiring import library
+
+    found = settings(Options(reports=reports))
+    with ExitStack() as stack:
+        yield ReviewDesk(
+            library=library(found),
+            store=stack.enter_context(closing(store(found))),
+            archive=stack.enter_context(closing(archive(found))),
             datasets=stack.enter_context(closing(datasets(found))),
         )
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from evalscribe.app.experiments.asked import Bind
 from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiments.target import FindRubric
 from evalscribe.ports import Datasets, Definitions, ExperimentRuns
 from evalscribe.prompts import Prompts
 from evalscribe.settings import Settings
@@ -52,6 +53,13 @@ def binder(found: Settings, desk: ExperimentDesk) -> Bind:
 
     rules = rulebook(desk.shelf, Prompts(found.root))
     return lambda builtin, scorer_ids: bound(desk.definitions, builtin, scorer_ids, rules)
+
+
+def rubrics(found: Settings, desk: ExperimentDesk) -> FindRubric:
+    """How rubrics are found here: stored versions, else the workspace's files and the shipped ones."""
+    from evalscribe.app.rubrics import stored
+
+    return lambda name: stored(desk.shelf, Prompts(found.root), name)
 
 
 def now() -> str:

@@ -83,7 +83,7 @@ async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
         kept: Store = opened.enter_context(closing(store(found)))
         yield Room(
             rubric=rubric,
-            judge=_Judges(rubric, bench, maker).loaded,
+            judge=Judges(rubric, bench, maker).loaded,
             knew=made.knew,
             finder=lambda watcher: Finder(kept, Reached(choice, found, opened), watcher),
             members=partial(_members, found, books, kept, opened),
@@ -118,7 +118,7 @@ def _members(
 
 
 @dataclass(frozen=True)
-class _Judges:
+class Judges:
     """The judges of one rubric, by what the command line calls them."""
 
     rubric: Rubric

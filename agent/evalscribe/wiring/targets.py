@@ -22,7 +22,7 @@ REACH_S = 10.0
 
 @asynccontextmanager
 async def open_target(
-    found: Settings,  # noqa: ARG001 (what a judge as a target is opened with)
+    found: Settings,
     version: ExperimentVersion,
     deployment: Deployment | None,
     models: ports.Models,
@@ -32,6 +32,12 @@ async def open_target(
 
     Raises `EvalscribeError` where it cannot be asked.
     """
+    if isinstance(version.target, JudgeTarget):
+        from evalscribe.wiring.judge_target import open_judge_target
+
+        async with open_judge_target(found, version.target, models) as judge:
+            yield judge
+        return
     match version.target:
         case PromptTarget():
             from evalscribe.evaluate.prompt_target import PromptedModel
@@ -40,8 +46,6 @@ async def open_target(
             target: ports.Target = PromptedModel(prompt, models.open(prompt.model, STAGE))
         case ComponentTarget():
             target = component_target(*_build(version.target, deployment), concurrency)
-        case JudgeTarget():
-            raise UsageError(f"{version.target.judge} judges evidence: it cannot be run as a target here")
     try:
         yield target
     finally:

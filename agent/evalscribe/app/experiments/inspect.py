@@ -10,9 +10,9 @@ from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import version_of_run
 from evalscribe.app.experiments.listing import dataset_line, target_line
 from evalscribe.errors import NotFoundError
-from evalscribe.evaluate.labels import label_in, labels
+from evalscribe.evaluate.labels import label_pair, labels
 from evalscribe.evaluate.summary import Place, summarised
-from evalscribe.experiment import Attempt, Experiment, ExperimentRun, ItemVerdict
+from evalscribe.experiment import Attempt, Experiment, ExperimentRun, ExperimentVersion, ItemVerdict
 from evalscribe.ports import ScoreQuery
 from evalscribe.run_summary import LabelSummary, RunSummary, ToldTry
 from evalscribe.score import Score
@@ -37,7 +37,7 @@ def summary(desk: ExperimentDesk, run: ExperimentRun, *, scored: bool = True) ->
         places(desk, run),
         desk.runs.items(run.id),
         desk.runs.scores(ScoreQuery(run_id=run.id)) if scored else (),
-        labels=_labels(desk, run, experiment),
+        labels=_labels(desk, run, experiment, version),
     )
     told = {"dataset": dataset_line(desk, version), "target": target_line(version.target)}
     gone = (
@@ -51,16 +51,21 @@ def places(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[Place]:
         yield Place(item.key, item.split, item.cluster)
 
 
-def _labels(desk: ExperimentDesk, run: ExperimentRun, experiment: Experiment) -> LabelSummary | None:
-    return labels(_pairs(desk, run)) if experiment.type == "classifier" else None
+def _labels(
+    desk: ExperimentDesk, run: ExperimentRun, experiment: Experiment, version: ExperimentVersion
+) -> LabelSummary | None:
+    labelling = experiment.type == "classifier" or version.target.type == "judge"
+    return labels(_pairs(desk, run)) if labelling else None
 
 
 def _pairs(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[tuple[str, str | None]]:
-    items = {item.key: label_in(item.expected_output) for item in desk.datasets.items(run.dataset_version_id)}
+    """Of every try; one without an answer gave no label."""
+    expected = {item.key: item.expected_output for item in desk.datasets.items(run.dataset_version_id)}
     for attempt in desk.runs.attempts(run.id):
-        truth = items.get(attempt.item.item_key)
-        if truth is not None:
-            yield truth, label_in(attempt.output) if attempt.item.status == "ok" else None
+        answered = attempt.item.status == "ok"
+        pair = label_pair(expected.get(attempt.item.item_key), attempt.output if answered else None)
+        if pair is not None:
+            yield pair
 
 
 def failures(

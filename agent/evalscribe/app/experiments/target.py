@@ -1,14 +1,23 @@
 """Which target an experiment tries, out of the options that name it."""
 
+from collections.abc import Callable
+
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.deployment import Component, Deployment
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.experiment import ComponentTarget, JudgeTarget, PromptTarget, Target
 from evalscribe.ids import Frozen
+from evalscribe.judging.classifier.labels import DEFAULT as FAILURE
+from evalscribe.rubric import Rubric
+from evalscribe.settings.providers import PROVIDERS
 from evalscribe.target_prompt import TargetPrompt, TargetPromptVersion
 
 TYPES = ("component", "deployment", "prompt", "judge")
 """`deployment` is another word for `component`."""
+JUDGES = ("rules", "cascade")
+"""Those that are no model."""
+FindRubric = Callable[[str], Rubric]
+"""The stored version that `NAME` or `NAME@V` means. Raises `EvalscribeError` where there is none."""
 
 
 class TargetAsked(Frozen):
@@ -28,20 +37,22 @@ class TargetAsked(Frozen):
         return any(value is not None for value in self.model_dump().values())
 
 
-def resolved_target(desk: ExperimentDesk, asked: TargetAsked, before: Target | None = None) -> Target:
+def resolved_target(
+    desk: ExperimentDesk, asked: TargetAsked, rubric: FindRubric, before: Target | None = None
+) -> Target:
     """`before`: the target that a new version has otherwise; what it says of the same type need not be said again.
 
     Raises `UsageError` naming the option that is missing or wrong, `NotFoundError` for what is not there.
     """
     type = asked.type or (before.type if before else None)
     if type is None:
-        raise UsageError("an experiment needs a target: --target-type component or prompt")
+        raise UsageError("an experiment needs a target: --target-type component, prompt or judge")
     if type not in TYPES:
         raise UsageError(f"--target-type {type!r} is none of {', '.join(TYPES)}")
     if type == "prompt":
         return _prompt(desk, asked, before if isinstance(before, PromptTarget) else None)
     if type == "judge":
-        return _judge(asked, before if isinstance(before, JudgeTarget) else None)
+        return _judge(asked, rubric, before if isinstance(before, JudgeTarget) else None)
     return _component(desk, asked, before if isinstance(before, ComponentTarget) else None)
 
 
@@ -108,13 +119,17 @@ def _prompt_version(prompt: TargetPrompt, named: str | None) -> TargetPromptVers
     return found
 
 
-def _judge(asked: TargetAsked, before: JudgeTarget | None) -> JudgeTarget:
+def _judge(asked: TargetAsked, rubric: FindRubric, before: JudgeTarget | None) -> JudgeTarget:
     others = ("deployment_id", "component_name", "component_type", "prompt_id", "prompt_version_id")
     _refuse_others(asked, "judge", others)
     judge = asked.judge or (before.judge if before else None)
     if judge is None:
         raise UsageError("which judge? --judge rules, cascade or PROVIDER/MODEL")
-    return JudgeTarget(judge=judge, rubric=asked.rubric or (before.rubric if before else "failure"))
+    provider, _, model = judge.partition("/")
+    if judge not in JUDGES and (provider not in PROVIDERS or not model):
+        raise UsageError(f"--judge {judge!r} is none of rules, cascade, or PROVIDER/MODEL of {', '.join(PROVIDERS)}")
+    found = rubric(asked.rubric or (before.rubric if before else FAILURE))
+    return JudgeTarget(judge=judge, rubric=f"{found.id}@{found.version}")
 
 
 def _refuse_others(asked: TargetAsked, type: str, names: tuple[str, ...]) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli.datasets import adding, dedup, examples, versions
+from evalscribe.cli.datasets import adding, dedup, examples, reviews, versions
 from evalscribe.cli.datasets.named import Named
 from evalscribe.cli.formatted import Format
 
@@ -115,6 +115,7 @@ def _lines(one: "Shown") -> "Iterator[str]":
 
 
 adding.register(app)
+app.command("from-reviews", short_help="Make a dataset of labels that people gave.")(reviews.from_reviews)
 app.add_typer(dedup.app, name="dedup", help="Find items that ask and expect the same.")
 app.command(short_help="Freeze the draft as a version; prints its id.")(versions.publish)
 app.add_typer(versions.app, name="versions", help="List, compare, restore and export versions.")

@@ -95,12 +95,12 @@ def create(
     from evalscribe.cli.formatted import checked, made
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import binder, open_desk
+    from evalscribe.wiring.experiments import binder, open_desk, rubrics
 
     checked(form)
     found = settings(Options())
     with open_desk(found) as desk:
-        experiment, version = created(desk, resolved(desk, asked, binder(found, desk)))
+        experiment, version = created(desk, resolved(desk, asked, binder(found, desk), rubrics(found, desk)))
     made(experiment.id, experiment, f"Made experiment {experiment.name}, version 1 ({version.id})", form)
     return 0
 
@@ -153,14 +153,16 @@ def _update(named: str, asked: "Asked", form: str) -> int:
     from evalscribe.cli.formatted import checked, made
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import binder, open_desk
+    from evalscribe.wiring.experiments import binder, open_desk, rubrics
 
     checked(form)
     found = settings(Options())
     with open_desk(found) as desk:
         experiment = experiment_named(desk, named)
         before = version_named(desk, experiment, None)
-        version = updated(desk, experiment, changed(desk, as_wanted(experiment, before), asked, binder(found, desk)))
+        definition = as_wanted(experiment, before)
+        wanted = changed(desk, definition, asked, binder(found, desk), rubrics(found, desk))
+        version = updated(desk, experiment, wanted)
     if version.id == before.id:
         told = f"{experiment.name} is so already: version {version.number}"
     else:

@@ -1,0 +1,145 @@
+"""Judges as targets: they judge what an item holds and nothing else, no earlier reports and no other models' runs."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import get_args
+
+from pydantic import JsonValue, ValidationError
+
+from evalscribe.agent_run import parse_agent_run
+from evalscribe.app.judges import LoadedJudge
+from evalscribe.app.subjects import Loaded, of_run
+from evalscribe.chat import Usage
+from evalscribe.classify import Terms, classify
+from evalscribe.errors import DataError
+from evalscribe.evidence import CitationStatus
+from evalscribe.finding import Case, Group, Unclassified, Verdict
+from evalscribe.frozen_evidence import FrozenEvidence
+from evalscribe.gather import pack
+from evalscribe.judge_result import JudgeResult, ResultType
+from evalscribe.judging.subject import of_evidence
+from evalscribe.ports import Judge, Store
+from evalscribe.prose import one_line
+from evalscribe.target import TargetCall, TargetFailed, TargetReply
+
+NO_EVIDENCE = "the item's input holds no evidence of a failed eval"
+
+
+@dataclass(frozen=True)
+class FailureTarget:
+    """The judge of an analysis, asked about the evidence alone. What the store knows is not asked again, but for
+    repetitions: each of them is an answer of its own."""
+
+    first: Judge
+    again: Judge
+    """Whom repetitions from the second on are asked of: forgets what was said before."""
+    store: Store
+
+    async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
+        try:
+            frozen = FrozenEvidence.model_validate(call.input)
+        except ValidationError as error:
+            return TargetFailed(reason=f"{NO_EVIDENCE}: {_problem(error)}")
+        return await _timed(call, lambda: self._judged(call, frozen))
+
+    async def _judged(self, call: TargetCall, frozen: FrozenEvidence) -> TargetReply | TargetFailed:
+        case = Case(evidence=frozen.evidence, packed=pack(frozen.evidence))
+        group = Group(id=frozen.evidence.digest, eval_ids=(frozen.evidence.eval.id,))
+        fresh = call.repetition > 1
+        judge = self.again if fresh else self.first
+        answer = await classify(group, lambda _: case, judge, self.store, Terms(timeout_s=None, fresh=fresh))
+        usage = Usage() if answer.cached else answer.verdict.usage
+        if isinstance(answer.verdict, Unclassified):
+            return TargetFailed(reason=one_line(answer.verdict.reason), usage=usage)
+        return TargetReply(output=output_of(answer.verdict), usage=usage, model=answer.verdict.judge)
+
+    async def close(self) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class SubjectTarget:
+    """A judge by any rubric, asked about agent runs or failed evals; its output is as the rubric has it."""
+
+    first: LoadedJudge
+    again: LoadedJudge
+    """Whom repetitions from the second on are asked of: forgets what was said before."""
+    knew: Callable[[JudgeResult], bool]
+
+    async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
+        try:
+            loaded = subject_in(call.input)
+        except DataError as error:
+            return TargetFailed(reason=one_line(str(error)))
+        return await _timed(call, lambda: self._judged(call, loaded))
+
+    async def _judged(self, call: TargetCall, loaded: Loaded) -> TargetReply | TargetFailed:
+        judge = self.again if call.repetition > 1 else self.first
+        said = await judge.judge(loaded)
+        known = all(map(self.knew, said.results))
+        usage = Usage() if known else said.usage
+        answered = next((one for one in said.results if one.result_type == ResultType.DIRECT_RESULT), None)
+        if answered is None:
+            reason = next((one.reason for one in said.results if one.reason), None)
+            return TargetFailed(reason=one_line(reason or "the judge gave no answer"), usage=usage)
+        return TargetReply(output=answered.output, usage=usage, model=judge.id)
+
+    async def close(self) -> None:
+        return None
+
+
+def output_of(verdict: Verdict) -> dict[str, JsonValue]:
+    """What scorers look at."""
+    citations = Counter[str](citation.status for citation in verdict.citations)
+    return {
+        "classification": verdict.classification,
+        "cause": verdict.cause,
+        "cause_kind": verdict.cause_kind,
+        "confidence": verdict.confidence,
+        "uncertain": verdict.uncertain,
+        "judge": verdict.judge,
+        "citations": {status: citations[status] for status in get_args(CitationStatus)},
+        "reasoning": verdict.reasoning,
+    }
+
+
+def subject_in(value: JsonValue) -> Loaded:
+    """Of frozen evidence, `{"agent_run": …}` or an agent run. Raises `DataError` for anything else."""
+    if isinstance(value, Mapping) and "evidence" in value:
+        return of_frozen(value)
+    run = value["agent_run"] if isinstance(value, Mapping) and "agent_run" in value else value
+    if not isinstance(run, dict):
+        raise DataError("the item's input is no agent run: it has to be an object with transcripts")
+    loaded = of_run(parse_agent_run(run, "input")).load()
+    if isinstance(loaded, str):
+        raise DataError(loaded)
+    return loaded
+
+
+def of_frozen(value: Mapping[str, JsonValue]) -> Loaded:
+    """Raises `DataError`."""
+    try:
+        evidence = FrozenEvidence.model_validate(value).evidence
+    except ValidationError as error:
+        raise DataError(f"{NO_EVIDENCE}: {_problem(error)}") from None
+    return Loaded(of_evidence("dataset", evidence), evidence)
+
+
+async def _timed(
+    call: TargetCall, judged: Callable[[], Awaitable[TargetReply | TargetFailed]]
+) -> TargetReply | TargetFailed:
+    began = perf_counter()
+    try:
+        async with asyncio.timeout(call.timeout_s):
+            given = await judged()
+    except TimeoutError:
+        given = TargetFailed(kind="timeout", reason=f"no verdict within {call.timeout_s:g} s")
+    return given.model_copy(update={"duration_ms": (perf_counter() - began) * 1000})
+
+
+def _problem(error: ValidationError) -> str:
+    first = error.errors(include_input=False, include_url=False)[0]
+    return one_line(f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": "))
