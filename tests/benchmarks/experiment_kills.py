@@ -1,0 +1,204 @@
+"""What a run loses when its processes are killed at random moments, and what is done twice.
+
+    python tests/benchmarks/experiment_kills.py [ROUNDS]        30 when not said
+
+In turn the worker is killed, the process that the user's Python runs in, and all of them at once; then the run is
+resumed. The component and a scorer of the user's own note each call by its try, before they answer; a model on
+loopback counts questions by their words. What the store held when the kill was over may not be done again.
+"""
+
+import asyncio
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.experiment_lab import Lab, alive, component, descendants, kill, opened
+from evalscribe.app.experiments.launch import NewRun, launched
+from evalscribe.app.experiments.resume import resumed
+from evalscribe.app.scorers import made
+from evalscribe.experiment import ExperimentRun
+from evalscribe.ports import ScoreQuery
+from evalscribe.wiring.experiment_runs import start_worker
+from evalscribe.wiring.scorers import function_of
+from messages_server import Answer, Call, MessagesServer, says
+
+LANES = 4
+ITEMS = 400
+SOURCE = """\
+import pathlib, time
+from evalscribe import ScoreResult, scorer
+
+HERE = pathlib.Path(__file__).parent
+
+def noted(file, words):
+    with (HERE / file).open("a") as calls:
+        calls.write(words + "\\n")
+
+def agent(question, context):
+    noted("tries", context.idempotency_key)
+    time.sleep(0.015)
+    return {"answer": question}
+
+async def waiting(question, context):
+    noted("tries", context.idempotency_key)
+    import asyncio
+    await asyncio.sleep(0.015)
+    return {"answer": question}
+
+@scorer
+def marked(request):
+    noted("marks", " ".join(request.output["answer"].split()[:2]))
+    return True
+"""
+WAYS = ("worker", "host", "all")
+JUDGE = '{"name": "llm_judge", "config": {"criteria": "It answers.", "model": "anthropic/claude-haiku-5-5"}}'
+SCORES = 3
+"""Of each try."""
+PATIENCE_S = 120
+
+
+@dataclass
+class Losses:
+    """Of several rounds."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    tries: int = 0
+    """That are stored at the end."""
+    repeated: int = 0
+    """Calls of the component beyond one for each try."""
+    rescored: int = 0
+    """Calls of the scorer beyond one for each try."""
+    asked_again: int = 0
+    """Questions to the model beyond one for each try."""
+    wrong: list[str] = field(default_factory=list)
+    """What should never be."""
+    longest_s: float = 0.0
+    """From a kill of the worker alone until nothing of it is left."""
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 30
+    for function in ("agent", "waiting"):
+        with tempfile.TemporaryDirectory() as folder, judged(Path(folder)) as killing:
+            killing.go(function, rounds // 2, ITEMS)
+        print(f"{function}: {killing.losses}", flush=True)
+
+
+@contextmanager
+def judged(folder: Path, latency_s: float = 0.01) -> Iterator["Killing"]:
+    """A folder with a scorer of the user's own, beside a model on loopback."""
+    with MessagesServer(_label, latency_s) as server, chdir(folder):
+        os.environ |= {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
+        with opened(folder, SOURCE) as lab:
+            spec, told = asyncio.run(function_of("marked", "python:suite:marked", folder, {}))
+            made(lab.desk.definitions, spec, lab.desk.now(), told, str(folder))
+            yield Killing(lab, server)
+
+
+def _label(_call: Call) -> Answer:
+    return says(f"<response>{json.dumps({'explanation': 'It does.', 'label': 'pass'})}</response>")
+
+
+class Killing:
+    """Rounds of kills, over as many runs as these take."""
+
+    def __init__(self, lab: Lab, server: MessagesServer) -> None:
+        self.losses = Losses()
+        self._lab = lab
+        self._server = server
+        self._chance = random.Random(6)
+
+    def go(self, function: str, rounds: int, items: int) -> None:
+        run = self._lab.ready(items, component(function), LANES, ["json_valid", JUDGE], ["marked"])
+        start_worker(self._lab.found, run.id)
+        for number in range(rounds):
+            self._at_work(run)
+            time.sleep(self._chance.uniform(0, 0.5))
+            if self._lab.now(run).terminal:
+                self._settle(run)
+                run = self._another(run)
+                self._at_work(run)
+            self._kill(run, WAYS[number % len(WAYS)])
+        self._settle(run)
+
+    def _another(self, run: ExperimentRun) -> ExperimentRun:
+        experiment = self._lab.desk.definitions.experiment(run.experiment_id)
+        assert experiment is not None
+        another = launched(self._lab.desk, experiment, NewRun())
+        start_worker(self._lab.found, another.id)
+        return another
+
+    def _kill(self, run: ExperimentRun, way: str) -> None:
+        worker = self._lab.worker(run)
+        if worker is None or self._lab.now(run).terminal:
+            return
+        all_of_it = descendants(worker)
+        kill({"worker": {worker}, "host": all_of_it - {worker}, "all": all_of_it}[way])
+        self.losses.kills[way] += 1
+        if way == "host":
+            return
+        self._gone(all_of_it, run)
+        before, called = self._lab.desk.runs.done(run.id), len(self._noted("tries"))
+        if not self._lab.now(run).terminal:
+            start_worker(self._lab.found, resumed(self._lab.desk, self._lab.now(run), None).id)
+            self._at_work(run)
+        twice = {f"{run.id}/{key}/{n}" for key, n in before} & set(self._noted("tries")[called:])
+        self.losses.wrong += [f"{one} was stored and is tried again" for one in sorted(twice)]
+
+    def _gone(self, pids: set[int], run: ExperimentRun) -> None:
+        began = time.monotonic()
+        while alive(pids) or not self._free(run):
+            if time.monotonic() - began > PATIENCE_S:
+                self.losses.wrong.append(f"processes outlive their worker: {alive(pids)}")
+                return
+            time.sleep(0.005)
+        self.losses.longest_s = max(self.losses.longest_s, time.monotonic() - began)
+
+    def _free(self, run: ExperimentRun) -> bool:
+        """Whether nobody has the run: the kernel may still be at work on the threads of a process that is dead."""
+        with self._lab.desk.runs.claim(run.id) as mine:
+            return mine
+
+    def _at_work(self, run: ExperimentRun) -> None:
+        """Until a worker has stored something of its own, or the run has ended."""
+        before = sum(self._lab.desk.runs.tally(run.id).values())
+        self._until(
+            lambda: self._lab.now(run).terminal or sum(self._lab.desk.runs.tally(run.id).values()) > before, run
+        )
+
+    def _until(self, true: Callable[[], bool], run: ExperimentRun) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not true():
+            assert time.monotonic() < deadline, self._lab.now(run)
+            time.sleep(0.01)
+
+    def _settle(self, run: ExperimentRun) -> None:
+        """The run, once it is over: nothing is missing, and what was done twice is counted."""
+        self._until(lambda: self._lab.now(run).terminal, run)
+        desk, losses, now = self._lab.desk, self.losses, self._lab.now(run)
+        scores = Counter(score.run_item_id for score in desk.runs.scores(ScoreQuery(run_id=run.id)))
+        records = sum(1 for _ in desk.archive.records(run.id))
+        whole = (now.state, now.archived, dict(desk.runs.tally(run.id)), set(scores.values()), len(scores), records)
+        wanted = ("completed", True, {"passed": run.tries}, {SCORES}, run.tries, run.tries)
+        losses.wrong += [] if whole == wanted else [f"{whole} in place of {wanted}: {now.reason}"]
+        losses.tries += run.tries
+        tried = [one for one in self._noted("tries") if one.startswith(run.id)]
+        losses.repeated += len(tried) - len(set(tried))
+        losses.rescored = len(self._noted("marks")) - losses.tries
+        losses.asked_again = len(self._server.calls) - losses.tries
+
+    def _noted(self, file: str) -> list[str]:
+        path = self._lab.folder / file
+        return path.read_text().splitlines() if path.exists() else []
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""Experiments of the benchmarks: made without commands, run by workers in processes of their own."""
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from evalscribe.app.experiments.create import NewExperiment, created
+from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiments.launch import NewRun, launched
+from evalscribe.dataset import Dataset, Item
+from evalscribe.deployment import Component, Deployment
+from evalscribe.experiment import ComponentTarget, Config, ExperimentRun
+from evalscribe.settings import Options, Settings, load
+from evalscribe.wiring.experiments import binder, open_desk
+
+WORDS = ("the", "flight", "was", "booked", "for", "two", "people", "and", "then", "changed", "because", "one", "had")
+SCORERS = (
+    '{"name": "exact_match", "config": {"output_field": "output.answer", "expected_field": "expected.answer"}}',
+    '{"name": "contains", "config": {"pattern": "question"}}',
+    "json_valid",
+)
+PAGE = 500
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A folder of a user's with a store, and what is in it."""
+
+    folder: Path
+    found: Settings
+    desk: ExperimentDesk
+
+    def ready(
+        self,
+        items: int,
+        component: Component,
+        lanes: int,
+        scorers: Sequence[str] = SCORERS,
+        scorer_ids: Sequence[str] = (),
+        **config: object,
+    ) -> ExperimentRun:
+        """A queued run over so many items."""
+        desk, name = self.desk, f"{component.name}-{items}"
+        self._fill(name, items)
+        version = desk.datasets.publish(f"ds-{name}", desk.now())
+        folder, now = str(self.folder), desk.now()
+        deployment = Deployment(id=f"dep-{name}", components=(component,), folder=folder, created_at=now)
+        desk.definitions.add_deployment(deployment)
+        wanted = NewExperiment(
+            name=name,
+            target=ComponentTarget(deployment_id=deployment.id, component=component),
+            dataset_id=version.dataset_id,
+            dataset_version_id=version.id,
+            bindings=binder(self.found, desk)(scorers, scorer_ids),
+            config=Config.model_validate({"concurrency": lanes, **config}),
+        )
+        return launched(desk, created(desk, wanted)[0], NewRun())
+
+    def _fill(self, name: str, items: int) -> None:
+        datasets = self.desk.datasets
+        datasets.add(Dataset(id=f"ds-{name}", name=name, created_at=self.desk.now()))
+        for start in range(0, items, PAGE):
+            asked = [(f"k{n}", question(n)) for n in range(start, min(items, start + PAGE))]
+            datasets.put(f"ds-{name}", [Item(key=key, input=q, expected_output={"answer": q}) for key, q in asked])
+
+    def now(self, run: ExperimentRun) -> ExperimentRun:
+        """The run as it is by now."""
+        found = self.desk.runs.run(run.id)
+        assert found is not None
+        return found
+
+    def worker(self, run: ExperimentRun) -> int | None:
+        """The process that works on it."""
+        name = self.now(run).worker or ""
+        return int(name.rpartition(":")[2]) if ":" in name else None
+
+
+@contextmanager
+def opened(folder: Path, source: str) -> Iterator[Lab]:
+    """`source`: of the module `suite`, which components are in."""
+    (folder / "evalscribe.toml").touch()
+    (folder / "suite.py").write_text(source)
+    found = load(Options(), folder, os.environ)
+    with open_desk(found) as desk:
+        yield Lab(folder, found, desk)
+
+
+def component(function: str) -> Component:
+    return Component(name=function, kind="python", address=f"suite:{function}")
+
+
+def question(n: int) -> str:
+    """Half a kilobyte."""
+    return f"question {n} " + " ".join(WORDS[(n + word) % len(WORDS)] for word in range(100))
+
+
+def descendants(pid: int) -> set[int]:
+    """The process and all that it started, as long as none of them was left by the one that started it."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            children.setdefault(int(path.read_text().rpartition(")")[2].split()[1]), []).append(int(path.parent.name))
+    found, left = set[int](), [pid]
+    while left:
+        one = left.pop()
+        found.add(one)
+        left += children.get(one, ())
+    return found
+
+
+def alive(pids: set[int]) -> set[int]:
+    """Those that have not ended."""
+    found = set()
+    for pid in pids:
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                found.add(pid)
+    return found
+
+
+def kill(pids: set[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
