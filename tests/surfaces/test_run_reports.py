@@ -251,6 +251,10 @@ def test_evidence_shows_what_was_asked_for(workspace: Workspace, made: Made) -> 
     assert "expect b" in whole
     found = told(workspace.run("scores", "evidence", score, "--include", "evidence", "--format", "json"))
     assert found["parts"] == {"evidence": {"expected": "expect b"}}
+    found = told(workspace.run("scores", "evidence", score, "--include", "scorer_output", "--format", "json"))
+    returned = found["parts"]["scorer_output"]
+    assert returned["passed"] is False, "a scorer without a raw answer shows what it returned"
+    assert returned["explanation"] == found["score"]["explanation"]
     workspace.run("scores", "evidence", score, "--include", "thoughts", code=64)
     workspace.run("scores", "evidence", "score-none", code=66)
 

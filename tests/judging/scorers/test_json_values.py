@@ -34,6 +34,19 @@ async def test_json_valid(scored: Any, output: Any, passed: bool) -> None:
     assert (result.status, result.passed, result.label) == ("ok", passed, "valid" if passed else "invalid")
 
 
+@pytest.mark.parametrize(("name", "config"), [("json_valid", None), ("json_schema", {"schema": {"type": "object"}})])
+async def test_where_text_stops_being_json_is_evidence(scored: Any, name: str, config: Any) -> None:
+    text = '{"a": 1,\n "b": nope}'
+    result = await scored(name, config, output=text)
+    assert result.evidence == {"line": 2, "column": 7, "at": 15, "near": text}
+    beyond = await scored(name, config, output="1e999")
+    assert beyond.evidence == {"output": "1e999"}, "the reader names no place"
+
+
+async def test_a_number_that_is_judged_is_evidence(scored: Any) -> None:
+    assert (await scored("numeric_range", {"max": 3}, output=" 7 ")).evidence == {"output": 7.0}
+
+
 async def test_a_null_output_is_told_as_none(scored: Any) -> None:
     assert (await scored("json_valid", output=None)).explanation == "there is no output"
 

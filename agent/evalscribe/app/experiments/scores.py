@@ -43,5 +43,13 @@ def evidence(desk: ExperimentDesk, score_id: str, include: Sequence[str]) -> Sho
         raise NotFoundError(
             f"there is no score {score_id!r}; `evalscribe scores list --run-id RUN` shows what there is"
         )
-    parts = {part: getattr(found, part) for part in PARTS if part in include}
+    said = found.scorer_output if found.scorer_output is not None else _returned(score)
+    shown = {"scorer_input": found.scorer_input, "scorer_output": said, "evidence": found.evidence}
+    parts = {part: shown[part] for part in PARTS if part in include}
     return ShownScore.model_construct(score=score, parts=parts, metadata=found.metadata)
+
+
+def _returned(score: Score) -> JsonValue:
+    """The answer of a scorer that has no raw one, such as a model's: what it returned."""
+    told = score.model_dump(mode="json", include={"status", "value", "passed", "label", "explanation", "error_type"})
+    return {name: value for name, value in told.items() if value is not None}

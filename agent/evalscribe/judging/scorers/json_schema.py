@@ -10,9 +10,10 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from evalscribe.judging.scorers.bounded import Bounded
 from evalscribe.judging.scorers.fields import ReadsOutput, parsed
+from evalscribe.judging.scorers.json_values import no_json
 from evalscribe.judging.scorers.kind import AnyKind, Kind
 from evalscribe.judging.scorers.result import CannotScore, judged
-from evalscribe.judging.scorers.values import kind, told
+from evalscribe.judging.scorers.values import kind
 from evalscribe.output_schema.path import joined, listed, short, shown
 from evalscribe.prose import counted, printable
 from evalscribe.score import ScoreResult, ScorerRequest
@@ -98,13 +99,12 @@ class _Fits:
         self._bounded = Bounded("schema", config.schema_)
 
     async def __call__(self, request: ScorerRequest) -> ScoreResult:
-        output = self._config.output_of(request)
-        if isinstance(output, str):
+        output = said = self._config.output_of(request)
+        if isinstance(said, str):
             try:
-                output = parsed(output)
+                output = parsed(said)
             except ValueError as error:
-                said = f"the output is no JSON: {printable(str(error))}; it is {told(output)}"
-                return judged(False, said, label="parse_error")
+                return no_json(said, error, label="parse_error")
         found = await self._problems(output)
         return _told(found)
 

@@ -1,5 +1,6 @@
 """The output as JSON: json_valid, numeric_range."""
 
+import json
 import math
 import re
 
@@ -8,12 +9,14 @@ from pydantic import JsonValue, model_validator
 from evalscribe.judging.scorers.fields import ReadsOutput, parsed
 from evalscribe.judging.scorers.kind import AnyKind, Kind, pure
 from evalscribe.judging.scorers.result import judged
-from evalscribe.judging.scorers.values import told
+from evalscribe.judging.scorers.values import kept, told
 from evalscribe.prose import printable
 from evalscribe.score import ScoreResult, ScorerRequest
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 LONGEST_NUMBER = 400
+AROUND = 40
+"""Characters of broken JSON that are shown to either side of where it breaks."""
 
 
 class JsonValid(ReadsOutput):
@@ -58,18 +61,30 @@ def json_valid(config: JsonValid, request: ScorerRequest) -> ScoreResult:
     try:
         parsed(output)
     except ValueError as error:
-        return judged(False, f"the output is no JSON: {printable(str(error))}; it is {told(output)}", label="invalid")
+        return no_json(output, error, label="invalid")
     return judged(True, "the output is JSON", label="valid")
+
+
+def no_json(text: str, error: ValueError, *, label: str) -> ScoreResult:
+    """With the place where it stops being JSON, where the reader names one."""
+    said = f"the output is no JSON: {printable(str(error))}; it is {told(text)}"
+    evidence: JsonValue = {"output": kept(text)}
+    if isinstance(error, json.JSONDecodeError):
+        near = text[max(0, error.pos - AROUND) : error.pos + AROUND]
+        evidence = {"line": error.lineno, "column": error.colno, "at": error.pos, "near": near}
+    return judged(False, said, label=label, evidence=evidence)
 
 
 def numeric_range(config: NumericRange, request: ScorerRequest) -> ScoreResult:
     output = config.output_of(request)
     number = _number(output)
     if number is None:
-        return judged(False, f"the output is no number: {told(output)}", label="parse_error")
+        return judged(
+            False, f"the output is no number: {told(output)}", label="parse_error", evidence={"output": kept(output)}
+        )
     holds = config.holds(number)
     said = f"{told(output)} is {'' if holds else 'not '}{config}"
-    return judged(holds, said, label="in_range" if holds else "out_of_range")
+    return judged(holds, said, label="in_range" if holds else "out_of_range", evidence={"output": number})
 
 
 def _number(value: JsonValue) -> float | None:

@@ -9,7 +9,7 @@ from evalscribe.judging.scorers.edit_distance import TooLong, edit_distance
 from evalscribe.judging.scorers.fields import ReadsExpected, ReadsOutput, parsed
 from evalscribe.judging.scorers.kind import AnyKind, Kind, pure
 from evalscribe.judging.scorers.result import CannotScore, judged
-from evalscribe.judging.scorers.values import kept, kept_place, places, same, text_of, told
+from evalscribe.judging.scorers.values import Place, kept, kept_place, places, same, text_of, told
 from evalscribe.prose import counted
 from evalscribe.score import ScoreResult, ScorerRequest
 
@@ -67,7 +67,8 @@ def contains(config: Contains, request: ScorerRequest) -> ScoreResult:
     if at < 0:
         said = f"{told(config.pattern)} is not in the output {told(text)}"
         return judged(False, said, label="mismatch", evidence={"output": kept(text)})
-    evidence: JsonValue = {"at": at} if config.case_sensitive else None
+    folded_alike = config.case_sensitive or len(inside) == len(text)
+    evidence: JsonValue = {"at": at} if folded_alike else {"output": kept(text)}
     return judged(True, f"{told(config.pattern)} is in the output", label="match", evidence=evidence)
 
 
@@ -90,6 +91,7 @@ def levenshtein(config: Levenshtein, request: ScorerRequest) -> ScoreResult:
         f"{said}{config.threshold:g} is needed",
         label="match" if passed else "mismatch",
         value=likeness,
+        evidence=kept_place(Place(config.output_field, expected, output)) if distance else None,
         metadata={"distance": distance},
     )
 
