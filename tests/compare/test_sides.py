@@ -1,11 +1,15 @@
 """Pairs of evals: what changed, what is left out and why, and the figures over the rest."""
 
+from dataclasses import replace
+
 import pytest
 
 from compare.made import failures_only, played
 from evalscribe.analysis import FindingSummary
 from evalscribe.compare import behaviours, compared, matrix
 from evalscribe.comparison import Comparison
+from evalscribe.record import Graded
+from evalscribe.run import Eval
 
 
 def changes(found: Comparison) -> dict[str, str]:
@@ -58,6 +62,14 @@ def test_what_the_harness_broke_is_no_regression() -> None:
         "x/4": "candidate: its work was never reached: 4 is wrong",
     }
     assert changes(found) == {"x/5": "regressed"}, "the try that was judged counts"
+
+
+def test_a_target_that_gave_no_answer_is_left_out_as_such() -> None:
+    broke = Eval(id="b-x/1-1", category="x", name="1", status="error", failed_step="target", reason="ValueError: no")
+    candidate = played("b", {"x/1": "e", "x/2": "p"})
+    candidate = replace(candidate, graded=(Graded(run_id="b", eval=broke), *candidate.graded[1:]))
+    found = compared([played("a", {"x/1": "p", "x/2": "p"})], [candidate])
+    assert left_out(found)["x/1"][1] == "candidate: the target gave no answer: ValueError: no"
     assert len(found.pairs[0].candidate) == 1
 
 
