@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,7 +116,7 @@ class Killing:
         self._server = server
         self._chance = random.Random(6)
 
-    def go(self, function: str, rounds: int, items: int) -> None:
+    def go(self, function: str, rounds: int, items: int, ways: Sequence[str] = WAYS) -> None:
         run = self._lab.ready(items, component(function), LANES, ["json_valid", JUDGE], ["marked"])
         start_worker(self._lab.found, run.id)
         for number in range(rounds):
@@ -126,7 +126,7 @@ class Killing:
                 self._settle(run)
                 run = self._another(run)
                 self._at_work(run)
-            self._kill(run, WAYS[number % len(WAYS)])
+            self._kill(run, ways[number % len(ways)])
         self._settle(run)
 
     def _another(self, run: ExperimentRun) -> ExperimentRun:

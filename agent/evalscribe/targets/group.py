@@ -9,9 +9,11 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from evalscribe.targets.strays import end_strays, strays
+
 LOG = 20_000
 """Bytes kept of what is written to standard error: its end."""
-GRACE_S = 1.0
+GRACE_S = 0.7
 """How long it may take to end by itself when it is told to."""
 LEFT_OVER_S = 0.3
 """How long is read on after it ended: what it started may still hold its output open."""
@@ -129,13 +131,16 @@ class Group:
     def kill(self) -> None:
         """End it and all that it started, at once."""
         if not self._over:
+            left = self._strays()
             self._signal(signal.SIGKILL)
+            end_strays(left)
 
     async def end(self, grace_s: float = GRACE_S) -> None:
         """Tell it to end, then end it, with all that it started."""
         if self._over:
             return
         self._over = True
+        left = self._strays()
         try:
             if self._process.returncode is None and grace_s:
                 self._signal(signal.SIGTERM)
@@ -143,7 +148,9 @@ class Group:
                     async with asyncio.timeout(grace_s):
                         await self._process.wait()
         finally:
+            left += self._strays()
             self._signal(signal.SIGKILL)
+            end_strays(left)
         if self._sweeper:
             await self._sweeper
         for pipe in self._pipes:
@@ -162,6 +169,10 @@ class Group:
         """Where it ended, what it started has nobody to work for, and holds its pipes open."""
         await self._process.wait()
         self.kill()
+
+    def _strays(self) -> list[int]:
+        """Who is the child of one that has ended is nobody's."""
+        return strays(self._process.pid) if self._process.returncode is None else []
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):

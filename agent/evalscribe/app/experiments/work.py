@@ -16,7 +16,7 @@ from evalscribe.ports import ScorerRunner, Target
 from evalscribe.prose import dollars, one_line
 from evalscribe.redaction import redact
 
-BEAT_S = 0.5
+BEAT_S = 0.2
 """Between signs of life; as soon is it seen that somebody wants the run cancelled."""
 CLAIM_S = 3.0
 """How long the process that worked on it before may take to leave."""
@@ -59,7 +59,7 @@ async def _claim(desk: ExperimentDesk, run: ExperimentRun, held: ExitStack) -> N
                 return
         if asyncio.get_running_loop().time() > deadline:
             raise UnavailableError(f"run {run.id} is being worked on already, by {run.worker or 'another process'}")
-        await asyncio.sleep(BEAT_S / 5)
+        await asyncio.sleep(BEAT_S)
 
 
 class _Worker:

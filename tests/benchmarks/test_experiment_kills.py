@@ -1,0 +1,30 @@
+"""A part of what the benchmarks of kills and cancellations run."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.experiment_cancels import SOURCE, cancelled
+from benchmarks.experiment_kills import LANES, judged
+from benchmarks.experiment_lab import opened
+
+
+def test_what_was_stored_when_all_processes_were_killed_is_not_done_again(tmp_path: Path) -> None:
+    with judged(tmp_path) as killing:
+        killing.go("agent", 1, 40, ways=("all",))
+    assert killing.losses.wrong == []
+    assert killing.losses.kills == {"all": 1}
+    most = LANES
+    again = killing.losses.repeated, killing.losses.rescored, killing.losses.asked_again
+    assert max(again) <= most, "at most what was under way"
+
+
+def test_nothing_that_a_target_started_outlives_a_cancelled_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that ignores SIGTERM, with a child, and another one in a session of its own."""
+    monkeypatch.chdir(tmp_path)
+    with opened(tmp_path, SOURCE) as lab:
+        done = cancelled(lab, "deaf")
+    assert (done.state, done.tries, done.gate) == ("cancelled", 4, False)
+    assert done.from_flag_s < 8, "two seconds on a machine that has nothing else to do"
