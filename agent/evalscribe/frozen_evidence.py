@@ -2,10 +2,12 @@
 
 from typing import cast
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
+from evalscribe.errors import DataError
 from evalscribe.evidence import Evidence
 from evalscribe.ids import Frozen
+from evalscribe.prose import one_line
 from evalscribe.run import Run
 
 
@@ -24,7 +26,18 @@ class FrozenEvidence(Frozen):
         frozen = evidence.model_copy(update={"eval": eval})
         return cls(evidence=frozen, provider=run.provider, model=run.model, experiment=run.experiment)
 
+    @classmethod
+    def read(cls, value: object) -> "FrozenEvidence":
+        """What `written` gave. Raises `DataError` saying what is wrong with anything else."""
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            told = f"{place}: {first['msg']}" if place else first["msg"]
+            raise DataError(f"no evidence of a failed eval: {one_line(told)}") from None
+
     @property
     def written(self) -> JsonValue:
-        """As an item's input; validated, it is the same again."""
+        """As an item's input."""
         return cast(JsonValue, self.model_dump(mode="json", exclude_defaults=True))

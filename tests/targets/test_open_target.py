@@ -103,6 +103,7 @@ async def test_what_cannot_be_run_ends_the_run_before_it_begins(
         await answered(ComponentTarget(deployment_id="dep-0", component=ECHO), deployment)
 
 
-async def test_a_judge_is_no_target_here() -> None:
-    with pytest.raises(UsageError, match="judges evidence"):
-        await answered(JudgeTarget(judge="rules", rubric="failure@1"), None)
+async def test_a_judge_is_asked_about_the_evidence_of_an_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AssertionError, match="no evidence of a failed eval: evidence: Field required"):
+        await answered(JudgeTarget(judge="rules", rubric="failure"), None)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from evalscribe.agent_run import AgentRun, parse_agent_run
 from evalscribe.app.explain import failure_named
 from evalscribe.app.labelled_source import LabelledSource
-from evalscribe.app.subjects import Finder, RunChoice, Waiting, agent_runs, of_run
+from evalscribe.app.subjects import Finder, RunChoice, Waiting, agent_runs, of_frozen, of_run
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen
 
@@ -21,10 +21,12 @@ Members = Callable[[], Mapping[str, Waiting]]
 
 MOST_TOLD = 5
 """Bad lines that are named at once."""
+KINDS = ("run", "agent_run_id", "agent_run", "file", "evidence")
+"""What a subject may be."""
 
 
 class Subject(Frozen):
-    """`{"run": …, "eval": …}`, `{"agent_run_id": …}`, `{"agent_run": {…}}` or `{"file": "path"}`."""
+    """`{"run": …, "eval": …}`, `{"agent_run_id": …}`, `{"agent_run": {…}}`, `{"file": "path"}`, or frozen evidence."""
 
     run: str | None = None
     """A run as `judge` takes it; with an eval's URL `eval` is not needed."""
@@ -34,6 +36,11 @@ class Subject(Frozen):
     agent_run: dict[str, Any] | None = None
     file: str | None = None
     """A file of one agent run, relative to the dataset's folder."""
+    evidence: dict[str, Any] | None = None
+    """Of a failed eval, as `datasets from-reviews` freezes it; with what made its output."""
+    provider: str | None = None
+    model: str | None = None
+    experiment: str | None = None
 
 
 class Line(Frozen):
@@ -119,6 +126,8 @@ class Labelled:
             waiting = self._members().get(subject.agent_run_id)
             if waiting is None:
                 self._bad(number, f"subject.agent_run_id: {subject.agent_run_id} is none of the agent runs asked about")
+        elif subject.evidence is not None:
+            waiting = self._tried(number, lambda: _frozen(number, subject))
         else:
             run = self._tried(number, lambda: self._agent_run(subject))
             waiting = of_run(run) if run else None
@@ -170,14 +179,21 @@ def parsed(text: str, labels: Sequence[str]) -> Line:
         raise DataError(f"{place}: {first['msg']}" if place else first["msg"]) from None
     except (ValueError, RecursionError):
         raise DataError("no JSON object") from None
-    given = [name for name in ("run", "agent_run_id", "agent_run", "file") if getattr(line.subject, name) is not None]
+    given = [name for name in KINDS if getattr(line.subject, name) is not None]
     if len(given) != 1:
-        raise DataError("subject: give one of run (with eval), agent_run_id, agent_run or file")
+        raise DataError("subject: give one of run (with eval), agent_run_id, agent_run, file or evidence")
     if line.subject.eval is not None and given != ["run"]:
         raise DataError("subject.eval: belongs to a run")
     if spelled(line.label) not in labels:
         raise DataError(f"label {spelled(line.label)!r} is none of {', '.join(labels)}")
     return line
+
+
+def _frozen(number: int, subject: Subject) -> Waiting:
+    """Equal evidence of two runs is two subjects."""
+    loaded = of_frozen(subject.model_dump(exclude_none=True))
+    assert loaded.evidence is not None
+    return Waiting(name=f"item {number}, {loaded.evidence.eval.path}", load=lambda: loaded, is_eval=True)
 
 
 def spelled(label: object) -> str:

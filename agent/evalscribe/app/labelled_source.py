@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalscribe.app.datasets.found import LATEST, found, version_named
+from pydantic import JsonValue
+
+from evalscribe.app.datasets.found import found, version_named
+from evalscribe.app.named import LATEST
 from evalscribe.dataset import Dataset, Item
 from evalscribe.errors import DataError, NotFoundError
 from evalscribe.ids import canonical_json
@@ -30,14 +33,15 @@ def of_file(path: Path) -> LabelledSource:
     return LabelledSource(str(path), path.parent, lines)
 
 
-def of_dataset(datasets: Datasets, named: str) -> LabelledSource:
-    """The items of `NAME[@V][:SPLIT]`: the input is the subject, the expected output holds its label.
+def of_dataset(datasets: Datasets, named: str, key: str) -> LabelledSource:
+    """The items of `NAME[@V][:SPLIT]`: the input is the subject; the expected output is its label, or holds it as `key`
+    or `label`.
 
     Raises `NotFoundError` naming what there is.
     """
     dataset, version_name, split = _parts(datasets, named)
     version = version_named(datasets, dataset, version_name or LATEST)
-    lines = tuple(_lines(datasets.items(version.id), split))
+    lines = tuple(_lines(datasets.items(version.id), split, key))
     if not lines:
         raise NotFoundError(f"{dataset.name}@{version.number} has no item of the split {split!r}")
     return LabelledSource(f"{dataset.name}@{version.number}{f':{split}' if split else ''}", Path(), lines)
@@ -53,12 +57,16 @@ def _parts(datasets: Datasets, named: str) -> tuple[Dataset, str | None, str | N
     return found(datasets, match["name"]), match["version"], match["split"]
 
 
-def _lines(items: Iterator[Item], split: str | None) -> Iterator[tuple[int, str]]:
+def _lines(items: Iterator[Item], split: str | None, key: str) -> Iterator[tuple[int, str]]:
     for number, item in enumerate(items, 1):
         if split is None or item.split == split:
-            expected = item.expected_output if isinstance(item.expected_output, dict) else {}
-            label = {"label": expected["label"]} if "label" in expected else {}
-            yield number, canonical_json({"subject": item.input, **label})
+            yield number, canonical_json({"subject": item.input, **_label(item.expected_output, key)})
+
+
+def _label(expected: JsonValue, key: str) -> dict[str, JsonValue]:
+    if isinstance(expected, dict):
+        return next(({"label": expected[name]} for name in (key, "label") if name in expected), {})
+    return {} if expected is None else {"label": expected}
 
 
 def _read(path: Path) -> str:

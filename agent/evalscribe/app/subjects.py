@@ -10,6 +10,7 @@ from evalscribe.app.explain import failure_named
 from evalscribe.app.watcher import Watcher
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.evidence import Evidence, Unreadable
+from evalscribe.frozen_evidence import FrozenEvidence
 from evalscribe.gather import gather
 from evalscribe.ids import Frozen
 from evalscribe.judging.subject import Subject, of_agent_run, of_evidence
@@ -18,6 +19,8 @@ from evalscribe.run import Eval, Run
 
 SHORTEST_PREFIX = 4
 """Characters of a stored run's id that may stand for it."""
+FROZEN = "dataset"
+"""In place of the run's id where evidence stands in a dataset."""
 ENDINGS = (".json", ".jsonl")
 """Of files of agent runs: what ends so is no run's id, nor an eval's name."""
 LARGEST_FILE = 512 * 1024 * 1024
@@ -166,6 +169,12 @@ class Finder:
 
 def of_run(run: AgentRun) -> Waiting:
     return Waiting(name=run.id, load=lambda: Loaded(of_agent_run(run)))
+
+
+def of_frozen(value: object) -> Loaded:
+    """A failed eval of a dataset. Raises `DataError` for what holds no evidence."""
+    evidence = FrozenEvidence.read(value).evidence
+    return Loaded(of_evidence(FROZEN, evidence), evidence)
 
 
 def agent_runs(name: str) -> Sequence[AgentRun]:

@@ -92,7 +92,7 @@ def judge_eval(
                     display.say(note)
                 found = await use_case(
                     desks,
-                    labelled(dataset),
+                    labelled(dataset, key),
                     key,
                     room.finder(display),
                     display,

@@ -10,13 +10,16 @@ from evalscribe.wiring import settings
 from evalscribe.wiring.experiments import datasets
 
 
-def labelled(named: str) -> LabelledSource:
-    """A file, else `NAME[@V][:SPLIT]` of a dataset. Raises `NotFoundError` where there is neither, `DataError`."""
+def labelled(named: str, key: str) -> LabelledSource:
+    """A file, else `NAME[@V][:SPLIT]` of a dataset, whose labels are called `key`.
+
+    Raises `NotFoundError` where there is neither, `DataError`.
+    """
     path = Path(named)
     if path.exists() or path.suffix in (".jsonl", ".json") or "/" in named:
         return of_file(path)
     with closing(datasets(settings(Options()))) as kept:
         try:
-            return of_dataset(kept, named)
+            return of_dataset(kept, named, key)
         except NotFoundError as error:
             raise NotFoundError(f"there is no file {named}, and {error}") from None

@@ -7,25 +7,22 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import get_args
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from evalscribe.agent_run import parse_agent_run
 from evalscribe.app.judges import LoadedJudge
-from evalscribe.app.subjects import Loaded, of_run
+from evalscribe.app.subjects import Loaded, of_frozen, of_run
 from evalscribe.chat import Usage
 from evalscribe.classify import Terms, classify
 from evalscribe.errors import DataError
-from evalscribe.evidence import CitationStatus
+from evalscribe.evidence import CitationStatus, Evidence
 from evalscribe.finding import Case, Group, Unclassified, Verdict
 from evalscribe.frozen_evidence import FrozenEvidence
 from evalscribe.gather import pack
 from evalscribe.judge_result import JudgeResult, ResultType
-from evalscribe.judging.subject import of_evidence
 from evalscribe.ports import Judge, Store
 from evalscribe.prose import one_line
 from evalscribe.target import TargetCall, TargetFailed, TargetReply
-
-NO_EVIDENCE = "the item's input holds no evidence of a failed eval"
 
 
 @dataclass(frozen=True)
@@ -40,14 +37,14 @@ class FailureTarget:
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
         try:
-            frozen = FrozenEvidence.model_validate(call.input)
-        except ValidationError as error:
-            return TargetFailed(reason=f"{NO_EVIDENCE}: {_problem(error)}")
-        return await _timed(call, lambda: self._judged(call, frozen))
+            evidence = FrozenEvidence.read(call.input).evidence
+        except DataError as error:
+            return TargetFailed(reason=str(error))
+        return await _timed(call, lambda: self._judged(call, evidence))
 
-    async def _judged(self, call: TargetCall, frozen: FrozenEvidence) -> TargetReply | TargetFailed:
-        case = Case(evidence=frozen.evidence, packed=pack(frozen.evidence))
-        group = Group(id=frozen.evidence.digest, eval_ids=(frozen.evidence.eval.id,))
+    async def _judged(self, call: TargetCall, evidence: Evidence) -> TargetReply | TargetFailed:
+        case = Case(evidence=evidence, packed=pack(evidence))
+        group = Group(id=evidence.digest, eval_ids=(evidence.eval.id,))
         fresh = call.repetition > 1
         judge = self.again if fresh else self.first
         answer = await classify(group, lambda _: case, judge, self.store, Terms(timeout_s=None, fresh=fresh))
@@ -119,15 +116,6 @@ def subject_in(value: JsonValue) -> Loaded:
     return loaded
 
 
-def of_frozen(value: Mapping[str, JsonValue]) -> Loaded:
-    """Raises `DataError`."""
-    try:
-        evidence = FrozenEvidence.model_validate(value).evidence
-    except ValidationError as error:
-        raise DataError(f"{NO_EVIDENCE}: {_problem(error)}") from None
-    return Loaded(of_evidence("dataset", evidence), evidence)
-
-
 async def _timed(
     call: TargetCall, judged: Callable[[], Awaitable[TargetReply | TargetFailed]]
 ) -> TargetReply | TargetFailed:
@@ -138,8 +126,3 @@ async def _timed(
     except TimeoutError:
         given = TargetFailed(kind="timeout", reason=f"no verdict within {call.timeout_s:g} s")
     return given.model_copy(update={"duration_ms": (perf_counter() - began) * 1000})
-
-
-def _problem(error: ValidationError) -> str:
-    first = error.errors(include_input=False, include_url=False)[0]
-    return one_line(f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": "))

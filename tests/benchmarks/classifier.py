@@ -1,0 +1,124 @@
+"""A ready experiment over the real runs: the maintainers' labels as a dataset, a judge as its target, a gate.
+
+    python tests/benchmarks/classifier.py [JUDGE] [FOLDER]          with EVALSCRIBE_REAL_DATA set
+
+JUDGE: rules, cascade or PROVIDER/MODEL. In FOLDER the workspace is left for more experiments and comparisons; else it
+is gone afterwards. Prints accuracy, balanced accuracy and kappa for each split, and the verdict of the gate.
+"""
+
+import asyncio
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from evalscribe.app.experiments.gate import reported
+from evalscribe.app.experiments.launch import NewRun, launched
+from evalscribe.calibration import Calibration, Pair
+from evalscribe.cli import run as command
+from evalscribe.evaluate.gate import headline
+from evalscribe.evaluate.labels import label_pair
+from evalscribe.finding import CLASSIFICATIONS
+from evalscribe.render.calibration import beyond_luck, span
+from evalscribe.run_summary import RunReport
+from evalscribe.settings import Options
+from evalscribe.wiring import settings
+from evalscribe.wiring.experiment_runs import work_on
+from evalscribe.wiring.experiments import open_desk
+from real_runs import run_folders
+
+DATASET = "maintainers"
+LABEL = {"output_field": "output.classification", "expected_field": "expected.classification"}
+CITED = {"assertions": [{"name": "every quotation is there", "expr": "output.citations.unverified == 0"}]}
+GATE = {"min_balanced_accuracy": 0.6, "min_kappa": 0.6, "max_error_rate": 0.0}
+GIT = ("git", "-c", "user.name=Maintainers", "-c", "user.email=maintainers@example.org")
+
+
+@dataclass(frozen=True)
+class Measured:
+    report: RunReport
+    splits: Mapping[str, Calibration]
+    """By split, and `all`."""
+
+
+def prepare(data: Path) -> None:
+    """The working folder as a workspace: the maintainers' reports merged, their runs in the store, a dataset."""
+    Path("evalscribe.toml").touch()
+    for folder in run_folders(data):
+        report = Path(json.loads((folder / "gold.json").read_text())["report"])
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.write_text((folder / "report.md").read_text())
+    for arguments in (("init", "-q", "-b", "main"), ("add", "reports"), ("commit", "-q", "-m", "reviewed")):
+        subprocess.run([*GIT, *arguments], check=True)
+    told("import", *map(str, run_folders(data)))
+    told("datasets", "from-reviews", DATASET, "--publish")
+
+
+def measured(judge: str = "rules") -> Measured:
+    """The experiment made and run in this process."""
+    scorers = [{"name": "exact_match", "config": LABEL}, {"name": "structured_assertions", "config": CITED}]
+    asked = [part for one in scorers for part in ("--builtin-scorer", json.dumps(one))]
+    target = ("--target-type", "judge", "--judge", judge)
+    id = told("experiments", "create", "--name", judge, "--dataset-id", DATASET, *target, *asked, *_config()).strip()
+    with open_desk(settings(Options())) as desk:
+        experiment = desk.definitions.experiment(id)
+        assert experiment is not None
+        run = launched(desk, experiment, NewRun(name=f"{judge} on real runs"))
+        run = asyncio.run(work_on(desk, run.id, Options(), os.environ))
+        pairs: dict[str, list[Pair]] = {"all": []}
+        for attempt in desk.runs.attempts(run.id):
+            item = desk.datasets.item(run.dataset_version_id, attempt.item.item_key)
+            assert item is not None
+            pair = label_pair(item.expected_output, attempt.output)
+            assert pair is not None
+            for split in ("all", item.split or "none"):
+                pairs.setdefault(split, []).append(Pair(truth=pair[0], said=pair[1]))
+        splits = {split: Calibration(those, CLASSIFICATIONS) for split, those in pairs.items()}
+        return Measured(reported(desk, run), splits)
+
+
+def told(*arguments: str) -> str:
+    """What a command prints on standard output, which is not shown."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        assert command(list(arguments)) == 0, said.getvalue()
+    return said.getvalue()
+
+
+def lines(found: Measured) -> Iterator[str]:
+    for split, one in found.splits.items():
+        yield (
+            f"{split:<6} {one.right:>2}/{one.judged:<3} {one.agreement or 0:.2f} [{span(one.interval)}]"
+            f"  balanced {one.balanced or 0:.2f}  kappa {beyond_luck(one)}"
+        )
+    for row in found.report.summary.scorers:
+        yield f"{row.scorer}: {row.pass_rate.said}"
+    assert found.report.gate is not None
+    yield headline(found.report.gate)
+    yield from (f"  {clause.verdict}: {clause.said}" for clause in found.report.gate.clauses)
+
+
+def _config() -> tuple[str, str]:
+    return "--config", json.dumps(GATE)
+
+
+def main(data: Path, judge: str = "rules", folder: str | None = None) -> None:
+    with tempfile.TemporaryDirectory() as passing:
+        place = Path(folder or passing)
+        place.mkdir(parents=True, exist_ok=True)
+        with contextlib.chdir(place):
+            if not Path("evalscribe.toml").exists():
+                prepare(data)
+            print("\n".join(lines(measured(judge))))
+
+
+if __name__ == "__main__":
+    main(Path(os.environ["EVALSCRIBE_REAL_DATA"]).resolve(), *sys.argv[1:])
