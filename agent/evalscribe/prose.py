@@ -7,7 +7,7 @@ mentions, HTML, emphasis, issue numbers, the start of a list …) stands in a co
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 from urllib.parse import quote, urlsplit
 
@@ -23,6 +23,7 @@ BLOCK_START = re.compile(r"[#>+=|:-]|\d+[.)]$|reviewers?\b", re.IGNORECASE)
 PARENTHESIS = re.compile(r"[()]")
 WORD = re.compile(r"\s+|(?:\[[^\[\]]{1,60}\]|\S)+")
 """A list in brackets is one word, so that it becomes one code span."""
+_Y_AFTER_CONSONANT = re.compile(r"[^aeiou]y$")
 SPACES = str.maketrans(dict.fromkeys("\v\f\x85\u2028\u2029", " "))
 
 
@@ -49,8 +50,23 @@ def cut(text: str, limit: int) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 subject`, `2 subjects`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """`1 subject`, `2 subjects`; `1 try`, `2 tries`."""
+    if number == 1:
+        return f"1 {noun}"
+    plural = f"{noun[:-1]}ies" if _Y_AFTER_CONSONANT.search(noun) else f"{noun}s"
+    return f"{number:,} {plural}"
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """`a, b, c`; of more than `most` the first, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def newest_of(names: Sequence[str], most: int) -> str:
+    """`some_of` where the last ones were made last."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[-most:]) + more
 
 
 def dollars(cost: float) -> str:

@@ -27,6 +27,7 @@ from evalscribe.propose import (
     scope,
     with_action,
 )
+from evalscribe.prose import some_of
 
 
 @dataclass(frozen=True)
@@ -258,7 +259,6 @@ def _free_branch(desk: ApplyDesk, id: str, run: str) -> str:
 
 def _notes(desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evidence]) -> list[str]:
     missing = [path for path in subject.recommendation.evals if path not in evidence]
-    named = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-    said = [f"The evidence of {named} is not in the store: the proposal rests on the report's words."]
+    said = [f"The evidence of {some_of(missing, 3)} is not in the store: the proposal rests on the report's words."]
     own = ["The workspace's own prompts are used in place of the shipped ones."]
     return [*(said if missing else []), *(own if desk.prompts.own("propose") else [])]

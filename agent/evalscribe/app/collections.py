@@ -9,6 +9,7 @@ from evalscribe.app.rubrics import DEFAULT_COLLECTION
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import path_part
 from evalscribe.ports import Shelf
+from evalscribe.prose import some_of
 from evalscribe.rubric import Collection
 from evalscribe.run import Run
 
@@ -87,5 +88,4 @@ def _free_id(there: Iterable[Collection], name: str) -> str:
 
 def _told(there: Iterable[Collection]) -> str:
     told = [one.name if one.id == one.name else f"{one.name} ({one.id})" for one in there]
-    more = f" and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
-    return ", ".join(told[:MOST_NAMED]) + more
+    return some_of(told, MOST_NAMED)

@@ -7,8 +7,9 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
+from evalscribe.app.named import nothing_called
 from evalscribe.deployment import Component, ComponentKind, ComponentType, Deployment, SourceState
-from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Definitions
 from evalscribe.redaction import redact
@@ -85,13 +86,11 @@ async def created(
 
 
 def found(definitions: Definitions, named: str) -> Deployment:
-    """Raises `NotFoundError` naming what there is."""
-    deployment = definitions.deployment(named)
-    if deployment is None:
-        known = ", ".join(one.name or one.id for one in definitions.deployments()[-5:])
-        there = f"there is {known}" if known else "there is none yet"
-        raise NotFoundError(f"no deployment {named}; {there}\nmake one: evalscribe deployments create --component …")
-    return deployment
+    """By id, or the newest of a name. Raises `NotFoundError` naming what there is."""
+    if deployment := definitions.deployment(named):
+        return deployment
+    there = [one.name or one.id for one in definitions.deployments()]
+    raise nothing_called("deployment", named, there, "deployments create --component …")
 
 
 def components(

@@ -13,6 +13,7 @@ from evalscribe.finding import Case, Finding
 from evalscribe.ids import Frozen
 from evalscribe.prose import name as printed
 from evalscribe.prose import path as printed_path
+from evalscribe.prose import some_of
 from evalscribe.recall import read
 from evalscribe.run import Eval, Run
 
@@ -90,5 +91,4 @@ def _short_names(eval: Eval) -> tuple[str, ...]:
 
 
 def _some(evals: tuple[Eval, ...] | list[Eval]) -> str:
-    shown = ", ".join(eval.path for eval in evals[:5])
-    return f"{shown} and {len(evals) - 5} more" if len(evals) > 5 else shown or "none"
+    return some_of([eval.path for eval in evals], 5) or "none"

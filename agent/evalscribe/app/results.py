@@ -4,6 +4,7 @@ from difflib import get_close_matches
 
 from evalscribe.errors import NotFoundError
 from evalscribe.ports import ResultSets
+from evalscribe.prose import some_of
 from evalscribe.result_set import Result, ResultCounts, ResultSet
 from evalscribe.rubric import Collection
 
@@ -27,8 +28,7 @@ def found(sets: ResultSets, collection: Collection, name: str) -> ResultSet:
     names = [one.name for one, _ in sets.sets(collection.id)]
     near = [*get_close_matches(name, names, n=3, cutoff=0.5)]
     shown = list(dict.fromkeys((*near, *names)))
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    known = f"there is: {', '.join(shown[:MOST_NAMED])}{more}" if names else "it has none yet"
+    known = f"there is: {some_of(shown, MOST_NAMED)}" if names else "it has none yet"
     raise NotFoundError(f"no result set {name!r} in collection {collection.name!r}; {known}")
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Protocol
 
 from pydantic import Field, JsonValue
 
+from evalscribe.app.named import nothing_called
 from evalscribe.app.rubrics import stored
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
@@ -124,12 +125,14 @@ def made(definitions: Definitions, spec: ScorerSpec, now: str, description: str 
 
 def found(definitions: Definitions, named: str) -> Scorer:
     """By id or name. Raises `NotFoundError` naming what there is."""
-    scorer = definitions.scorer(named)
-    if scorer is not None:
+    if scorer := definitions.scorer(named):
         return scorer
-    there = ", ".join(one.name for one in definitions.scorers()) or "none yet"
-    hint = f"{named} is a built-in one: --builtin-scorer {named}" if reserved(named) else f"there is: {there}"
-    raise NotFoundError(f"there is no scorer {named[:80]!r} of `evalscribe scorers create`; {hint}")
+    if reserved(named):
+        raise NotFoundError(
+            f"there is no scorer {named!r} of `evalscribe scorers create`; "
+            f"{named} is a built-in one: --builtin-scorer {named}"
+        )
+    raise nothing_called("scorer", named, [one.name for one in definitions.scorers()], "scorers create")
 
 
 def config_of(text: str | None) -> dict[str, JsonValue]:

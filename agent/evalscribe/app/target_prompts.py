@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from evalscribe.app.named import LATEST, no_version, nothing_called, version_called
 from evalscribe.dataset import short_id
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
@@ -50,18 +51,24 @@ def created(definitions: Definitions, name: str, file: PromptFile, model: str | 
 
 def found(definitions: Definitions, named: str) -> tuple[TargetPrompt, TargetPromptVersion]:
     """`NAME`, `NAME@2`, or an id. Raises `NotFoundError` naming what there is."""
-    name, _, number = named.partition("@")
-    prompt = definitions.prompt(name)
-    if prompt is None or not prompt.versions:
-        known = ", ".join(one.name for one in definitions.prompts())
-        there = f"there is {known}" if known else "there is none yet"
-        raise NotFoundError(f"no prompt {name}; {there}\nmake one: evalscribe prompts create --name N FILE")
-    if not number:
-        return prompt, prompt.versions[-1]
-    version = next((one for one in prompt.versions if number in (str(one.number), one.id)), None)
-    if version is None:
-        raise NotFoundError(f"prompt {prompt.name} has no version {number}; it has 1 to {prompt.versions[-1].number}")
-    return prompt, version
+    name, _, version = named.partition("@")
+    prompt = prompt_named(definitions, name)
+    return prompt, version_of(prompt, version or LATEST)
+
+
+def prompt_named(definitions: Definitions, named: str) -> TargetPrompt:
+    """By id or name. Raises `NotFoundError` naming what there is."""
+    if prompt := definitions.prompt(named):
+        return prompt
+    there = [one.name for one in definitions.prompts()]
+    raise nothing_called("prompt", named, there, "prompts create --name N FILE")
+
+
+def version_of(prompt: TargetPrompt, named: str) -> TargetPromptVersion:
+    """By id, number, or as `latest`. Raises `NotFoundError` naming what there is."""
+    if version := version_called(prompt.versions, named):
+        return version
+    raise no_version(f"prompt {prompt.name}", named, prompt.versions)
 
 
 def _version(prompt_id: str, file: PromptFile, model: str, now: str) -> TargetPromptVersion:

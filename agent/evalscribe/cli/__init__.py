@@ -62,4 +62,6 @@ def run(arguments: list[str]) -> int:
         return exit_code(lambda: print(EXAMPLES))
     from evalscribe.cli.commands import app
 
-    return exit_code(lambda: app([SPELT.get(each, each) for each in arguments], prog_name="evalscribe", standalone_mode=False))
+    return exit_code(
+        lambda: app([SPELT.get(each, each) for each in arguments], prog_name="evalscribe", standalone_mode=False)
+    )

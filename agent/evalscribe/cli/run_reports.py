@@ -95,7 +95,8 @@ def failures(
     from evalscribe.app.experiments.inspect import failures as use_case
     from evalscribe.cli import finish
     from evalscribe.cli.formatted import checked, listing
-    from evalscribe.render.run_text import failure_lines, tries_line
+    from evalscribe.prose import counted
+    from evalscribe.render.run_text import failure_lines
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk
@@ -111,7 +112,7 @@ def failures(
         for number, one in enumerate(rows, 1):  # noqa: B007 (the last number is told)
             for line in failure_lines(one, repeated=found.repetitions > 1):
                 finish.say(line)
-    finish.say(f"({tries_line(number)} not passed)", file=sys.stderr)
+    finish.say(f"({counted(number, 'try')} not passed)", file=sys.stderr)
     return 0
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from evalscribe.gate import Clause, GateConfig
 from evalscribe.ids import Frozen
-from evalscribe.prose import counted, one_line
+from evalscribe.prose import counted, one_line, some_of
 
 SHOWN = 5
 """Keys of items in the line of a clause; all are in `items`."""
@@ -65,6 +65,5 @@ def _told(found: Baseline) -> str:
 
 
 def _keys(found: Baseline) -> str:
-    shown = ", ".join(one_line(key) for key in found.new_failures[:SHOWN])
-    more = len(found.new_failures) - SHOWN
-    return f": {shown}{f' and {more:,} more' if more > 0 else ''}" if shown else ""
+    shown = some_of([*map(one_line, found.new_failures)], SHOWN)
+    return f": {shown}" if shown else ""

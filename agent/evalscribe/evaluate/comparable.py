@@ -1,10 +1,10 @@
 """Whether two runs can be compared at all: over the same items, by the same scorers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from evalscribe.evaluate.sided import Sided
-from evalscribe.prose import counted
+from evalscribe.prose import counted, some_of
 from evalscribe.scorer_spec import Binding
 
 MOST_NAMED = 5
@@ -54,7 +54,7 @@ def _items(base: Sided, candidate: Sided) -> Iterator[str]:
     for what, keys in kinds.items():
         if keys:
             are = what.replace("is ", "are ").replace("differs", "differ") if len(keys) > 1 else what
-            yield f"{counted(len(keys), 'item')} {are}: {named(keys)}"
+            yield f"{counted(len(keys), 'item')} {are}: {some_of(keys, MOST_NAMED)}"
 
 
 def _scorers(before: Mapping[str, Binding], now: Mapping[str, Binding]) -> Iterator[str]:
@@ -80,8 +80,3 @@ def _differ(before: Binding, now: Binding) -> str | None:
 
 def _number(threshold: float | None) -> str:
     return "none" if threshold is None else f"{threshold:g}"
-
-
-def named(keys: Sequence[str]) -> str:
-    more = f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else ""
-    return ", ".join(keys[:MOST_NAMED]) + more

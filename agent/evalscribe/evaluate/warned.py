@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from evalscribe.evaluate.comparable import Shared, named
+from evalscribe.evaluate.comparable import MOST_NAMED, Shared
 from evalscribe.evaluate.movements import clusters_of
 from evalscribe.evaluate.outcome import Outcome
 from evalscribe.evaluate.sided import Sided, passes
-from evalscribe.prose import counted
+from evalscribe.prose import counted, some_of
 from evalscribe.run_comparison import ScorerMovement, luck
 from evalscribe.statistics import Task, paired
 
@@ -31,7 +31,8 @@ def _broken(base: Sided, candidate: Sided, keys: Sequence[str]) -> Iterator[str]
     for why, what in (("error", "gave no answer"), ("unscored", "could not be scored")):
         new = [key for key in keys if _has(candidate, key, why) and not _has(base, key, why)]
         if new:
-            yield f"{counted(len(new), 'item')} {what} in the candidate and did in the base: {named(new)}."
+            named = some_of(new, MOST_NAMED)
+            yield f"{counted(len(new), 'item')} {what} in the candidate and did in the base: {named}."
 
 
 def _has(side: Sided, key: str, verdict: str) -> bool:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, 
 
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.judge_result import JudgeResult, ResultType
-from evalscribe.prose import counted
+from evalscribe.prose import counted, some_of
 from evalscribe.rubric import Collection, LabelSet, Rubric
 from evalscribe.store import tables
 from evalscribe.store.database import Database, open_database, pack
@@ -199,6 +199,4 @@ def _rows(connection: Connection, statement: Select[Any], **values: object) -> S
 
 
 def _missing(what: str, there: Iterable[str]) -> NotFoundError:
-    names = list(there)
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return NotFoundError(f"there is {what}; there is: {', '.join(names[:MOST_NAMES]) or 'none yet'}{more}")
+    return NotFoundError(f"there is {what}; there is: {some_of(list(there), MOST_NAMES) or 'none yet'}")

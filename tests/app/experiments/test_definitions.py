@@ -79,7 +79,7 @@ def test_a_wrong_target_is_told_by_its_option(lab: Labs, target: TargetAsked, sa
     ("option", "said"),
     [
         ({"dataset_id": "nix"}, "no dataset 'nix'; there is: letters"),
-        ({"dataset_version_id": "7"}, "no version 7"),
+        ({"dataset_version_id": "7"}, "no version '7'"),
         ({"target": TargetAsked(type="component", deployment_id="nix")}, "no deployment 'nix'; there is: base"),
         ({"target": TargetAsked(type="prompt", prompt_id="nix")}, "no prompt 'nix'"),
     ],

@@ -6,11 +6,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evalscribe.app.datasets.found import LATEST, version_named
 from evalscribe.app.datasets.found import found as dataset_named
+from evalscribe.app.datasets.found import version_named
 from evalscribe.app.experiments.create import NewExperiment
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.target import FindRubric, TargetAsked, resolved_target
+from evalscribe.app.named import LATEST
 from evalscribe.errors import UsageError
 from evalscribe.experiment import Config
 from evalscribe.ids import Frozen

@@ -1,10 +1,9 @@
 """Experiments, their versions and their runs, by what a person calls them."""
 
 from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.named import LATEST, no_version, nothing_called, version_called
 from evalscribe.errors import NotFoundError
 from evalscribe.experiment import Experiment, ExperimentRun, ExperimentVersion
-
-MOST_NAMED = 5
 
 
 def experiment_named(desk: ExperimentDesk, named: str) -> Experiment:
@@ -12,20 +11,17 @@ def experiment_named(desk: ExperimentDesk, named: str) -> Experiment:
     if found := desk.definitions.experiment(named):
         return found
     there = [one.name for one in desk.definitions.experiments()]
-    if not there:
-        raise NotFoundError("there is no experiment yet: `evalscribe experiments create` makes one")
-    more = f" and {len(there) - MOST_NAMED} more" if len(there) > MOST_NAMED else ""
-    raise NotFoundError(f"there is no experiment {named!r}; there is: {', '.join(there[-MOST_NAMED:])}{more}")
+    raise nothing_called("experiment", named, there, "experiments create")
 
 
 def version_named(desk: ExperimentDesk, experiment: Experiment, named: str | None) -> ExperimentVersion:
     """By id or number; the latest where none is named. Raises `NotFoundError` naming what there is."""
     versions = desk.definitions.experiment_versions(experiment.id)
-    wanted = named or experiment.latest_version_id
-    found = next((one for one in versions if wanted in (one.id, str(one.number))), None)
+    # The latest is not the last: `run --config` makes versions that the experiment does not go on from.
+    wanted = experiment.latest_version_id if named in (None, LATEST) else named
+    found = version_called(versions, wanted)
     if found is None:
-        there = ", ".join(f"{one.number} ({one.id})" for one in versions)
-        raise NotFoundError(f"experiment {experiment.name} has no version {wanted}; there is: {there}")
+        raise no_version(f"experiment {experiment.name}", wanted, versions)
     return found
 
 

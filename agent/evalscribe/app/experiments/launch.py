@@ -2,11 +2,12 @@
 
 from secrets import token_hex
 
+from evalscribe.app import deployments
 from evalscribe.app.experiments.asked import merged_config
 from evalscribe.app.experiments.create import as_wanted, checked_name, updated
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import version_named
-from evalscribe.app.experiments.target import component_of, deployment_named
+from evalscribe.app.experiments.target import component_of
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.experiment import ComponentTarget, Experiment, ExperimentRun, ExperimentVersion
 from evalscribe.ids import Frozen
@@ -72,6 +73,6 @@ def _deployment(desk: ExperimentDesk, version: ExperimentVersion, named: str | N
         return None
     if named is None:
         return target.deployment_id
-    deployment = deployment_named(desk, named)
+    deployment = deployments.found(desk.definitions, named)
     component_of(deployment, target.component.name, target.component.type)
     return deployment.id

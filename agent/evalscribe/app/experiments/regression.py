@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from evalscribe.analysis import FindingSummary
+from evalscribe.app import deployments
 from evalscribe.app.datasets.adding import created as dataset_created
 from evalscribe.app.datasets.upload import batches
 from evalscribe.app.experiments.create import as_wanted, checked_name, created
@@ -13,7 +14,7 @@ from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import version_of_run
 from evalscribe.app.experiments.launch import NewRun, launched
 from evalscribe.app.experiments.regression_items import Failed, of_experiment, of_stored, with_finding
-from evalscribe.app.experiments.target import component_of, deployment_named
+from evalscribe.app.experiments.target import component_of
 from evalscribe.app.reported import findings_of
 from evalscribe.dataset import DatasetVersion, Item
 from evalscribe.errors import NotFoundError, UsageError
@@ -106,7 +107,7 @@ def _check(desk: ExperimentDesk, run: ExperimentRun | None, wish: RegressionWish
 def _build(desk: ExperimentDesk, target: Target, deployment: str) -> None:
     if not isinstance(target, ComponentTarget):
         raise UsageError(f"--deployment-id has no meaning: the experiment's target is a {target.type}")
-    component_of(deployment_named(desk, deployment), target.component.name, target.component.type)
+    component_of(deployments.found(desk.definitions, deployment), target.component.name, target.component.type)
 
 
 def _failed(desk: RegressionDesk, run: ExperimentRun | None, named: str, wish: RegressionWish) -> Failed:

@@ -2,18 +2,25 @@
 
 from collections.abc import Callable
 
+from evalscribe.app import deployments
 from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.named import LATEST
+from evalscribe.app.target_prompts import prompt_named, version_of
 from evalscribe.deployment import Component, Deployment
-from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.errors import UsageError
 from evalscribe.experiment import ComponentTarget, JudgeTarget, PromptTarget, Target
 from evalscribe.ids import Frozen
 from evalscribe.judging.classifier.labels import DEFAULT as FAILURE
 from evalscribe.rubric import Rubric
 from evalscribe.settings.providers import PROVIDERS
-from evalscribe.target_prompt import TargetPrompt, TargetPromptVersion
 
-TYPES = ("component", "deployment", "prompt", "judge")
-"""`deployment` is another word for `component`."""
+OPTIONS = {
+    "component": ("deployment_id", "component_name", "component_type"),
+    "prompt": ("prompt_id", "prompt_version_id"),
+    "judge": ("judge", "rubric"),
+}
+"""By type of target, the options that are about it."""
+OTHER_WORDS = {"deployment": "component"}
 JUDGES = ("rules", "cascade")
 """Those that are no model."""
 FindRubric = Callable[[str], Rubric]
@@ -44,25 +51,18 @@ def resolved_target(
 
     Raises `UsageError` naming the option that is missing or wrong, `NotFoundError` for what is not there.
     """
-    type = asked.type or (before.type if before else None)
-    if type is None:
+    named = asked.type or (before.type if before else None)
+    if named is None:
         raise UsageError("an experiment needs a target: --target-type component, prompt or judge")
-    if type not in TYPES:
-        raise UsageError(f"--target-type {type!r} is none of {', '.join(TYPES)}")
+    type = OTHER_WORDS.get(named, named)
+    if type not in OPTIONS:
+        raise UsageError(f"--target-type {named!r} is none of {', '.join((*OPTIONS, *OTHER_WORDS))}")
+    _refuse_others(asked, type)
     if type == "prompt":
         return _prompt(desk, asked, before if isinstance(before, PromptTarget) else None)
     if type == "judge":
         return _judge(asked, rubric, before if isinstance(before, JudgeTarget) else None)
     return _component(desk, asked, before if isinstance(before, ComponentTarget) else None)
-
-
-def deployment_named(desk: ExperimentDesk, named: str) -> Deployment:
-    """Raises `NotFoundError` naming what there is."""
-    if found := desk.definitions.deployment(named):
-        return found
-    there = ", ".join(one.name or one.id for one in desk.definitions.deployments()[-5:])
-    hint = f"there is: {there}" if there else "`evalscribe deployments create` makes one"
-    raise NotFoundError(f"there is no deployment {named!r}; {hint}")
 
 
 def component_of(deployment: Deployment, name: str | None, type: str | None) -> Component:
@@ -86,42 +86,23 @@ def _only(deployment: Deployment) -> Component:
 
 
 def _component(desk: ExperimentDesk, asked: TargetAsked, before: ComponentTarget | None) -> ComponentTarget:
-    _refuse_others(asked, "component", ("prompt_id", "prompt_version_id", "judge", "rubric"))
     named = asked.deployment_id or (before.deployment_id if before else None)
     if named is None:
         raise UsageError("a component has to be deployed: --deployment-id ID, of `evalscribe deployments create`")
-    deployment = deployment_named(desk, named)
+    deployment = deployments.found(desk.definitions, named)
     name = asked.component_name or (before.component.name if before else None)
     return ComponentTarget(deployment_id=deployment.id, component=component_of(deployment, name, asked.component_type))
 
 
 def _prompt(desk: ExperimentDesk, asked: TargetAsked, before: PromptTarget | None) -> PromptTarget:
-    _refuse_others(asked, "prompt", ("deployment_id", "component_name", "component_type", "judge", "rubric"))
     named = asked.prompt_id or (before.prompt_id if before else None)
     if named is None:
         raise UsageError("which prompt? --prompt-id ID, of `evalscribe prompts create`")
-    prompt = desk.definitions.prompt(named)
-    if prompt is None:
-        there = ", ".join(one.name for one in desk.definitions.prompts()[-5:])
-        hint = f"there is: {there}" if there else "`evalscribe prompts create` makes one"
-        raise NotFoundError(f"there is no prompt {named!r}; {hint}")
-    return PromptTarget(prompt_id=prompt.id, version=_prompt_version(prompt, asked.prompt_version_id))
-
-
-def _prompt_version(prompt: TargetPrompt, named: str | None) -> TargetPromptVersion:
-    """By id or number; the latest where none is named."""
-    if named is None:
-        return prompt.versions[-1]
-    found = next((one for one in prompt.versions if named in (one.id, str(one.number))), None)
-    if found is None:
-        there = ", ".join(f"{one.number} ({one.id})" for one in prompt.versions)
-        raise NotFoundError(f"prompt {prompt.name} has no version {named!r}; there is: {there}")
-    return found
+    prompt = prompt_named(desk.definitions, named)
+    return PromptTarget(prompt_id=prompt.id, version=version_of(prompt, asked.prompt_version_id or LATEST))
 
 
 def _judge(asked: TargetAsked, rubric: FindRubric, before: JudgeTarget | None) -> JudgeTarget:
-    others = ("deployment_id", "component_name", "component_type", "prompt_id", "prompt_version_id")
-    _refuse_others(asked, "judge", others)
     judge = asked.judge or (before.judge if before else None)
     if judge is None:
         raise UsageError("which judge? --judge rules, cascade or PROVIDER/MODEL")
@@ -132,7 +113,9 @@ def _judge(asked: TargetAsked, rubric: FindRubric, before: JudgeTarget | None) -
     return JudgeTarget(judge=judge, rubric=f"{found.id}@{found.version}")
 
 
-def _refuse_others(asked: TargetAsked, type: str, names: tuple[str, ...]) -> None:
-    for name in names:
-        if getattr(asked, name) is not None:
-            raise UsageError(f"--{name.replace('_', '-')} has no meaning for --target-type {type}")
+def _refuse_others(asked: TargetAsked, type: str) -> None:
+    """Options of targets of another type."""
+    for of, names in OPTIONS.items():
+        for name in names:
+            if of != type and getattr(asked, name) is not None:
+                raise UsageError(f"--{name.replace('_', '-')} has no meaning for --target-type {type}")

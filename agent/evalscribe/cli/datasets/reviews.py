@@ -70,7 +70,7 @@ def _told(done: "FromReviews") -> str:
 
 
 def _left_out(done: "FromReviews") -> "Iterator[str]":
-    from evalscribe.prose import counted
+    from evalscribe.prose import counted, some_of
 
     if done.unreviewed:
         yield f"{counted(done.unreviewed, 'item')} with a label that only a judge gave: no proof of that judge"
@@ -82,7 +82,6 @@ def _left_out(done: "FromReviews") -> "Iterator[str]":
         yield f"Taken out: {counted(done.withdrawn, 'item')} whose failure has no label any more"
     if done.missing:
         number, runs = counted(sum(done.missing.values()), "labelled failure"), list(done.missing)
-        more = f" and {len(runs) - MOST_RUNS:,} more" if len(runs) > MOST_RUNS else ""
-        named = ", ".join(runs[:MOST_RUNS]) + more
-        yield f"Left out: {number} whose evidence is not in the store, of {counted(len(runs), 'run')}: {named}"
-        yield "Bring it in and do it again: `evalscribe import FILE`; `evalscribe fetch RUN -o DIR` writes what it reads."
+        of = f"of {counted(len(runs), 'run')}: {some_of(runs, MOST_RUNS)}"
+        yield f"Left out: {number} whose evidence is not in the store, {of}"
+        yield "Bring it in and do it again: `evalscribe import FILE`; `evalscribe fetch RUN -o DIR` writes such files."

@@ -50,7 +50,7 @@ def rescore(
         job = rescored(desk, run_of(desk, run), wanted, partial(open_rescorers, desk, found), display)
         done = run_until_signal(job)
     told = (
-        f"Scored {counted(done.tries, 'stored try' if done.tries == 1 else 'stored trie')} of run {done.run.id} again: "
+        f"Scored {counted(done.tries, 'stored try')} of run {done.run.id} again: "
         f"{counted(done.scores, 'new score')}, {counted(done.changed, 'verdict')} changed.",
         f"`evalscribe reports ci {done.run.id}` tells its gate.",
     )

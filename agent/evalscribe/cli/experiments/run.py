@@ -85,7 +85,7 @@ def run(
         )
         started = launched(desk, experiment_named(desk, experiment), wanted)
         start(desk, found, started, env_file, max_tokens)
-        told = f"Started run {started.id}: {counted(started.tries, 'try' if started.tries == 1 else 'trie')}"
+        told = f"Started run {started.id}: {counted(started.tries, 'try')}"
         if not wait:
             made(started.id, started, f"{told}; `evalscribe reports wait {started.id}` waits for it", form)
             return 0

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from evalscribe.gate import RULE, Gate
-from evalscribe.prose import visible
-from evalscribe.render.run_text import counts_line, summary_lines, text_of, tries_line, word
+from evalscribe.prose import counted, visible
+from evalscribe.render.run_text import counts_line, summary_lines, text_of, word
 from evalscribe.run_summary import RunReport, RunSummary, ToldTry, percent
 from evalscribe.score import Score
 
@@ -35,7 +35,7 @@ def lines(report: RunReport, tries: Iterable[ToldTry]) -> Iterator[str]:
     yield from _head(report)
     yield "<h2>Scorers</h2>"
     yield from _scorers(found)
-    yield f"<h2>{tries_line(found.tries)}</h2>"
+    yield f"<h2>{counted(found.tries, 'try')}</h2>"
     for one in tries:
         yield from _try(found, one)
     yield "</body></html>"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from evalscribe.exploration import Cluster, Member, Passage, Share
-from evalscribe.prose import counted, cut, one_line, prose
+from evalscribe.prose import counted, cut, one_line, prose, some_of
 from evalscribe.report_markdown import inline
 
 MOST_NAMED = 30
@@ -43,8 +43,7 @@ def named(runs: Sequence[str], members: Mapping[str, Member]) -> str:
         inline.path(one_line(name)) + (f" ({', '.join(map(str, sorted(numbers)))})" if numbers else "")
         for name, numbers in trials.items()
     ]
-    more = f" and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
-    return ", ".join(told[:MOST_NAMED]) + more
+    return some_of(told, MOST_NAMED)
 
 
 def _without_trial(member: Member) -> tuple[str, list[int]]:

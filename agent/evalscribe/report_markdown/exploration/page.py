@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from evalscribe.exploration import Exploration, Member, Observation
-from evalscribe.prose import counted, cut, dollars, one_line, prose
+from evalscribe.prose import counted, cut, dollars, one_line, prose, some_of
 from evalscribe.report_markdown import inline, kinds
 from evalscribe.report_markdown.exploration.cluster import cluster_lines, named, percent, row
 
@@ -78,8 +78,7 @@ def _statuses(members: Sequence[Member]) -> str:
 
 def _runs(members: Sequence[Member]) -> str:
     runs = sorted({one_line(member.run_id) for member in members})
-    more = f" and {len(runs) - MOST_RUNS} more" if len(runs) > MOST_RUNS else ""
-    return ", ".join(map(inline.code, runs[:MOST_RUNS])) + more
+    return some_of([*map(inline.code, runs)], MOST_RUNS)
 
 
 def _cost(found: Exploration) -> str:

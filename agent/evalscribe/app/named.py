@@ -1,0 +1,41 @@
+"""What is meant by a name or the number of a version, and what there is where nothing is."""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from evalscribe.errors import NotFoundError
+from evalscribe.prose import newest_of
+
+LATEST = "latest"
+MOST_NAMED = 10
+
+
+class Numbered(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def number(self) -> int: ...
+
+
+V = TypeVar("V", bound=Numbered)
+
+
+def version_called(versions: Sequence[V], named: str) -> V | None:
+    """By id, by number (`2`, `v2`), or as `latest`. `versions`: in the order they were made."""
+    if named == LATEST:
+        return versions[-1] if versions else None
+    return next((one for one in versions if named in (one.id, str(one.number), f"v{one.number}")), None)
+
+
+def no_version(of: str, named: str, versions: Sequence[Numbered]) -> NotFoundError:
+    """`of`: `prompt answer`. At least one of `versions` is there."""
+    there = newest_of([f"{one.number} ({one.id})" for one in versions], MOST_NAMED)
+    return NotFoundError(f"{of} has no version {named!r}; there is: {there}")
+
+
+def nothing_called(what: str, named: str, there: Sequence[str], maker: str) -> NotFoundError:
+    """`there`: names, the newest last; `maker`: the command that makes one."""
+    known = (
+        f"there is: {newest_of(there, MOST_NAMED)}" if there else f"there is none yet: `evalscribe {maker}` makes one"
+    )
+    return NotFoundError(f"there is no {what} {named[:80]!r}; {known}")
