@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from evalscribe.finding import CLASSIFICATIONS, Case, Precedent, Verdict
 from evalscribe.judging.cite import fold, verify
 from evalscribe.judging.rules import RULES, RulesJudge
 from evalscribe.judging.rules.decision import Rule
+from evalscribe.judging.rules.facts import Facts
 from evalscribe.recall import history
 from evalscribe.render.calibration import beyond_luck, confusion, span
 from evalscribe.report_file import ReportFile
@@ -60,8 +62,13 @@ class Judged:
         return self.verdict.rule or "(none)"
 
 
-def failures(folder: Path) -> Iterator[tuple[Evidence, dict[str, Any]]]:
-    """Each failure with its gold; those that ended alike before any output only once."""
+@cache
+def failures(folder: Path) -> Sequence[tuple[Evidence, dict[str, Any]]]:
+    """Each failure with its gold; those that ended alike before any output only once. Every rule asks for them."""
+    return tuple(_failures(folder))
+
+
+def _failures(folder: Path) -> Iterator[tuple[Evidence, dict[str, Any]]]:
     verdicts, seen = gold(folder), set()
     for _, evidence in payloads(folder):
         alike = None if evidence.of("output", "log") else evidence.eval.reason
@@ -150,10 +157,19 @@ def line(name: str, of: Sequence[Judged]) -> str:
 
 def alone(data: Path) -> Mapping[str, Sequence[Judged]]:
     """What each rule decides when no other one comes before it."""
-    whole = {rule.__name__.replace("_", "-"): rule for rule in RULES}
+    known = [
+        (folder.name, Facts(Case(evidence=evidence, packed=Packed(excerpts=()))), verdict)
+        for folder in run_folders(data)
+        for evidence, verdict in failures(folder)
+    ]
+    # A guess about what no rule decides costs more than all rules.
     return {
-        name: [one for folder in run_folders(data) for one in judged(folder, (rule,)) if one.verdict.rule]
-        for name, rule in whole.items()
+        rule.__name__.replace("_", "-"): [
+            Judged(run, facts.evidence, verdict, RulesJudge((rule,)).decide(facts.case))
+            for run, facts, verdict in known
+            if rule(facts)
+        ]
+        for rule in RULES
     }
 
 
