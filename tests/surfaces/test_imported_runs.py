@@ -26,7 +26,7 @@ def test_a_file_is_imported_and_its_run_analysed_and_is_there_afterwards(workspa
     assert all(citation["status"] == "verified" for one in told["findings"] for citation in one["citations"])
     file.unlink()
     again = workspace.run("analyze", "room-desk-c1", "--judge", "rules")
-    assert "Run room-desk-c1 was imported: it is read from the store." in again.err
+    assert "Run room-desk-c1 is read from the store." in again.err
     assert "unchanged" in again.out
     explained = workspace.run("explain", "room-desk-c1", "room-desk/book-small#2", "--judge", "rules")
     assert 'room "Oak" instead of "Fir"' in explained.out

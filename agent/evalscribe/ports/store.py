@@ -24,7 +24,7 @@ class Store(Protocol):
         """With its failures: those that were imported, and those that it lists."""
 
     def run_ids(self, prefix: str = "") -> tuple[str, ...]:
-        """Ids of the stored runs that begin so, in order."""
+        """Ids of the stored runs that begin so, in order; of none the newest run of an experiment that is called so."""
 
     def put_evidence(self, run_id: str, evidence: Evidence | Unreadable) -> None: ...
     def get_evidence(self, run_id: str, eval_id: str) -> Evidence | Unreadable | None: ...

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import RootModel, TypeAdapter
-from sqlalchemy import Table, select
+from sqlalchemy import Table, bindparam, select
 
 from evalscribe.analysis import FindingSummary
 from evalscribe.evidence import Evidence, Unreadable
@@ -25,6 +25,13 @@ T = TypeVar("T")
 _BY_KEY = (tables.verdicts, tables.reports, tables.sightings, tables.proposals)
 _PUT = {table.name: upsert(table) for table in _BY_KEY}
 _PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == Verdict.__name__)
+_NAMED = (
+    select(tables.runs.c.run_id)
+    .join(tables.experiment_runs, tables.experiment_runs.c.id == tables.runs.c.run_id)
+    .where(tables.experiment_runs.c.name == bindparam("name"))
+    .order_by(tables.experiment_runs.c.number.desc())
+    .limit(1)
+)
 _PROPOSAL = TypeAdapter(Proposal)
 _VERDICT = TypeAdapter[Verdict | Unclassified](Verdict | Unclassified)
 
@@ -59,7 +66,8 @@ class SqlStore:
     def run_ids(self, prefix: str = "") -> tuple[str, ...]:
         with self._database.transaction() as connection:
             found = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id))
-            return tuple(run_id for run_id in found if run_id.startswith(prefix))
+            begin = tuple(run_id for run_id in found if run_id.startswith(prefix))
+            return begin or tuple(connection.scalars(_NAMED, {"name": prefix}))
 
     def put_evidence(self, run_id: str, evidence: Evidence | Unreadable) -> None:
         with self._database.writing() as connection:

@@ -130,7 +130,7 @@ async def _held(choice: Choice, found: Settings, watcher: Arrivals, opened: Asyn
     known = whole_run(kept, whole, choice.run)
     if known is None:
         return None
-    watcher.say(f"Run {known} was imported: it is read from the store.")
+    watcher.say(f"Run {known} is read from the store.")
     return StoredSource(kept, whole, known)
 
 

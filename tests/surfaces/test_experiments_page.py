@@ -1,0 +1,58 @@
+"""The page on experiments: its walk-through is walked, and what it shows of it is what is printed."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+from surfaces.command import Workspace
+
+PAGE = (Path(__file__).parents[2] / "agent/docs/experiments.md").read_text("utf-8")
+EXIT_CODE = re.compile(r"# exit code (\d+)")
+CSV = "id,question,answer\nt9,Where is order 1046?,delivered\n"
+LINE = '{"input": "Where is order 1045?"}\n'
+
+
+def section(title: str) -> str:
+    return re.split(r"^##+ ", PAGE.partition(f"# {title}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def blocks(title: str, language: str) -> list[str]:
+    tokens = MarkdownIt().parse(section(title))
+    return [token.content for token in tokens if token.type == "fence" and token.info == language]
+
+
+def walked(workspace: Workspace, title: str, **places: str) -> str:
+    """Run the commands of a section, with words in the places of those in capitals; what they print."""
+    printed = []
+    for line in "".join(blocks(title, "bash")).splitlines():
+        code = EXIT_CODE.search(line)
+        words = [places.get(word, word) for word in shlex.split(line, comments=True)]
+        printed.append(workspace.run(*words[1:], code=int(code[1]) if code else 0).out)
+    return "".join(printed)
+
+
+def shown(title: str) -> Iterator[re.Pattern[str]]:
+    """The lines of what the page shows as printed; `…` stands for anything."""
+    for line in "".join(blocks(title, "text")).splitlines():
+        yield re.compile(".*".join(map(re.escape, line.split("…"))))
+
+
+def test_the_walk_through_is_as_the_page_says(workspace: Workspace) -> None:
+    (workspace.folder / "evalscribe.toml").touch()
+    printed = walked(workspace, "The first one")
+    for pattern in shown("The first one"):
+        assert pattern.search(printed), f"not printed: {pattern.pattern}"
+    own, own_scorer = blocks("One of your own", "python")[0], blocks("Your own", "python")[0]
+    (workspace.folder / "support_agent.py").write_text(own)
+    (workspace.folder / "own_scorers.py").write_text(own_scorer)
+    (workspace.folder / "tickets.jsonl").write_text(blocks("One of your own", "json")[0])
+    printed = walked(workspace, "One of your own")
+    assert "gate failed: pass rate 1/2" in printed
+    assert "FAILED  t2" in printed
+    (workspace.folder / "table.csv").write_text(CSV)
+    workspace.run("datasets", "upload", "tickets", "tickets.jsonl")
+    walked(workspace, "Datasets", **{"RUN": "first", "-": "tickets.jsonl"})
+    walked(workspace, "Your own")
