@@ -1,4 +1,7 @@
-"""Every exit code, in a real process, with a reason in at most two lines and never a traceback."""
+"""Every exit code, once in a real process, with a reason in at most two lines and never a traceback.
+
+Other ways to the same code run in this process, which ends by the same function.
+"""
 
 import json
 import subprocess
@@ -9,12 +12,7 @@ import pytest
 
 from convex_server import Deployment
 from surfaces import made_runs
-from surfaces.command import Ended, Inside, Workspace
-
-
-@pytest.fixture
-def workspace(workspace: Workspace) -> Workspace:
-    return workspace.apart
+from surfaces.command import Ended, Workspace
 
 
 def said(ended: Ended, *words: str) -> None:
@@ -56,15 +54,20 @@ def test_usage_is_64(arguments: list[str], word: str, workspace: Workspace) -> N
     assert workspace.reports == []
 
 
+def test_usage_is_64_in_a_process(workspace: Workspace) -> None:
+    said(workspace.apart.run("analyze", "sample", "--no-such", code=64), "--no-such")
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "not json", "[]", '{"run": 5}', '{"run": {"_id": "x"}}', '{"run": {"_id": "x", "model": "m"}}', "\xff" * 9],
     ids=["empty", "text", "list", "no-run", "no-model", "no-counts", "bytes"],
 )
-def test_a_bad_snapshot_is_65(text: str, inside: Inside) -> None:
-    (inside.folder / "run").mkdir()
-    (inside.folder / "run" / "failed_evals.json").write_bytes(text.encode("latin-1"))
-    said(inside.run("analyze", "run", "--judge", "rules", code=65), "failed_evals.json")
+def test_a_bad_snapshot_is_65(text: str, workspace: Workspace) -> None:
+    (workspace.folder / "run").mkdir()
+    (workspace.folder / "run" / "failed_evals.json").write_bytes(text.encode("latin-1"))
+    one = workspace if text else workspace.apart
+    said(one.run("analyze", "run", "--judge", "rules", code=65), "failed_evals.json")
 
 
 @pytest.mark.parametrize(
@@ -84,6 +87,10 @@ def test_what_is_not_there_is_66(arguments: list[str], word: str, workspace: Wor
     said(workspace.run(*arguments, code=66), word)
 
 
+def test_what_is_not_there_is_66_in_a_process(workspace: Workspace) -> None:
+    said(workspace.apart.run("analyze", "./not/here", code=66), "not/here")
+
+
 def test_a_run_that_the_deployment_does_not_have_is_66(workspace: Workspace, deployment: Deployment) -> None:
     ended = workspace.run(
         "analyze",
@@ -100,7 +107,7 @@ def test_a_run_that_the_deployment_does_not_have_is_66(workspace: Workspace, dep
 
 def test_a_service_that_does_not_answer_is_69(workspace: Workspace, deployment: Deployment) -> None:
     deployment.close()
-    ended = workspace.run(
+    ended = workspace.apart.run(
         "analyze",
         "jn7nothing",
         "--judge",
@@ -121,7 +128,7 @@ def test_a_bug_is_70_and_its_details_are_saved(workspace: Workspace, tmp_path: P
         "def parse_address(*_): raise ZeroDivisionError('api_key=sk-ant-api03-' + ''.join(['a1B2', 'c3D4e5']) * 9)\n"
         "address.parse_address = parse_address\n"
     )
-    ended = workspace.run("analyze", "run", code=70, PYTHONPATH=str(broken), TMPDIR=str(tmp_path))
+    ended = workspace.apart.run("analyze", "run", code=70, PYTHONPATH=str(broken), TMPDIR=str(tmp_path))
     said(ended, "this is a bug", "ZeroDivisionError")
     (log,) = tmp_path.glob("evalscribe-bug-*.log")
     assert str(log) in ended.err
@@ -130,7 +137,7 @@ def test_a_bug_is_70_and_its_details_are_saved(workspace: Workspace, tmp_path: P
 
 
 def test_no_key_is_77(workspace: Workspace, made: Path) -> None:
-    said(workspace.run("analyze", "jn7nothing", "--judge", "rules", code=77), "CONVEX_DEPLOY_KEY", "--key-file")
+    said(workspace.apart.run("analyze", "jn7nothing", "--judge", "rules", code=77), "CONVEX_DEPLOY_KEY", "--key-file")
     said(workspace.run("analyze", made, "--judge", "anthropic/claude-opus-5-5", code=77), "ANTHROPIC_API_KEY")
 
 
@@ -153,13 +160,13 @@ def test_a_wrong_key_is_77(workspace: Workspace, deployment: Deployment) -> None
 
 
 def test_help_and_version_are_0(workspace: Workspace) -> None:
-    assert "analyze" in workspace.run("--help").out
-    assert workspace.run("--version").out.startswith("evalscribe ")
-    assert "--dry-run" in workspace.run("analyze", "--help").out
+    assert "analyze" in workspace.apart.run("--help").out
+    assert workspace.apart.run("--version").out.startswith("evalscribe ")
+    assert "--dry-run" in workspace.apart.run("analyze", "--help").out
 
 
 def test_alone_it_shows_ways_to_begin(workspace: Workspace) -> None:
-    shown = workspace.run().out
+    shown = workspace.apart.run().out
     assert [line.split()[1] for line in shown.splitlines() if line.startswith("  evalscribe ")] == [
         "analyze",
         "analyze",
@@ -178,7 +185,7 @@ def test_a_full_disk_under_the_output_is_no_bug(workspace: Workspace) -> None:
 
 def test_all_passed_writes_nothing_and_is_0(workspace: Workspace) -> None:
     folder = made_runs.write(workspace.folder / "run", 0, passedCount=7, totalEvals=7)
-    ended = workspace.run("analyze", folder, "--judge", "rules")
+    ended = workspace.apart.run("analyze", folder, "--judge", "rules")
     assert ended.out == "All 7 evals passed. Nothing was written.\n"
     assert workspace.reports == []
 
