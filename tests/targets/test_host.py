@@ -55,6 +55,29 @@ async def test_who_ends_the_process_fails_alone(hosted: Hosted) -> None:
     assert (await called(host, "quick")).error is None
 
 
+MEDDLES = """
+import gc, json, time
+def channel(): return next(o._channel for o in gc.get_objects() if type(o).__name__ == "Child")
+def says(input):
+    channel().sendall(input.encode())
+    time.sleep(60)
+def patches(input):
+    json.dumps = lambda *_, **__: '{"value": 1}'
+    return 1
+def slow(input): time.sleep(0.4); return "mine"
+"""
+NO_REPLIES = ("[]", '{"id": {}}', '{"id": 1, "ms": NaN, "value": 1}', '{"id": 1, "ms": 1, "log": 5, "value": 1}')
+
+
+async def test_who_writes_on_the_connection_of_its_process_fails_alone(hosted: Hosted) -> None:
+    host = hosted(MEDDLES)
+    wrong = [called(host, "says", f"{line}\n", 2.0) for line in NO_REPLIES]
+    slow, patched, *said = await asyncio.gather(called(host, "slow"), called(host, "patches"), *wrong)
+    assert (slow.error, slow.value) == (None, "mine")
+    assert patched.error == "what came from its process is no reply of ours"
+    assert {one.error for one in said} == {"what came from its process is no reply of ours"}
+
+
 async def test_an_exit_is_an_error_like_any_other(hosted: Hosted) -> None:
     host = hosted(BAD)
     before = await called(host, "quick")

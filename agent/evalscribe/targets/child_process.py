@@ -5,6 +5,7 @@ import json
 import socket
 import sys
 from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from evalscribe.targets.plain import LARGEST
 PROGRAM = Path(__file__).with_name("child.py")
 LINE = 2 * LARGEST
 """Bytes of one line at most."""
+_ANSWERS = {"described", "value", "error", "gone"}
 LET_GO_S = 1.0
 """Seconds within which the process has to say that a call is gone; else its event loop is stuck."""
 
@@ -127,6 +129,9 @@ class ChildProcess:
         with suppress(OSError, ValueError, RecursionError):
             while line := await reader.readline():
                 said = json.loads(line)
+                if not _is_reply(said):
+                    self._dead = "what came from its process is no reply of ours"
+                    break
                 waiting = self._waiting.get(said["id"])
                 if waiting is None:
                     self.abandoned.discard(said["id"])
@@ -143,6 +148,19 @@ class ChildProcess:
     def printed(self) -> str:
         """The end of what it wrote outside of calls: what a crash says."""
         return self._group.err.text
+
+
+def _is_reply(said: object) -> bool:
+    """Whether it has the form of one: a user's code can write to the connection that its process has, too."""
+    return (
+        isinstance(said, dict)
+        and isinstance(said.get("id"), int)
+        and isinstance(said.get("ms"), int | float)
+        and isfinite(said["ms"])
+        and all(isinstance(said.get(name, ""), str) for name in ("log", "error", "traceback"))
+        and isinstance(said.get("described", {}), dict)
+        and not _ANSWERS.isdisjoint(said)
+    )
 
 
 def _ending(code: int) -> str:
