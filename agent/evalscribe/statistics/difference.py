@@ -1,7 +1,8 @@
 """A paired result as comparisons tell it."""
 
 from evalscribe.comparison import Difference
-from evalscribe.statistics.paired import SIGNIFICANT, Paired
+from evalscribe.statistics.detectable import SIGNIFICANT
+from evalscribe.statistics.paired import Paired
 
 
 def difference(found: Paired, p: float | None = None) -> Difference:

@@ -6,12 +6,10 @@ from math import floor, fsum, sqrt
 from typing import NamedTuple
 
 from evalscribe.statistics.agreement import Interval
+from evalscribe.statistics.detectable import SIGNIFICANT, detectable
 from evalscribe.statistics.flips import Luck, sign_flip
 from evalscribe.statistics.student import quantile
 
-SIGNIFICANT = 0.05
-"""Luck that comes less often than this is not taken for the reason."""
-POWER = 0.8
 NONE = Fraction(0)
 
 
@@ -34,6 +32,12 @@ class Task(NamedTuple):
     def even_difference(self) -> Fraction:
         """Of as many trials on both sides, the first: only then is it symmetric around 0 where both are alike."""
         return _mean(self.candidate[: self.even_trials]) - _mean(self.base[: self.even_trials])
+
+    @property
+    def within(self) -> float:
+        """The variance of the even difference, as the trials of each side vary among themselves; 0 for single ones."""
+        sides = self.base[: self.even_trials], self.candidate[: self.even_trials]
+        return sum(map(_variance, sides)) / self.even_trials
 
     @property
     def noise(self) -> float:
@@ -119,10 +123,9 @@ def _mean(values: Sequence[Fraction]) -> Fraction:
     return sum(values, NONE) / len(values)
 
 
-def _spread(values: Sequence[float]) -> float:
-    """The standard deviation."""
-    mean = fsum(values) / len(values)
-    return sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+def _variance(values: Sequence[Fraction]) -> float:
+    mean = float(_mean(values))
+    return fsum((float(value) - mean) ** 2 for value in values) / max(1, len(values) - 1)
 
 
 def _reconciled(interval: Interval, p: float, mean: float) -> Interval:
@@ -133,21 +136,23 @@ def _reconciled(interval: Interval, p: float, mean: float) -> Interval:
 
 
 def _detectable(tasks: Sequence[Task], groups: Sequence[Group], span: float) -> float | None:
-    """Of what is tested: where tasks vary as they were seen to, and a difference comes by some changing one trial more.
-
-    That adds to the variance, so that the difference is found where it solves
-    `difference**2 * number == wanted**2 * (variance + step * difference - difference**2 / 2)`; exact enumeration says
-    about the same. Tasks of one cluster are taken to change together. So few that even all of them changing may be luck
-    can show nothing.
-    """
-    number = len(groups)
-    if 2.0 ** (1 - number) > SIGNIFICANT:
+    """Of tasks that vary as they were seen to, and no less than their trials do; those of a cluster change as much
+    together as they were seen to. So few that even all of them changing may be luck can show nothing."""
+    if 2.0 ** (1 - len(groups)) > SIGNIFICANT:
         return None
-    number = floor(len(tasks) ** 2 / sum(group.tasks**2 for group in groups))
-    wanted = quantile(1 - SIGNIFICANT / 2, number - 1) + quantile(POWER, number - 1)
-    spread = _spread([float(group.even) / group.tasks for group in groups])
-    step = span * fsum(1 / task.even_trials for task in tasks) / len(tasks)
-    whole = number + wanted**2 / 2
-    by_steps = wanted**2 * step / (2 * whole)
-    found = by_steps + sqrt(by_steps**2 + (wanted * spread) ** 2 / whole)
-    return found if found < span else None
+    squares = sum(group.tasks**2 for group in groups)
+    mean = float(sum((group.even for group in groups), NONE)) / len(tasks)
+    apart = fsum((float(group.even) - group.tasks * mean) ** 2 for group in groups)
+    alone = fsum((float(task.even_difference) - mean) ** 2 for task in tasks)
+    variance = max(apart * len(groups) / (len(groups) - 1), fsum(task.within for task in tasks)) / squares
+    together = max(1.0, apart / alone) if alone else 1.0
+    step = _size(tasks, span) / span * fsum(1 / task.even_trials for task in tasks) * together / squares
+    found = detectable(len(tasks) ** 2 / squares, variance / span**2, step)
+    return None if found is None else found * span
+
+
+def _size(tasks: Sequence[Task], span: float) -> float:
+    """How far a trial is moved that does change: with passes all the way, with grades as far as was seen."""
+    moves = [float(abs(one - other)) for task in tasks for one, other in zip(task.base, task.candidate, strict=False)]
+    whole = fsum(moves)
+    return fsum(move**2 for move in moves) / whole if whole else span
