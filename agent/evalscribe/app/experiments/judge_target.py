@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import get_args
 
@@ -65,6 +65,8 @@ class SubjectTarget:
     again: LoadedJudge
     """Whom repetitions from the second on are asked of: forgets what was said before."""
     knew: Callable[[JudgeResult], bool]
+    _told: set[str] = field(default_factory=set)
+    """Ids of results that an item of this run paid for: an equal one does not pay again."""
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
         try:
@@ -76,7 +78,8 @@ class SubjectTarget:
     async def _judged(self, call: TargetCall, loaded: Loaded) -> TargetReply | TargetFailed:
         judge = self.again if call.repetition > 1 else self.first
         said = await judge.judge(loaded)
-        known = all(map(self.knew, said.results))
+        known = judge is self.first and all(self.knew(one) or one.id in self._told for one in said.results)
+        self._told.update(one.id for one in said.results)
         usage = Usage() if known else said.usage
         answered = next((one for one in said.results if one.result_type == ResultType.DIRECT_RESULT), None)
         if answered is None:

@@ -1,0 +1,198 @@
+"""Judges as targets: asked about what an item holds, through the judges and the memory of an analysis."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from classifier_case import case, evidence
+from evalscribe import wiring
+from evalscribe.chat import NoRoom, Usage
+from evalscribe.classify import Terms, classify
+from evalscribe.errors import UnavailableError, UsageError
+from evalscribe.evaluate.spending import RunModels
+from evalscribe.experiment import Config, ExperimentVersion, JudgeTarget
+from evalscribe.finding import Group
+from evalscribe.frozen_evidence import FrozenEvidence
+from evalscribe.judging.rules import RulesJudge
+from evalscribe.llm.scripted import ScriptedModel, Step, calls, says
+from evalscribe.ports import Target
+from evalscribe.settings import Options
+from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.wiring.targets import open_target
+from messages_server import VERDICT
+from surfaces.test_judge_command import POLITE, RUBRIC, run
+
+MODEL = "anthropic/claude-x"
+FROZEN = FrozenEvidence(evidence=evidence(), provider="example", model="model-1").written
+PAID = Usage(calls=1, input_tokens=10, cost_usd=0.5)
+
+
+class Models:
+    """`ports.Models` of one that plays a script."""
+
+    def __init__(self, script: Iterable[Step]) -> None:
+        self.model = ScriptedModel(script, MODEL)
+
+    def open(self, name: str, stage: str) -> ScriptedModel:
+        assert name == MODEL
+        return self.model
+
+    def spent(self) -> dict[str, Usage]:
+        return {}
+
+    async def close(self) -> None:
+        return None
+
+
+@pytest.fixture(autouse=True)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "evalscribe.toml").touch()
+    (tmp_path / "prompts" / "rubrics").mkdir(parents=True)
+    (tmp_path / "prompts" / "rubrics" / "polite.yaml").write_text(RUBRIC)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@asynccontextmanager
+async def opened(judge: str, rubric: str = "failure", models: object | None = None) -> AsyncIterator[Target]:
+    version = ExperimentVersion(
+        id="exv-1",
+        experiment_id="exp-1",
+        number=1,
+        target=JudgeTarget(judge=judge, rubric=rubric),
+        dataset_id="ds-1",
+        dataset_version_id="dsv-1",
+        bindings=(),
+        config=Config(),
+        created_at="",
+    )
+    found = wiring.settings(Options(judge="rules"))
+    async with open_target(found, version, None, models or Models([]), 2) as target:  # type: ignore[arg-type]
+        yield target
+
+
+def call(value: JsonValue = FROZEN, repetition: int = 1, timeout_s: float = 60.0) -> TargetCall:
+    return TargetCall(run_id="r", item_key="k", repetition=repetition, input=value, timeout_s=timeout_s)
+
+
+async def test_the_rules_say_what_they_say_of_the_evidence_alone() -> None:
+    async with opened("rules") as target:
+        reply = await target.answer(call())
+    assert isinstance(reply, TargetReply)
+    alone = RulesJudge().decide(case())
+    assert isinstance(reply.output, dict)
+    assert {name: reply.output[name] for name in ("classification", "cause", "cause_kind", "judge", "uncertain")} == {
+        name: getattr(alone, name) for name in ("classification", "cause", "cause_kind", "judge", "uncertain")
+    }
+    assert reply.output["citations"] == {"verified": len(alone.citations), "relocated": 0, "unverified": 0}
+    assert reply.model == alone.judge
+
+
+async def test_what_an_analysis_was_told_is_not_asked_again_but_for_repetitions() -> None:
+    models = Models([calls(("submit", VERDICT), usage=PAID)] * 2)
+    async with opened(MODEL, models=models) as target:
+        first, known, again = [await target.answer(call(repetition=n)) for n in (1, 1, 2)]
+    assert isinstance(first, TargetReply)
+    assert isinstance(known, TargetReply)
+    assert first.output == known.output
+    assert [one.usage and one.usage.cost_usd for one in (first, known, again)] == [0.5, 0, 0.5]
+    assert len(models.model.requests) == 2
+    text = models.model.requests[0].messages[0].text
+    assert "return n + n + 1" in text
+
+
+async def test_an_analysis_knows_what_an_experiment_was_told(workspace: Path) -> None:
+    async with opened("rules") as target:
+        await target.answer(call())
+    store = wiring.store(wiring.settings(Options()))
+    group = Group(id="g", eval_ids=("e1",))
+    answer = await classify(group, lambda _: case(), RulesJudge(), store, Terms(timeout_s=None))
+    store.close()
+    assert answer.cached
+
+
+async def test_a_made_up_quotation_is_counted_as_unverified() -> None:
+    made_up = {"role": "output", "path": "twice.py", "first": 1, "last": 1, "text": "nobody wrote this"}
+    models = Models([calls(("submit", {**VERDICT, "citations": [made_up]}))] * 9)
+    async with opened(MODEL, models=models) as target:
+        reply = await target.answer(call())
+    assert isinstance(reply, TargetReply), reply
+    assert isinstance(reply.output, dict)
+    assert reply.output["citations"] == {"verified": 0, "relocated": 0, "unverified": 1}
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [(says("", "refusal", PAID), "refused"), (RuntimeError("a bug"), "the judge broke: RuntimeError: a bug")],
+)
+async def test_no_verdict_is_no_answer_with_the_reason(step: Step, said: str) -> None:
+    async with opened(MODEL, models=Models([step] * 5)) as target:
+        failed = await target.answer(call())
+    assert isinstance(failed, TargetFailed)
+    assert failed.kind == "error"
+    assert said in failed.reason
+
+
+async def test_a_judge_that_hangs_is_a_timeout() -> None:
+    class Hanging(ScriptedModel):
+        async def complete(self, *_: object) -> object:  # type: ignore[override]
+            await asyncio.sleep(60)
+            return None
+
+    models = Models([])
+    models.model = Hanging([], MODEL)
+    async with opened(MODEL, models=models) as target:
+        failed = await target.answer(call(timeout_s=0.05))
+    assert isinstance(failed, TargetFailed)
+    assert (failed.kind, failed.reason) == ("timeout", "no verdict within 0.05 s")
+
+
+async def test_a_budget_without_room_ends_the_run() -> None:
+    models = RunModels(Models([NoRoom("the budget of $1.00 has no room")]))  # type: ignore[arg-type]
+    async with opened(MODEL, models=models) as target:
+        with pytest.raises(UnavailableError, match="no room: give --budget"):
+            await target.answer(call())
+
+
+@pytest.mark.parametrize(
+    ("judge", "rubric", "value", "said"),
+    [
+        ("rules", "failure", {"question": "why?"}, "no evidence of a failed eval: evidence: Field required"),
+        ("rules", "failure", "text", "no evidence of a failed eval"),
+        (MODEL, "polite", "text", "no agent run"),
+        (MODEL, "polite", {"agent_run": {"id": "a"}}, "transcripts"),
+        (MODEL, "polite", {"evidence": {}, "provider": "p", "model": "m"}, "evidence.eval: Field required"),
+    ],
+)
+async def test_an_item_that_holds_nothing_to_judge_says_so(
+    judge: str, rubric: str, value: JsonValue, said: str
+) -> None:
+    async with opened(judge, rubric) as target:
+        failed = await target.answer(call(value))
+    assert isinstance(failed, TargetFailed)
+    assert said in failed.reason
+
+
+@pytest.mark.parametrize("shape", [lambda value: value, lambda value: {"agent_run": value}])
+async def test_any_rubric_judges_agent_runs_in_its_own_words(shape: Callable[[JsonValue], JsonValue]) -> None:
+    models = Models([says(f"<response>{json.dumps(POLITE)}</response>", usage=PAID)] * 2)
+    item = shape(run("run-1"))
+    async with opened(MODEL, "polite", models) as target:
+        replies = [await target.answer(call(item, repetition)) for repetition in (1, 1, 2)]
+    first, *_ = replies
+    assert isinstance(first, TargetReply), first
+    assert isinstance(first.output, dict)
+    assert first.output["label"] == "polite"
+    assert [one.usage and one.usage.cost_usd for one in replies] == [0.5, 0, 0.5]
+    assert len(models.model.requests) == 2
+
+
+async def test_a_rubric_that_the_rules_cannot_answer_by_ends_the_run() -> None:
+    async with opened("rules", "polite") as target:
+        with pytest.raises(UsageError, match="the rules cannot answer by polite@1"):
+            await target.answer(call())
