@@ -135,15 +135,15 @@ def annotations(out: str) -> list[tuple[str, str, int, str]]:
     return [(level, file, int(line), message) for level, file, line, message in found]
 
 
-def test_the_page_has_three_workflows_without_traps() -> None:
-    assert list(WORKFLOWS) == ["reports-check", "analyze", "review-sync"]
+def test_the_page_has_four_workflows_without_traps() -> None:
+    assert list(WORKFLOWS) == ["experiment", "reports-check", "analyze", "review-sync"]
     for workflow in WORKFLOWS.values():
         assert "pull_request_target" not in str(workflow)
         for step in (step for job in workflow["jobs"].values() for step in job["steps"]):
             assert "uses" not in step or re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"])
-    assert "secrets." not in str(WORKFLOWS["reports-check"])
+    assert "secrets." not in str(WORKFLOWS["reports-check"]) + str(WORKFLOWS["experiment"])
     assert WORKFLOWS["reports-check"]["permissions"] == {"contents": "read", "pull-requests": "write"}
-    assert WORKFLOWS["review-sync"]["permissions"] == {"contents": "read"}
+    assert WORKFLOWS["review-sync"]["permissions"] == WORKFLOWS["experiment"]["permissions"] == {"contents": "read"}
 
 
 def test_good_reports_are_commented_once(runner: Runner) -> None:

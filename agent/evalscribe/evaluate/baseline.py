@@ -61,7 +61,7 @@ def _regressions(named: str | None, found: Baseline, most: int) -> Clause:
 
 
 def _told(found: Baseline) -> str:
-    return counted(len(found.new_failures), "item") + " that passed and fail now"
+    return counted(len(found.new_failures), "new failure")
 
 
 def _keys(found: Baseline) -> str:
