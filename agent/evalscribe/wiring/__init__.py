@@ -14,8 +14,6 @@ from evalscribe.ports import Library
 from evalscribe.prompts import Prompts
 from evalscribe.settings import Options, Settings, load
 from evalscribe.sources.imports.wish import Wish as FileWish
-from evalscribe.wiring.analysts import Bench, adviser
-from evalscribe.wiring.engine import afar
 from evalscribe.wiring.importing import SAMPLE
 from evalscribe.wiring.models import models, purse
 from evalscribe.wiring.runs import Choice, address, eval_named, open_run, open_source, source
@@ -72,6 +70,9 @@ def snapshot_writer(folder: Path, run_id: str) -> "SnapshotWriter":
 @asynccontextmanager
 async def open_desk(choice: Choice, watcher: Arrivals) -> AsyncIterator[Desk]:
     """All that an analysis works with, closed at the end."""
+    from evalscribe.wiring.analysts import Bench, adviser
+    from evalscribe.wiring.engine import afar
+
     found = settings(choice.options)
     reports = library(found)
     async with AsyncExitStack() as opened:

@@ -17,7 +17,6 @@ from evalscribe.ports import Ask, Crew, Lost, Worker
 from evalscribe.rubric import Collection
 from evalscribe.settings import Settings
 from evalscribe.sources.imports import Wish
-from evalscribe.wiring.engine import LOCAL, engine
 
 
 class FilePiece(Frozen):
@@ -67,6 +66,8 @@ class Unwatched:
 @asynccontextmanager
 async def readers(found: Settings, *, dry_run: bool) -> AsyncIterator[Readers | None]:
     """Workers that read files; None where this process does. Raises `UsageError` for a store they cannot reach."""
+    from evalscribe.wiring.engine import LOCAL, engine
+
     chosen = engine(found)
     if chosen.name == LOCAL:
         yield None
