@@ -91,6 +91,16 @@ def _refused(ready: Workspace) -> None:
     ready.run("reports", "wait", "nothing", "--fail-on-gate=perhaps", code=64)
 
 
+def test_a_run_is_analysed_explained_and_compared_by_its_name(ready: Workspace) -> None:
+    create(ready, "quality")
+    run = ready.run("experiments", "run", "quality", "--name", "pr-1", "--wait", code=2).out.split()[0]
+    told = ready.run("analyze", "pr-1", "--judge", "rules").out
+    assert f"| Run | `{run}`" in told
+    assert "`exact_match`" in told
+    ready.run("explain", "pr-1", "k1", "--judge", "rules")
+    assert run in ready.run("compare", "pr-1", run, code=64).err
+
+
 def test_a_killed_worker_repeats_only_what_was_under_way(ready: Workspace) -> None:
     create(ready, "quality", "agent", "--config", '{"concurrency": 3, "passed_threshold": 0.9}')
     run = ready.run("experiments", "run", "quality", "--name", "pr-1").out.strip()

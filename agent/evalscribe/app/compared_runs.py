@@ -36,6 +36,8 @@ class Rooms:
     finder: Finder
     bring: Callable[[Path], Awaitable[Sequence[Run]]]
     """Imports a file; its runs."""
+    of_experiment: Callable[[str], str | None]
+    """Id of the run of an experiment that has this name."""
     collection: str | None = None
     """As the command line names it."""
     configured: str | None = None
@@ -75,7 +77,9 @@ async def _runs(rooms: Rooms, name: str) -> Sequence[Run]:
     with suppress(NotFoundError):  # `provider/model` names no folder
         if run := rooms.finder.stored(name):
             return (run,)
-    return _of_model(rooms, name) or (await _fetched(rooms, name),)
+    if found := _of_model(rooms, name):
+        return found
+    return (await _fetched(rooms, rooms.of_experiment(name) or name),)
 
 
 def _is_file(name: str) -> bool:

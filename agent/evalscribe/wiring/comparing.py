@@ -28,6 +28,7 @@ from evalscribe.wiring.importing import collection_name
 from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.judging import JudgeChoice, Reached
 from evalscribe.wiring.models import RULES, judge_name, models
+from evalscribe.wiring.runs import of_experiment
 from evalscribe.wiring.shelf import shelf
 from evalscribe.wiring.stores import store
 
@@ -81,6 +82,7 @@ async def open_compare(choice: CompareChoice, watcher: Watching) -> AsyncIterato
             library=library(found),
             finder=Finder(kept, Reached(reached, found, opened), watcher),
             bring=partial(_brought, books, whole, watcher),
+            of_experiment=partial(of_experiment, found, whole),
             collection=choice.collection,
             configured=found.collection.value,
         )

@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalscribe.app.stored_runs import Arrivals, RunFile, bring_in, whole_run
+from evalscribe.app.stored_runs import Arrivals, RunFile, bring_in, is_whole, whole_run
 from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Source
+from evalscribe.ports import Archive, Source
 from evalscribe.settings import Options, Settings
 from evalscribe.sources.address import SUMMARY, RunAddress, parse_address
 from evalscribe.sources.imports.wish import Wish
@@ -127,11 +127,26 @@ async def _held(choice: Choice, found: Settings, watcher: Arrivals, opened: Asyn
     if from_file:
         run_id = await _imported(choice, found, watcher)
         return StoredSource(kept, whole, run_id)
-    known = whole_run(kept, whole, choice.run)
+    known = whole_run(kept, whole, choice.run) or of_experiment(found, whole, choice.run)
     if known is None:
         return None
     watcher.say(f"Run {known} is read from the store.")
     return StoredSource(kept, whole, known)
+
+
+def of_experiment(found: Settings, whole: Archive, named: str) -> str | None:
+    """Id of the run of an experiment that has this name. Raises `UsageError` for one of which nothing can be read."""
+    from evalscribe.wiring.experiments import experiment_runs
+
+    with closing(experiment_runs(found)) as runs:
+        run = runs.run(named)
+    if run is None:
+        return None
+    if is_whole(whole, run.id):
+        return run.id
+    if run.state in ("queued", "running"):
+        raise UsageError(f"run {named} of an experiment has not ended: `evalscribe reports wait {run.id}` waits for it")
+    raise UsageError(f"run {named} of an experiment {run.state} before it tried anything: {run.reason or 'no reason'}")
 
 
 async def _imported(choice: Choice, found: Settings, watcher: Arrivals) -> str:
