@@ -111,7 +111,7 @@ def test_a_prompt_has_versions_by_content(workspace: Workspace) -> None:
     assert workspace.run("prompts", "show", first.out.strip()).out == shown
     assert "ask" in workspace.run("prompts", "list").out
     assert "has no version '7'; there is: 1 (pv-" in workspace.run("prompts", "show", "ask@7", code=66).err
-    assert "there is ask" in workspace.run("prompts", "show", "other", code=66).err
+    assert "there is: ask" in workspace.run("prompts", "show", "other", code=66).err
 
 
 def test_a_prompt_that_cannot_be_asked_is_none(workspace: Workspace) -> None:

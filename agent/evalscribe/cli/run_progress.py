@@ -1,4 +1,4 @@
-"""How far a run is that somebody waits for: a bar on standard error where there is a terminal."""
+"""How far a run is that somebody waits for or scores again: a bar on standard error where there is a terminal."""
 
 import sys
 from collections.abc import Mapping
@@ -12,8 +12,6 @@ from evalscribe.experiment import ExperimentRun, ItemVerdict
 
 
 class RunDisplay:
-    """Tells how many tries are done, and how many of them did not pass."""
-
     def __init__(self) -> None:
         console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
         self._bar = Progress(
@@ -37,7 +35,11 @@ class RunDisplay:
         self._bar.stop()
 
     def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
+        """How many tries are done, and how many of them did not pass."""
         done = sum(tally.values())
         others = done - tally.get("passed", 0)
         told = f"{run.state}, {others:,} not passed" if others else run.state
         self._bar.update(self._task, description=told, completed=done, total=run.tries)
+
+    def rescored(self, done: int, total: int) -> None:
+        self._bar.update(self._task, description="Scoring", completed=done, total=total)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli.experiments.options import FailOnGate, RunArgument
+from evalscribe.cli.experiments.options import FailOnGate, RunArgument, Timeout
 from evalscribe.cli.formatted import Format
 
 if TYPE_CHECKING:
@@ -118,21 +118,16 @@ def failures(
 
 def wait(
     run: RunArgument,
-    timeout: Annotated[
-        str | None,
-        typer.Option(metavar="15m", help="Wait at most so long; the run goes on after it.", show_default=False),
-    ] = None,
+    timeout: Timeout = None,
     fail_on_gate: FailOnGate = None,
     form: Format = "table",
 ) -> int:
     """Wait for the end of a run of an experiment. Exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4
     timed out."""
     from evalscribe.app.experiments.find import run_named
-    from evalscribe.app.experiments.wait import waited
     from evalscribe.cli.durations import seconds
+    from evalscribe.cli.experiments.run import await_end
     from evalscribe.cli.formatted import checked
-    from evalscribe.cli.run_progress import RunDisplay
-    from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk
@@ -141,17 +136,14 @@ def wait(
     timeout_s = None if timeout is None else seconds(timeout)
     with open_desk(settings(Options())) as desk:
         found = run_named(desk, run)
-        with RunDisplay() as display:
-            done = run_until_signal(waited(desk.runs, found.id, timeout_s, display))
-        last = done or run_named(desk, found.id)
-        return told(desk, last, fail_on_gate=fail_on_gate is not False, form=form)
+        return await_end(desk, found.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
 
 
 def ci(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table") -> int:
     """Print the gate of a finished run, clause by clause. Exit code 0 passed, 2 failed, 3 the run failed or was
     cancelled; 64 while it goes on."""
-    from evalscribe.app.experiments.find import run_named
-    from evalscribe.app.experiments.gate import require_ended
+    from evalscribe.app.experiments.find import require_ended, run_named
+    from evalscribe.app.experiments.gate import GATE_LATER
     from evalscribe.cli.formatted import checked
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
@@ -160,7 +152,7 @@ def ci(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table"
     checked(form)
     with open_desk(settings(Options())) as desk:
         found = run_named(desk, run)
-        require_ended(found)
+        require_ended(found, GATE_LATER)
         return told(desk, found, fail_on_gate=fail_on_gate is not False, form=form, clauses=True)
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 
 from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiments.find import experiment_of
 from evalscribe.app.experiments.kept import kept_tries
 from evalscribe.app.experiments.record import grader_documents, record_of
 from evalscribe.experiment import Experiment, ExperimentRun, ExperimentVersion, RunState, Target
@@ -26,8 +27,7 @@ async def archived(
     desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersion, state: RunState, reason: str | None
 ) -> None:
     """Write what the run did so far, as it ended: what is there already and the same is left alone."""
-    experiment = desk.definitions.experiment(run.experiment_id)
-    assert experiment is not None, "experiments are never deleted"
+    experiment = experiment_of(desk, run)
     _collection(desk, experiment)
     provider, model = tried_model(desk, run, version.target)
     told = Run(

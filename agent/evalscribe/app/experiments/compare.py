@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from evalscribe.app.experiments.desk import ExperimentDesk
-from evalscribe.app.experiments.find import run_named, version_of_run
+from evalscribe.app.experiments.find import experiment_of, require_ended, run_named, version_of_run
 from evalscribe.errors import UsageError
 from evalscribe.evaluate.compare import compared
 from evalscribe.evaluate.sided import Sided, Tried, sided
@@ -22,7 +22,9 @@ OUTPUT_LENGTH = 120
 
 def compare_runs(desk: ExperimentDesk, base: str, candidate: str, *, allow_mismatch: bool = False) -> RunComparison:
     """Runs by id or name. Raises `UsageError` for one that has not ended and for one with itself, `NotFoundError`."""
-    runs = [_ended(run_named(desk, named)) for named in (base, candidate)]
+    runs = [run_named(desk, named) for named in (base, candidate)]
+    for run in runs:
+        require_ended(run, "it can be compared when it has ended")
     if runs[0].id == runs[1].id:
         raise UsageError(f"{base} and {candidate} are the same run, {runs[0].id}: compare it with another one")
     sides = [_side(desk, run) for run in runs]
@@ -31,22 +33,12 @@ def compare_runs(desk: ExperimentDesk, base: str, candidate: str, *, allow_misma
     return found.model_copy(update={kind: tuple(_explained(desk, sides, getattr(found, kind), kind)) for kind in kinds})
 
 
-def _ended(run: ExperimentRun) -> ExperimentRun:
-    if not run.terminal:
-        raise UsageError(
-            f"run {run.name or run.id} is {run.state}: it can be compared when it has ended.\n"
-            f"Wait for it: `evalscribe reports wait {run.id}`."
-        )
-    return run
-
-
 def _side(desk: ExperimentDesk, run: ExperimentRun) -> Sided:
-    experiment = desk.definitions.experiment(run.experiment_id)
     deployment = desk.definitions.deployment(run.deployment_id) if run.deployment_id else None
     return sided(
         run,
         version_of_run(desk, run),
-        experiment.name if experiment else run.experiment_id,
+        experiment_of(desk, run).name,
         deployment.build if deployment else None,
         items=desk.datasets.items(run.dataset_version_id),
         tried=desk.runs.items(run.id),

@@ -1,8 +1,10 @@
 """Experiments, their versions and their runs, by what a person calls them."""
 
+from collections.abc import Sequence
+
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.named import LATEST, no_version, nothing_called, version_called
-from evalscribe.errors import NotFoundError
+from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.experiment import Experiment, ExperimentRun, ExperimentVersion
 
 
@@ -32,6 +34,32 @@ def run_named(desk: ExperimentDesk, named: str) -> ExperimentRun:
     raise NotFoundError(
         f"no experiment has a run {named!r}; `evalscribe experiments runs list EXPERIMENT` shows what there is"
     )
+
+
+def run_of_experiment(desk: ExperimentDesk, named: Sequence[str]) -> ExperimentRun:
+    """The run that the last word names; its experiment may be named before. Raises `UsageError` where it is not that
+    one's."""
+    if len(named) > 2:
+        raise UsageError("name one run, or its experiment and the run")
+    run = run_named(desk, named[-1])
+    if len(named) == 2 and experiment_named(desk, named[0]).id != run.experiment_id:
+        raise UsageError(f"run {run.id} is not one of experiment {named[0]}")
+    return run
+
+
+def experiment_of(desk: ExperimentDesk, run: ExperimentRun) -> Experiment:
+    found = desk.definitions.experiment(run.experiment_id)
+    if found is None:
+        raise NotFoundError(f"experiment {run.experiment_id} of run {run.id} is not in the store")
+    return found
+
+
+def require_ended(run: ExperimentRun, why: str) -> None:
+    """`why`: `its gate is decided when it has ended`. Raises `UsageError`."""
+    if not run.terminal:
+        raise UsageError(
+            f"run {run.name or run.id} is {run.state}: {why}.\nWait for it: `evalscribe reports wait {run.id}`."
+        )
 
 
 def version_of_run(desk: ExperimentDesk, run: ExperimentRun) -> ExperimentVersion:

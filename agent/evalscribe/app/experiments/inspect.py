@@ -7,9 +7,8 @@ from pydantic import JsonValue
 
 from evalscribe.app.experiments.alive import deserted
 from evalscribe.app.experiments.desk import ExperimentDesk
-from evalscribe.app.experiments.find import version_of_run
+from evalscribe.app.experiments.find import experiment_of, version_of_run
 from evalscribe.app.experiments.listing import dataset_line, target_line
-from evalscribe.errors import NotFoundError
 from evalscribe.evaluate.labels import label_pair, labels
 from evalscribe.evaluate.summary import Place, summarised
 from evalscribe.experiment import Attempt, Experiment, ExperimentRun, ExperimentVersion, ItemVerdict
@@ -18,13 +17,6 @@ from evalscribe.run_summary import LabelSummary, RunSummary, ToldTry
 from evalscribe.score import Score
 
 NOT_PASSED: tuple[ItemVerdict, ...] = ("failed", "error", "unscored")
-
-
-def experiment_of(desk: ExperimentDesk, run: ExperimentRun) -> Experiment:
-    found = desk.definitions.experiment(run.experiment_id)
-    if found is None:
-        raise NotFoundError(f"experiment {run.experiment_id} of run {run.id} is not in the store")
-    return found
 
 
 def summary(desk: ExperimentDesk, run: ExperimentRun, *, scored: bool = True) -> RunSummary:

@@ -6,7 +6,8 @@ from evalscribe.app.datasets.found import found as dataset_named
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.errors import UsageError
 from evalscribe.experiment import Experiment, ExperimentVersion, Target
-from evalscribe.ids import Frozen
+from evalscribe.ids import Frozen, canonical_json
+from evalscribe.scorer_spec import Binding
 
 
 class Filter(Frozen):
@@ -60,6 +61,14 @@ def dataset_line(desk: ExperimentDesk, version: ExperimentVersion) -> str:
     dataset = desk.datasets.find(version.dataset_id)
     of = desk.datasets.version(version.dataset_version_id)
     return f"{dataset.name if dataset else version.dataset_id}@{of.number if of else version.dataset_version_id}"
+
+
+def binding_line(binding: Binding) -> str:
+    """`contains {"pattern":"refund"}, from 0.8 on, not required`."""
+    spec = binding.spec
+    config = f" {canonical_json(spec.config)}" if spec.config else ""
+    threshold = "" if binding.threshold is None else f", from {binding.threshold:g} on"
+    return f"{spec.name}{config}{threshold}{'' if binding.required else ', not required'}"
 
 
 def _listed(desk: ExperimentDesk, one: Experiment, version: ExperimentVersion) -> ListedExperiment:

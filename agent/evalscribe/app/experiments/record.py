@@ -12,6 +12,7 @@ from evalscribe.evidence import Document, Role
 from evalscribe.experiment import Attempt, ItemVerdict
 from evalscribe.prose import one_line
 from evalscribe.record import SCORES_LOG, Record
+from evalscribe.render.run_text import word
 from evalscribe.run import TARGET, Eval, EvalStatus, Run, Step
 from evalscribe.score import Score
 from evalscribe.scorer_spec import Binding
@@ -124,11 +125,9 @@ def _logs(attempt: Attempt, scores: Sequence[Score]) -> Iterator[Document]:
 
 
 def _line(score: Score) -> str:
-    said = "broke" if score.status == "error" else "abstained" if score.status == "unscored" else None
-    said = said or ("passed" if score.passed else "failed")
     value = "" if score.value is None else f" {score.value:g}"
     label = "" if score.label is None else f" ({score.label})"
-    return f"{score.scorer}: {said}{value}{label}: {one_line(score.explanation)}"
+    return f"{score.scorer}: {word(score)}{value}{label}: {one_line(score.explanation)}"
 
 
 def _document(role: Role, name: str, value: JsonValue) -> Document:

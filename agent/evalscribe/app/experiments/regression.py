@@ -11,7 +11,7 @@ from evalscribe.app.datasets.adding import created as dataset_created
 from evalscribe.app.datasets.upload import batches
 from evalscribe.app.experiments.create import as_wanted, checked_name, created
 from evalscribe.app.experiments.desk import ExperimentDesk
-from evalscribe.app.experiments.find import version_of_run
+from evalscribe.app.experiments.find import experiment_of, require_ended, version_of_run
 from evalscribe.app.experiments.launch import NewRun, launched
 from evalscribe.app.experiments.regression_items import Failed, of_experiment, of_stored, with_finding
 from evalscribe.app.experiments.target import component_of
@@ -98,8 +98,8 @@ def _check(desk: ExperimentDesk, run: ExperimentRun | None, wish: RegressionWish
     if run is None and (wish.run_item_ids or wish.start_run):
         what = "--run-item-id" if wish.run_item_ids else "--start-run"
         raise UsageError(f"{what} needs a run of an experiment; for others a dataset is all that can be made")
-    if run and not run.terminal:
-        raise UsageError(f"run {run.name or run.id} is {run.state}: its failures are known when it has ended")
+    if run:
+        require_ended(run, "its failures are known when it has ended")
     if run and wish.deployment:
         _build(desk, version_of_run(desk, run).target, wish.deployment)
 
@@ -183,9 +183,6 @@ def _experiment(
 ) -> tuple[Experiment, ExperimentVersion]:
     """The same target in the build that failed, the same scorers; every item has to pass."""
     before = version_of_run(desk, run)
-    parent = desk.definitions.experiment(run.experiment_id)
-    if parent is None:
-        raise NotFoundError(f"experiment {run.experiment_id} of run {run.id} is not in the store")
     target = before.target
     if isinstance(target, ComponentTarget) and run.deployment_id:
         target = target.model_copy(update={"deployment_id": run.deployment_id})
@@ -198,4 +195,4 @@ def _experiment(
         "dataset_version_id": dataset.id,
         "config": Config(**runs_as, passed_threshold=1.0),
     }
-    return created(desk, as_wanted(parent, before).model_copy(update=changes))
+    return created(desk, as_wanted(experiment_of(desk, run), before).model_copy(update=changes))

@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol
 
 from evalscribe.app.experiments.archive import archived
 from evalscribe.app.experiments.desk import ExperimentDesk
-from evalscribe.app.experiments.find import version_named, version_of_run
+from evalscribe.app.experiments.find import experiment_of, require_ended, version_named, version_of_run
 from evalscribe.app.experiments.kept import KeptTry, kept_tries
-from evalscribe.errors import NotFoundError, UnavailableError, UsageError
+from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.evaluate.scoring import Panel, as_result, stored
 from evalscribe.evaluate.verdict import verdict
 from evalscribe.experiment import ExperimentRun, ExperimentVersion, ItemVerdict
@@ -66,8 +66,7 @@ async def rescored(
     Raises `UsageError` for a run that has not ended or a scorer that there is not, `UnavailableError` where somebody
     works on the run.
     """
-    if not run.terminal:
-        raise UsageError(f"run {run.id} is {run.state}: what has not ended cannot be scored again")
+    require_ended(run, "it can be scored again when it has ended")
     version = _version(desk, run, wanted)
     chosen = _chosen(version, wanted)
     with desk.runs.claim(run.id) as mine:
@@ -84,10 +83,7 @@ async def rescored(
 def _version(desk: ExperimentDesk, run: ExperimentRun, wanted: Rescore) -> ExperimentVersion:
     if wanted.version is None:
         return version_of_run(desk, run)
-    experiment = desk.definitions.experiment(run.experiment_id)
-    if experiment is None:
-        raise NotFoundError(f"the experiment of run {run.id} is not in the store")
-    return version_named(desk, experiment, wanted.version)
+    return version_named(desk, experiment_of(desk, run), wanted.version)
 
 
 def _chosen(version: ExperimentVersion, wanted: Rescore) -> frozenset[str]:

@@ -42,28 +42,25 @@ def _cells(one: "ListedRun") -> tuple[object, ...]:
 
 def show_run(run: RunOfExperiment, form: Format = "table") -> int:
     """Show a run of an experiment: state, pass rate, scorers, gate, and the config of the version that it ran."""
-    from evalscribe.app.experiments.find import version_of_run
+    from evalscribe.app.experiments.find import run_of_experiment, version_of_run
     from evalscribe.app.experiments.gate import reported
-    from evalscribe.cli.experiments.cancel import run_of
     from evalscribe.cli.formatted import document
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk
 
     with open_desk(settings(Options())) as desk:
-        found = run_of(desk, run)
+        found = run_of_experiment(desk, run)
         version, report = version_of_run(desk, found), reported(desk, found)
     document(report, lambda: _told(report, version), form)
     return 0
 
 
 def _told(report: "RunReport", version: "ExperimentVersion") -> Iterator[str]:
-    from evalscribe.ids import canonical_json
+    from evalscribe.app.experiments.listing import binding_line
     from evalscribe.render.run_text import summary_lines
 
     yield from summary_lines(report)
     yield f"config     {version.config.model_dump_json(exclude_none=True)}"
     for binding in version.bindings:
-        threshold = "" if binding.threshold is None else f", from {binding.threshold:g} on"
-        optional = "" if binding.required else ", not required"
-        yield f"           {binding.spec.name} {canonical_json(binding.spec.config)}{threshold}{optional}"
+        yield f"           {binding_line(binding)}"

@@ -32,10 +32,10 @@ def rescore(
     place."""
     from functools import partial
 
+    from evalscribe.app.experiments.find import run_of_experiment
     from evalscribe.app.experiments.rescore import Rescore, rescored
-    from evalscribe.cli.experiments.cancel import run_of
     from evalscribe.cli.formatted import checked, document
-    from evalscribe.cli.rescore_progress import RescoreDisplay
+    from evalscribe.cli.run_progress import RunDisplay
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.prose import counted
     from evalscribe.settings import Options
@@ -46,8 +46,8 @@ def rescore(
     checked(form)
     wanted = Rescore(scorers=tuple(scorer or ()), reason=reason, version=experiment_version_id)
     found = settings(Options(budget=budget, max_tokens=max_tokens, env_file=env_file))
-    with open_desk(found) as desk, RescoreDisplay() as display:
-        job = rescored(desk, run_of(desk, run), wanted, partial(open_rescorers, desk, found), display)
+    with open_desk(found) as desk, RunDisplay() as display:
+        job = rescored(desk, run_of_experiment(desk, run), wanted, partial(open_rescorers, desk, found), display)
         done = run_until_signal(job)
     told = (
         f"Scored {counted(done.tries, 'stored try')} of run {done.run.id} again: "

@@ -1,7 +1,5 @@
 """`evalscribe experiments runs resume [EXPERIMENT] RUN`."""
 
-import sys
-
 from evalscribe.cli.experiments.options import Budget, EnvFile, FailOnGate, MaxTokens, RunOfExperiment, Timeout, Wait
 from evalscribe.cli.formatted import Format
 
@@ -17,12 +15,12 @@ def resume(
     form: Format = "table",
 ) -> int:
     """Let a run go on that failed, was cancelled or lost its worker; what was done is not done again."""
+    from evalscribe.app.experiments.find import run_of_experiment
     from evalscribe.app.experiments.resume import resumed
-    from evalscribe.cli import finish
     from evalscribe.cli.durations import seconds
-    from evalscribe.cli.experiments.cancel import run_of
-    from evalscribe.cli.experiments.run import await_end, start
-    from evalscribe.cli.formatted import checked, made
+    from evalscribe.cli.experiments.run import going, start
+    from evalscribe.cli.formatted import checked
+    from evalscribe.prose import counted
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk
@@ -31,13 +29,8 @@ def resume(
     timeout_s = None if timeout is None else seconds(timeout)
     found = settings(Options(budget=budget, max_tokens=max_tokens, env_file=env_file))
     with open_desk(found) as desk:
-        going = resumed(desk, run_of(desk, run), budget)
-        done = sum(desk.runs.tally(going.id).values())
-        start(desk, found, going, env_file, max_tokens)
-        told = f"Run {going.id} goes on: {done} of {going.tries} tries are done"
-        if not wait:
-            made(going.id, going, told, form)
-            return 0
-        if form == "table":
-            finish.say(told, file=sys.stderr)
-        return await_end(desk, going.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
+        again = resumed(desk, run_of_experiment(desk, run), budget)
+        done = sum(desk.runs.tally(again.id).values())
+        start(desk, found, again, env_file, max_tokens)
+        told = f"Run {again.id} goes on: {done:,} of {counted(again.tries, 'try')} are done"
+        return going(desk, again, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form)

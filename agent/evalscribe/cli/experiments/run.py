@@ -62,9 +62,8 @@ def run(
     """
     from evalscribe.app.experiments.find import experiment_named
     from evalscribe.app.experiments.launch import NewRun, launched
-    from evalscribe.cli import finish
     from evalscribe.cli.durations import seconds
-    from evalscribe.cli.formatted import checked, made
+    from evalscribe.cli.formatted import checked
     from evalscribe.prose import counted
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
@@ -86,13 +85,30 @@ def run(
         started = launched(desk, experiment_named(desk, experiment), wanted)
         start(desk, found, started, env_file, max_tokens)
         told = f"Started run {started.id}: {counted(started.tries, 'try')}"
-        if not wait:
-            made(started.id, started, f"{told}; `evalscribe reports wait {started.id}` waits for it", form)
-            return 0
-        if form == "table":
-            finish.say(told, file=sys.stderr)
-            print(started.id, flush=True)
-        return await_end(desk, started.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
+        return going(desk, started, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form)
+
+
+def going(
+    desk: "ExperimentDesk",
+    run: "ExperimentRun",
+    told: str,
+    *,
+    wait: bool,
+    timeout_s: float | None,
+    fail_on_gate: bool | None,
+    form: str,
+) -> int:
+    """What is said of a run whose worker was just started: its id, and with `wait` how it ended."""
+    from evalscribe.cli import finish
+    from evalscribe.cli.formatted import made
+
+    if not wait:
+        made(run.id, run, f"{told}; `evalscribe reports wait {run.id}` waits for it", form)
+        return 0
+    if form == "table":
+        finish.say(told, file=sys.stderr)
+        print(run.id, flush=True)
+    return await_end(desk, run.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
 
 
 def start(

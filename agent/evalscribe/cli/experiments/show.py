@@ -11,7 +11,6 @@ from evalscribe.cli.formatted import Format
 if TYPE_CHECKING:
     from evalscribe.app.experiments.desk import ExperimentDesk
     from evalscribe.experiment import Experiment, ExperimentVersion
-    from evalscribe.scorer_spec import Binding
 
 
 def show(
@@ -37,7 +36,7 @@ def show(
 
 
 def _told(desk: "ExperimentDesk", one: "Experiment", version: "ExperimentVersion") -> Iterator[str]:
-    from evalscribe.app.experiments.listing import dataset_line, target_line
+    from evalscribe.app.experiments.listing import binding_line, dataset_line, target_line
 
     versions = desk.definitions.experiment_versions(one.id)
     runs = desk.runs.runs(one.id)
@@ -47,16 +46,7 @@ def _told(desk: "ExperimentDesk", one: "Experiment", version: "ExperimentVersion
     yield f"target   {target_line(version.target)}"
     yield f"dataset  {dataset_line(desk, version)} ({version.dataset_version_id})"
     for number, binding in enumerate(version.bindings):
-        yield f"{'scorers ' if number == 0 else ' ' * 8} {_scorer(binding)}"
+        yield f"{'scorers ' if number == 0 else ' ' * 8} {binding_line(binding)}"
     yield f"config   {version.config.model_dump_json(exclude_none=True)}"
     newest = f", newest {runs[-1].name or runs[-1].id} ({runs[-1].state})" if runs else ""
     yield f"runs     {len(runs)}{newest}"
-
-
-def _scorer(binding: "Binding") -> str:
-    from evalscribe.ids import canonical_json
-
-    spec = binding.spec
-    config = f" {canonical_json(spec.config)}" if spec.config else ""
-    threshold = "" if binding.threshold is None else f", from {binding.threshold:g} on"
-    return f"{spec.name}{config}{threshold}{'' if binding.required else ', not required'}"
