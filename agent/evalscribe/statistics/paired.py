@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from evalscribe.statistics.agreement import Interval
 from evalscribe.statistics.detectable import SIGNIFICANT, detectable
+from evalscribe.statistics.even import even, moved
 from evalscribe.statistics.flips import Luck, sign_flip
 from evalscribe.statistics.student import quantile
 
@@ -32,12 +33,6 @@ class Task(NamedTuple):
     def even_difference(self) -> Fraction:
         """Of as many trials on both sides, the first: only then is it symmetric around 0 where both are alike."""
         return _mean(self.candidate[: self.even_trials]) - _mean(self.base[: self.even_trials])
-
-    @property
-    def within(self) -> float:
-        """The variance of the even difference, as the trials of each side vary among themselves; 0 for single ones."""
-        sides = self.base[: self.even_trials], self.candidate[: self.even_trials]
-        return sum(map(_variance, sides)) / self.even_trials
 
     @property
     def noise(self) -> float:
@@ -123,11 +118,6 @@ def _mean(values: Sequence[Fraction]) -> Fraction:
     return sum(values, NONE) / len(values)
 
 
-def _variance(values: Sequence[Fraction]) -> float:
-    mean = float(_mean(values))
-    return fsum((float(value) - mean) ** 2 for value in values) / max(1, len(values) - 1)
-
-
 def _reconciled(interval: Interval, p: float, mean: float) -> Interval:
     low, high = interval
     if p > SIGNIFICANT:
@@ -140,19 +130,13 @@ def _detectable(tasks: Sequence[Task], groups: Sequence[Group], span: float) -> 
     together as they were seen to. So few that even all of them changing may be luck can show nothing."""
     if 2.0 ** (1 - len(groups)) > SIGNIFICANT:
         return None
+    trials = [even(*task) for task in tasks]
     squares = sum(group.tasks**2 for group in groups)
-    mean = float(sum((group.even for group in groups), NONE)) / len(tasks)
+    mean = fsum(one.difference for one in trials) / len(tasks)
     apart = fsum((float(group.even) - group.tasks * mean) ** 2 for group in groups)
-    alone = fsum((float(task.even_difference) - mean) ** 2 for task in tasks)
-    variance = max(apart * len(groups) / (len(groups) - 1), fsum(task.within for task in tasks)) / squares
+    alone = fsum((one.difference - mean) ** 2 for one in trials)
+    variance = max(apart * len(groups) / (len(groups) - 1), fsum(one.within for one in trials)) / squares
     together = max(1.0, apart / alone) if alone else 1.0
-    step = _size(tasks, span) / span * fsum(1 / task.even_trials for task in tasks) * together / squares
+    step = moved(trials, span) / span * fsum(1 / len(one.base) for one in trials) * together / squares
     found = detectable(len(tasks) ** 2 / squares, variance / span**2, step)
     return None if found is None else found * span
-
-
-def _size(tasks: Sequence[Task], span: float) -> float:
-    """How far a trial is moved that does change: with passes all the way, with grades as far as was seen."""
-    moves = [float(abs(one - other)) for task in tasks for one, other in zip(task.base, task.candidate, strict=False)]
-    whole = fsum(moves)
-    return fsum(move**2 for move in moves) / whole if whole else span
