@@ -67,9 +67,9 @@ def evalscribe(folder: Path, *arguments: str | bytes, **environ: str) -> subproc
     return subprocess.run(command, cwd=folder, env={**os.environ, **environ}, capture_output=True, timeout=100)
 
 
-def analyzed(folder: Path, run: Path, *arguments: str) -> tuple[dict[str, Any], str]:
+def analyzed(command: Command, folder: Path, run: Path) -> tuple[dict[str, Any], str]:
     """The JSON document of an analysis with rules, and the text of its report."""
-    done = evalscribe(folder, "analyze", str(run), "--judge", "rules", "--json", "--quiet", *arguments)
+    done = command(folder, "analyze", str(run), "--judge", "rules", "--json", "--quiet")
     assert done.returncode == 0, done.stderr.decode()
     said = json.loads(done.stdout)
     return said, Path(said["report_path"]).read_text()

@@ -213,14 +213,17 @@ def test_a_template_that_is_no_small_file_is_not_waited_for(work: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x" * 6000, "a\x1bb", "../outside/none", ".", "/"])
-def test_a_report_that_is_no_file(name: str, work: Path) -> None:
-    done = evalscribe(work, "reports", "show", name)
+def test_a_report_that_is_no_file(name: str, work: Path, command: Command) -> None:
+    done = command(work, "reports", "show", name)
     assert done.returncode == 66, done.stderr
 
 
-def test_arguments_that_are_no_text(work: Path) -> None:
-    for arguments in ((b"analyze", b"\xff"), (b"reports", b"show", b"\xff"), (b"explain", b"sample", b"\xff")):
-        done = evalscribe(work, *arguments, EVALSCRIBE_JUDGE="rules")
+def test_arguments_that_are_no_text(work: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = evalscribe(work, b"analyze", b"\xff", EVALSCRIBE_JUDGE="rules")
+    assert done.returncode in (64, 66), done.stderr
+    monkeypatch.setenv("EVALSCRIBE_JUDGE", "rules")
+    for arguments in (("reports", "show"), ("explain", "sample")):
+        done = command(work, *arguments, os.fsdecode(b"\xff"))
         assert done.returncode in (64, 66), done.stderr
 
 

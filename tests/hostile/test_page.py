@@ -11,7 +11,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 from evalscribe.report_markdown import parse, render, run_of
-from hostile_run import LOG, RUN_ID, analyzed, evalscribe, failed, payload, snapshot
+from hostile_run import LOG, RUN_ID, Command, analyzed, failed, payload, snapshot
 from messages_server import Answer, Call, MessagesServer, submit
 
 ACTIVE = {
@@ -66,18 +66,18 @@ def attacked(attack: str, name: str) -> dict[str, object]:
     )
 
 
-def test_evidence_is_text_in_a_report_of_the_rules(tmp_path: Path) -> None:
+def test_evidence_is_text_in_a_report_of_the_rules(tmp_path: Path, command: Command) -> None:
     payloads = {f"e{n}": attacked(attack, f"e{n}") for n, attack in enumerate(ACTIVE.values())}
     everything = " ".join(ACTIVE.values())
     run = snapshot(tmp_path / "run", payloads, model=f"m/{everything}", experiment=everything)
-    said, text = analyzed(tmp_path, run)
+    said, text = analyzed(command, tmp_path, run)
     assert len(said["findings"]) == len(ACTIVE)
     report = parse(text)
     assert_inert(text, len(report.entries))
     assert render(report) == text
     assert not any(entry.reviewed or entry.notes for entry in report.entries)
     assert not any(finding["reviewer"] for finding in said["findings"])
-    again, same = analyzed(tmp_path, run)
+    again, same = analyzed(command, tmp_path, run)
     assert (again["changed"], same) == (False, text)
 
 
@@ -101,7 +101,9 @@ def alone(name: str) -> dict[str, object]:
     return payload(entry, outputFiles={"a.py": f"answer = '{name}'\n", "run.log": LOG.format(path=entry["evalPath"])})
 
 
-def test_what_a_judge_was_talked_into_is_text(tmp_path: Path) -> None:
+def test_what_a_judge_was_talked_into_is_text(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     verdicts = {f"attack-{n}.": talked_into(words) for n, words in enumerate(ACTIVE.values())}
     run = snapshot(tmp_path / "run", {name: alone(name) for name in verdicts})
 
@@ -109,8 +111,9 @@ def test_what_a_judge_was_talked_into_is_text(tmp_path: Path) -> None:
         return next(verdict for name, verdict in verdicts.items() if name in json.dumps(call.body["messages"][0]))
 
     with MessagesServer(script) as server:
-        access = {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
-        done = evalscribe(tmp_path, "analyze", str(run), "--json", "--quiet", **access)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0000")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        done = command(tmp_path, "analyze", str(run), "--json", "--quiet")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     text = Path(said["report_path"]).read_text()
@@ -122,7 +125,7 @@ def test_what_a_judge_was_talked_into_is_text(tmp_path: Path) -> None:
         assert all(citation["status"] != "verified" for citation in finding["citations"])
 
 
-def test_a_commit_speaks_of_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_speaks_of_nobody(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hosting site acts on what a message mentions: `fixes #1` would close an issue."""
     from git import Repo
 
@@ -131,7 +134,7 @@ def test_a_commit_speaks_of_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "a@example.org")
     run = snapshot(tmp_path / "run", model="m, fixes #1 @octocat\n\nCo-authored-by: x <x@x.example>")
     with Repo.init(tmp_path / "work") as repo:
-        done = evalscribe(tmp_path / "work", "analyze", str(run), "--judge", "rules", "--commit")
+        done = command(tmp_path / "work", "analyze", str(run), "--judge", "rules", "--commit")
         assert done.returncode == 0, done.stderr
         message = str(repo.head.commit.message)
     assert re.fullmatch(r"Analyze [\w./-]+, run [\w.-]+\n?", message)

@@ -13,7 +13,7 @@ from evalscribe.report_markdown import parse
 from evalscribe.sources.links import Links
 from evalscribe.sources.payload import decode_run
 from evalscribe.sources.snapshot import open_snapshot
-from hostile_run import analyzed, evalscribe, failed, payload, snapshot, summary
+from hostile_run import Command, analyzed, failed, payload, snapshot, summary
 
 ESCAPES = "\x1b]0;pwned\x07\x1b[2J\x9b31m\u202e"
 ACTIVE = "<img src=x onerror=alert(1)> [x](javascript:alert(1)) @octocat `$(touch pwned)`"
@@ -38,10 +38,10 @@ NAMES = (
 )
 
 
-def test_every_failure_has_a_path_of_its_own_whatever_it_is_called(tmp_path: Path) -> None:
+def test_every_failure_has_a_path_of_its_own_whatever_it_is_called(tmp_path: Path, command: Command) -> None:
     payloads = {f"e{n}": payload(failed(f"e{n}", *name)) for n, name in enumerate(NAMES)}
     run = snapshot(tmp_path / "run", payloads, provider="../../..", model="../../.git/hooks/x", experiment=ESCAPES)
-    said, text = analyzed(tmp_path, run)
+    said, text = analyzed(command, tmp_path, run)
     paths = [finding["eval"] for finding in said["findings"]]
     assert len(set(paths)) == len(paths) == len(NAMES)
     assert {path for entry in parse(text).entries for path in entry.paths} == set(paths)
@@ -83,13 +83,13 @@ ODD: dict[str, Any] = {
 }
 
 
-def test_no_odd_payload_costs_more_than_its_own_eval(tmp_path: Path) -> None:
+def test_no_odd_payload_costs_more_than_its_own_eval(tmp_path: Path, command: Command) -> None:
     payloads = {f"e{n}": payload(failed(f"e{n}", name=f"odd-{n}")) for n in range(len(ODD))}
     run = snapshot(tmp_path / "run", {**payloads, "good": payload(failed("good", name="good"))})
     for n, content in enumerate(ODD.values()):
         (run / "debug" / f"e{n}.json").write_text(json.dumps(content))
     (run / "debug" / "e0.json").write_text('{"eval": {}, "eval": {"task": ' + "9" * 5000 + "}}")
-    said, text = analyzed(tmp_path, run)
+    said, text = analyzed(command, tmp_path, run)
     assert len(said["findings"]) == len(ODD) + 1
     assert said["findings"][-1]["classification"] == "MODEL_FAULT"
     assert "\x1b" not in text
@@ -108,10 +108,10 @@ def test_no_odd_payload_costs_more_than_its_own_eval(tmp_path: Path) -> None:
     ],
     ids=["id", "nan", "infinite", "huge", "nested", "control"],
 )
-def test_a_hostile_summary_is_bad_data(content: str, tmp_path: Path) -> None:
+def test_a_hostile_summary_is_bad_data(content: str, tmp_path: Path, command: Command) -> None:
     run = snapshot(tmp_path / "run")
     (run / "failed_evals.json").write_text(content)
-    done = evalscribe(tmp_path, "analyze", str(run), "--judge", "rules")
+    done = command(tmp_path, "analyze", str(run), "--judge", "rules")
     assert (done.returncode, done.stdout) == (65, b"")
     assert done.stderr.count(b"\n") <= 3
     assert not (tmp_path / "reports").exists()

@@ -14,7 +14,7 @@ import pytest
 
 from convex_server import RUN_ID as SERVED_RUN
 from convex_server import Deployment, debug, success, summary
-from hostile_run import evalscribe, failed, payload, snapshot
+from hostile_run import Command, evalscribe, failed, payload, snapshot
 
 RANDOM = random.Random(7)
 
@@ -79,34 +79,37 @@ def found(folder: Path, *outputs: bytes) -> list[str]:
     ]
 
 
-def test_no_key_of_any_kind_in_any_field(tmp_path: Path) -> None:
+def test_no_key_of_any_kind_in_any_field(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     run = leaking(tmp_path / "given" / "run")
     work = tmp_path / "work"
     work.mkdir()
-    commands = (
-        ("analyze", str(run), "--judge", "rules"),
+    first = evalscribe(work, "analyze", str(run), "--judge", "rules", TMPDIR=str(work))
+    monkeypatch.setattr("tempfile.tempdir", str(work))
+    others = (
         ("analyze", str(run), "--judge", "rules", "--json", "--fresh"),
         ("explain", str(run), "e1", "--judge", "rules"),
         ("explain", str(run), "none", "--judge", "rules"),
         ("fetch", str(run), "-o", "copy"),
         ("reports", "list"),
     )
-    ended = [evalscribe(work, *command, TMPDIR=str(work)) for command in commands]
+    ended = [first, *(command(work, *other) for other in others)]
     assert [done.returncode for done in ended] == [0, 0, 0, 66, 0, 0]
     assert found(work, *(stream for done in ended for stream in (done.stdout, done.stderr))) == []
     assert (work / "copy" / "debug" / "e1.json").read_text().count("[redacted:") > 50
 
 
 @pytest.mark.parametrize("key", ["prod:happy-animal-123|" + chars(40), "odd|key+with/" + chars(30)])
-def test_a_deployment_that_sends_our_key_back_gets_it_nowhere(key: str, tmp_path: Path) -> None:
+def test_a_deployment_that_sends_our_key_back_gets_it_nowhere(
+    key: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     core = key.partition("|")[2]
     listed = summary(["e1"])
     listed["run"]["model"] = f"m {key}"
     evidence = debug("e1", outputFiles={"a.py": f"x = {key!r}\n{core}\n", "run.log": key})
     server = Deployment()
     server.answer = lambda path, _: success(listed if path.endswith("query") else evidence)
-    command = ("analyze", SERVED_RUN, "--judge", "rules", "--deployment", server.url)
-    done = evalscribe(tmp_path, *command, CONVEX_DEPLOY_KEY=key)
+    monkeypatch.setenv("CONVEX_DEPLOY_KEY", key)
+    done = command(tmp_path, "analyze", SERVED_RUN, "--judge", "rules", "--deployment", server.url)
     server.close()
     assert done.returncode == 0, done.stderr
     assert core.encode() not in everything(tmp_path, done.stdout, done.stderr)
