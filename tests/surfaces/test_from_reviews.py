@@ -1,0 +1,198 @@
+"""`evalscribe datasets from-reviews`: what people say in merged reports as a dataset, and judges tested on it."""
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalscribe.app.experiments.find import experiment_named
+from evalscribe.app.experiments.launch import NewRun, launched
+from evalscribe.frozen_evidence import FrozenEvidence
+from evalscribe.settings import Options
+from evalscribe.wiring import settings
+from evalscribe.wiring.experiment_runs import work_on
+from evalscribe.wiring.experiments import open_desk
+from library.git_case import Clone, alone
+from surfaces import made_runs
+from surfaces.command import Ended, Inside, Workspace
+
+FAILURES = 6
+SCORER = {
+    "name": "exact_match",
+    "config": {"output_field": "output.classification", "expected_field": "expected.classification"},
+}
+CITED = {
+    "name": "structured_assertions",
+    "config": {"assertions": [{"name": "quotations are there", "expr": "output.citations.unverified == 0"}]},
+}
+
+
+class Reviewed(Workspace):
+    """A repository with the report of an analysed run, in which a person says something of some findings."""
+
+    def says(self, n: int, label: str, *more: str) -> None:
+        self.run("review", "label", self.report.stem, str(n), label, *more)
+
+    def merge(self, who: str = "Ada") -> str:
+        clone = Clone(self.folder)
+        clone.git("add", "reports")
+        return clone.commit_staged(who)
+
+    def take(self, *more: str, code: int = 0) -> Ended:
+        return self.run("datasets", "from-reviews", "reviewed", *more, code=code)
+
+    def items(self, version: str = "latest") -> dict[str, dict[str, Any]]:
+        lines = self.run("datasets", "versions", "export", "reviewed", version).out.splitlines()
+        return {item["source"]["eval"]: item for item in map(json.loads, lines)}
+
+
+@pytest.fixture(scope="module")
+def analyzed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository to be copied: its report is merged, and nobody has said anything yet."""
+    folder = alone(tmp_path_factory.mktemp("analyzed")).folder
+    (folder / ".gitignore").write_text(".evalscribe\n")
+    (folder / "evalscribe.toml").touch()
+    run = made_runs.write(folder.parent / "run", FAILURES)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        from evalscribe.cli import run as command
+
+        assert command(["analyze", str(run), "--judge", "rules", "--date", "2026-11-01", "--quiet"]) == 0
+    return folder
+
+
+@pytest.fixture
+def reviewed(
+    analyzed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Reviewed:
+    folder = tmp_path / "work"
+    shutil.copytree(analyzed, folder)
+    return Reviewed(folder, Inside(folder, monkeypatch, capsys))
+
+
+def test_what_people_say_becomes_items_that_a_later_analysis_does_not_change(
+    reviewed: Reviewed, analyzed: Path
+) -> None:
+    assert "no label of a person is known" in reviewed.take(code=66).err
+    reviewed.says(1, "KNOWN_GAP", "--kind", "harness", "--note", "we know")
+    reviewed.says(2, "MODEL_FAULT", "--note", "so it is")
+    commit = reviewed.merge()
+    reviewed.says(3, "AMBIGUOUS_TASK", "--note", "not merged")
+    taken = reviewed.take("--publish")
+    assert "reviewed: 2 labelled failures (KNOWN_GAP 1, MODEL_FAULT 1)" in taken.err
+    items = reviewed.items()
+    assert len(items) == 2
+    gap = next(one for one in items.values() if one["expected_output"]["classification"] == "KNOWN_GAP")
+    assert gap["expected_output"] == {"classification": "KNOWN_GAP", "cause_kind": "harness"}
+    path = gap["source"]["eval"]
+    assert (gap["cluster"], gap["key"]) == (path, f"{made_runs.RUN_ID}/{path}")
+    assert (gap["source"]["reviewer"], gap["source"]["commit"]) == ("Ada", commit)
+    assert gap["source"]["report"].endswith(f"{reviewed.report.name}")
+    frozen = FrozenEvidence.read(gap["input"])
+    assert (frozen.provider, frozen.model, frozen.evidence.eval.path) == (made_runs.PROVIDER, made_runs.MODEL, path)
+    assert {document.role for document in frozen.evidence.documents} >= {"task", "output", "expected", "grader"}
+    assert frozen.written == gap["input"]
+    reviewed.run("analyze", analyzed.parent / "run", "--judge", "rules", "--quiet")
+    again = reviewed.take("--publish", "--format", "json")
+    assert json.loads(again.out)["version"]["id"] == taken.out.strip()
+    assert json.loads(again.out)["added"] == {"new": 0, "changed": 0, "same": 2}
+
+
+def test_a_label_that_is_withdrawn_or_changed_is_so_in_the_draft_and_in_no_version(reviewed: Reviewed) -> None:
+    before = reviewed.report.read_text()
+    reviewed.says(1, "KNOWN_GAP", "--note", "we know")
+    reviewed.says(2, "KNOWN_GAP", "--note", "this too")
+    reviewed.merge()
+    reviewed.take("--publish")
+    reviewed.report.write_text(before)
+    reviewed.says(2, "OVERLY_STRICT", "--note", "not any more")
+    reviewed.merge("Eve")
+    own = ("--key", "own", "--input", '"x"', "--expected", '"KNOWN_GAP"')
+    reviewed.run("datasets", "add-example", "reviewed", *own)
+    taken = reviewed.take("--publish")
+    assert "Taken out: 1 item whose failure has no label any more" in taken.err
+    labels = {one["key"]: one["expected_output"] for one in export(reviewed, "2")}
+    assert len(labels) == 2
+    assert labels.pop("own") == "KNOWN_GAP"
+    assert [one["classification"] for one in labels.values()] == ["OVERLY_STRICT"]
+    assert [one["expected_output"]["classification"] for one in export(reviewed, "1")] == ["KNOWN_GAP", "KNOWN_GAP"]
+
+
+def export(reviewed: Reviewed, version: str) -> list[dict[str, Any]]:
+    lines = reviewed.run("datasets", "versions", "export", "reviewed", version).out.splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_findings_that_nobody_reviewed_are_taken_only_if_wanted_and_say_whose_label_it_is(reviewed: Reviewed) -> None:
+    reviewed.says(1, "KNOWN_GAP", "--note", "we know")
+    reviewed.merge()
+    taken = reviewed.take("--all", "--publish", "--train", "0.5", "--test", "0.5")
+    assert "with a label that only a judge gave: no proof of that judge" in taken.err
+    items = reviewed.items().values()
+    assert len(items) > 1
+    judged = [one for one in items if "reviewer" not in one["source"]]
+    assert len(judged) == len(items) - 1
+    assert {one["source"]["judge"] for one in judged} == {"rules@1"}
+    assert {one["split"] for one in items} <= {"train", "test"}
+    assert "make 1 together" in reviewed.take("--train", "0.5", code=64).err
+
+
+def test_labels_whose_evidence_is_not_at_hand_are_counted_with_what_to_do(reviewed: Reviewed) -> None:
+    reviewed.says(1, "KNOWN_GAP", "--note", "we know")
+    reviewed.merge()
+    shutil.rmtree(reviewed.folder / ".evalscribe")
+    taken = reviewed.take("--publish", "--format", "json", code=66)
+    assert f"1 labelled failure whose evidence is not in the store, of 1 run: {made_runs.RUN_ID}" in taken.err
+    assert "`evalscribe import FILE`" in taken.err
+    found = json.loads(taken.out)
+    assert (found["missing"], found["version"]) == ({made_runs.RUN_ID: 1}, None)
+
+
+def test_judges_are_tested_on_it_by_experiments_and_by_judge_eval(
+    reviewed: Reviewed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in (1, 2, 3):
+        reviewed.says(n, "KNOWN_GAP", "--note", "we know")
+    reviewed.merge()
+    reviewed.take("--all", "--publish")
+    shown = json.loads(reviewed.run("judge-eval", "failure", "reviewed", "--judge", "rules", "--json").out)
+    (judge,) = shown["judges"]
+    assert judge["judged"] == judge["subjects"] > 3
+    scorers = ("--builtin-scorer", json.dumps(SCORER), "--builtin-scorer", json.dumps(CITED))
+    target = ("--target-type", "judge", "--judge", "rules")
+    config = ("--config", '{"min_balanced_accuracy": 0.5, "min_kappa": 1}')
+    reviewed.run("experiments", "create", "--name", "c", "--dataset-id", "reviewed", *target, *scorers, *config)
+    shown = json.loads(reviewed.run("experiments", "show", "c", "--format", "json").out)
+    assert shown["target"] == {"type": "judge", "judge": "rules", "rubric": "failure@1"}
+    assert '"type":"classifier"' in reviewed.run("experiments", "list", "--format", "jsonl").out.replace(" ", "")
+    monkeypatch.chdir(reviewed.folder)
+    with open_desk(settings(Options())) as desk:
+        run = launched(desk, experiment_named(desk, "c"), NewRun(name="first"))
+        asyncio.run(work_on(desk, run.id, Options(), {}))
+    assert "min_kappa" in reviewed.run("reports", "ci", "first", code=2).out
+    report = json.loads(reviewed.run("reports", "summary", "first", "--format", "json").out)
+    labels = report["summary"]["labels"]
+    assert (labels["pairs"], labels["judged"]) == (judge["subjects"], judge["subjects"])
+    assert report["summary"]["pass_rate"]["passed"] == judge["right"]
+    for said in ("balanced accuracy", "KNOWN_GAP: ", "recall"):
+        assert said in reviewed.run("reports", "summary", "first").out
+
+
+def test_which_judge_is_said_before_anything_is_made(workspace: Workspace) -> None:
+    (workspace.folder / "evalscribe.toml").touch()
+    workspace.run("datasets", "create", "--name", "d")
+    workspace.run("datasets", "add-example", "d", "--input", "x", "--expected", "A")
+    workspace.run("datasets", "publish", "d")
+    scorer = ("--builtin-scorer", "json_valid")
+    create = ("experiments", "create", "--name", "c", "--dataset-id", "d", "--target-type", "judge", *scorer)
+    for options, said, code in (
+        (("--judge", "nobody"), "--judge 'nobody' is none of rules, cascade, or PROVIDER/MODEL of anthropic", 64),
+        (("--judge", "rules", "--prompt-id", "p"), "--prompt-id has no meaning for --target-type judge", 64),
+        (("--judge", "rules", "--rubric", "nothing"), "nothing", 66),
+        ((), "which judge? --judge rules, cascade or PROVIDER/MODEL", 64),
+    ):
+        assert said in workspace.run(*create, *options, code=code).err
+    assert workspace.run("experiments", "list", "--format", "json").out.strip() == "[]"
