@@ -91,7 +91,7 @@ class LabelRow(Frozen):
 
 
 class LabelSummary(Frozen):
-    """Labels that were given beside those that were expected."""
+    """Labels that were given beside those that were expected; where none was given, that agrees with nothing."""
 
     pairs: int
     judged: int

@@ -221,9 +221,22 @@ def test_labels_beside_those_that_were_expected() -> None:
     found = labels([("MODEL", "MODEL"), ("MODEL", "TASK"), ("TASK", "TASK"), ("TASK", None)])
     assert found is not None
     assert (found.pairs, found.judged) == (4, 3)
-    assert found.balanced_accuracy == 0.75
-    assert found.rows[0].given == {"MODEL": 1, "TASK": 1}
+    assert (found.agreement, found.balanced_accuracy) == (0.5, 0.5), "no label is no right one"
+    assert [row.given for row in found.rows] == [{"MODEL": 1, "TASK": 1}, {"TASK": 1, "(none)": 1}]
+    assert [row.precision for row in found.rows] == [1.0, 0.5]
     assert labels([]) is None
+
+
+def test_who_answers_only_what_is_easy_has_no_better_kappa() -> None:
+    easy = [("A", "A"), ("B", "B")] * 5
+    whole, some = labels([*easy, ("A", "B"), ("B", "A")]), labels([*easy, ("A", None), ("B", None)])
+    assert whole is not None
+    assert some is not None
+    assert some.balanced_accuracy == whole.balanced_accuracy
+    assert (some.kappa or 0) < 0.8
+    silent = labels([("A", None), ("B", None)])
+    assert silent is not None
+    assert (silent.judged, silent.balanced_accuracy, silent.kappa) == (0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from evalscribe.run_summary import LabelRow, LabelSummary
 
 FIELDS = ("classification", "label")
 """Of an output and of an expected output, either of which may hold the label."""
+NO_LABEL = "(none)"
+"""What was said where there is no answer, or none with a label."""
 
 
 def label_pair(expected: JsonValue, output: JsonValue) -> tuple[str, str | None] | None:
@@ -37,19 +39,23 @@ def _spelled(value: JsonValue) -> str | None:
 
 
 def labels(pairs: Iterable[tuple[str, str | None]]) -> LabelSummary | None:
-    """What was expected and what was said, try by try; None where nothing was expected."""
-    found = Calibration(Pair(truth=truth, said=said) for truth, said in pairs)
-    if not found.pairs:
+    """What was expected and what was said, try by try; None where nothing was expected.
+
+    A try without a label agrees with nothing: who answers only what is easy gains nothing by it.
+    """
+    given = tuple(pairs)
+    found = Calibration(Pair(truth=truth, said=NO_LABEL if said is None else said) for truth, said in given)
+    if not given:
         return None
     return LabelSummary(
-        pairs=len(found.pairs),
-        judged=found.judged,
+        pairs=len(given),
+        judged=sum(said is not None for _, said in given),
         agreement=found.agreement,
         balanced_accuracy=found.balanced,
         kappa=found.kappa.value if found.kappa else None,
         kappa_low=found.kappa.interval.low if found.kappa else None,
         kappa_high=found.kappa.interval.high if found.kappa else None,
-        rows=tuple(_row(found, label) for label in found.labels),
+        rows=tuple(_row(found, label) for label in found.labels if label != NO_LABEL),
     )
 
 
