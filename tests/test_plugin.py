@@ -90,7 +90,7 @@ def test_the_marketplace_has_this_plugin_in_this_folder(plugin: Plugin) -> None:
 
 def test_every_skill_comes_with_it_and_is_called_so_in_its_front_matter(plugin: Plugin) -> None:
     skills = sorted((ROOT / str(plugin.skills)).iterdir())
-    assert len(skills) == 6
+    assert len(skills) == 7
     for folder in skills:
         (name,) = re.findall(r"^name: (.*)$", (folder / "SKILL.md").read_text("utf-8"), re.MULTILINE)
         assert name == folder.name

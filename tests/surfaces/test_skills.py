@@ -34,6 +34,14 @@ FOR = {
     "analyze-run": RUN,
     "analyze-eval": {**TRIED, "TASK": "move-full"},
     "compare-runs": {**SIDES, "EVAL": TRIED["EVAL"], "MORE": "room-desk-c3"},
+    "gate-experiment": {
+        "EXPERIMENT": "sample",
+        "BASELINE": "first",
+        "LABEL": "second",
+        "COMPONENT": "support_agent",
+        "MODULE": "evalscribe.sample.support_agent",
+        "FUNCTION": "second",
+    },
     "triage-collection": TRIED,
     "write-rubric": {"NAME": "invented", "RUN": "sample", "category/name": "http/001-retry"},
     "review-report": RUN,
@@ -41,6 +49,7 @@ FOR = {
 }
 BEFORE = {
     "analyze-eval": ["import sample", "analyze room-desk-c2 --judge rules --quiet"],
+    "gate-experiment": ["experiments sample", "experiments run sample --name first --wait --no-fail-on-gate"],
     "triage-collection": ["import sample"],
     "write-rubric": ["import sample"],
     "review-report": ["analyze sample --judge rules --quiet"],
