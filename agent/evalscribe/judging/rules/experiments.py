@@ -48,7 +48,7 @@ def scorer_says_why(facts: Facts) -> Decision | None:
         confidence=0.5,
         uncertain=True,
         error=wording.cut(why, 200),
-        why=wording.cut(f"`{facts.step}`: {why}"),
+        why=wording.cut(why),
         reasoning=f"The scorer `{facts.step}` failed the answer: {wording.cut(why, 170)}. Whether it is right to, "
         "no rule can tell.",
         citations=(line,),
