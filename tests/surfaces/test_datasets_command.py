@@ -90,10 +90,11 @@ def _jsonl(inside: Inside, *command: str) -> list[str]:
 
 def test_lists_for_people_and_for_programs(tickets: Inside) -> None:
     table = tickets.run("datasets", "list").out
-    assert table.splitlines()[0].split() == ["name", "id", "draft", "versions", "latest", "made"]
+    assert table.splitlines()[0].split() == ["id", "name", "draft", "versions", "latest", "created"]
     assert "tickets" in table
     assert json.loads(tickets.run("datasets", "list", "--search", "PEOPLE", "--format", "json").out)[0]["versions"] == 1
     assert json.loads(tickets.run("datasets", "list", "--search", "nope", "--format", "json").out) == []
+    assert tickets.run("datasets", "list", "--search", "nope").out.startswith("No dataset has 'nope' in its name")
     shown = tickets.run("datasets", "show", "tickets").out
     assert "Draft: 3 items, as version 1; 1 expect an output" in shown
     assert json.loads(tickets.run("datasets", "show", "tickets", "--format", "json").out)["splits"] == {"dev": 1}
@@ -108,6 +109,7 @@ def test_duplicates_are_shown_and_taken_out(tickets: Inside) -> None:
     assert group["others"][0]["key"] == group["kept"]["key"] + "-2"
     tickets.run("datasets", "dedup", "apply", "tickets", "--remove-item-id", "a", code=64)
     assert "1 duplicate taken out" in tickets.run("datasets", "dedup", "apply", "tickets").out
+    assert _jsonl(tickets, "dedup", "apply", "tickets") == ['{"dataset":"tickets","items":0}']
     assert "-2" in tickets.run("datasets", "examples", "list", "tickets", "--version", "1").out
 
 

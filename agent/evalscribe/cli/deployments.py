@@ -95,7 +95,8 @@ def list_deployments(form: Format = "table") -> int:
     with closing(definitions(settings(Options()))) as opened:
         there = opened.deployments()
     heads = ("id", "name", "build", "components", "created")
-    listing(there, heads, lambda one: (one.id, one.name, one.build, _places(one), one.created_at[:19]), form)
+    none = "There is no deployment yet: `evalscribe deployments create --component …` makes one."
+    listing(there, heads, _cells, form, none)
     return 0
 
 
@@ -154,8 +155,9 @@ def _seen(done: "Made") -> Iterator[str]:
             yield f"  replies in {one.reply.duration_ms:,.0f} ms: {cut(canonical_json(one.reply.output), SHOWN)}"
 
 
-def _places(one: "Deployment") -> str:
-    return ", ".join(f"{component.name}={component.shown}" for component in one.components)
+def _cells(one: "Deployment") -> tuple[object, ...]:
+    places = ", ".join(f"{component.name}={component.shown}" for component in one.components)
+    return one.id, one.name, one.build, places, one.created_at[:19]
 
 
 def _told(one: "Deployment") -> Iterator[str]:

@@ -25,8 +25,10 @@ def checked(form: str) -> str:
     return form
 
 
-def listing(rows: Iterable[T], heads: Sequence[str], cells: Callable[[T], Sequence[object]], form: str) -> None:
-    """A table with these heads, one JSON array, or one JSON document a line."""
+def listing(
+    rows: Iterable[T], heads: Sequence[str], cells: Callable[[T], Sequence[object]], form: str, none: str
+) -> None:
+    """A table with these heads, one JSON array, or one JSON document a line. `none`: said in place of no rows."""
     from evalscribe.cli import finish
     from evalscribe.cli.rows import write_table
 
@@ -37,8 +39,10 @@ def listing(rows: Iterable[T], heads: Sequence[str], cells: Callable[[T], Sequen
         from pydantic import BaseModel, RootModel, SerializeAsAny
 
         finish.print_json(RootModel[list[SerializeAsAny[BaseModel]]].model_construct(list(rows)))
+    elif told := [["" if cell is None else str(cell) for cell in cells(row)] for row in rows]:
+        write_table([list(heads), *told])
     else:
-        write_table([list(heads), *(["" if cell is None else str(cell) for cell in cells(row)] for row in rows)])
+        finish.say(none)
 
 
 def document(row: "BaseModel", told: Callable[[], Iterable[str]], form: str) -> None:

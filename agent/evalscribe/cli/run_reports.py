@@ -106,7 +106,7 @@ def failures(
         found = run_named(desk, run)
         rows = use_case(desk, found, flaky=flaky, limit=limit)
         if form != "table":
-            listing(rows, (), lambda _: (), form)
+            listing(rows, (), lambda _: (), form, none="")
             return 0
         number = 0
         for number, one in enumerate(rows, 1):  # noqa: B007 (the last number is told)

@@ -79,14 +79,15 @@ def list_scorers(
     if builtin:
         from evalscribe.judging.scorers import names
 
-        listing(names(), ("scorer", "asks", "config"), lambda one: (one.name, _line(one), _keys(one)), form)
+        listing(names(), ("scorer", "asks", "config"), lambda one: (one.name, _line(one), _keys(one)), form, "")
         return 0
     from evalscribe.wiring.experiments import open_desk
 
     with open_desk(_settings()) as desk:
         rows = desk.definitions.scorers()
     heads = ("id", "name", "version", "made of", "config")
-    listing(rows, heads, lambda one: (one.id, one.name, one.number, _of(one), _config(one)[:SHOWN_KEYS]), form)
+    none = "There is no scorer yet: `evalscribe scorers create` makes one, `scorers list --builtin` has those built in."
+    listing(rows, heads, _cells, form, none)
     return 0
 
 
@@ -152,6 +153,12 @@ def _keys(one: "Listed") -> str:
     """Required ones first, with a star."""
     keys = [key for key in one.config_schema.get("properties", {}) if key not in one.required]
     return ", ".join([*(f"{key}*" for key in one.required), *keys])
+
+
+def _cells(one: "Scorer") -> tuple[object, ...]:
+    from evalscribe.prose import cut
+
+    return one.id, one.name, one.number, _of(one), cut(_config(one), SHOWN_KEYS)
 
 
 def _of(one: "Scorer") -> str:

@@ -72,7 +72,7 @@ def list_all(
         superseded=every,
     )
     with open_desk(settings(Options())) as desk:
-        listing(scores(desk, query), HEADS, _cells, form)
+        listing(scores(desk, query), HEADS, _cells, form, none="No score is like that.")
     return 0
 
 

@@ -59,7 +59,8 @@ def list_prompts(form: Format = "table") -> int:
 
     with closing(definitions(settings(Options()))) as opened:
         there = opened.prompts()
-    listing(there, ("id", "name", "version", "model", "begins"), _cells, form)
+    none = "There is no prompt yet: `evalscribe prompts create --name N FILE` makes one."
+    listing(there, ("id", "name", "version", "model", "begins"), _cells, form, none)
     return 0
 
 

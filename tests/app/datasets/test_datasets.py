@@ -139,10 +139,10 @@ def test_duplicates_and_which_of_them_go(datasets: Datasets, dataset: Dataset) -
     assert groups[0].splits == ("test", "train")
     with pytest.raises(UsageError, match="--remove-item-id a: not among the duplicates that may go: c, d, e"):
         deduplicated(datasets, dataset, ["a", "d"])
-    assert deduplicated(datasets, dataset, ["d"]) == 1
-    assert deduplicated(datasets, dataset, []) == 2
+    assert deduplicated(datasets, dataset, ["d"]).items == 1
+    assert deduplicated(datasets, dataset, []).items == 2
     assert [item.key for item in datasets.draft(dataset.id)] == ["a", "b"]
-    assert deduplicated(datasets, dataset, []) == 0
+    assert deduplicated(datasets, dataset, []).items == 0
 
 
 def test_nothing_is_stored_of_a_file_with_a_bad_line_unless_some_of_it_will_do(
@@ -229,7 +229,7 @@ def test_items_are_taken_out_all_or_none(datasets: Datasets, dataset: Dataset) -
     datasets.put(dataset.id, _items(1, 2))
     with pytest.raises(NotFoundError, match="has no item nope"):
         taken_out(datasets, dataset, ["k0", "nope"])
-    assert taken_out(datasets, dataset, ["k0", "k0"]) == 1
+    assert taken_out(datasets, dataset, ["k0", "k0"]).items == 1
     assert [item.key for item in datasets.draft(dataset.id)] == ["k1"]
 
 

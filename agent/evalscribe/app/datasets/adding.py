@@ -39,6 +39,13 @@ class PutIn(Frozen):
     """Secrets that were taken out of it."""
 
 
+class TakenOut(Frozen):
+    """Items that a draft has no more."""
+
+    dataset: str
+    items: int
+
+
 def created(datasets: Datasets, name: str, description: str, now: str) -> Dataset:
     """Raises `UsageError` for what can be no name, or is another dataset's."""
     if name != prose.name(name):
@@ -64,8 +71,8 @@ def put_in(datasets: Datasets, dataset: Dataset, example: Example) -> PutIn:
     return PutIn(item=read.item, added=datasets.put(dataset.id, [read.item]), hidden=read.hidden)
 
 
-def taken_out(datasets: Datasets, dataset: Dataset, keys: Sequence[str]) -> int:
-    """How many there were. Raises `NotFoundError`, and takes out none, where one is not there."""
+def taken_out(datasets: Datasets, dataset: Dataset, keys: Sequence[str]) -> TakenOut:
+    """Raises `NotFoundError`, and takes out none, where one is not there."""
     missing = set(keys)
     for item in datasets.draft(dataset.id):
         missing.discard(item.key)
@@ -75,7 +82,7 @@ def taken_out(datasets: Datasets, dataset: Dataset, keys: Sequence[str]) -> int:
             f"the draft of {dataset.name} has no item {told}; "
             f"`evalscribe datasets examples list {dataset.name}` shows what it has"
         )
-    return datasets.drop(dataset.id, keys)
+    return TakenOut(dataset=dataset.name, items=datasets.drop(dataset.id, keys))
 
 
 def json_or_text(option: str, text: str) -> JsonValue:

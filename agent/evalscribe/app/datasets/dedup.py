@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from evalscribe.app.datasets.adding import TakenOut
 from evalscribe.dataset import Dataset, Item
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
@@ -43,8 +44,8 @@ def duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
     return tuple(Duplicates(kept=first[one], others=tuple(others[one])) for one in first if one in others)
 
 
-def deduplicated(datasets: Datasets, dataset: Dataset, chosen: Sequence[str]) -> int:
-    """Take all but the first of each out of the draft, or only the chosen ones; how many.
+def deduplicated(datasets: Datasets, dataset: Dataset, chosen: Sequence[str]) -> TakenOut:
+    """Take all but the first of each out of the draft, or only the chosen ones.
 
     Raises `UsageError` for a chosen one that is no later duplicate.
     """
@@ -53,4 +54,4 @@ def deduplicated(datasets: Datasets, dataset: Dataset, chosen: Sequence[str]) ->
     if wrong:
         told = ", ".join(may_go[:MOST_NAMED]) or "none"
         raise UsageError(f"--remove-item-id {wrong[0]}: not among the duplicates that may go: {told}")
-    return datasets.drop(dataset.id, list(chosen) or may_go)
+    return TakenOut(dataset=dataset.name, items=datasets.drop(dataset.id, list(chosen) or may_go))

@@ -30,7 +30,7 @@ def create(
     with open_datasets() as datasets:
         dataset = created(datasets, name, description, now())
     add = "`evalscribe datasets upload` and `add-example` put items into its draft, `publish` makes a version."
-    formatted.made(dataset.id, dataset, f"The dataset {dataset.name} is made. {add}", form)
+    formatted.made(dataset.id, dataset, f"Made dataset {dataset.name}: {add}", form)
     return 0
 
 
@@ -48,7 +48,9 @@ def list_all(
 
     with open_datasets() as datasets:
         there = list(listed(datasets, search))
-    formatted.listing(there, ("name", "id", "draft", "versions", "latest", "made"), _cells, form)
+    makes = "There is no dataset yet: `evalscribe datasets create --name N` makes one."
+    none = f"No dataset has {search!r} in its name or description." if search else makes
+    formatted.listing(there, ("id", "name", "draft", "versions", "latest", "created"), _cells, form, none)
     return 0
 
 
@@ -73,6 +75,7 @@ def split(
     dev: Annotated[float | None, typer.Option(metavar="SHARE", help="Default: 0.4.", show_default=False)] = None,
     test: Annotated[float | None, typer.Option(metavar="SHARE", help="Default: 0.4.", show_default=False)] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Another one deals them out in another way.")] = 0,
+    form: Format = "table",
 ) -> int:
     """Deal the draft's items out to train, dev and test, by cluster, else by key.
 
@@ -81,21 +84,22 @@ def split(
     """
     from evalscribe.app.datasets.found import found
     from evalscribe.app.datasets.split import checked_shares, dealt
-    from evalscribe.cli import finish
+    from evalscribe.cli import formatted
     from evalscribe.prose import counted
     from evalscribe.wiring.datasets import open_datasets
 
+    formatted.checked(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})
     with open_datasets() as datasets:
         done = dealt(datasets, found(datasets, dataset), shares, seed)
     told = ", ".join(f"{name} {number:,}" for name, number in done.items.items())
-    finish.say(f"{done.dataset}: {told}; {counted(done.changed, 'item')} moved")
+    formatted.document(done, lambda: (f"{done.dataset}: {told}; {counted(done.changed, 'item')} moved",), form)
     return 0
 
 
 def _cells(one: "Listed") -> tuple[object, ...]:
     latest = one.latest.id if one.latest else None
-    return one.name, one.id, one.draft_items, one.versions, latest, one.created_at[:10]
+    return one.id, one.name, one.draft_items, one.versions, latest, one.created_at[:10]
 
 
 def _lines(one: "Shown") -> "Iterator[str]":

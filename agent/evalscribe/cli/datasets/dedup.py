@@ -26,7 +26,7 @@ def preview(dataset: Named, form: Format = "table") -> int:
 
     with open_datasets() as datasets:
         groups = duplicates(datasets.draft(found(datasets, dataset).id))
-    formatted.listing(groups, ("stays", "may go", "splits"), _cells, form)
+    formatted.listing(groups, ("stays", "may go", "splits"), _cells, form, none="No two items ask and expect the same.")
     number = sum(len(group.others) for group in groups)
     finish.say(f"{counted(number, 'item')} may go, {counted(len(groups), 'group')}.", file=sys.stderr)
     return 0
@@ -39,18 +39,20 @@ def apply(
         list[str] | None,
         typer.Option("--remove-item-id", metavar="K", help="Only this duplicate. Repeatable.", show_default=False),
     ] = None,
+    form: Format = "table",
 ) -> int:
     """Take duplicates out of the draft; the first of each stays."""
     from evalscribe.app.datasets.dedup import deduplicated
     from evalscribe.app.datasets.found import found
-    from evalscribe.cli import finish
+    from evalscribe.cli import formatted
     from evalscribe.prose import counted
     from evalscribe.wiring.datasets import open_datasets
 
+    formatted.checked(form)
     with open_datasets() as datasets:
-        one = found(datasets, dataset)
-        number = deduplicated(datasets, one, items or ())
-    finish.say(f"{counted(number, 'duplicate')} taken out of the draft of {one.name}")
+        done = deduplicated(datasets, found(datasets, dataset), items or ())
+    told = f"{counted(done.items, 'duplicate')} taken out of the draft of {done.dataset}"
+    formatted.document(done, lambda: (told,), form)
     return 0
 
 

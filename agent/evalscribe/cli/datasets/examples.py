@@ -38,10 +38,11 @@ def list_all(
         one = found(datasets, dataset)
         held = datasets.items(version_named(datasets, one, version).id) if version else datasets.draft(one.id)
         chosen = examples(held, split)
+        none = f"No item is here: `evalscribe datasets upload {one.name} FILE` puts some into the draft."
         if include_payload:
-            formatted.listing(chosen, (*HEADS, "metadata", "events"), _whole, form)
+            formatted.listing(chosen, (*HEADS, "metadata", "events"), _whole, form, none)
         else:
-            formatted.listing(map(in_short, chosen), (*HEADS, "events"), _short, form)
+            formatted.listing(map(in_short, chosen), (*HEADS, "events"), _short, form, none)
     return 0
 
 
@@ -49,18 +50,20 @@ def list_all(
 def remove(
     dataset: Named,
     keys: Annotated[list[str], typer.Argument(metavar="KEY…", help="Keys of items.", show_default=False)],
+    form: Format = "table",
 ) -> int:
     """Take items out of the draft. Versions keep theirs."""
     from evalscribe.app.datasets.adding import taken_out
     from evalscribe.app.datasets.found import found
-    from evalscribe.cli import finish
+    from evalscribe.cli import formatted
     from evalscribe.prose import counted
     from evalscribe.wiring.datasets import open_datasets
 
+    formatted.checked(form)
     with open_datasets() as datasets:
-        one = found(datasets, dataset)
-        number = taken_out(datasets, one, keys)
-    finish.say(f"{counted(number, 'item')} taken out of the draft of {one.name}")
+        done = taken_out(datasets, found(datasets, dataset), keys)
+    told = f"{counted(done.items, 'item')} taken out of the draft of {done.dataset}"
+    formatted.document(done, lambda: (told,), form)
     return 0
 
 

@@ -4,4 +4,4 @@ from typing import Annotated
 
 import typer
 
-Named = Annotated[str, typer.Argument(metavar="NAME", help="The dataset, by name or id.", show_default=False)]
+Named = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by id or name.", show_default=False)]

@@ -51,8 +51,10 @@ def list_all(dataset: Named, form: Format = "table") -> int:
     from evalscribe.wiring.datasets import open_datasets
 
     with open_datasets() as datasets:
-        there = datasets.versions(found(datasets, dataset).id)
-    formatted.listing(there, ("number", "id", "items", "provenance", "made", "description"), _cells, form)
+        one = found(datasets, dataset)
+        there = datasets.versions(one.id)
+    none = f"Nothing was published yet: `evalscribe datasets publish {one.name}` makes a version."
+    formatted.listing(there, ("number", "id", "items", "provenance", "created", "description"), _cells, form, none)
     return 0
 
 
@@ -71,20 +73,22 @@ def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> 
 
 
 @app.command("restore-draft")
-def restore_draft(dataset: Named, version: Version) -> int:
+def restore_draft(dataset: Named, version: Version, form: Format = "table") -> int:
     """Make the draft what a version is. What the draft holds and no version has is gone."""
     from evalscribe.app.datasets.found import found, version_named
-    from evalscribe.cli import finish
+    from evalscribe.cli import formatted
     from evalscribe.prose import counted
     from evalscribe.wiring.datasets import open_datasets
 
+    formatted.checked(form)
     with open_datasets() as datasets:
         one = found(datasets, dataset)
         wanted = version_named(datasets, one, version)
         before = datasets.draft_size(one.id)
         datasets.restore(wanted.id)
     items = counted(wanted.items, "item")
-    finish.say(f"The draft of {one.name} is version {wanted.number}: {items}, {before:,} before")
+    told = f"The draft of {one.name} is version {wanted.number}: {items}, {before:,} before"
+    formatted.document(wanted, lambda: (told,), form)
     return 0
 
 

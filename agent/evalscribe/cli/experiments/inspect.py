@@ -25,8 +25,10 @@ def list_runs(experiment: ExperimentArgument, form: Format = "table") -> int:
 
     checked(form)
     with open_desk(settings(Options())) as desk:
-        rows = listed_runs(desk, experiment_named(desk, experiment))
-    listing(rows, HEADS, _cells, form)
+        found = experiment_named(desk, experiment)
+        rows = listed_runs(desk, found)
+    none = f"{found.name} has not run yet: `evalscribe experiments run {found.name}` runs it."
+    listing(rows, HEADS, _cells, form, none)
     return 0
 
 

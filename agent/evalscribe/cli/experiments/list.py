@@ -1,10 +1,15 @@
 """`evalscribe experiments list`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evalscribe.cli.formatted import Format
+
+if TYPE_CHECKING:
+    from evalscribe.app.experiments.listing import ListedExperiment
+
+HEADS = ("id", "name", "type", "status", "version", "target", "dataset", "scorers", "runs")
 
 
 def list_all(
@@ -32,21 +37,12 @@ def list_all(
     with open_desk(settings(Options())) as desk:
         wanted = Filter(dataset=dataset_id, status=status, type=type, page=page, page_size=page_size)
         rows = listed(desk, wanted)
-    heads = ("id", "name", "type", "status", "version", "target", "dataset", "scorers", "runs")
-    listing(
-        rows,
-        heads,
-        lambda one: (
-            one.experiment.id,
-            one.experiment.name,
-            one.experiment.type,
-            one.experiment.status,
-            one.version,
-            one.target,
-            one.dataset,
-            ", ".join(one.scorers),
-            one.runs,
-        ),
-        form,
-    )
+    none = "There is no such experiment: `evalscribe experiments create` makes one, `experiments sample` a ready one."
+    listing(rows, HEADS, _cells, form, none)
     return 0
+
+
+def _cells(one: "ListedExperiment") -> tuple[object, ...]:
+    head = one.experiment
+    own = (head.id, head.name, head.type, head.status)
+    return *own, one.version, one.target, one.dataset, ", ".join(one.scorers), one.runs
