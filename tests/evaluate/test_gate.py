@@ -1,5 +1,7 @@
 """Every clause of a gate at, above and below its bound, and what cannot be decided."""
 
+from math import comb
+from re import findall
 from typing import Any
 
 import pytest
@@ -167,3 +169,19 @@ def test_beside_the_bound_stands_what_a_run_of_this_size_can_tell() -> None:
 def test_the_first_failed_clause_leads_and_others_are_counted() -> None:
     found = decided(summary(10, 20), passed_threshold=0.2, min_pass_rate=0.9, max_failed_items=1)
     assert headline(found).endswith("at least 90 % needed; and 1 other clause")
+
+
+@pytest.mark.parametrize(("of", "bound"), [(5, 0.7), (20, 0.9), (30, 0.5), (50, 0.95)])
+def test_the_rate_from_which_8_of_10_runs_pass_is_the_least_one_by_enumeration(of: int, bound: float) -> None:
+    """Every run of so many items, weighed by how often a true rate brings it: the gate itself says which pass."""
+    passing = [passed for passed in range(of + 1) if decided(summary(passed, of), min_pass_rate=bound).passed]
+    luck = only(decided(summary(of, of), min_pass_rate=bound)).luck
+    assert luck is not None
+    enough, few = (float(share) / 100 for share in findall(r"([\d.]+) %", luck))
+
+    def often(rate: float) -> float:
+        return sum(comb(of, passed) * rate**passed * (1 - rate) ** (of - passed) for passed in passing)
+
+    told = 0.0006  # the rates are told to a tenth of a point
+    assert often(enough - told) < 0.8 <= often(enough + told)
+    assert often(few - told) <= 0.2 < often(few + told)

@@ -77,6 +77,12 @@ def paired(tasks: Sequence[Task], span: float = 1.0, clusters: Sequence[Hashable
     few tasks changed (with single trials Bonett and Price 2012); of clusters it is the sandwich estimate corrected for
     few and unequal ones (Bell and McCaffrey 2002). An end that contradicts the test about 0 is moved to 0, so that both
     say the same.
+
+    The interval is rather too wide than too narrow. Between equals it holds 0 wherever the test is silent, which an
+    exact test is in more than 95 of 100 cases where few tasks changed, always where fewer than six did; and what is
+    added weighs most there, most of all in clusters, where it is one whose tasks all go together. Simulated with drops
+    of 0 to 25 points: 94 to 99 % of 20 and 60 tasks (100 % between equals that mostly pass), nearly 100 % of 12
+    clusters of 5.
     """
     number = len(tasks)
     mean = fsum(float(task.difference) for task in tasks) / number if number else 0.0
