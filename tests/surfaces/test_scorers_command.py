@@ -242,3 +242,14 @@ async def test_without_a_key_nothing_begins(folder: Path) -> None:
     with pytest.raises(AccessError, match="needs a key: set ANTHROPIC_API_KEY"):
         async with opened(folder, '{"name": "correctness", "config": {}}'):
             pass
+
+
+@pytest.mark.parametrize(
+    ("builtin", "config"), [("llm_judge", {"criteria": f"It names {SECRET}."}), ("regex_match", {"pattern": SECRET})]
+)
+def test_a_config_that_holds_a_secret_is_not_stored(workspace: Workspace, builtin: str, config: dict[str, str]) -> None:
+    told = ("--builtin", builtin, "--config", json.dumps(config))
+    refused = workspace.run("scorers", "create", "--name", "mine", *told, code=64)
+    assert "the config of scorer mine holds what looks like a secret" in refused.err
+    assert SECRET not in refused.err
+    assert json.loads(workspace.run("scorers", "list", "--format", "json").out) == []

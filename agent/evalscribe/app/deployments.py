@@ -8,11 +8,11 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from evalscribe.app.named import nothing_called
+from evalscribe.app.unstored import require_no_secret
 from evalscribe.deployment import Component, ComponentKind, ComponentType, Deployment, SourceState
 from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Definitions
-from evalscribe.redaction import redact
 from evalscribe.target import TargetFailed, TargetReply
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}")
@@ -109,11 +109,8 @@ def _component(text: str, shared: Mapping[str, object], headers: dict[str, str])
     kind, address = _place(place)
     if kind is None or not NAME.fullmatch(name):
         raise UsageError(f"--component {text}: write {FORMS}")
-    if redact(address) != address:
-        raise UsageError(
-            f"--component {name}=… holds what looks like a secret, and would be stored: "
-            "an address takes it from --header NAME=ENV_VAR, a command from its environment"
-        )
+    instead = "an address takes it from --header NAME=ENV_VAR, a command from its environment"
+    require_no_secret(address, f"--component {name}=…", instead)
     if kind == "python" and not _PYTHON.fullmatch(address):
         raise UsageError(f"--component {text}: a function is python:package.module:function, its module imported")
     given = {"provider": "component", "model": name, **shared}

@@ -1,5 +1,6 @@
 """What is meant by a name or the number of a version, and what there is where nothing is."""
 
+import re
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
@@ -8,6 +9,21 @@ from evalscribe.prose import newest_of
 
 LATEST = "latest"
 MOST_NAMED = 10
+KINDS = {
+    "ds": "a dataset",
+    "dsv": "a dataset version",
+    "dep": "a deployment",
+    "prompt": "a prompt",
+    "pv": "a prompt version",
+    "scorer": "a scorer",
+    "scv": "a scorer version",
+    "exp": "an experiment",
+    "exv": "an experiment version",
+    "item": "a run item",
+    "score": "a score",
+}
+"""By how ids begin."""
+_ID = re.compile(r"([a-z]+)-[0-9a-f]+")
 
 
 class Numbered(Protocol):
@@ -38,4 +54,11 @@ def nothing_called(what: str, named: str, there: Sequence[str], maker: str) -> N
     known = (
         f"there is: {newest_of(there, MOST_NAMED)}" if there else f"there is none yet: `evalscribe {maker}` makes one"
     )
-    return NotFoundError(f"there is no {what} {named[:80]!r}; {known}")
+    return NotFoundError(f"there is no {what} {named[:80]!r}{_of_another(what, named)}; {known}")
+
+
+def _of_another(what: str, named: str) -> str:
+    """Ids are taken for one another."""
+    match = _ID.fullmatch(named)
+    kind = KINDS.get(match[1]) if match else None
+    return f", which looks like the id of {kind}" if kind and kind.partition(" ")[2] != what else ""

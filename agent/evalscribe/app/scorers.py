@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 
 from evalscribe.app.named import nothing_called
 from evalscribe.app.rubrics import stored
+from evalscribe.app.unstored import require_no_secret
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.scorers import binding_of, reserved, spec
@@ -74,6 +75,8 @@ def bound(
     """
     specified = specify(rules)
     attached = [binding_of(text, specified) for text in builtin]
+    for binding in attached:
+        require_no_secret(binding.spec.config, f"the config of scorer {binding.spec.name}")
     return in_order([*attached, *(_own(definitions, text) for text in scorer_ids)])
 
 
@@ -110,6 +113,7 @@ def check_name(name: str) -> None:
 def made(definitions: Definitions, spec: ScorerSpec, now: str, description: str = "", folder: str = "") -> Made:
     """The scorer of this name, with this spec as its newest version. Raises `UsageError` for a name it cannot have."""
     check_name(spec.name)
+    require_no_secret([spec.name, description, spec.config], f"the config of scorer {spec.name[:20]}")
     before = _named(definitions, spec.name)
     scorer = Scorer(
         id=before.id if before else f"scorer-{token_hex(8)}",

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from evalscribe.app.named import LATEST, no_version, nothing_called, version_called
+from evalscribe.app.unstored import require_no_secret
 from evalscribe.dataset import short_id
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
@@ -40,6 +41,7 @@ def created(definitions: Definitions, name: str, file: PromptFile, model: str | 
     """The next version of the prompt of that name, or the one that says the same. Raises `UsageError`."""
     if not NAME.fullmatch(name) or name.startswith(("prompt-", "pv-")):
         raise UsageError(f"--name {name}: letters, digits, '.', '_' and '-', and not as an id begins")
+    require_no_secret([name, *(message.content for message in file.said)], f"prompt {name[:20]}")
     version = _version(short_id("prompt", name), file, _model(model or file.model), now)
     before = definitions.prompt(name)
     there = _of_id(before, version.id)

@@ -8,6 +8,7 @@ import pytest
 from app.experiments.tried import COMPONENT, Lab, binding, deployment
 from evalscribe.app.experiments.asked import Asked, changed, merged_config, resolved
 from evalscribe.app.experiments.create import as_wanted, created, updated
+from evalscribe.app.experiments.find import experiment_named, run_named
 from evalscribe.app.experiments.launch import NewRun
 from evalscribe.app.experiments.target import TargetAsked
 from evalscribe.errors import NotFoundError, UsageError
@@ -16,6 +17,7 @@ from evalscribe.rubric import Rubric
 from evalscribe.scorer_spec import Binding
 
 Labs = Callable[..., Lab]
+SECRET = "sk-ant-api03-" + "A1b2C3d4" * 10 + "-AAAAAAAA"
 WHOLE: dict[str, Any] = {
     "name": "new",
     "dataset_id": "letters",
@@ -96,7 +98,8 @@ def test_what_is_not_there_is_told_with_what_there_is(lab: Labs, option: dict[st
         ('{"passed_threshold": 1.5}', "passed_threshold: .*less than or equal to 1"),
         ('{"repetitions": "3"}', "repetitions: .*valid integer"),
         ("[1]", "must be a JSON object"),
-        ("{", "no JSON"),
+        ("{", "no valid JSON"),
+        ('{"passed_threshold": 1, "passed_threshold": 0}', "member `passed_threshold` twice"),
         ('{"min_pass_rate": NaN}', "no JSON"),
     ],
 )
@@ -162,3 +165,23 @@ def test_an_archived_experiment_is_not_run(lab: Labs) -> None:
     one.desk.definitions.set_status(one.experiment.id, "archived")
     with pytest.raises(UsageError, match="is archived"):
         one.run(experiment=one.desk.definitions.experiment("quality"))
+
+
+def test_an_id_of_another_kind_is_told_as_such(lab: Labs) -> None:
+    desk = lab().desk
+    with pytest.raises(
+        NotFoundError, match="no experiment 'dsv-0a1b2c3d', which looks like the id of a dataset version"
+    ):
+        experiment_named(desk, "dsv-0a1b2c3d")
+    experiment, _ = created(desk, resolved(desk, Asked(**WHOLE), bind, rubric))
+    with pytest.raises(NotFoundError, match="new is an experiment: name one of its runs"):
+        run_named(desk, "new")
+    with pytest.raises(NotFoundError, match=f"{experiment.id} is an experiment"):
+        run_named(desk, experiment.id)
+
+
+def test_a_name_that_holds_a_secret_is_not_stored(lab: Labs) -> None:
+    one = lab()
+    with pytest.raises(UsageError, match="--name holds what looks like a secret") as refused:
+        one.run(NewRun(name=SECRET))
+    assert SECRET not in str(refused.value)

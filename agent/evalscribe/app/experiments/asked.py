@@ -1,6 +1,5 @@
 """What a command asks of an experiment, in the user's words, and what these mean."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,10 +11,11 @@ from evalscribe.app.experiments.create import NewExperiment
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.target import FindRubric, TargetAsked, resolved_target
 from evalscribe.app.named import LATEST
-from evalscribe.errors import UsageError
+from evalscribe.errors import DataError, UsageError
 from evalscribe.experiment import Config
 from evalscribe.ids import Frozen
 from evalscribe.scorer_spec import Binding
+from evalscribe.strict_json import StrictJson
 
 
 class Asked(Frozen):
@@ -81,9 +81,9 @@ def merged_config(before: Config, text: str | None) -> Config:
 
 def _object(text: str | None) -> dict[str, object]:
     try:
-        given = json.loads(text or "{}", parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"--config is no JSON: {error}") from None
+        given = StrictJson().decode(text or "{}")
+    except DataError as error:
+        raise UsageError(f"--config: {error}") from None
     if not isinstance(given, dict):
         raise UsageError('--config must be a JSON object, such as {"passed_threshold": 0.9}')
     return given
@@ -97,10 +97,6 @@ def _checked(given: Mapping[str, object]) -> Config:
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(f"--config: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _dataset(desk: ExperimentDesk, asked: Asked) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from secrets import token_hex
 from typing import Literal
 
 from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.unstored import require_no_secret
 from evalscribe.errors import UsageError
 from evalscribe.experiment import Config, Experiment, ExperimentVersion, Target
 from evalscribe.ids import Frozen
@@ -85,4 +86,5 @@ def checked_name(name: str, option: str = "--name") -> str:
     """Raises `UsageError` for what cannot be a name."""
     if not name.strip() or one_line(name) != name or len(name) > NAME_LIMIT:
         raise UsageError(f"{option} must be one line of 1 to {NAME_LIMIT} characters, without spaces around it")
+    require_no_secret(name, option)
     return name

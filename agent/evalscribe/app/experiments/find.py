@@ -31,6 +31,10 @@ def run_named(desk: ExperimentDesk, named: str) -> ExperimentRun:
     """By id, the beginning of one, or name. Raises `NotFoundError`, `UsageError` where several ids begin so."""
     if found := desk.runs.run(named):
         return found
+    if experiment := desk.definitions.experiment(named):
+        raise NotFoundError(
+            f"{named} is an experiment: name one of its runs, `evalscribe experiments runs list {experiment.name}`"
+        )
     raise NotFoundError(
         f"no experiment has a run {named!r}; `evalscribe experiments runs list EXPERIMENT` shows what there is"
     )
