@@ -158,6 +158,9 @@ def test_a_candidate_build_has_the_same_component(lab: Labs) -> None:
     assert one.run(NewRun(deployment="candidate")).deployment_id == "dep-2"
     with pytest.raises(UsageError, match="is of type workflow"):
         one.run(NewRun(deployment="other"))
+    one.desk.definitions.add_deployment(deployment("dep-4", "older", COMPONENT.model_copy(update={"name": "legacy"})))
+    with pytest.raises(UsageError, match="--deployment-id older: it has no component .*; it has: legacy"):
+        one.run(NewRun(deployment="older"))
 
 
 def test_an_archived_experiment_is_not_run(lab: Labs) -> None:

@@ -74,5 +74,11 @@ def _deployment(desk: ExperimentDesk, version: ExperimentVersion, named: str | N
     if named is None:
         return target.deployment_id
     deployment = deployments.found(desk.definitions, named)
+    if deployment.component(target.component.name) is None:
+        there = ", ".join(component.name for component in deployment.components)
+        raise UsageError(
+            f"--deployment-id {named}: it has no component {target.component.name}, which the experiment tries; "
+            f"it has: {there}"
+        )
     component_of(deployment, target.component.name, target.component.type)
     return deployment.id
