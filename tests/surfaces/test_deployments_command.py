@@ -71,7 +71,7 @@ def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspac
         ("http://127.0.0.1:9/", "NO_SUCH_VARIABLE is not set", "--header", "X-Key=NO_SUCH_VARIABLE"),
         ("http://127.0.0.1:9/", "write NAME=ENV_VAR", "--header", "X-Key=the secret itself"),
         ("cmd:cat", "--header is for components at an address", "--header", "X-Key=HOME"),
-        ("cmd:cat", "is no JSON", "--smoke-input", "hello"),
+        ("cmd:cat", "no valid JSON", "--smoke-input", "hello"),
         ("cmd:cat", "PROVIDER/MODEL", "--model", "haiku"),
         ("cmd:cat", "is no folder", "--folder", "nowhere"),
         ("cmd:cat", "named twice", "--component", "a=cmd:cat"),

@@ -10,6 +10,8 @@ import typer
 from evalscribe.cli.formatted import Format
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from evalscribe.app.deployments import Made, NewDeployment
     from evalscribe.deployment import Component, Deployment
     from evalscribe.settings import Settings
@@ -134,15 +136,16 @@ def _created(found: "Settings", wanted: "NewDeployment") -> "Made":
         return run_until_signal(created(opened, wanted, Components(), state, platform.python_version(), now()))
 
 
-def _json(text: str) -> object:
-    import json
+def _json(text: str) -> "JsonValue":
+    from typing import cast
 
-    from evalscribe.errors import UsageError
+    from evalscribe.errors import DataError, UsageError
+    from evalscribe.strict_json import StrictJson
 
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"--smoke-input is no JSON: {error}. A text has quotes: '\"hello\"'") from None
+        return cast("JsonValue", StrictJson().decode(text))
+    except DataError as error:
+        raise UsageError(f"--smoke-input: {error}. A text has quotes: '\"hello\"'") from None
 
 
 def _seen(done: "Made") -> Iterator[str]:

@@ -1,6 +1,7 @@
-"""The tries of a run as they are stored, each with its item and its scores."""
+"""The tries of a run, each with its item and, where it was made, what is stored of it."""
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 from evalscribe.app.experiments.desk import ExperimentDesk
@@ -17,29 +18,33 @@ class KeptTry(NamedTuple):
     """The current ones, in the order they were made."""
 
 
+class PlannedTry(NamedTuple):
+    item: Item
+    repetition: int
+    """From 1."""
+    kept: KeptTry | None
+    """None where it was never made."""
+
+
 def kept_tries(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[KeptTry]:
+    """Those that were made, as `planned_tries` has them."""
+    return (one.kept for one in planned_tries(desk, run) if one.kept is not None)
+
+
+def planned_tries(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[PlannedTry]:
     """In the order of the dataset, then by repetition; a page of each in memory at a time."""
-    items = desk.datasets.items(run.dataset_version_id)
-    item = next(items, None)
-    scored = _by_try(desk.runs.scores(ScoreQuery(run_id=run.id)))
-    its = next(scored, None)
-    for attempt in desk.runs.attempts(run.id):
-        while item is not None and item.key != attempt.item.item_key:
-            item = next(items, None)
-        assert item is not None, "a version's items never change"
-        scores: tuple[Score, ...] = ()
-        if its is not None and its[0].run_item_id == attempt.item.id:
-            scores, its = its, next(scored, None)
-        yield KeptTry(item, attempt, scores)
-
-
-def _by_try(scores: Iterator[Score]) -> Iterator[tuple[Score, ...]]:
-    """Those of one try stand together."""
-    its: list[Score] = []
-    for score in scores:
-        if its and its[0].run_item_id != score.run_item_id:
-            yield tuple(its)
-            its = []
-        its.append(score)
-    if its:
-        yield tuple(its)
+    attempts = desk.runs.attempts(run.id)
+    attempt = next(attempts, None)
+    scored = groupby(desk.runs.scores(ScoreQuery(run_id=run.id)), key=lambda score: score.run_item_id)
+    of_item, its = next(scored, (None, iter(())))
+    for item in desk.datasets.items(run.dataset_version_id):
+        for repetition in range(1, run.repetitions + 1):
+            if attempt is None or (attempt.item.item_key, attempt.item.repetition) != (item.key, repetition):
+                yield PlannedTry(item, repetition, None)
+                continue
+            scores: tuple[Score, ...] = ()
+            if of_item == attempt.item.id:
+                scores = tuple(its)
+                of_item, its = next(scored, (None, iter(())))
+            yield PlannedTry(item, repetition, KeptTry(item, attempt, scores))
+            attempt = next(attempts, None)
