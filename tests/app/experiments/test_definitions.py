@@ -159,7 +159,7 @@ def test_a_candidate_build_has_the_same_component(lab: Labs) -> None:
     with pytest.raises(UsageError, match="is of type workflow"):
         one.run(NewRun(deployment="other"))
     one.desk.definitions.add_deployment(deployment("dep-4", "older", COMPONENT.model_copy(update={"name": "legacy"})))
-    with pytest.raises(UsageError, match="--deployment-id older: it has no component .*; it has: legacy"):
+    with pytest.raises(UsageError, match=r"--deployment-id older: it has no component .*; it has: legacy"):
         one.run(NewRun(deployment="older"))
 
 

@@ -64,7 +64,8 @@ def test_a_target_that_gives_no_answer_is_not_the_harness(said: str, why: str) -
         "http://127.0.0.1:9/a: answered 503",
         "http://127.0.0.1:9/a answered 502",
         "RateLimitError: Error code: 429",
-        "http://127.0.0.1:9/a: All connection attempts failed (ECONNREFUSED)",
+        "http://127.0.0.1:9/a: All connection attempts failed",
+        "http://127.0.0.1:9/a: Server disconnected without sending a response.",
     ],
 )
 def test_what_a_target_could_not_reach_is_infrastructure(said: str) -> None:
