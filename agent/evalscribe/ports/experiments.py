@@ -139,7 +139,10 @@ class ExperimentRuns(Protocol):
         """It is running, by this worker; nobody asks for it to be cancelled any more."""
 
     def beat(self, run_id: str, now: str) -> bool:
-        """Sign of life; whether somebody asked for it to be cancelled."""
+        """Sign of life; whether somebody asked for it to be cancelled.
+
+        Raises `UnavailableError` where the store is gone, or another process has the run by now.
+        """
 
     def end(self, run_id: str, state: RunState, now: str, reason: str | None = None) -> ExperimentRun: ...
     def ask_cancel(self, run_id: str) -> None: ...

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
-from evalscribe.errors import AccessError, DataError
+from evalscribe.errors import AccessError, DataError, UnavailableError
 from evalscribe.ids import path_part
 from evalscribe.store import failures, lock, room
 from evalscribe.store.json_text import json_text
@@ -80,7 +80,10 @@ class DatabaseFile:
         return lock.claimed(self.folder / f"{path_part(name)}.lock")
 
     def check(self) -> None:
-        """The kernel takes no lock away from a process that lives."""
+        """The kernel takes no lock away from a process that lives; but what is written into a file that somebody
+        removed is kept nowhere."""
+        if not self.path.exists():
+            raise UnavailableError(f"{self.path} was removed while it was worked with: nothing more can be kept.")
 
 
 def _make(folder: Path) -> None:

@@ -1,7 +1,9 @@
 """The worker of a run: what is stored, what is done again, and how it ends."""
 
 import asyncio
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -265,3 +267,15 @@ async def test_a_run_on_a_server(server_lab: Lab) -> None:
     assert (ended.state, ended.archived, set(server_lab.verdicts(run).values())) == ("completed", True, {"passed"})
     with pytest.raises(UsageError, match="is completed"):
         resumed(server_lab.desk, ended, None)
+
+
+async def test_a_run_whose_store_is_removed_ends_with_a_word(lab: Labs, tmp_path: Path) -> None:
+    """What is written into a removed file is kept nowhere, and still paid for."""
+    one = lab(items=400, concurrency=1)
+    target = Scripted(lambda call: TargetReply(output=call.item_key), latency_s=0.02)
+    working = asyncio.create_task(one.work(one.run(), target))
+    await target.begun.wait()
+    shutil.rmtree(tmp_path)
+    with pytest.raises(UnavailableError, match="was removed"):
+        await working
+    assert len(target.asked) < 100

@@ -30,13 +30,13 @@ def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = Non
 
 
 def _until_signal(main: Coroutine[Any, Any, T]) -> T:
-    """Ctrl-C and SIGTERM cancel it; it ends its children, which takes it two seconds at most."""
+    """Ctrl-C, SIGTERM and SIGHUP cancel it; it ends its children, which takes it two seconds at most."""
     from evalscribe.errors import TerminatedError
 
     async def watched() -> T:
         task = asyncio.current_task()
         assert task is not None
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await main
 

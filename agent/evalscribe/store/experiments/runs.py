@@ -88,6 +88,7 @@ class SqlExperimentRuns:
         return self._change(run_id, **began, **fresh)
 
     def beat(self, run_id: str, now: str) -> bool:
+        self._database.place.check()
         return self._change(run_id, heartbeat_at=now).cancelling
 
     def end(self, run_id: str, state: RunState, now: str, reason: str | None = None) -> ExperimentRun:
