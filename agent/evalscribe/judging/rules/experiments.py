@@ -13,7 +13,8 @@ from evalscribe.run import TARGET
 
 BUSY = re.compile(
     r"\banswered (?:429|502|503|504)\b|\berror code: ?(?:429|5\d\d)\b|rate.?limit|too many requests|overloaded"
-    r"|connection attempts failed|server disconnected|connection error|no endpoints? found|(?:insufficient|exceeded).{0,16}(?:quota|credit|balance|fund)"
+    r"|connection attempts failed|server disconnected|connection error"
+    r"|no endpoints? found|(?:insufficient|exceeded).{0,16}(?:quota|credit|balance|fund)"
     r"|\b(?:RateLimit|Overloaded|ServiceUnavailable|InternalServer|APIConnection|APITimeout)Error\b",
     re.IGNORECASE,
 )
