@@ -22,7 +22,7 @@ def detectable(number: float, variance: float, step: float) -> float | None:
     last, for what the flip test needs beyond Student's where few differences are not 0 (all of it with single trials,
     the less the finer the steps are), and what `varied` has more than `variance`, because an exact test can only reject
     at whole steps. With single trials exact enumeration finds such drops in 78 to 84 of 100 comparisons (8 to 1,000
-    tasks); simulation, with the variance estimated, in 75 to 87 (8 to 200 tasks of 1 to 8 trials that pass in 5 to 95
+    tasks); simulation, with the variance estimated, in 76 to 88 (8 to 200 tasks of 1 to 8 trials that pass in 5 to 95
     of 100 cases, alone and in clusters of 5). A drop of the same size is found more seldom where it comes by a few
     tasks breaking altogether: of 60 tasks of 4 trials in 44 of 100 comparisons.
     """

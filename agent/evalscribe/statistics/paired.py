@@ -133,7 +133,8 @@ def _reconciled(interval: Interval, p: float, mean: float) -> Interval:
 
 def _detectable(tasks: Sequence[Task], groups: Sequence[Group], span: float) -> float | None:
     """Of tasks that vary as they were seen to, and no less than their trials do; those of a cluster change as much
-    together as they were seen to. So few that even all of them changing may be luck can show nothing."""
+    together as they were seen to, and no less than each for itself. So few that even all of them changing may be luck
+    can show nothing."""
     if 2.0 ** (1 - len(groups)) > SIGNIFICANT:
         return None
     trials = [even(*task) for task in tasks]
@@ -141,8 +142,9 @@ def _detectable(tasks: Sequence[Task], groups: Sequence[Group], span: float) -> 
     mean = fsum(one.difference for one in trials) / len(tasks)
     apart = fsum((float(group.even) - group.tasks * mean) ** 2 for group in groups)
     alone = fsum((one.difference - mean) ** 2 for one in trials)
-    variance = max(apart * len(groups) / (len(groups) - 1), fsum(one.within for one in trials)) / squares
     together = max(1.0, apart / alone) if alone else 1.0
+    seen = alone * together * len(groups) / (len(groups) - 1)
+    variance = max(seen, fsum(one.within for one in trials)) / squares
     step = moved(trials, span) / span * fsum(1 / len(one.base) for one in trials) * together / squares
     found = detectable(len(tasks) ** 2 / squares, variance / span**2, step)
     return None if found is None else found * span
