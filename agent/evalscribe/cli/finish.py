@@ -1,23 +1,23 @@
-"""What a command prints when it is done: results on standard output."""
+"""What a command prints when it is done: results on standard output. Every command loads this, so it loads little."""
 
 import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
 from shlex import quote
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from pydantic import BaseModel
 
-from evalscribe.analysis import Analysis, StageUsage, UsageSummary
-from evalscribe.app.doctor import Check
-from evalscribe.app.estimates import likely, stage_lines
-from evalscribe.app.explain import Explained
-from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan
-from evalscribe.app.reports import Listed
 from evalscribe.prose import dollars, visible
-from evalscribe.render.explanation import explanation as explained_text
-from evalscribe.settings import Row
+
+if TYPE_CHECKING:
+    from evalscribe.analysis import Analysis, StageUsage, UsageSummary
+    from evalscribe.app.doctor import Check
+    from evalscribe.app.explain import Explained
+    from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan
+    from evalscribe.app.reports import Listed
+    from evalscribe.settings import Row
 
 CLOSING = (
     "These are my findings. Would you like me to implement any of these recommendations, "
@@ -33,8 +33,10 @@ def in_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def analysis(outcome: Analyzed | Plan | NothingFailed, run: str, *, as_json: bool, quiet: bool) -> None:
+def analysis(outcome: "Analyzed | Plan | NothingFailed", run: str, *, as_json: bool, quiet: bool) -> None:
     """`run` is RUN as the user gave it. What a person has to know is on standard error where programs read."""
+    from evalscribe.app.outcomes import NothingFailed, Plan
+
     if isinstance(outcome, Plan):
         print_json(outcome) if as_json else _planned(outcome)
     elif isinstance(outcome, NothingFailed):
@@ -48,7 +50,7 @@ def analysis(outcome: Analyzed | Plan | NothingFailed, run: str, *, as_json: boo
         _analyzed(outcome, run)
 
 
-def _analyzed(done: Analyzed, run: str) -> None:
+def _analyzed(done: "Analyzed", run: str) -> None:
     """The analysis, where it is, how to go on, and the closing question."""
     page(done.text)
     say()
@@ -63,16 +65,18 @@ def _analyzed(done: Analyzed, run: str) -> None:
     say(CLOSING)
 
 
-def spent(stages: Sequence[StageUsage]) -> str:
+def spent(stages: "Sequence[StageUsage]") -> str:
     """`tag 4 calls $0.01, judge 2 calls $0.20`; tokens where nothing has a price."""
     return ", ".join(f"{one.stage} {one.calls} call{'s' if one.calls != 1 else ''} {_price(one)}" for one in stages)
 
 
-def _price(usage: UsageSummary) -> str:
+def _price(usage: "UsageSummary") -> str:
     return dollars(usage.cost_usd) if usage.cost_usd else f"{usage.input_tokens + usage.output_tokens:,} tokens"
 
 
-def _how_to_go_on(done: Analyzed, run: str) -> str:
+def _how_to_go_on(done: "Analyzed", run: str) -> str:
+    from evalscribe.app.estimates import likely
+
     example = (*done.uncertain, *done.unclassified, *(entry.paths[0] for entry in done.report.entries))[0]
     explain = f"evalscribe explain {quote(run)} {quote(example)}"  # a name may hold what a shell would run
     line = f"Go on: `{explain}`, or correct a label in the report and run this again"
@@ -83,7 +87,9 @@ def _how_to_go_on(done: Analyzed, run: str) -> str:
     return f"{line}."
 
 
-def _planned(plan: Plan) -> None:
+def _planned(plan: "Plan") -> None:
+    from evalscribe.app.estimates import likely, stage_lines
+
     asked = plan.groups - plan.known
     say(f"{plan.run.model} ({plan.run.provider}), run {plan.run.id}: {len(plan.run.failures)} failed evals listed")
     say(f"Verdicts needed: {plan.groups}, of which {plan.known} are known")
@@ -110,14 +116,16 @@ def body(markdown: str) -> str:
     return markdown.partition("\n---\n")[2].strip("\n")
 
 
-def explanation(explained: Explained, *, as_json: bool) -> None:
+def explanation(explained: "Explained", *, as_json: bool) -> None:
     if as_json:
         print_json(explained.analysis)
     else:
+        from evalscribe.render.explanation import explanation as explained_text
+
         say(explained_text(explained.finding, explained.case, explained.reviewed))
 
 
-def reports(listed: Sequence[Listed]) -> None:
+def reports(listed: "Sequence[Listed]") -> None:
     """A line per report."""
     for one in listed:
         say(f"{one.name}  {_in_short(one)}")
@@ -125,7 +133,7 @@ def reports(listed: Sequence[Listed]) -> None:
         say("No reports yet. Begin with: evalscribe analyze sample --judge rules")
 
 
-def _in_short(one: Listed) -> str:
+def _in_short(one: "Listed") -> str:
     if one.analysis is None:
         return f"unreadable: {one.problem}"
     run, findings = one.analysis.run, one.analysis.findings
@@ -134,7 +142,7 @@ def _in_short(one: Listed) -> str:
     return f"{run.model or 'unknown model'}, run {(run.id or 'unknown')[:8]}: {counts}"
 
 
-def document(said: Analysis, *, as_json: bool) -> None:
+def document(said: "Analysis", *, as_json: bool) -> None:
     if as_json:
         print_json(said)
         return
@@ -142,7 +150,7 @@ def document(said: Analysis, *, as_json: bool) -> None:
         say(f"{finding.eval}  {finding.step or '-'}  {finding.classification or 'no label'}")
 
 
-def diagnosis(rows: Iterable[Row], checks: Iterable[Check]) -> None:
+def diagnosis(rows: "Iterable[Row]", checks: "Iterable[Check]") -> None:
     """Settings with their origin, then what was tried; what a check tells is not said twice."""
     checks = tuple(checks)
     told = {check.detail for check in checks}

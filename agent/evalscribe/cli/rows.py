@@ -1,17 +1,19 @@
-"""Rows of a query, and what a query can name, on standard output."""
+"""Rows of a query, and what a query can name, on standard output. Many print a table; few of them load queries."""
 
 import csv
 import json
 import sys
 from collections.abc import Sequence
 from shutil import get_terminal_size
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from evalscribe.app.query import Answer, QueryDesk
-from evalscribe.app.query_tables import QueryTables, documented, metadata_keys
 from evalscribe.cli import finish
 from evalscribe.prose import visible
+
+if TYPE_CHECKING:
+    from evalscribe.app.query import Answer, QueryDesk
 
 FORMATS = ("table", "csv", "json")
 WHOLE = 64
@@ -21,7 +23,7 @@ LEAST = 16
 GAP = "  "
 
 
-def show(answer: Answer, form: str) -> None:
+def show(answer: "Answer", form: str) -> None:
     """What was left out is told on standard error, or in the JSON."""
     if form == "json":
         finish.print_json(answer)
@@ -37,7 +39,9 @@ def show(answer: Answer, form: str) -> None:
         finish.say(f"There is more than {these} {shown}: page with ORDER BY, LIMIT and OFFSET.", file=sys.stderr)
 
 
-def show_tables(desk: QueryDesk, collection_id: str | None, form: str) -> None:
+def show_tables(desk: "QueryDesk", collection_id: str | None, form: str) -> None:
+    from evalscribe.app.query_tables import QueryTables, documented, metadata_keys
+
     keys = metadata_keys(desk, collection_id) if collection_id else ()
     if form == "json":
         finish.print_json(QueryTables(tables=documented(), metadata=keys))
@@ -52,7 +56,7 @@ def show_tables(desk: QueryDesk, collection_id: str | None, form: str) -> None:
         finish.say(f"  {key.path}  {key.kind}, {key.agent_runs} of them, like {key.sample}")
 
 
-def _write_csv(answer: Answer) -> None:
+def _write_csv(answer: "Answer") -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     shown = visible if sys.stdout.isatty() else str
     for row in (answer.columns, *answer.rows):
