@@ -76,7 +76,7 @@ def stored(
         reason=reason,
         created_at=now,
     )
-    evidence = ScoreEvidence(
+    evidence = ScoreEvidence.model_construct(  # Of what was checked already: to look at all of it again takes long.
         scorer_input=seen,
         scorer_output=result.output,
         evidence=result.evidence,

@@ -1,9 +1,8 @@
 """One try at an item as a record of the archive."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter
 
 from evalscribe.agent_run import Transcript
 from evalscribe.app.experiments.kept import KeptTry
@@ -23,6 +22,9 @@ STATUSES: Mapping[ItemVerdict, EvalStatus] = {
     "error": "error",
     "unscored": "incomplete",
 }
+
+_JSON = TypeAdapter(object)
+"""Indents several times as fast as the standard library does."""
 
 
 def grader_documents(bindings: Sequence[Binding]) -> tuple[Document, ...]:
@@ -134,4 +136,4 @@ def _document(role: Role, name: str, value: JsonValue) -> Document:
     """Text as it is, all else as JSON with one member a line, so that each can be quoted."""
     if isinstance(value, str):
         return Document(role=role, path=f"{name}.txt", text=value)
-    return Document(role=role, path=f"{name}.json", text=json.dumps(value, indent=2, ensure_ascii=False))
+    return Document(role=role, path=f"{name}.json", text=_JSON.dump_json(value, indent=2).decode())
