@@ -57,16 +57,19 @@ def target_line(target: Target) -> str:
 
 
 def dataset_line(desk: ExperimentDesk, version: ExperimentVersion) -> str:
-    """`tickets@3`."""
+    """`tickets@3`, or `tickets@3:test` where only a split of it is tried."""
     dataset = desk.datasets.find(version.dataset_id)
     of = desk.datasets.version(version.dataset_version_id)
-    return f"{dataset.name if dataset else version.dataset_id}@{of.number if of else version.dataset_version_id}"
+    split = f":{version.config.split}" if version.config.split is not None else ""
+    name, number = dataset.name if dataset else version.dataset_id, of.number if of else version.dataset_version_id
+    return f"{name}@{number}{split}"
 
 
 def binding_line(binding: Binding) -> str:
     """`contains {"pattern":"refund"}, from 0.8 on, not required`."""
     spec = binding.spec
-    config = f" {canonical_json(spec.config)}" if spec.config else ""
+    said = {key: value for key, value in spec.config.items() if value is not None}
+    config = f" {canonical_json(said)}" if said else ""
     threshold = "" if binding.threshold is None else f", from {binding.threshold:g} on"
     return f"{spec.name}{config}{threshold}{'' if binding.required else ', not required'}"
 

@@ -29,7 +29,7 @@ FailOnGate = Annotated[
     bool | None,
     typer.Option(
         "--fail-on-gate/--no-fail-on-gate",
-        help="Exit 2 where the gate fails. Default: with --wait. Also --fail-on-gate=false.",
+        help="Exit 2 where the gate fails, the default. Also --fail-on-gate=false.",
         show_default=False,
     ),
 ]
