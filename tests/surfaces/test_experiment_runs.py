@@ -101,6 +101,15 @@ def test_a_run_is_analysed_explained_and_compared_by_its_name(ready: Workspace) 
     assert run in ready.run("compare", "pr-1", run, code=64).err
 
 
+def test_failures_are_tried_again_and_told_in_one_document(ready: Workspace) -> None:
+    create(ready, "quality")
+    ready.run("experiments", "run", "quality", "--name", "pr-1", "--wait", code=2)
+    words = ("experiments", "runs", "regression-dataset", "pr-1", "--name", "again", "--start-run", "--wait")
+    made = json.loads(ready.run(*words, "--format", "json", code=2).out)
+    assert (made["items"], made["report"]["summary"]["run_id"]) == (1, made["run_id"])
+    assert made["report"]["gate"]["passed"] is False
+
+
 def test_a_killed_worker_repeats_only_what_was_under_way(ready: Workspace) -> None:
     create(ready, "quality", "agent", "--config", '{"concurrency": 3, "passed_threshold": 0.9}')
     run = ready.run("experiments", "run", "quality", "--name", "pr-1").out.strip()

@@ -13,9 +13,14 @@ from evalscribe.cli.experiments.options import FailOnGate, RunArgument, Timeout
 from evalscribe.cli.formatted import Format
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import BaseModel
+
     from evalscribe.app.experiments.desk import ExperimentDesk
     from evalscribe.experiment import ExperimentRun
     from evalscribe.gate import Gate
+    from evalscribe.run_summary import RunReport
 
 PASSED = 0
 GATE_FAILED = 2
@@ -46,16 +51,25 @@ def ended(run: "ExperimentRun", gate: "Gate | None", *, fail_on_gate: bool, asid
     return PASSED if gate.passed or not fail_on_gate else GATE_FAILED
 
 
-def told(desk: "ExperimentDesk", run: "ExperimentRun", *, fail_on_gate: bool, form: str, clauses: bool = False) -> int:
+def told(
+    desk: "ExperimentDesk",
+    run: "ExperimentRun",
+    *,
+    fail_on_gate: bool,
+    form: str,
+    clauses: bool = False,
+    within: "Callable[[RunReport], BaseModel] | None" = None,
+) -> int:
     """What there is to say of a run that was waited for: one line, with every clause of its gate if wanted, or the
-    report as JSON; and in GitHub Actions the step's summary. The exit code."""
+    report as JSON (`within`: the document that it is a part of); and in GitHub Actions the step's summary. The exit
+    code."""
     from evalscribe.app.experiments.gate import reported
     from evalscribe.cli import finish, step_summary
     from evalscribe.render.run_text import gate_lines
 
     report = reported(desk, run)
     if form != "table":
-        finish.print_json(report, indent=None if form == "jsonl" else 2)
+        finish.print_json(within(report) if within else report, indent=None if form == "jsonl" else 2)
     if run.terminal:
         step_summary.append(desk, run, report)
     code = ended(run, report.gate, fail_on_gate=fail_on_gate, aside=form != "table")

@@ -24,6 +24,7 @@ from evalscribe.finding import Classification
 from evalscribe.ids import Frozen
 from evalscribe.ports import Library, Store
 from evalscribe.prose import counted
+from evalscribe.run_summary import RunReport
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class RegressionMade(Frozen):
     left_out: dict[str, int] = Field(default_factory=dict)
     """Failed items that were not taken, by why."""
     notes: tuple[str, ...] = ()
+    report: RunReport | None = None
+    """Of the run, where it was waited for."""
 
 
 def regression(desk: RegressionDesk, named: str, wish: RegressionWish) -> tuple[RegressionMade, ExperimentRun | None]:

@@ -74,11 +74,20 @@ def regression_dataset(
         made, started = regression(desk, run, wish)
         if started is not None:
             start(desk.experiments, found, started, env_file)
-        document(made, lambda: _told(made, name), form)
-        sys.stdout.flush()
-        if started is None or not wait:
+        waiting = started if wait else None
+        if waiting is None or form == "table":
+            document(made, lambda: _told(made, name), form)
+            sys.stdout.flush()
+        if waiting is None:
             return 0
-        return await_end(desk.experiments, started.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
+        return await_end(
+            desk.experiments,
+            waiting.id,
+            timeout_s,
+            fail_on_gate=fail_on_gate is not False,
+            form=form,
+            within=lambda report: made.model_copy(update={"report": report}),
+        )
 
 
 def _classifications(text: str | None) -> "tuple[Classification, ...]":

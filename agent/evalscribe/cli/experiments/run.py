@@ -18,8 +18,13 @@ from evalscribe.cli.experiments.options import (
 from evalscribe.cli.formatted import Format
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import BaseModel
+
     from evalscribe.app.experiments.desk import ExperimentDesk
     from evalscribe.experiment import ExperimentRun
+    from evalscribe.run_summary import RunReport
     from evalscribe.settings import Settings
 
 
@@ -131,8 +136,16 @@ def start(
         raise
 
 
-def await_end(desk: "ExperimentDesk", run_id: str, timeout_s: float | None, *, fail_on_gate: bool, form: str) -> int:
-    """Wait, and the exit code that the gate makes. Ctrl-C ends the waiting, not the run."""
+def await_end(
+    desk: "ExperimentDesk",
+    run_id: str,
+    timeout_s: float | None,
+    *,
+    fail_on_gate: bool,
+    form: str,
+    within: "Callable[[RunReport], BaseModel] | None" = None,
+) -> int:
+    """Wait, and the exit code that the gate makes. Ctrl-C ends the waiting, not the run. `within`: as `told` has it."""
     from evalscribe.app.experiments.find import run_named
     from evalscribe.app.experiments.wait import waited
     from evalscribe.cli.run_progress import RunDisplay
@@ -146,4 +159,4 @@ def await_end(desk: "ExperimentDesk", run_id: str, timeout_s: float | None, *, f
     except (InterruptedError_, TerminatedError) as stopped:
         again = f"`evalscribe reports wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
         raise type(stopped)(f"no longer waiting; run {run_id} goes on: {again}") from None
-    return told(desk, done or run_named(desk, run_id), fail_on_gate=fail_on_gate, form=form)
+    return told(desk, done or run_named(desk, run_id), fail_on_gate=fail_on_gate, form=form, within=within)
