@@ -3,7 +3,8 @@
     python tests/benchmarks/experiment_cancels.py
 
 Seconds from the start of `experiments runs cancel`, which is a Python program that has to be started, and from the
-moment at which it told the store, until no process that the worker or a target started is left.
+moment at which it told the store, until no process that the worker or a target started is left; of an address, which
+starts none, until the worker is gone.
 """
 
 import json
@@ -96,7 +97,7 @@ def cancelled(lab: Lab, kind: str) -> Cancelled:
         _until(lambda: sum(lab.desk.runs.tally(run.id).values()) == 4 and _stuck(lab, kind, server), lab, run)
         worker = lab.worker(run)
         assert worker is not None
-        pids = (descendants(worker) - {worker}) | set(_noted(lab))
+        pids = (descendants(worker) - {worker}) | set(_noted(lab)) or {worker}
         began, times = time.monotonic(), list[float]()
         watcher = threading.Thread(target=_watch, args=(pids, times))
         watcher.start()
