@@ -48,6 +48,13 @@ class Config(GateConfig):
     concurrency: int = Field(default=4, ge=1, le=256)
     timeout_s: float = Field(default=300.0, gt=0)
     """Of one try."""
+    split: str | None = Field(default=None, min_length=1)
+    """Only the items of this split are tried."""
+
+    @property
+    def tried(self) -> str:
+        """`split test`, or `all items`."""
+        return "all items" if self.split is None else f"split {self.split}"
 
 
 class Experiment(Frozen):
@@ -108,7 +115,7 @@ class ExperimentRun(Frozen):
     concurrency: int = 4
     budget_usd: float | None = None
     items: int
-    """Items of the dataset version; tries are `items * repetitions`."""
+    """Items of the dataset version that it tries; tries are `items * repetitions`."""
     created_at: str
     started_at: str | None = None
     ended_at: str | None = None

@@ -115,7 +115,7 @@ class RunSummary(Frozen):
     """Number of the experiment's version."""
     dataset_version_id: str
     dataset: str = ""
-    """`name@number`."""
+    """`name@number`, or `name@number:split`."""
     deployment_id: str | None = None
     target: str = ""
     """What was tried, in a word or two."""

@@ -27,7 +27,7 @@ class Shared(NamedTuple):
 
 
 def shared(base: Sided, candidate: Sided) -> Shared:
-    same_items = base.run.dataset_version_id == candidate.run.dataset_version_id
+    same_items = _over(base) == _over(candidate)
     keys = tuple(key for key, own in base.items.items() if same_items or _same(candidate.items.get(key), own))
     before, now = _by_name(base), _by_name(candidate)
     bindings = tuple(binding for name, binding in before.items() if name in now and not _differ(binding, now[name]))
@@ -39,18 +39,25 @@ def _same(one: object, other: object) -> bool:
     return one is not None and one == other
 
 
+def _over(side: Sided) -> tuple[str, str | None]:
+    return side.run.dataset_version_id, side.version.config.split
+
+
 def _by_name(side: Sided) -> Mapping[str, Binding]:
     return {binding.spec.name: binding for binding in side.version.bindings}
 
 
 def _items(base: Sided, candidate: Sided) -> Iterator[str]:
-    ids = f"{base.run.dataset_version_id} and {candidate.run.dataset_version_id}"
     kinds = {
         "is only in the base": [key for key in base.items if key not in candidate.items],
         "is only in the candidate": [key for key in candidate.items if key not in base.items],
         "differs": [key for key, own in base.items.items() if key in candidate.items and candidate.items[key] != own],
     }
-    yield f"the runs are over different dataset versions, {ids}"
+    if base.run.dataset_version_id != candidate.run.dataset_version_id:
+        ids = f"{base.run.dataset_version_id} and {candidate.run.dataset_version_id}"
+        yield f"the runs are over different dataset versions, {ids}"
+    if base.version.config.split != candidate.version.config.split:
+        yield f"the base tried {base.version.config.tried} and the candidate {candidate.version.config.tried}"
     for what, keys in kinds.items():
         if keys:
             are = what.replace("is ", "are ").replace("differs", "differ") if len(keys) > 1 else what

@@ -47,7 +47,7 @@ class Sided:
     """Its name."""
     build: str | None
     items: Mapping[str, Content]
-    """Of its dataset version, by key, in order."""
+    """That it tries, of its dataset version, by key, in order."""
     tries: Mapping[str, Sequence[Tried]]
     """By item, in order of repetition; an item that was never tried is missing."""
 

@@ -19,7 +19,7 @@ EXPERIMENT_TABLES = (
             ("deployment_id", "text", "the build that ran; null for targets that are no components"),
             ("state", "text", "queued, running, completed, failed or cancelled"),
             ("reason", "text", "why it failed or was cancelled"),
-            ("items", "bigint", "of the dataset version"),
+            ("items", "bigint", "of the dataset version that it tries"),
             ("repetitions", "bigint", "tries at each item"),
             ("budget_usd", "double precision", "what it may cost"),
             ("created_at", "text", "ISO 8601"),

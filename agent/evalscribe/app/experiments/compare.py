@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import experiment_of, require_ended, run_named, version_of_run
+from evalscribe.app.experiments.items import items_of
 from evalscribe.errors import UsageError
 from evalscribe.evaluate.compare import compared
 from evalscribe.evaluate.sided import Sided, Tried, sided
@@ -40,7 +41,7 @@ def _side(desk: ExperimentDesk, run: ExperimentRun) -> Sided:
         version_of_run(desk, run),
         experiment_of(desk, run).name,
         deployment.build if deployment else None,
-        items=desk.datasets.items(run.dataset_version_id),
+        items=items_of(desk, run),
         tried=desk.runs.items(run.id),
         scores=desk.runs.scores(ScoreQuery(run_id=run.id)),
     )

@@ -4,6 +4,7 @@ from secrets import token_hex
 from typing import Literal
 
 from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiments.items import number_of_items
 from evalscribe.app.unstored import require_no_secret
 from evalscribe.errors import UsageError
 from evalscribe.experiment import Config, Experiment, ExperimentVersion, Target
@@ -26,10 +27,10 @@ class NewExperiment(Frozen):
 
 
 def created(desk: ExperimentDesk, wanted: NewExperiment) -> tuple[Experiment, ExperimentVersion]:
-    """Raises `UsageError` for a name that is none or taken, and for no scorer."""
+    """Raises `UsageError` for a name that is none or taken, for no scorer, and for a split without items."""
     name = checked_name(wanted.name)
     id = f"exp-{token_hex(8)}"
-    version = version_of(id, wanted, desk.now())
+    version = version_of(desk, id, wanted)
     experiment = Experiment(
         id=id,
         name=name,
@@ -47,13 +48,14 @@ def updated(
     desk: ExperimentDesk, experiment: Experiment, wanted: NewExperiment, *, latest: bool = True
 ) -> ExperimentVersion:
     """The version that this definition is: a new one, or one that is there already with the same content."""
-    return desk.definitions.put_version(version_of(experiment.id, wanted, desk.now()), latest=latest)
+    return desk.definitions.put_version(version_of(desk, experiment.id, wanted), latest=latest)
 
 
-def version_of(experiment_id: str, wanted: NewExperiment, now: str) -> ExperimentVersion:
-    """Numbered where it is stored. Raises `UsageError` without a scorer."""
+def version_of(desk: ExperimentDesk, experiment_id: str, wanted: NewExperiment) -> ExperimentVersion:
+    """Numbered where it is stored. Raises `UsageError` without a scorer, or an item to try."""
     if not wanted.bindings:
         raise UsageError("an experiment needs a scorer: --builtin-scorer NAME or --scorer-id ID")
+    number_of_items(desk, wanted.dataset_version_id, wanted.config.split)
     return ExperimentVersion(
         id=ExperimentVersion.id_of(
             experiment_id, wanted.target, wanted.dataset_version_id, wanted.bindings, wanted.config
@@ -65,7 +67,7 @@ def version_of(experiment_id: str, wanted: NewExperiment, now: str) -> Experimen
         dataset_version_id=wanted.dataset_version_id,
         bindings=wanted.bindings,
         config=wanted.config,
-        created_at=now,
+        created_at=desk.now(),
     )
 
 

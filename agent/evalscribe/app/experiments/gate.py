@@ -54,7 +54,8 @@ def baselines(desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersi
 def _baseline(desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersion, named: str) -> Baseline:
     try:
         base = run_named(desk, named)
-        why_not = _why_not(run, base) or _other_ruler(version, version_of_run(desk, base))
+        its = version_of_run(desk, base)
+        why_not = _why_not(run, base) or _other_split(version, its) or _other_ruler(version, its)
     except EvalscribeError as error:
         return Baseline(why_not=" ".join(str(error).split()))
     if why_not is not None:
@@ -72,6 +73,13 @@ def _why_not(run: ExperimentRun, base: ExperimentRun) -> str | None:
     if base.dataset_version_id != run.dataset_version_id:
         return f"run {base.id} is over another dataset version, {base.dataset_version_id}"
     return None
+
+
+def _other_split(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
+    """An item that only one of them tried is neither a new failure nor none."""
+    if base.config.split == version.config.split:
+        return None
+    return f"it tried {base.config.tried}, not {version.config.tried}"
 
 
 def _other_ruler(version: ExperimentVersion, base: ExperimentVersion) -> str | None:

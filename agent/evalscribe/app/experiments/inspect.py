@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from evalscribe.app.experiments.alive import deserted
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import experiment_of, version_of_run
+from evalscribe.app.experiments.items import items_of
 from evalscribe.app.experiments.listing import dataset_line, target_line
 from evalscribe.evaluate.labels import label_pair, labels
 from evalscribe.evaluate.summary import Place, summarised
@@ -39,7 +40,7 @@ def summary(desk: ExperimentDesk, run: ExperimentRun, *, scored: bool = True) ->
 
 
 def places(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[Place]:
-    for item in desk.datasets.items(run.dataset_version_id):
+    for item in items_of(desk, run):
         yield Place(item.key, item.split, item.cluster)
 
 
@@ -52,7 +53,7 @@ def _labels(
 
 def _pairs(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[tuple[str, str | None]]:
     """Of every try; one without an answer gave no label."""
-    expected = {item.key: item.expected_output for item in desk.datasets.items(run.dataset_version_id)}
+    expected = {item.key: item.expected_output for item in items_of(desk, run)}
     for attempt in desk.runs.attempts(run.id):
         answered = attempt.item.status == "ok"
         pair = label_pair(expected.get(attempt.item.item_key), attempt.output if answered else None)

@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiments.items import items_of
 from evalscribe.dataset import Item
 from evalscribe.experiment import Attempt, ExperimentRun
 from evalscribe.ports import ScoreQuery
@@ -37,7 +38,7 @@ def planned_tries(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[PlannedT
     attempt = next(attempts, None)
     scored = groupby(desk.runs.scores(ScoreQuery(run_id=run.id)), key=lambda score: score.run_item_id)
     of_item, its = next(scored, (None, iter(())))
-    for item in desk.datasets.items(run.dataset_version_id):
+    for item in items_of(desk, run):
         for repetition in range(1, run.repetitions + 1):
             if attempt is None or (attempt.item.item_key, attempt.item.repetition) != (item.key, repetition):
                 yield PlannedTry(item, repetition, None)

@@ -7,8 +7,9 @@ from evalscribe.app.experiments.asked import merged_config
 from evalscribe.app.experiments.create import as_wanted, checked_name, updated
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import version_named
+from evalscribe.app.experiments.items import number_of_items
 from evalscribe.app.experiments.target import component_of
-from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.errors import UsageError
 from evalscribe.experiment import ComponentTarget, Experiment, ExperimentRun, ExperimentVersion
 from evalscribe.ids import Frozen
 
@@ -35,9 +36,6 @@ def launched(desk: ExperimentDesk, experiment: Experiment, wanted: NewRun) -> Ex
             f"experiment {experiment.name} is archived: `evalscribe experiments archive --undo {experiment.name}`"
         )
     version = _version(desk, experiment, wanted)
-    dataset_version = desk.datasets.version(version.dataset_version_id)
-    if dataset_version is None:
-        raise NotFoundError(f"dataset version {version.dataset_version_id} is not in the store")
     run = ExperimentRun(
         id=token_hex(10),
         experiment_id=experiment.id,
@@ -48,7 +46,7 @@ def launched(desk: ExperimentDesk, experiment: Experiment, wanted: NewRun) -> Ex
         repetitions=wanted.repetitions or version.config.repetitions,
         concurrency=wanted.concurrency or version.config.concurrency,
         budget_usd=wanted.budget_usd,
-        items=dataset_version.items,
+        items=number_of_items(desk, version.dataset_version_id, version.config.split),
         created_at=desk.now(),
     )
     desk.runs.add(run)

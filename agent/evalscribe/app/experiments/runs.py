@@ -16,7 +16,7 @@ class ListedRun(Frozen):
     """Whether it has not ended and nobody works on it."""
     version: int
     dataset: str
-    """`name@number`."""
+    """`name@number`, or `name@number:split`."""
     counts: Counts
     pass_rate: float
     gate: bool | None

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from evalscribe.app.experiments.archive import archived
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import run_named, version_of_run
+from evalscribe.app.experiments.items import numbered_items
 from evalscribe.errors import DataError, EvalscribeError, UnavailableError
 from evalscribe.evaluate.scoring import Panel
 from evalscribe.evaluate.work import Bench, Done, Try, unkept, work
@@ -124,7 +125,7 @@ class _Worker:
     def _left_to_try(self) -> Iterator[Try]:
         """What is stored already is not tried again; nothing more once the money is spent."""
         done = self._desk.runs.done(self._run.id)
-        for number, item in enumerate(self._desk.datasets.items(self._run.dataset_version_id)):
+        for number, item in numbered_items(self._desk, self._run):
             for repetition in range(1, self._run.repetitions + 1):
                 if (item.key, repetition) not in done:
                     if self._penniless:

@@ -65,7 +65,7 @@ Config = Annotated[
     str | None,
     typer.Option(
         metavar="JSON",
-        help='The gate, and how it runs: {"passed_threshold": 0.9, "repetitions": 3, "concurrency": 8}.',
+        help='The gate, and how it runs: {"passed_threshold": 0.9, "repetitions": 3, "split": "test"}.',
         show_default=False,
     ),
 ]
