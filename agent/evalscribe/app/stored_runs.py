@@ -6,9 +6,9 @@ from typing import Protocol
 
 from evalscribe.app.collections import planned
 from evalscribe.app.importing import ImportDesk, Imported, ImportWatcher, import_file
-from evalscribe.errors import DataError, UsageError
+from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ports import Archive, Records, Shelf, Store
-from evalscribe.prose import counted
+from evalscribe.prose import counted, some_of
 from evalscribe.rubric import Collection
 from evalscribe.run import Run
 
@@ -36,6 +36,21 @@ def whole_run(store: Store, archive: Archive, name: str) -> str | None:
     if len(found) > 1:
         raise UsageError(f"{len(found)} imported runs begin with {name}: {', '.join(found[:MOST_NAMED])}")
     return next(iter(found), None)
+
+
+def analysed_run(store: Store, name: str) -> str:
+    """Id of the run in the store that is called so, or whose id begins so.
+
+    Raises `NotFoundError`, `UsageError` where several begin so.
+    """
+    ids = store.run_ids(name) if len(name) >= SHORTEST_PREFIX else ()
+    if name in ids:
+        return name
+    if len(ids) > 1:
+        raise UsageError(f"{len(ids)} runs begin with {name}: {some_of(ids, MOST_NAMED)}")
+    if not ids:
+        raise NotFoundError(f"there is no run {name!r} in the store; `evalscribe import` brings one in")
+    return ids[0]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from evalscribe.app.datasets.told import Told, of_attempt, of_evidence, of_record
 from evalscribe.app.datasets.upload import batches
-from evalscribe.app.stored_runs import MOST_NAMED, SHORTEST_PREFIX, whole_run
+from evalscribe.app.stored_runs import analysed_run, whole_run
 from evalscribe.dataset import Dataset, Item
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.evidence import Evidence
@@ -102,12 +102,7 @@ def _run(shelves: RunShelves, named: str) -> tuple[str, Iterator[Told]]:
         return run.id, _attempts(shelves, run)
     if (run_id := whole_run(shelves.store, shelves.archive, named)) is not None:
         return run_id, _records(shelves.archive, run_id)
-    ids = shelves.store.run_ids(named) if len(named) >= SHORTEST_PREFIX else ()
-    if len(ids) > 1 and named not in ids:
-        raise UsageError(f"{len(ids)} runs begin with {named}: {', '.join(ids[:MOST_NAMED])}")
-    if not ids:
-        raise NotFoundError(f"there is no run {named!r} in the store; `evalscribe import` brings one in")
-    run_id = named if named in ids else ids[0]
+    run_id = analysed_run(shelves.store, named)
     return run_id, _failures(shelves.store, run_id)
 
 

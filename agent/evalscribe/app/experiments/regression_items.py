@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from evalscribe.analysis import FindingSummary
 from evalscribe.app.datasets.told import Told, of_evidence, of_record
 from evalscribe.app.experiments.desk import ExperimentDesk
-from evalscribe.app.stored_runs import SHORTEST_PREFIX, whole_run
+from evalscribe.app.stored_runs import analysed_run, whole_run
 from evalscribe.dataset import Item
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.evaluate.regression import Failure
@@ -59,7 +59,7 @@ def of_stored(store: Store, archive: Archive, named: str) -> Failed:
         }
         evals = [one.eval for one in archive.graded(run_id) if one.eval.id in told]
     else:
-        run_id = _analysed(store, named)
+        run_id = analysed_run(store, named)
         run = store.get_run(run_id)
         evals = list(run.failures) if run else []
         told = dict(_evidence(store, run_id, evals))
@@ -99,15 +99,6 @@ def _source(desk: ExperimentDesk, one: RunItem, item: Item) -> dict[str, JsonVal
     failing: list[JsonValue] = [score.scorer for score in scores if score.passed is False]
     source: dict[str, JsonValue] = {"run": one.run_id, "run_item": one.id, "verdict": one.verdict, "scorers": failing}
     return source | ({"of": item.source} if item.source else {})
-
-
-def _analysed(store: Store, named: str) -> str:
-    ids = store.run_ids(named) if len(named) >= SHORTEST_PREFIX else ()
-    if named in ids or len(ids) == 1:
-        return named if named in ids else ids[0]
-    if ids:
-        raise UsageError(f"{len(ids)} runs begin with {named}")
-    raise NotFoundError(f"there is no run {named!r}, neither of an experiment nor imported or analysed")
 
 
 def _evidence(store: Store, run_id: str, evals: Sequence[Eval]) -> Iterator[tuple[str, Told]]:
