@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
@@ -369,6 +370,29 @@ def test_the_summary_of_a_step_stays_below_its_limit(
     assert "evalscribe reports export" in text
     workspace.run("reports", "ci", "pr-1", code=2, GITHUB_STEP_SUMMARY=str(page))
     assert page.read_text() == text
+
+
+ORDERS = "\n::set-output name=pwned::1\n  ::add-mask::e ##[error]no"
+
+
+def test_nothing_that_a_target_said_is_an_order_to_the_runner_of_a_job(workspace: Workspace, made: Made) -> None:
+    run = made.run("fpppp", name="##[error]run", outputs={"a": ORDERS})
+    score = json.loads(workspace.run("scores", "list", "--run-id", run.id, "--format", "json").out)[0]["id"]
+    printing = [
+        *(("reports", "export", run.id, "--artifact-format", form) for form in ("csv", "md", "jsonl")),
+        ("reports", "failures", run.id),
+        ("reports", "summary", run.id, "--format", "json"),
+        ("experiments", "runs", "list", "quality"),
+        ("scores", "evidence", score),
+    ]
+    for words in printing:
+        said = workspace.run(*words, GITHUB_ACTIONS="true").out
+        assert said
+        assert not re.search(r"^\s*::|##\[error", said, re.MULTILINE), words
+    plain = workspace.run("reports", "export", run.id, "--artifact-format", "csv", GITHUB_ACTIONS="false").out
+    assert "\n::set-output" in plain
+    summary = json.loads(workspace.run("reports", "summary", run.id, "--format", "json").out)
+    assert summary["summary"]["name"] == "##[error]run"
 
 
 def test_a_summary_that_cannot_be_written_changes_nothing(workspace: Workspace, made: Made, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def _print(found: Checked, output: str) -> None:
         finish.print_json(found)
         return
     for line in annotations(found) if output == "github" else lines(found):
-        finish.say(line)
+        finish.command(line) if output == "github" else finish.say(line)
 
 
 def _comment(found: Checked, job: Actions | None, options: Options, output: str) -> str:
@@ -66,7 +66,7 @@ def _comment(found: Checked, job: Actions | None, options: Options, output: str)
     told = _told(body, job, options)
     aside = sys.stderr if output == "json" else None
     text = f"commented: {told.url}" if told.url else f"not commented: {told.why_not}"
-    finish.say(notice(text) if output == "github" else f"notice: {text}", file=aside)
+    finish.command(notice(text) if output == "github" else f"notice: {text}", aside)
     for line in body.splitlines() if told.url is None else ():
         finish.say(f"  | {line}", file=aside)  # no line of a log that begins like this is a command
     return body

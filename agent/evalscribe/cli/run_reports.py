@@ -198,8 +198,10 @@ def export(
     with open_desk(settings(Options())) as desk:
         found = run_named(desk, run)
         lines = written(artifact_format, reported(desk, found), lambda: tries(desk, found))
-        seen = out_file is None and sys.stdout.isatty()
-        write((visible(line) for line in lines) if seen else lines, out_file)
+        if out_file is None:
+            shown = visible if sys.stdout.isatty() else finish.unobeyed if finish.in_log() else str
+            lines = map(shown, lines)
+        write(lines, out_file)
     if out_file is not None:
         finish.say(f"run {found.name or found.id} is in {out_file}", file=sys.stderr)
     return 0
