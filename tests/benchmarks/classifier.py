@@ -3,7 +3,8 @@
     python tests/benchmarks/classifier.py [JUDGE] [FOLDER]          with EVALSCRIBE_REAL_DATA set
 
 JUDGE: rules, cascade or PROVIDER/MODEL. In FOLDER the workspace is left for more experiments and comparisons; else it
-is gone afterwards. Prints accuracy, balanced accuracy and kappa for each split, and the verdict of the gate.
+is gone afterwards. Prints accuracy, balanced accuracy and kappa for each split, and the verdict of the gate: over all
+labels, and over those of `test`, which nobody iterates on.
 """
 
 import asyncio
@@ -20,12 +21,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.gate import reported
 from evalscribe.app.experiments.launch import NewRun, launched
 from evalscribe.calibration import Calibration, Pair
 from evalscribe.cli import run as command
 from evalscribe.evaluate.gate import headline
 from evalscribe.evaluate.labels import label_pair
+from evalscribe.experiment import Experiment, ExperimentRun
 from evalscribe.finding import CLASSIFICATIONS
 from evalscribe.render.calibration import beyond_luck, span
 from evalscribe.run_summary import RunReport
@@ -45,6 +48,8 @@ GIT = ("git", "-c", "user.name=Maintainers", "-c", "user.email=maintainers@examp
 @dataclass(frozen=True)
 class Measured:
     report: RunReport
+    test: RunReport
+    """Of a run over the split `test` alone."""
     splits: Mapping[str, Calibration]
     """By split, and `all`."""
 
@@ -71,8 +76,8 @@ def measured(judge: str = "rules") -> Measured:
     with open_desk(settings(Options())) as desk:
         experiment = desk.definitions.experiment(id)
         assert experiment is not None
-        run = launched(desk, experiment, NewRun(name=f"{judge} on real runs"))
-        run = asyncio.run(work_on(desk, run.id, Options(), os.environ))
+        run = _ran(desk, experiment, NewRun(name=f"{judge} on real runs"))
+        test = _ran(desk, experiment, NewRun(name=f"{judge} on test", config='{"split": "test"}'))
         pairs: dict[str, list[Pair]] = {"all": []}
         for attempt in desk.runs.attempts(run.id):
             item = desk.datasets.item(run.dataset_version_id, attempt.item.item_key)
@@ -82,7 +87,12 @@ def measured(judge: str = "rules") -> Measured:
             for split in ("all", item.split or "none"):
                 pairs.setdefault(split, []).append(Pair(truth=pair[0], said=pair[1]))
         splits = {split: Calibration(those, CLASSIFICATIONS) for split, those in pairs.items()}
-        return Measured(reported(desk, run), splits)
+        return Measured(reported(desk, run), reported(desk, test), splits)
+
+
+def _ran(desk: ExperimentDesk, experiment: Experiment, wanted: NewRun) -> ExperimentRun:
+    """What the judge said before it is not asked again: a second run costs nothing."""
+    return asyncio.run(work_on(desk, launched(desk, experiment, wanted).id, Options(), os.environ))
 
 
 def told(*arguments: str) -> str:
@@ -101,9 +111,10 @@ def lines(found: Measured) -> Iterator[str]:
         )
     for row in found.report.summary.scorers:
         yield f"{row.scorer}: {row.pass_rate.said}"
-    assert found.report.gate is not None
-    yield headline(found.report.gate)
-    yield from (f"  {clause.verdict}: {clause.said}" for clause in found.report.gate.clauses)
+    for report in (found.report, found.test):
+        assert report.gate is not None
+        yield f"{report.summary.dataset}: {headline(report.gate)}"
+        yield from (f"  {clause.verdict}: {clause.said}" for clause in report.gate.clauses)
 
 
 def _config() -> tuple[str, str]:

@@ -36,6 +36,10 @@ def test_the_rules_as_an_experiment_agree_with_the_maintainers_as_they_do_alone(
     assert summary.pass_rate.passed == alone.right
     assert set(found.splits) == {"all", "train", "dev", "test"}
     assert sum(one.judged for split, one in found.splits.items() if split != "all") == whole.judged
+    held_out = found.splits["test"]
+    assert found.test.summary.labels is not None
+    assert found.test.summary.labels.balanced_accuracy == held_out.balanced
+    assert (found.test.summary.dataset, found.test.summary.items) == ("maintainers@1:test", held_out.judged)
     assert gate is not None
     assert gate.passed
     assert [scorer.pass_rate.value for scorer in summary.scorers][1] == 1.0
