@@ -104,7 +104,9 @@ def list_deployments(form: Format = "table") -> int:
 
 @app.command(short_help="Show a deployment.")
 def show(
-    deployment: Annotated[str, typer.Argument(metavar="ID|NAME", help="A deployment; by name the newest.")],
+    deployment: Annotated[
+        str, typer.Argument(metavar="DEPLOYMENT", help="A deployment, by id or name; by name the newest.")
+    ],
     form: Format = "table",
 ) -> int:
     """Show a deployment: its components, the build, the folder."""

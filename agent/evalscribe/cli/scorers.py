@@ -93,7 +93,9 @@ def list_scorers(
 
 @app.command(short_help="Show a scorer: what it asks, its config, its version.")
 def show(
-    scorer: Annotated[str, typer.Argument(metavar="ID|NAME", help="One that was made, or a built-in one.")],
+    scorer: Annotated[
+        str, typer.Argument(metavar="SCORER", help="One that was made, by id or name, or a built-in one.")
+    ],
     form: Format = "table",
 ) -> int:
     """Show a scorer that was made, or what a built-in one asks and what its config may hold."""

@@ -66,7 +66,7 @@ def list_prompts(form: Format = "table") -> int:
 
 @app.command(short_help="Show a prompt, or one version of it.")
 def show(
-    prompt: Annotated[str, typer.Argument(metavar="ID|NAME[@V]", help="A prompt, or one version of it.")],
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT[@V]", help="A prompt, by id or name, or one version of it.")],
     form: Format = "table",
 ) -> int:
     """Show a version of a prompt: its messages and parameters."""

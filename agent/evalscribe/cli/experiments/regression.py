@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli.experiments.options import Budget, EnvFile, FailOnGate, RunArgument, Timeout, Wait
+from evalscribe.cli.experiments.options import Budget, EnvFile, FailOnGate, MaxTokens, RunArgument, Timeout, Wait
 from evalscribe.cli.formatted import Format
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def regression_dataset(
     ] = None,
     fail_on_gate: FailOnGate = None,
     budget: Budget = None,
+    max_tokens: MaxTokens = None,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
@@ -60,7 +61,7 @@ def regression_dataset(
     if wait and not start_run:
         raise UsageError("--wait waits for a run: give --start-run as well")
     timeout_s = None if timeout is None else seconds(timeout)
-    found = settings(Options(budget=budget, env_file=env_file))
+    found = settings(Options(budget=budget, max_tokens=max_tokens, env_file=env_file))
     wish = RegressionWish(
         name=name,
         run_item_ids=tuple(run_item_id or ()),
@@ -73,7 +74,7 @@ def regression_dataset(
     with open_regression_desk(found) as desk:
         made, started = regression(desk, run, wish)
         if started is not None:
-            start(desk.experiments, found, started, env_file)
+            start(desk.experiments, found, started, env_file, max_tokens)
         waiting = started if wait else None
         if waiting is None or form == "table":
             document(made, lambda: _told(made, name), form)

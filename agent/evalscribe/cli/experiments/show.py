@@ -17,7 +17,7 @@ def show(
     experiment: ExperimentArgument,
     version: Annotated[
         str | None,
-        typer.Option("--version", metavar="N|ID", help="Which version. Default: the latest.", show_default=False),
+        typer.Option("--version", metavar="ID|N", help="Which version. Default: the latest.", show_default=False),
     ] = None,
     form: Format = "table",
 ) -> int:
