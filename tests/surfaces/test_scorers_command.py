@@ -218,7 +218,7 @@ async def _functions_score(folder: Path, ids: tuple[str, ...]) -> None:
         assert (slept.error_type, "no answer within 1 s" in slept.explanation) == ("timeout_error", True)
         assert (await scorers["polite"].score(ITEM)).passed is True, "the others go on"
         ending = time.monotonic()
-    assert time.monotonic() - ending < 2
+    assert time.monotonic() - ending < 6, "two seconds on a machine that has nothing else to do"
 
 
 async def _changed_is_refused(folder: Path, id: str) -> None:

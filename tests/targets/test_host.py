@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,10 +129,17 @@ async def test_closing_ends_what_was_started(hosted: Hosted) -> None:
     pids = (await called(host, "starts")).value
     began = time.monotonic()
     await host.close()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 6, "two seconds on a machine that has nothing else to do"
     assert isinstance(pids, list)
-    await asyncio.sleep(0.05)
-    assert not any(alive(int(str(pid))) for pid in pids)
+    await asyncio.to_thread(gone, [int(str(pid)) for pid in pids])
+
+
+def gone(pids: Sequence[int]) -> None:
+    """They end soon; a busy machine takes its time to say so."""
+    deadline = time.monotonic() + 6
+    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(alive(pid) for pid in pids)
 
 
 def test_a_process_whose_parent_is_killed_ends_with_all_that_it_started(tmp_path: Path) -> None:
@@ -155,10 +162,7 @@ asyncio.run(main())
         pids = [int(pid) for pid in parent.stdout.readline().split()]
         assert all(alive(pid) for pid in pids)
         parent.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 2
-    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not any(alive(pid) for pid in pids)
+    gone(pids)
 
 
 async def test_names_of_the_users_modules_do_not_reach_ours(tmp_path: Path) -> None:

@@ -1,44 +1,28 @@
 """What one sees while failures are judged: a line per failure, and under it a bar where there is a terminal."""
 
-import sys
-from types import TracebackType
-from typing import Self
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from evalscribe.cli.bar import Bar
 from evalscribe.finding import Unclassified, Verdict
 from evalscribe.graph.deps import Judged
 from evalscribe.prose import counted, one_line
 from evalscribe.run import Eval, Run
 
 
-class Display:
+class Display(Bar):
     """Tells of an analysis on standard error; `quiet` tells nothing. Plain lines where there is no terminal."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self._console = Console(file=sys.stderr, quiet=quiet, highlight=False, soft_wrap=True)
-        self._bar = Progress(
+        super().__init__(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            console=self._console,
-            disable=quiet or not self._console.is_terminal,
-            transient=True,
+            quiet=quiet,
         )
         self._task = self._bar.add_task("", total=None, visible=False)
         self._evals: dict[str, Eval] = {}
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
 
     def started(self, run: Run) -> None:
         self._evals = {eval.id: eval for eval in run.failures}

@@ -1,38 +1,17 @@
 """How far a run is that somebody waits for or scores again: a bar on standard error where there is a terminal."""
 
-import sys
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
+from evalscribe.cli.bar import Bar
 from evalscribe.experiment import ExperimentRun, ItemVerdict
 
 
-class RunDisplay:
+class RunDisplay(Bar):
     def __init__(self) -> None:
-        console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=console,
-            disable=not console.is_terminal,
-            transient=True,
-        )
+        super().__init__(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._task = self._bar.add_task("", total=None)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
 
     def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
         """How many tries are done, and how many of them did not pass."""

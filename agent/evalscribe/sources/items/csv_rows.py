@@ -1,7 +1,7 @@
 """Items as rows of a table."""
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -12,34 +12,19 @@ from evalscribe.json_clean import is_clean
 from evalscribe.prose import counted
 from evalscribe.sources.imports.reading import Reading
 from evalscribe.sources.items.columns import Columns
-from evalscribe.sources.items.intake import Intake
+from evalscribe.sources.items.item_file import ItemFile
 from evalscribe.sources.items.lines import LARGEST, TOO_LONG, lines
-from evalscribe.strict_json import NotJson, StrictJson
+from evalscribe.strict_json import NotJson
 
 _Row = Mapping[str, str]
 
 
-class CsvRows:
+class CsvRows(ItemFile):
     """A table as `ports.ItemRows`."""
 
     def __init__(self, path: Path, name: str, columns: Columns) -> None:
-        self._path = path
-        self._name = name
+        super().__init__(path, name)
         self._columns = columns
-        self._intake = Intake(name)
-        self._json = StrictJson()
-
-    @property
-    def problems(self) -> Sequence[str]:
-        return self._intake.problems
-
-    @property
-    def bad(self) -> int:
-        return self._intake.bad
-
-    @property
-    def hidden(self) -> int:
-        return self._intake.hidden
 
     def read(self) -> Iterator[Item]:
         header: list[str] | None = None

@@ -1,44 +1,18 @@
 """Items as JSON: one a line, or all in one list. A line that is no good does not end the reading."""
 
 import codecs
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from evalscribe.dataset import Item
 from evalscribe.errors import DataError
 from evalscribe.sources.imports.json_text import JsonText
 from evalscribe.sources.imports.reading import PIECE, Reading
-from evalscribe.sources.items.intake import Intake
+from evalscribe.sources.items.item_file import ItemFile
 from evalscribe.sources.items.lines import LARGEST, lines, text
-from evalscribe.strict_json import StrictJson
 
 
-class _JsonItems:
-    """What both are as `ports.ItemRows`."""
-
-    def __init__(self, path: Path, name: str, unit: str) -> None:
-        self._path = path
-        self._name = name
-        self._intake = Intake(name, unit)
-        self._json = StrictJson()
-
-    @property
-    def problems(self) -> Sequence[str]:
-        return self._intake.problems
-
-    @property
-    def bad(self) -> int:
-        return self._intake.bad
-
-    @property
-    def hidden(self) -> int:
-        return self._intake.hidden
-
-
-class JsonLines(_JsonItems):
-    def __init__(self, path: Path, name: str) -> None:
-        super().__init__(path, name, "line")
-
+class JsonLines(ItemFile):
     def read(self) -> Iterator[Item]:
         with Reading(self._path) as reading:
             for number, line in lines(reading):
@@ -53,7 +27,7 @@ class JsonLines(_JsonItems):
             return None
 
 
-class JsonList(_JsonItems):
+class JsonList(ItemFile):
     def __init__(self, path: Path, name: str) -> None:
         super().__init__(path, name, "item")
 
