@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from evalscribe.app.scorers import bound, made, rulebook
+from evalscribe.app.scorers import bound, made, own_prompts, rulebook
 from evalscribe.deployment import Component
 from evalscribe.errors import AccessError, NotFoundError, UsageError
 from evalscribe.experiment import ComponentTarget, Config, ExperimentVersion
@@ -253,3 +253,16 @@ def test_a_config_that_holds_a_secret_is_not_stored(workspace: Workspace, builti
     assert "the config of scorer mine holds what looks like a secret" in refused.err
     assert SECRET not in refused.err
     assert json.loads(workspace.run("scorers", "list", "--format", "json").out) == []
+
+
+def test_prompts_of_the_workspace_that_scorers_ask_by_are_told(tmp_path: Path) -> None:
+    (tmp_path / "prompts" / "judging").mkdir(parents=True)
+    (tmp_path / "prompts" / "judging" / "criteria.md.j2").write_text("Say pass. {{ criteria }} {{ labels }}")
+    own = Prompts(tmp_path)
+    with open_desk(settings(tmp_path)) as desk:
+        asking = bound(
+            desk.definitions, ['{"name": "llm_judge", "config": {"criteria": "x"}}'], [], rulebook(desk.shelf, own)
+        )
+        others = bound(desk.definitions, ["json_valid"], [], rulebook(desk.shelf, own))
+    assert own_prompts(asking, own) == ("judging/criteria.md.j2",)
+    assert own_prompts(asking, Prompts()) == own_prompts(others, own) == ()

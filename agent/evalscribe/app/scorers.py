@@ -60,6 +60,12 @@ def rulebook(shelf: Shelf, prompts: Prompts) -> Rulebook:
     return Rulebook(prompts, lambda name: stored(shelf, prompts, name))
 
 
+def own_prompts(bindings: Sequence[Binding], prompts: Prompts) -> tuple[str, ...]:
+    """Prompts of the workspace that scorers of these bindings ask by in place of the shipped ones."""
+    asking = any(one.spec.rubric is not None for one in bindings)
+    return (*prompts.own("judging"), *prompts.own("rubrics")) if asking else ()
+
+
 def specify(rules: Rulebook) -> Specify:
     """Makes specs of all built-in scorers, those that ask a model too."""
     return lambda name, config: model_spec(name, config, rules) if name in NAMES else spec(name, config)

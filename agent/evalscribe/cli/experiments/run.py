@@ -67,6 +67,7 @@ def run(
     """
     from evalscribe.app.experiments.find import experiment_named
     from evalscribe.app.experiments.launch import NewRun, launched
+    from evalscribe.cli import finish
     from evalscribe.cli.durations import seconds
     from evalscribe.cli.formatted import checked
     from evalscribe.prose import counted
@@ -88,6 +89,7 @@ def run(
             config=config,
         )
         started = launched(desk, experiment_named(desk, experiment), wanted)
+        finish.notes(_own_prompts(desk, found, started))
         start(desk, found, started, env_file, max_tokens)
         told = f"Started run {started.id}: {counted(started.tries, 'try')}"
         return going(desk, started, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form)
@@ -114,6 +116,16 @@ def going(
         finish.say(told, file=sys.stderr)
         print(run.id, flush=True)
     return await_end(desk, run.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
+
+
+def _own_prompts(desk: "ExperimentDesk", found: "Settings", run: "ExperimentRun") -> list[str]:
+    """The folder may be another's: whose words a judge is asked by is told."""
+    from evalscribe.app.experiments.find import version_of_run
+    from evalscribe.app.scorers import own_prompts
+    from evalscribe.prompts import Prompts
+
+    own = own_prompts(version_of_run(desk, run).bindings, Prompts(found.root))
+    return [f"scorers ask by the workspace's own prompts: {', '.join(own)}"] if own else []
 
 
 def start(
