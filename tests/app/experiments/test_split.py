@@ -1,0 +1,136 @@
+"""Experiments over one split of a dataset version."""
+
+from collections.abc import Callable
+
+import pytest
+
+from app.experiments.tried import NOW, Lab, Scripted, key
+from evalscribe.app.experiments.compare import compare_runs
+from evalscribe.app.experiments.create import as_wanted, created, updated
+from evalscribe.app.experiments.export import tries
+from evalscribe.app.experiments.gate import reported
+from evalscribe.app.experiments.inspect import summary
+from evalscribe.app.experiments.launch import NewRun
+from evalscribe.app.experiments.resume import resumed
+from evalscribe.dataset import Item
+from evalscribe.errors import UnavailableError, UsageError
+from evalscribe.experiment import Config, ExperimentRun
+from evalscribe.target import TargetCall, TargetFailed, TargetReply
+
+TEST = '{"split": "test"}'
+
+
+def wrong(call: TargetCall) -> TargetReply:
+    return TargetReply(output="something else")
+
+
+@pytest.fixture
+def dealt(lab: Callable[..., Lab]) -> Lab:
+    """Version 2 of the experiment, of which every other item is of the split `test`."""
+    one = lab(items=6)
+    items = [
+        Item(key=f"k{n}", input={"n": n}, expected_output=f"k{n}", split="test" if n % 2 else "dev") for n in range(6)
+    ]
+    one.desk.datasets.put("ds-1", items)
+    version = one.desk.datasets.publish("ds-1", NOW)
+    one.wanted = one.wanted.model_copy(update={"dataset_version_id": version.id})
+    one.version = updated(one.desk, one.experiment, one.wanted)
+    return one
+
+
+async def ran(dealt: Lab, config: str | None, answer: Callable[[TargetCall], TargetReply], name: str) -> ExperimentRun:
+    version = dealt.version.id
+    return await dealt.work(dealt.run(NewRun(config=config, version=version, name=name)), Scripted(answer))
+
+
+async def test_only_its_items_are_tried_and_told_and_keep_their_places(dealt: Lab) -> None:
+    run = dealt.run(NewRun(config=TEST, version=dealt.version.id, repetitions=2))
+    assert (run.items, run.tries) == (3, 6)
+    run = await dealt.work(run, target := Scripted(key))
+    assert sorted(target.asked) == ["k1/1", "k1/2", "k3/1", "k3/2", "k5/1", "k5/2"]
+    assert [one.number for one in dealt.desk.runs.items(run.id)] == [1, 1, 3, 3, 5, 5]
+    found = summary(dealt.desk, run)
+    assert (found.items, found.counts.passed, found.counts.missing, found.pass_rate.value) == (3, 6, 0, 1.0)
+    assert found.dataset == "letters@2:test"
+    assert {one.item_key for one in tries(dealt.desk, run)} == {"k1", "k3", "k5"}
+    assert {one.eval.name for one in dealt.desk.archive.records(run.id)} == {"k1", "k3", "k5"}
+
+
+async def test_a_run_that_goes_on_has_only_its_items_left(dealt: Lab) -> None:
+    def breaks(call: TargetCall) -> TargetReply | TargetFailed:
+        if call.item_key == "k3":
+            raise UnavailableError("nobody answers")
+        return key(call)
+
+    run = await dealt.work(dealt.run(NewRun(config=TEST, version=dealt.version.id, concurrency=1)), Scripted(breaks))
+    found = reported(dealt.desk, run)
+    assert (found.summary.counts.passed, found.summary.counts.missing) == (1, 2)
+    assert [one.item_key for one in tries(dealt.desk, run) if one.verdict == "missing"] == ["k3", "k5"]
+    run = await dealt.work(resumed(dealt.desk, run, None), target := Scripted(key))
+    assert (run.state, target.asked) == ("completed", ["k3/1", "k5/1"])
+
+
+def test_a_split_without_items_is_refused_with_those_there_are_and_nothing_is_made(dealt: Lab) -> None:
+    desk = dealt.desk
+    before = desk.definitions.experiment_versions(dealt.experiment.id)
+    wanted = dealt.wanted.model_copy(update={"name": "other", "config": Config(split="tset")})
+    said = r"split 'tset': letters@2 has no item of it; its splits are dev \(3\), test \(3\)"
+    with pytest.raises(UsageError, match=said):
+        created(desk, wanted)
+    with pytest.raises(UsageError, match=said):
+        updated(desk, dealt.experiment, wanted)
+    with pytest.raises(UsageError, match=said):
+        dealt.run(NewRun(config='{"split": "tset"}', version=dealt.version.id))
+    with pytest.raises(UsageError, match="split: String should have at least 1 character"):
+        dealt.run(NewRun(config='{"split": ""}', version=dealt.version.id))
+    assert desk.definitions.experiment("other") is None
+    assert desk.definitions.experiment_versions(dealt.experiment.id) == before
+    assert desk.runs.runs() == ()
+
+
+def test_where_nothing_has_a_split_it_is_said_how_to_deal_them(dealt: Lab) -> None:
+    dealt.desk.datasets.put("ds-1", [Item(key=f"k{n}", input=n) for n in range(6)])
+    version = dealt.desk.datasets.publish("ds-1", NOW)
+    wanted = dealt.wanted.model_copy(update={"dataset_version_id": version.id, "config": Config(split="test")})
+    with pytest.raises(UsageError, match="none has a split: `evalscribe datasets split letters`"):
+        updated(dealt.desk, dealt.experiment, wanted)
+
+
+def test_a_split_is_part_of_the_version_and_null_takes_it_back(dealt: Lab) -> None:
+    run = dealt.run(NewRun(config=TEST, version=dealt.version.id))
+    version = dealt.desk.definitions.experiment_version(run.experiment_version_id)
+    assert version is not None
+    assert version.id != dealt.version.id
+    assert as_wanted(dealt.experiment, version).config.split == "test"
+    whole = dealt.run(NewRun(config='{"split": null}', version=version.id))
+    assert (whole.experiment_version_id, whole.items) == (dealt.version.id, 6)
+
+
+async def test_runs_over_different_splits_are_not_comparable_but_in_what_they_share(dealt: Lab) -> None:
+    await ran(dealt, None, key, "whole")
+    await ran(dealt, TEST, wrong, "test")
+    await ran(dealt, '{"split": "dev"}', key, "dev")
+    found = compare_runs(dealt.desk, "whole", "test")
+    assert found.verdict == "not-comparable"
+    assert "the base tried all items and the candidate split test; 3 items are only in the base" in found.said
+    both = compare_runs(dealt.desk, "whole", "test", allow_mismatch=True)
+    assert (both.items, both.coverage, both.base.tries) == (3, 1.0, 3)
+    assert {one.item for one in both.regressed} == {"k1", "k3", "k5"}
+    assert "They share no item." in compare_runs(dealt.desk, "dev", "test", allow_mismatch=True).said
+    again = await ran(dealt, TEST, key, "again")
+    fixed = compare_runs(dealt.desk, "test", again.id)
+    assert (fixed.items, len(fixed.fixed), fixed.mismatches) == (3, 3, ())
+
+
+async def test_a_baseline_over_other_items_decides_nothing(dealt: Lab) -> None:
+    await ran(dealt, None, key, "whole")
+    await ran(dealt, TEST, key, "test")
+    for base, passed, said in (
+        ("whole", False, "it tried all items, not split test"),
+        ("test", True, "0 new failures"),
+    ):
+        config = f'{{"split": "test", "no_new_failures_vs": "{base}"}}'
+        found = reported(dealt.desk, await ran(dealt, config, key, f"against {base}")).gate
+        assert found is not None
+        assert (found.passed, len(found.clauses)) == (passed, 1)
+        assert said in found.clauses[0].said
