@@ -18,6 +18,8 @@ from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from benchmarks.experiment_lab import Lab, alive, component, descendants, opened
 from evalscribe.app.experiments.gate import gated
 from evalscribe.deployment import Component

@@ -20,6 +20,8 @@ from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from benchmarks.experiment_lab import Lab, alive, component, descendants, kill, opened
 from evalscribe.app.experiments.launch import NewRun, launched
 from evalscribe.app.experiments.resume import resumed

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from benchmarks.experiment_lab import Lab, component, opened
 from evalscribe.deployment import Component
 from evalscribe.experiment import ExperimentRun

@@ -29,7 +29,7 @@ def stuck(question):
     (CALLS.parent / "children").write_text(str(os.getpid()))
     time.sleep(60)
 """
-ITEMS = 24
+ITEMS = 48
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_killed_worker_repeats_only_what_was_under_way(ready: Workspace) -> No
     create(ready, "quality", "agent", "--config", '{"concurrency": 3, "passed_threshold": 0.9}')
     run = ready.run("experiments", "run", "quality", "--name", "pr-1").out.strip()
     calls = ready.folder / "calls"
-    wait_until(lambda: calls.exists() and len(calls.read_text().split()) > 8, "some tries")
+    wait_until(lambda: calls.exists() and len(calls.read_text().split()) > 32, "some tries")
     log = ready.folder / ".evalscribe" / "logs" / f"{run}.log"
     os.kill(int(log.read_text().split("process ")[1].split()[0]), signal.SIGKILL)
     time.sleep(0.2)
@@ -123,6 +123,8 @@ def test_a_killed_worker_repeats_only_what_was_under_way(ready: Workspace) -> No
     before = calls.read_text().split()
     assert stored["state"] == "running"
     assert 0 < len(done) < ITEMS
+    assert "has not ended" in ready.run("analyze", run, "--judge", "rules", code=64).err, "a part of it is archived"
+    assert "has not ended" in ready.run("compare", run, run, code=64).err
     told = ready.run("experiments", "runs", "resume", run, "--wait", "--timeout", "60s")
     assert "gate passed" in told.out
     every = calls.read_text().split()

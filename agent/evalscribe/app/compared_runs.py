@@ -76,6 +76,7 @@ async def _runs(rooms: Rooms, name: str) -> Sequence[Run]:
         return runs
     with suppress(NotFoundError):  # `provider/model` names no folder
         if run := rooms.finder.stored(name):
+            rooms.of_experiment(run.id)
             return (run,)
     if found := _of_model(rooms, name):
         return found

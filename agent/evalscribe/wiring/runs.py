@@ -127,7 +127,8 @@ async def _held(choice: Choice, found: Settings, watcher: Arrivals, opened: Asyn
     if from_file:
         run_id = await _imported(choice, found, watcher)
         return StoredSource(kept, whole, run_id)
-    known = whole_run(kept, whole, choice.run) or of_experiment(found, whole, choice.run)
+    imported = whole_run(kept, whole, choice.run)
+    known = of_experiment(found, whole, imported or choice.run) or imported
     if known is None:
         return None
     watcher.say(f"Run {known} is read from the store.")
@@ -135,17 +136,17 @@ async def _held(choice: Choice, found: Settings, watcher: Arrivals, opened: Asyn
 
 
 def of_experiment(found: Settings, whole: Archive, named: str) -> str | None:
-    """Id of the run of an experiment that has this name. Raises `UsageError` for one of which nothing can be read."""
+    """Id of the run of an experiment with this name or id. Raises `UsageError` for one of which nothing can be read."""
     from evalscribe.wiring.experiments import experiment_runs
 
     with closing(experiment_runs(found)) as runs:
         run = runs.run(named)
     if run is None:
         return None
+    if not run.terminal:  # A part of it may be in the archive already.
+        raise UsageError(f"run {named} of an experiment has not ended: `evalscribe reports wait {run.id}` waits for it")
     if is_whole(whole, run.id):
         return run.id
-    if run.state in ("queued", "running"):
-        raise UsageError(f"run {named} of an experiment has not ended: `evalscribe reports wait {run.id}` waits for it")
     raise UsageError(f"run {named} of an experiment {run.state} before it tried anything: {run.reason or 'no reason'}")
 
 

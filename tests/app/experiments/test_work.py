@@ -73,6 +73,41 @@ async def test_a_record_holds_all_that_the_try_gave(lab: Labs) -> None:
     assert [message.content for message in record.transcripts[0].messages] == ["hm"]
 
 
+async def test_a_run_is_archived_while_it_waits_and_in_the_order_of_its_items(lab: Labs) -> None:
+    one = lab(items=40, concurrency=4)
+    run = one.run()
+    seen: list[int] = []
+
+    async def answer(call: TargetCall) -> TargetReply:
+        await asyncio.sleep(0.01 if call.item_key in ("k0", "k7") else 0)
+        if call.item_key == "k39":
+            seen.append(len(one.desk.archive.graded(run.id)))
+        return key(call)
+
+    ended = await one.work(run, Scripted(answer))
+    assert (ended.state, ended.archived) == ("completed", True)
+    assert seen == [25]
+    assert [each.eval.name for each in one.desk.archive.graded(run.id)] == [f"k{n}" for n in range(40)]
+    (archived,) = one.desk.archive.runs(one.experiment.collection_id)
+    assert (archived.passed, archived.total, archived.status) == (40, 40, "completed")
+
+
+async def test_a_try_that_takes_for_ever_does_not_keep_the_others_in_memory(lab: Labs) -> None:
+    one = lab(items=230, concurrency=2)
+    run = one.run()
+    enough = asyncio.Event()
+
+    async def answer(call: TargetCall) -> TargetReply:
+        if call.item_key == "k0":
+            await enough.wait()
+        elif one.desk.archive.graded(run.id):
+            enough.set()
+        return key(call)
+
+    assert (await one.work(run, Scripted(answer))).state == "completed"
+    assert {each.eval.name for each in one.desk.archive.graded(run.id)} == {f"k{n}" for n in range(230)}
+
+
 async def test_what_is_stored_is_never_tried_again(lab: Labs) -> None:
     one = lab(items=6, concurrency=1)
     run = one.run()

@@ -1,7 +1,7 @@
 """Experiments in a real store, with targets and scorers of the tests' own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from evalscribe.target import TargetCall, TargetFailed, TargetReply
 
 NOW = "2026-11-21T12:00:00.000+00:00"
 COMPONENT = Component(name="agent", kind="python", address="pkg:fn", provider="example", model="model-1")
-Answer = Callable[[TargetCall], TargetReply | TargetFailed]
+Given = TargetReply | TargetFailed
+Answer = Callable[[TargetCall], Given | Awaitable[Given]]
 
 
 class Scripted:
@@ -44,7 +45,8 @@ class Scripted:
         self.most = max(self.most, self._under_way)
         try:
             await asyncio.sleep(self._latency_s)
-            return self._answer(call)
+            given = self._answer(call)
+            return await given if isinstance(given, Awaitable) else given
         finally:
             self._under_way -= 1
 

@@ -1,19 +1,25 @@
 """A run of an experiment as an ordinary run in the archive, so that it can be analysed and compared like any other."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
 
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import experiment_of
-from evalscribe.app.experiments.kept import kept_tries
+from evalscribe.app.experiments.kept import KeptTry, kept_tries
 from evalscribe.app.experiments.record import grader_documents, record_of
-from evalscribe.experiment import Experiment, ExperimentRun, ExperimentVersion, RunState, Target
+from evalscribe.dataset import Item
+from evalscribe.evaluate.work import Try
+from evalscribe.experiment import Attempt, Experiment, ExperimentRun, ExperimentVersion, RunItem, RunState, Target
 from evalscribe.record import Record
 from evalscribe.rubric import Collection
 from evalscribe.run import Run, RunStatus
+from evalscribe.score import Score
 
 MOST_RECORDS = 200
 """That are stored at once."""
+ALONG = 25
+"""The same while targets are waited for: none of them has to wait long for us."""
 STATUSES: Mapping[RunState, RunStatus] = {
     "queued": "running",
     "running": "running",
@@ -27,28 +33,84 @@ async def archived(
     desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersion, state: RunState, reason: str | None
 ) -> None:
     """Write what the run did so far, as it ended: what is there already and the same is left alone."""
-    experiment = experiment_of(desk, run)
-    _collection(desk, experiment)
-    provider, model = tried_model(desk, run, version.target)
-    told = Run(
-        id=run.id,
-        provider=provider,
-        model=model,
-        experiment=experiment.name,
-        status=STATUSES[state],
-        status_reason="cancelled" if state == "cancelled" else reason,
-    )
-    batch: list[Record] = []
-    first: tuple[Run, ...] = (told,)
-    for record in _records(desk, told, run, version):
-        batch.append(record)
-        if len(batch) == MOST_RECORDS:
-            desk.archive.add(experiment.collection_id, first, batch)
-            first, batch = (), []
+    archiving = Archiving(desk, run, version)
+    for kept in kept_tries(desk, run):
+        if archiving.add(kept) == MOST_RECORDS:
+            archiving.write(state, reason)
             await asyncio.sleep(0)  # Others have to be heard meanwhile: a heartbeat, a signal.
-    if first or batch:
-        desk.archive.add(experiment.collection_id, first, batch)
-    desk.runs.set_archived(run.id, True)
+    archiving.end(state, reason)
+
+
+class Archiving:
+    """A run on its way into the archive, some records at a time."""
+
+    def __init__(self, desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersion) -> None:
+        self._desk = desk
+        self._run = run
+        self._experiment = experiment_of(desk, run)
+        self._model = tried_model(desk, run, version.target)
+        self._grader = grader_documents(version.bindings)
+        self._begun = self._told("running", None)
+        self._batch: list[Record] = []
+        _collection(desk, self._experiment)
+
+    def add(self, kept: KeptTry) -> int:
+        """How many wait to be written."""
+        self._batch.append(record_of(self._begun, kept, self._grader, self._run.repetitions))
+        return len(self._batch)
+
+    def write(self, state: RunState, reason: str | None) -> None:
+        """What waits; and the run as it is in this state."""
+        self._desk.archive.add(self._experiment.collection_id, (self._told(state, reason),), self._batch)
+        self._batch = []
+
+    def end(self, state: RunState, reason: str | None) -> None:
+        self.write(state, reason)
+        self._desk.runs.set_archived(self._run.id, True)
+
+    def _told(self, state: RunState, reason: str | None) -> Run:
+        provider, model = self._model
+        return Run(
+            id=self._run.id,
+            provider=provider,
+            model=model,
+            experiment=self._experiment.name,
+            status=STATUSES[state],
+            status_reason="cancelled" if state == "cancelled" else reason,
+        )
+
+
+class ArchivingAlong:
+    """The archive of a run that is worked on: tries in the order in which they were begun, as far as they are done.
+
+    Who waits for targets has the time for it; at the end there is little left to write.
+    """
+
+    def __init__(self, archiving: Archiving) -> None:
+        self._archiving = archiving
+        self._begun: dict[str, Item] = {}
+        """Not archived yet, by id of the run item, in order."""
+        self._done: dict[str, KeptTry] = {}
+
+    def begun(self, one: Try) -> None:
+        self._begun[RunItem.id_of(one.run_id, one.item.key, one.repetition)] = one.item
+
+    def done(self, attempt: Attempt, scores: tuple[Score, ...]) -> None:
+        """A try that takes for ever keeps others waiting only so long: rather the order is lost than all memory."""
+        self._done[attempt.item.id] = KeptTry(self._begun[attempt.item.id], attempt, scores)
+        if len(self._done) > MOST_RECORDS:
+            self._take(list(self._done))
+        self._take([*takewhile(self._done.__contains__, self._begun)])
+
+    def end(self, state: RunState, reason: str | None) -> None:
+        self._take([one for one in self._begun if one in self._done])
+        self._archiving.end(state, reason)
+
+    def _take(self, ready: Iterable[str]) -> None:
+        for one in ready:
+            del self._begun[one]
+            if self._archiving.add(self._done.pop(one)) >= ALONG:
+                self._archiving.write("running", None)
 
 
 def tried_model(desk: ExperimentDesk, run: ExperimentRun, target: Target) -> tuple[str, str]:
@@ -67,9 +129,3 @@ def _collection(desk: ExperimentDesk, experiment: Experiment) -> None:
     """Made with the experiment's first run."""
     if experiment.collection_id not in {one.id for one in desk.shelf.collections()}:
         desk.shelf.add_collection(Collection(id=experiment.collection_id, name=experiment.name))
-
-
-def _records(desk: ExperimentDesk, told: Run, run: ExperimentRun, version: ExperimentVersion) -> Iterator[Record]:
-    grader = grader_documents(version.bindings)
-    for kept in kept_tries(desk, run):
-        yield record_of(told, kept, grader, run.repetitions)

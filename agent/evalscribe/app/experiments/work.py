@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack
 from typing import Any, NamedTuple
 
-from evalscribe.app.experiments.archive import archived
+from evalscribe.app.experiments.archive import Archiving, ArchivingAlong, archived
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import run_named, version_of_run
 from evalscribe.app.experiments.items import numbered_items
@@ -70,6 +70,8 @@ class _Worker:
         self._version = version
         self._tools = tools
         self._spent = desk.runs.spent(run.id)
+        self._along: ArchivingAlong | None = None
+        """None where an earlier worker made a part of the tries: then all are archived at the end."""
 
     async def run(self) -> ExperimentRun:
         try:
@@ -77,7 +79,7 @@ class _Worker:
                 return await self._ended("cancelled", None)
             if self._penniless and self._unfinished:
                 return await self._ended("failed", self._short_of_money())
-            await self._alive(archived(self._desk, self._run, self._version, "completed", None), heed=False)
+            await self._alive(self._archived("completed", None), heed=False)
             return self._desk.runs.end(self._run.id, "completed", self._desk.now())
         except EvalscribeError as error:
             return await self._ended("failed", one_line(redact(str(error))))
@@ -125,12 +127,17 @@ class _Worker:
     def _left_to_try(self) -> Iterator[Try]:
         """What is stored already is not tried again; nothing more once the money is spent."""
         done = self._desk.runs.done(self._run.id)
+        if not done:
+            self._along = ArchivingAlong(Archiving(self._desk, self._run, self._version))
         for number, item in numbered_items(self._desk, self._run):
             for repetition in range(1, self._run.repetitions + 1):
                 if (item.key, repetition) not in done:
                     if self._penniless:
                         return
-                    yield Try(self._run.id, item, number, repetition)
+                    one = Try(self._run.id, item, number, repetition)
+                    if self._along:
+                        self._along.begun(one)
+                    yield one
 
     def _keep(self, done: Done) -> None:
         try:
@@ -138,7 +145,14 @@ class _Worker:
         except DataError as error:
             without = unkept(done, one_line(str(error)))
             self._desk.runs.put(without.attempt, without.scores)
+            self._archive(without)
+        else:
+            self._archive(done)
         self._spent += done.cost_usd
+
+    def _archive(self, done: Done) -> None:
+        if self._along:
+            self._along.done(done.attempt, tuple(score for score, _ in done.scores))
 
     @property
     def _left(self) -> float | None:
@@ -165,8 +179,14 @@ class _Worker:
         """What was done is archived as well: it can be analysed."""
         run = self._end(state, reason)
         if self._desk.runs.tally(run.id):
-            await archived(self._desk, run, self._version, state, reason)
+            await self._archived(state, reason)
         return run
+
+    async def _archived(self, state: RunState, reason: str | None) -> None:
+        if self._along:
+            self._along.end(state, reason)
+        else:
+            await archived(self._desk, self._run, self._version, state, reason)
 
     def _end(self, state: RunState, reason: str | None) -> ExperimentRun:
         return self._desk.runs.end(self._run.id, state, self._desk.now(), reason)
