@@ -1,4 +1,4 @@
-"""An experiment over one split, through the command line: what is made, run, listed, exported and made a regression dataset of."""
+"""An experiment over one split, through the command line, from its making to its regression dataset."""
 
 import json
 
