@@ -3,7 +3,7 @@
     python tests/benchmarks/experiment_speed.py [ITEMS ...]
 
 Each size runs over a component in Python that answers at once, with three scorers, every item stored before its lane
-takes the next and archived at the end; then 32 lanes over components that take 200 ms: a function, a coroutine, an
+takes the next and archived; then 32 lanes over components that take 200 ms: a function, a coroutine, an
 address. Figures of a machine with two cores are in the commit that changed them.
 """
 
