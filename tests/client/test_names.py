@@ -21,12 +21,16 @@ NAMES = {
     "ResultRef",
     "ResultType",
     "Rubric",
+    "ScoreResult",
+    "ScorerContext",
+    "ScorerRequest",
     "SystemMessage",
     "ToolMessage",
     "Transcript",
     "TranscriptRef",
     "UserMessage",
     "build_judge",
+    "scorer",
 }
 
 
