@@ -213,7 +213,7 @@ print(done["counts"])
 def test_interrupted_and_killed_it_goes_on_where_it_was(
     client: Client, collection: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with ChatServer(chat_server.says("Well."), latency_s=0.4) as server:
+    with ChatServer(chat_server.says("Well."), latency_s=0.2) as server:
         monkeypatch.setenv("OPENAI_API_KEY", "test-key")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
 

@@ -22,7 +22,6 @@ from evalscribe.store import schema, tables
 from evalscribe.store.archive import open_archive
 from evalscribe.store.shelf import open_shelf
 from evalscribe.store.sql import open_store
-from machine_speed import slowness
 from store.shelf_cases import FAILED, HERE, LABELS, RESULT, RUBRIC
 from store.store_cases import EVAL, EVIDENCE, LABEL, PROPOSAL, RUN, SIGHTING, VERDICT
 
@@ -148,14 +147,14 @@ def test_a_warm_start_does_not_load_alembic(folder: Path) -> None:
 
 
 def test_a_warm_start_is_quick(folder: Path) -> None:
-    """The best of five processes, imports of SQLAlchemy included; 145 ms on the machine it was measured on."""
+    """The best of five processes: all that is ours takes less than importing SQLAlchemy does, a third of it of late."""
     open_store(folder).close()
     code = (
         "import sys, time; from pathlib import Path; import asyncio, evalscribe.ports; began = time.process_time();"
+        "import sqlalchemy; imported = time.process_time();"
         "from evalscribe.store.sql import open_store; open_store(Path(sys.argv[1])).close();"
-        "print(time.process_time() - began)"
+        "print((time.process_time() - imported) / (imported - began))"
     )
     command = [sys.executable, "-c", code, str(folder)]
-    assert (
-        min(float(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(5)) < 0.3 * slowness()
-    )
+    shares = [float(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(5)]
+    assert min(shares) < 1
