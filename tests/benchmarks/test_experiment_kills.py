@@ -7,6 +7,7 @@ import pytest
 from benchmarks.experiment_cancels import SOURCE, cancelled
 from benchmarks.experiment_kills import LANES, judged
 from benchmarks.experiment_lab import opened
+from machine_speed import slowness
 
 
 def test_what_was_stored_when_all_processes_were_killed_is_not_done_again(tmp_path: Path) -> None:
@@ -27,4 +28,4 @@ def test_nothing_that_a_target_started_outlives_a_cancelled_run(
     with opened(tmp_path, SOURCE) as lab:
         done = cancelled(lab, "deaf")
     assert (done.state, done.tries, done.gate) == ("cancelled", 4, False)
-    assert done.from_flag_s < 8, "two seconds on a machine that has nothing else to do"
+    assert done.from_flag_s < 2 * slowness()

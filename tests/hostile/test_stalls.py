@@ -18,9 +18,9 @@ from evalscribe.sample import earlier_reports
 from evalscribe.sources.payload import decode_evidence
 from hostile_run import LOG, failed, payload
 
-SIZE = 100_000
-LIMIT_S = 8
-"""Several times what the slowest takes alone; what is not linear takes many times as long."""
+SIZE = 300_000
+LIMIT_S = 10
+"""Several times what the slowest takes alone; what is not linear takes minutes."""
 UNITS = (
     *("a", " ", '"', "`", "` `` ", "(", "[", "*", ":", "/", "a.", "-", "{", "<", "|", "#", "1", "_", "%", "'", "\\n"),
     *("key=", "token: ", "://a:b", "-----BEGIN PRIVATE KEY-----", "eyJ", "sk-", "bearer ", "A_KEY='a1"),

@@ -143,8 +143,8 @@ def test_a_cancelled_run_has_no_children_two_seconds_later(ready: Workspace) -> 
     pid = int(child.read_text())
     began = time.monotonic()
     assert "is cancelled" in ready.run("experiments", "runs", "cancel", "stuck", run).out
-    wait_until(lambda: not _alive(pid), "the component's process ends", seconds=8)
-    assert time.monotonic() - began < 9, "two seconds on a machine that has nothing else to do"
+    wait_until(lambda: not _alive(pid), "the component's process ends", seconds=3)
+    assert time.monotonic() - began < 4
     assert "cancelled" in ready.run("reports", "ci", run, code=3).out
 
 
