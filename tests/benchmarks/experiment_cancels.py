@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.experiment_lab import Lab, alive, component, descendants, opened
-from evalscribe.app.experiments.gate import gated
+from evalscribe.app.experiments.gate import reported
 from evalscribe.deployment import Component
 from evalscribe.experiment import ExperimentRun
 from evalscribe.ports import ScoreQuery
@@ -114,15 +114,17 @@ def cancelled(lab: Lab, kind: str) -> Cancelled:
 
 
 def _as_left(lab: Lab, run: ExperimentRun, one: Cancelled) -> Cancelled:
+    left = lab.now(run)
+    gate = reported(lab.desk, left).gate
     scored = {score.run_item_id for score in lab.desk.runs.scores(ScoreQuery(run_id=run.id))}
     return Cancelled(
         one.kind,
         one.from_start_s,
         one.from_flag_s,
         one.command_s,
-        lab.now(run).state,
+        left.state,
         len(scored),
-        gated(lab.desk, run.id).passed,
+        gate is not None and gate.passed,
     )
 
 

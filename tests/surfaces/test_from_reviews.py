@@ -110,7 +110,7 @@ def test_a_label_that_is_withdrawn_or_changed_is_so_in_the_draft_and_in_no_versi
     reviewed.report.write_text(before)
     reviewed.says(2, "OVERLY_STRICT", "--note", "not any more")
     reviewed.merge("Eve")
-    own = ("--key", "own", "--input", '"x"', "--expected", '"KNOWN_GAP"')
+    own = ("--key", "own", "--input", '"x"', "--expected-output", '"KNOWN_GAP"')
     reviewed.run("datasets", "add-example", "reviewed", *own)
     taken = reviewed.take("--publish")
     assert "Taken out: 1 item whose failure has no label any more" in taken.err
@@ -184,7 +184,7 @@ def test_judges_are_tested_on_it_by_experiments_and_by_judge_eval(
 def test_which_judge_is_said_before_anything_is_made(workspace: Workspace) -> None:
     (workspace.folder / "evalscribe.toml").touch()
     workspace.run("datasets", "create", "--name", "d")
-    workspace.run("datasets", "add-example", "d", "--input", "x", "--expected", "A")
+    workspace.run("datasets", "add-example", "d", "--input", "x", "--expected-output", "A")
     workspace.run("datasets", "publish", "d")
     scorer = ("--builtin-scorer", "json_valid")
     create = ("experiments", "create", "--name", "c", "--dataset-id", "d", "--target-type", "judge", *scorer)

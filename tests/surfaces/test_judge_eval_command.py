@@ -76,7 +76,7 @@ def test_labelled_subjects_may_stand_in_a_dataset_of_the_store(judging: Inside) 
         ("other", "there is no file other, and there is no dataset 'other'; there is: reviewed"),
     ):
         assert said in judging.run("judge-eval", "failure", named, *rules, code=66).err
-    judging.run("datasets", "add-example", "reviewed", "--input", '"x"', "--expected", '{"label": "YES"}')
+    judging.run("datasets", "add-example", "reviewed", "--input", '"x"', "--expected-output", '{"label": "YES"}')
     judging.run("datasets", "publish", "reviewed")
     assert "reviewed@2:6: subject" in judging.run("judge-eval", "failure", "reviewed", *rules, code=65).err
 

@@ -37,7 +37,7 @@ class Rooms:
     bring: Callable[[Path], Awaitable[Sequence[Run]]]
     """Imports a file; its runs."""
     of_experiment: Callable[[str], str | None]
-    """Id of the run of an experiment that has this name."""
+    """Id of the run of an experiment with this name or id; raises `UsageError` for one that has not ended."""
     collection: str | None = None
     """As the command line names it."""
     configured: str | None = None
@@ -76,7 +76,7 @@ async def _runs(rooms: Rooms, name: str) -> Sequence[Run]:
         return runs
     with suppress(NotFoundError):  # `provider/model` names no folder
         if run := rooms.finder.stored(name):
-            rooms.of_experiment(run.id)
+            rooms.of_experiment(run.id)  # Refuses one that goes on: only a part of it is stored.
             return (run,)
     if found := _of_model(rooms, name):
         return found

@@ -157,7 +157,6 @@ def ci(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table"
     """Print the gate of a finished run, clause by clause. Exit code 0 passed, 2 failed, 3 the run failed or was
     cancelled; 64 while it goes on."""
     from evalscribe.app.experiments.find import require_ended, run_named
-    from evalscribe.app.experiments.gate import GATE_LATER
     from evalscribe.cli.formatted import checked
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
@@ -166,7 +165,7 @@ def ci(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table"
     checked(form)
     with open_desk(settings(Options())) as desk:
         found = run_named(desk, run)
-        require_ended(found, GATE_LATER)
+        require_ended(found, "its gate is decided when it has ended")
         return told(desk, found, fail_on_gate=fail_on_gate is not False, form=form, clauses=True)
 
 

@@ -59,7 +59,7 @@ def put_in(datasets: Datasets, dataset: Dataset, example: Example) -> PutIn:
     """An example of a key that is there replaces it. Raises `UsageError` saying what is wrong with it."""
     value: dict[str, object] = {"input": json_or_text("--input", example.input)}
     if example.expected is not None:
-        value["expected_output"] = json_or_text("--expected", example.expected)
+        value["expected_output"] = json_or_text("--expected-output", example.expected)
     for name in ("metadata", "events"):
         if (text := getattr(example, name)) is not None:
             value[name] = _needed(f"--{name}", text)

@@ -12,7 +12,6 @@ from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Datasets
 
-SPLITS = ("train", "dev", "test")
 DEFAULT = {"train": 0.2, "dev": 0.4, "test": 0.4}
 """A classifier that is asked, not trained, needs few examples and much proof."""
 _WHOLE = 1 << 64

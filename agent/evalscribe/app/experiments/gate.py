@@ -3,26 +3,14 @@
 from collections.abc import Mapping
 
 from evalscribe.app.experiments.desk import ExperimentDesk
-from evalscribe.app.experiments.find import require_ended, run_named, version_of_run
+from evalscribe.app.experiments.find import run_named, version_of_run
 from evalscribe.app.experiments.inspect import summary
 from evalscribe.errors import EvalscribeError
 from evalscribe.evaluate.baseline import Baseline
 from evalscribe.evaluate.compare import new_failures
 from evalscribe.evaluate.gate import gate
 from evalscribe.experiment import ExperimentRun, ExperimentVersion
-from evalscribe.gate import Gate
 from evalscribe.run_summary import RunReport
-
-GATE_LATER = "its gate is decided when it has ended"
-
-
-def gated(desk: ExperimentDesk, run_id: str) -> Gate:
-    """Raises `UsageError` for a run that has not ended, `NotFoundError` where there is none."""
-    run = run_named(desk, run_id)
-    require_ended(run, GATE_LATER)
-    found = reported(desk, run).gate
-    assert found is not None
-    return found
 
 
 def reported(desk: ExperimentDesk, run: ExperimentRun) -> RunReport:

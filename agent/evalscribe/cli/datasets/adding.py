@@ -42,7 +42,7 @@ def add_example(
             "--input", metavar="JSON|TEXT", help="What is asked. What is no JSON is text.", show_default=False
         ),
     ],
-    expected: Annotated[
+    expected_output: Annotated[
         str | None, typer.Option(metavar="JSON|TEXT", help="What should come of it.", show_default=False)
     ] = None,
     metadata: Annotated[str | None, typer.Option(metavar="JSON", help="An object.", show_default=False)] = None,
@@ -66,7 +66,7 @@ def add_example(
     from evalscribe.cli import formatted
     from evalscribe.wiring.datasets import open_datasets
 
-    example = Example(input, expected, metadata, events, split, cluster, key)
+    example = Example(input, expected_output, metadata, events, split, cluster, key)
     with open_datasets() as datasets:
         one = found(datasets, dataset)
         done = put_in(datasets, one, example)
