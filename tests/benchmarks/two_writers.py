@@ -4,6 +4,7 @@ makes, one reads, one forgets what nobody needs. Nothing may be lost, and nobody
     python tests/benchmarks/two_writers.py [SECONDS]        60 when not said
 """
 
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -15,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from multiprocessing.context import ForkProcess
-from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from evalscribe.agent_run import Transcript, UserMessage
@@ -29,6 +29,8 @@ from evalscribe.store.archive import open_archive
 from evalscribe.store.shelf import open_shelf
 from evalscribe.store.sql import open_store
 
+Stop = ctypes.c_bool
+"""Shared memory without a lock: a process that is killed while it holds one would stop all others for good."""
 COLLECTION = Collection(id="c", name="c")
 BATCH = 50
 VERDICT = Verdict(
@@ -68,21 +70,21 @@ def record(run_id: str, n: int) -> Record:
     )
 
 
-def importing(place: Place, run_id: str, stop: Event, log: Path) -> None:
+def importing(place: Place, run_id: str, stop: Stop, log: Path) -> None:
     """A line for every batch that is stored."""
     run = Run(id=run_id, provider="example", model="m")
     with closing(open_archive(place)) as archive, log.open("a") as told:
         start = 0
-        while not stop.is_set():
+        while not stop.value:
             archive.add("c", [run], [record(run_id, n) for n in range(start, start + BATCH)])
             start += BATCH
             _tell(told.fileno(), f"{start}\n")
 
 
-def analysing(place: Place, run_id: str, stop: Event, log: Path) -> None:
+def analysing(place: Place, run_id: str, stop: Stop, log: Path) -> None:
     with closing(open_store(place)) as store, log.open("a") as told:
         n = 0
-        while not stop.is_set():
+        while not stop.value:
             eval = Eval(id=f"e{n}", category="c", name=f"{n}")
             store.put_run(Run(id=run_id, provider="p", model="m", failures=tuple(_listed(n)), total=n + 1))
             store.put_evidence(
@@ -94,18 +96,18 @@ def analysing(place: Place, run_id: str, stop: Event, log: Path) -> None:
             _tell(told.fileno(), f"{n}\n")
 
 
-def reading(place: Place, stop: Event, log: Path) -> None:
+def reading(place: Place, stop: Stop, log: Path) -> None:
     with closing(open_archive(place)) as archive, closing(open_store(place)) as store:
-        while not stop.is_set():
+        while not stop.value:
             for run in archive.runs("c"):
                 if run.total % BATCH or run.passed + run.failed != run.total:
                     log.write_text(f"half a batch of {run.id}: {run!r}")
             [store.get_run(run_id) for run_id in store.run_ids()]
 
 
-def sweeping(place: Place, stop: Event) -> None:
+def sweeping(place: Place, stop: Stop) -> None:
     with closing(open_archive(place)) as archive:
-        while not stop.is_set():
+        while not stop.value:
             archive.sweep(dry_run=False)
             archive.give_back()
             time.sleep(0.2)
@@ -115,7 +117,7 @@ def together(place: Place, folder: Path, seconds: float) -> Told:
     """All of them at once, and what came of it; the time runs once all have begun."""
     with closing(open_shelf(place)) as shelf:
         shelf.add_collection(COLLECTION)
-    stop = FORKED.Event()
+    stop = FORKED.RawValue(Stop, False)
     logs = {name: folder / name for name in ("steady", "analysed", "killed", "reader")}
     killed = 0
     with (
@@ -132,7 +134,7 @@ def together(place: Place, folder: Path, seconds: float) -> Told:
                 _wait_for(logs["killed"], killed)
                 os.kill(victim.pid or 0, signal.SIGKILL)
                 killed += 1
-        stop.set()
+        stop.value = True
     return _told(place, folder, killed)
 
 
@@ -190,7 +192,11 @@ def _process(folder: Path, work: Callable[..., None], *given: object) -> Iterato
     process.start()
     try:
         yield process
+        process.join(PATIENCE_S)
+        if process.is_alive():
+            (folder / f"{work.__name__}-{process.pid}.error").write_text(f"did not end within {PATIENCE_S} s")
     finally:
+        process.kill()
         process.join()
 
 
