@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from evalscribe.targets.child_process import ChildProcess
 from evalscribe.targets.host import MOST_ABANDONED, Host, HostReply
 from machine_speed import slowness
@@ -67,7 +69,14 @@ def patches(input):
     return 1
 def slow(input): time.sleep(0.4); return "mine"
 """
-NO_REPLIES = ("[]", '{"id": {}}', '{"id": 1, "ms": NaN, "value": 1}', '{"id": 1, "ms": 1, "log": 5, "value": 1}')
+NO_REPLIES = (
+    "[]",
+    '{"id": {}}',
+    '{"id": 1, "ms": NaN, "value": 1}',
+    '{"id": 1, "ms": 1, "log": 5, "value": 1}',
+    f'{{"id": 1, "ms": 1{"0" * 400}, "value": 1}}',
+    '{"id": 1, "ms": -1, "value": 1}',
+)
 
 
 async def test_who_writes_on_the_connection_of_its_process_fails_alone(hosted: Hosted) -> None:
@@ -77,6 +86,13 @@ async def test_who_writes_on_the_connection_of_its_process_fails_alone(hosted: H
     assert (slow.error, slow.value) == (None, "mine")
     assert patched.error == "what came from its process is no reply of ours"
     assert {one.error for one in said} == {"what came from its process is no reply of ours"}
+
+
+async def test_no_call_can_guess_how_another_is_numbered(hosted: Hosted) -> None:
+    host = hosted(MEDDLES)
+    forged = "".join(f'{{"id": {number}, "ms": 1, "value": "forged"}}\n' for number in range(100))
+    slow, says = await asyncio.gather(called(host, "slow"), called(host, "says", forged, 1.0))
+    assert (slow.value, says.timed_out) == ("mine", True)
 
 
 async def test_an_exit_is_an_error_like_any_other(hosted: Hosted) -> None:
@@ -133,6 +149,42 @@ async def test_closing_ends_what_was_started(hosted: Hosted) -> None:
     assert time.monotonic() - began < 2 * slowness()
     assert isinstance(pids, list)
     await asyncio.to_thread(gone, [int(str(pid)) for pid in pids])
+
+
+DAEMON = """
+import os, subprocess, sys
+AGAIN = "import os, sys, time; os.setsid(); os.fork() and os._exit(0); print(os.getpid(), flush=True); time.sleep(60)"
+def starts(input):
+    with subprocess.Popen([sys.executable, "-S", "-E", "-c", AGAIN], stdout=subprocess.PIPE) as started:
+        return int(started.stdout.readline())
+def environment(input): return {name: value for name, value in os.environ.items() if name in input}
+"""
+
+
+async def test_closing_ends_a_daemon_whose_parents_have_ended(hosted: Hosted) -> None:
+    host = hosted(DAEMON)
+    pid = int(str((await called(host, "starts")).value))
+    assert alive(pid)
+    await host.close()
+    await asyncio.to_thread(gone, [pid])
+
+
+async def test_what_is_no_business_of_a_component_is_not_in_its_environment(
+    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = (
+        "EVALSCRIBE_STORE_URL",
+        "GITHUB_TOKEN",
+        "GH_TOKEN",
+        "CONVEX_DEPLOY_KEY",
+        "ACTIONS_RUNTIME_TOKEN",
+        "GITHUB_ENV",
+    )
+    theirs = ("OPENAI_API_KEY", "GITHUB_SHA")
+    for name in (*ours, *theirs):
+        monkeypatch.setenv(name, "told")
+    told = (await called(hosted(DAEMON), "environment", [*ours, *theirs])).value
+    assert told == dict.fromkeys(theirs, "told")
 
 
 def gone(pids: Sequence[int]) -> None:
@@ -201,7 +253,7 @@ async def test_many_calls_cost_little(hosted: Hosted, tmp_path: Path) -> None:
 
 async def test_a_child_that_is_dead_says_so_at_once(tmp_path: Path) -> None:
     (tmp_path / "user.py").write_text(BAD)
-    child = await ChildProcess.started(tmp_path, 1)
+    child = await ChildProcess.started(tmp_path, 1, os.environ)
     await child.load("user:quick", "component")
     await child.end()
     await child.end()

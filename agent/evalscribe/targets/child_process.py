@@ -4,9 +4,10 @@ import asyncio
 import json
 import socket
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
-from math import isfinite
 from pathlib import Path
+from secrets import randbits
 from typing import Any
 
 from evalscribe.errors import UsageError
@@ -16,7 +17,9 @@ from evalscribe.targets.plain import LARGEST
 PROGRAM = Path(__file__).with_name("child.py")
 LINE = 2 * LARGEST
 """Bytes of one line at most."""
+NUMBER_BITS = 62
 _ANSWERS = {"described", "value", "error", "gone"}
+LONGEST_MS = 1e12
 LET_GO_S = 1.0
 """Seconds within which the process has to say that a call is gone; else its event loop is stuck."""
 
@@ -35,17 +38,18 @@ class ChildProcess:
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._loads: dict[tuple[str, str], asyncio.Task[dict[str, Any]]] = {}
-        self._number = 0
         self._dead: str | None = None
         self._listener = asyncio.create_task(self._listen(reader))
 
     @classmethod
-    async def started(cls, folder: Path, lanes: int) -> "ChildProcess":
+    async def started(cls, folder: Path, lanes: int, env: Mapping[str, str]) -> "ChildProcess":
         """In a process group of its own. Raises `UsageError` where it cannot be started."""
         ours, theirs = socket.socketpair()
         options = ("-P", "-u", "-X", "faulthandler", str(PROGRAM), str(theirs.fileno()), str(folder), str(lanes))
         try:
-            group = await Group.started((sys.executable, *options), folder, pass_fds=(theirs.fileno(),), merged=True)
+            group = await Group.started(
+                (sys.executable, *options), folder, env=env, pass_fds=(theirs.fileno(),), merged=True
+            )
         except OSError as error:
             ours.close()
             raise UsageError(f"Python cannot be started in {folder}: {error.strerror or error}") from None
@@ -70,12 +74,12 @@ class ChildProcess:
         """Import once; what it says of it. Raises `ChildDied`."""
         key = (address, kind)
         if key not in self._loads:
-            self._loads[key] = asyncio.create_task(self._ask(self._next(), {"load": address, "kind": kind}))
+            self._loads[key] = asyncio.create_task(self._ask(_number(), {"load": address, "kind": kind}))
         return await asyncio.shield(self._loads[key])
 
     async def call(self, address: str, kind: str, payload: object, timeout_s: float) -> dict[str, Any]:
         """What it answers; `late` with its log where it took longer. Raises `ChildDied`."""
-        number = self._next()
+        number = _number()
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._ask(number, {"call": address, "kind": kind, "payload": payload})
@@ -92,10 +96,6 @@ class ChildProcess:
         self._writer.close()
         await self._listener
         await asyncio.gather(*self._loads.values(), return_exceptions=True)
-
-    def _next(self) -> int:
-        self._number += 1
-        return self._number
 
     async def _ask(self, number: int, message: dict[str, Any]) -> dict[str, Any]:
         if self._dead is not None:
@@ -126,17 +126,18 @@ class ChildProcess:
         return str(said.get("log", ""))
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        with suppress(OSError, ValueError, RecursionError):
+        try:
             while line := await reader.readline():
-                said = json.loads(line)
-                if not _is_reply(said):
-                    self._dead = "what came from its process is no reply of ours"
-                    break
+                said = _reply(line)
                 waiting = self._waiting.get(said["id"])
                 if waiting is None:
                     self.abandoned.discard(said["id"])
                 elif not waiting.done():
                     waiting.set_result(said)
+        except (ValueError, RecursionError):
+            self._dead = "what came from its process is no reply of ours"
+        except OSError:
+            pass  # how it ended says why
         self._group.kill()
         code = await self._group.wait()
         self._dead = self._dead or _ending(code)
@@ -150,17 +151,34 @@ class ChildProcess:
         return self._group.err.text
 
 
+def _reply(line: bytes) -> dict[str, Any]:
+    """Raises `ValueError`, `RecursionError` for what is none."""
+    said: dict[str, Any] = json.loads(line, parse_constant=_no_json)
+    if not _is_reply(said):
+        raise ValueError("no reply")
+    return said
+
+
 def _is_reply(said: object) -> bool:
     """Whether it has the form of one: a user's code can write to the connection that its process has, too."""
     return (
         isinstance(said, dict)
         and isinstance(said.get("id"), int)
         and isinstance(said.get("ms"), int | float)
-        and isfinite(said["ms"])
+        and 0 <= said["ms"] < LONGEST_MS
         and all(isinstance(said.get(name, ""), str) for name in ("log", "error", "traceback"))
         and isinstance(said.get("described", {}), dict)
         and not _ANSWERS.isdisjoint(said)
     )
+
+
+def _number() -> int:
+    """Of a call: another one, with which it shares the process, cannot guess it to answer in its place."""
+    return randbits(NUMBER_BITS)
+
+
+def _no_json(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _ending(code: int) -> str:

@@ -1,7 +1,6 @@
 """Commands as targets: the input on standard input, the answer on standard output, no shell."""
 
 import asyncio
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,9 @@ from evalscribe.errors import UsageError
 from evalscribe.ids import canonical_json
 from evalscribe.target import TargetCall, TargetFailed, TargetReply
 from evalscribe.targets import envelope
+from evalscribe.targets.environment import for_users_code, new_mark
 from evalscribe.targets.group import Group, signal_name
+from evalscribe.targets.strays import end_marked
 
 LARGEST = 16 * 1024 * 1024
 """Bytes of an answer."""
@@ -28,6 +29,7 @@ class CommandTarget:
         self._command = (program, *words[1:])
         self._line = line
         self._folder = folder
+        self._mark = new_mark()
         self._running: set[Group] = set()
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
@@ -46,11 +48,14 @@ class CommandTarget:
 
     async def close(self) -> None:
         await asyncio.gather(*(group.end() for group in tuple(self._running)))
+        await end_marked(self._mark)
 
     async def _start(self, call: TargetCall) -> Group:
         feed = canonical_json(call.input).encode("utf-8", "replace")
         try:
-            group = await Group.started(self._command, self._folder, feed=feed, env={**os.environ, **_named(call)})
+            group = await Group.started(
+                self._command, self._folder, feed=feed, env={**for_users_code(self._mark), **_named(call)}
+            )
         except OSError as error:
             raise UsageError(f"cmd:{self._line} cannot be started: {error.strerror or error}") from None
         self._running.add(group)

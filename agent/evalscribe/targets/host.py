@@ -12,6 +12,8 @@ from evalscribe.ids import Frozen
 from evalscribe.json_clean import clean, clean_text
 from evalscribe.redaction import redact
 from evalscribe.targets.child_process import ChildDied, ChildProcess
+from evalscribe.targets.environment import for_users_code, new_mark
+from evalscribe.targets.strays import end_marked
 
 Kind = Literal["component", "scorer"]
 MOST_ABANDONED = 3
@@ -60,6 +62,7 @@ class Host:
 
     def __init__(self, folder: Path, lanes: int) -> None:
         self._folder = folder
+        self._mark = new_mark()
         self._lanes = lanes
         self._shared: ChildProcess | None = None
         self._all: set[ChildProcess] = set()
@@ -96,6 +99,7 @@ class Host:
         """End every process and what these started."""
         self._closed = True
         await asyncio.gather(*(self._end(child) for child in tuple(self._all)))
+        await end_marked(self._mark)
 
     async def _apart(self, address: str, kind: Kind, payload: JsonValue, timeout_s: float) -> HostReply:
         child = await self._new(1)
@@ -147,7 +151,7 @@ class Host:
     async def _new(self, lanes: int) -> ChildProcess:
         if self._closed:
             raise EvalscribeError("the process of a Python function was ended")
-        child = await ChildProcess.started(self._folder, lanes)
+        child = await ChildProcess.started(self._folder, lanes, for_users_code(self._mark))
         self._all.add(child)
         return child
 
