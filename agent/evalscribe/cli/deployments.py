@@ -125,17 +125,10 @@ def show(
 
 
 def _created(found: "Settings", wanted: "NewDeployment") -> "Made":
-    import platform
-    from contextlib import closing
-
-    from evalscribe.app.deployments import created
     from evalscribe.graph.signals import run_until_signal
-    from evalscribe.wiring.experiments import definitions, now
-    from evalscribe.wiring.targets import Components, source_state
+    from evalscribe.wiring.builds import record_build
 
-    with closing(definitions(found)) as opened:
-        state = lambda folder: source_state(found, folder)  # noqa: E731
-        return run_until_signal(created(opened, wanted, Components(), state, platform.python_version(), now()))
+    return run_until_signal(record_build(found, wanted))
 
 
 def _json(text: str) -> "JsonValue":

@@ -44,6 +44,15 @@ def start_worker(found: Settings, run_id: str, arguments: Sequence[str] = ()) ->
     return log
 
 
+def start_run(desk: ExperimentDesk, found: Settings, run: ExperimentRun, arguments: Sequence[str] = ()) -> None:
+    """Start the run's worker; where that cannot be, the run has failed and this raises `UnavailableError`."""
+    try:
+        start_worker(found, run.id, arguments)
+    except UnavailableError as error:
+        desk.runs.end(run.id, "failed", desk.now(), str(error))
+        raise
+
+
 def log_of(found: Settings, run_id: str) -> Path:
     """Where the worker of a run writes."""
     return found.store / LOGS / f"{run_id}.log"

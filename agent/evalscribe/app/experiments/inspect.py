@@ -67,7 +67,7 @@ def failures(
     """Tries that did not pass, in the order of the dataset; `flaky`: only of items that passed in another try."""
     wanted = frozenset(summary(desk, run, scored=False).flaky) if flaky else None
     found = (
-        _told(desk, run, attempt)
+        told_try(desk, run, attempt)
         for item in desk.runs.items(run.id, NOT_PASSED)
         if wanted is None or item.item_key in wanted
         if (attempt := desk.runs.attempt(item.id)) is not None
@@ -75,7 +75,7 @@ def failures(
     return islice(found, limit)
 
 
-def _told(desk: ExperimentDesk, run: ExperimentRun, attempt: Attempt) -> ToldTry:
+def told_try(desk: ExperimentDesk, run: ExperimentRun, attempt: Attempt) -> ToldTry:
     item = desk.datasets.item(run.dataset_version_id, attempt.item.item_key)
     scores = tuple(desk.runs.scores(ScoreQuery(run_id=run.id, run_item_id=attempt.item.id)))
     return told(

@@ -1,10 +1,11 @@
 """Start a run: its version is fixed and its row is there before any work begins."""
 
 from secrets import token_hex
+from typing import NamedTuple
 
 from evalscribe.app import deployments
 from evalscribe.app.experiments.asked import merged_config
-from evalscribe.app.experiments.create import as_wanted, checked_name, updated
+from evalscribe.app.experiments.create import as_wanted, checked_name, version_of
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import version_named
 from evalscribe.app.experiments.items import number_of_items
@@ -29,14 +30,34 @@ class NewRun(Frozen):
     """JSON with keys of the config: makes a version of its own for this run."""
 
 
+class Planned(NamedTuple):
+    """Nothing of it is stored."""
+
+    run: ExperimentRun
+    version: ExperimentVersion
+
+
 def launched(desk: ExperimentDesk, experiment: Experiment, wanted: NewRun) -> ExperimentRun:
-    """The run, queued. Raises `UsageError`, `NotFoundError` naming the option that is wrong."""
+    """The run, queued. Raises as `planned` does."""
+    run, version = planned(desk, experiment, wanted)
+    if wanted.config is not None:
+        desk.definitions.put_version(version, latest=False)
+    desk.runs.add(run)
+    return run
+
+
+def planned(desk: ExperimentDesk, experiment: Experiment, wanted: NewRun) -> Planned:
+    """What would be run. Raises `UsageError`, `NotFoundError` naming the option that is wrong."""
     if experiment.status == "archived":
         raise UsageError(
             f"experiment {experiment.name} is archived: `evalscribe experiments archive --undo {experiment.name}`"
         )
     version = _version(desk, experiment, wanted)
-    run = ExperimentRun(
+    return Planned(_run(desk, experiment, version, wanted), version)
+
+
+def _run(desk: ExperimentDesk, experiment: Experiment, version: ExperimentVersion, wanted: NewRun) -> ExperimentRun:
+    return ExperimentRun(
         id=token_hex(10),
         experiment_id=experiment.id,
         experiment_version_id=version.id,
@@ -49,8 +70,6 @@ def launched(desk: ExperimentDesk, experiment: Experiment, wanted: NewRun) -> Ex
         items=number_of_items(desk, version.dataset_version_id, version.config.split),
         created_at=desk.now(),
     )
-    desk.runs.add(run)
-    return run
 
 
 def _version(desk: ExperimentDesk, experiment: Experiment, wanted: NewRun) -> ExperimentVersion:
@@ -59,7 +78,7 @@ def _version(desk: ExperimentDesk, experiment: Experiment, wanted: NewRun) -> Ex
         return version
     definition = as_wanted(experiment, version)
     config = merged_config(definition.config, wanted.config)
-    return updated(desk, experiment, definition.model_copy(update={"config": config}), latest=False)
+    return version_of(desk, experiment.id, definition.model_copy(update={"config": config}))
 
 
 def _deployment(desk: ExperimentDesk, version: ExperimentVersion, named: str | None) -> str | None:

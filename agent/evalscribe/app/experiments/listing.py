@@ -7,7 +7,11 @@ from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.errors import UsageError
 from evalscribe.experiment import Experiment, ExperimentVersion, Target
 from evalscribe.ids import Frozen, canonical_json
+from evalscribe.prose import counted
 from evalscribe.scorer_spec import Binding
+
+RULES = "rules"
+"""The judge that asks no model."""
 
 
 class Filter(Frozen):
@@ -44,6 +48,8 @@ def listed(desk: ExperimentDesk, wanted: Filter) -> tuple[ListedExperiment, ...]
         if version is not None and dataset_id in (None, version.dataset_id):
             found.append((one, version))
     start = (wanted.page - 1) * wanted.page_size
+    if found and start >= len(found):
+        raise UsageError(f"--page {wanted.page}: {counted(len(found), 'experiment')} of {wanted.page_size} a page")
     return tuple(_listed(desk, *pair) for pair in found[start : start + wanted.page_size])
 
 
@@ -54,6 +60,14 @@ def target_line(target: Target) -> str:
     if target.type == "prompt":
         return f"prompt {target.prompt_id}@{target.version.number} ({target.version.model})"
     return f"judge {target.judge} by {target.rubric}"
+
+
+def models_asked(version: ExperimentVersion) -> tuple[str, ...]:
+    """Models that its tries and their scores are asked of; what a component asks, nobody knows."""
+    target = version.target
+    own = target.version.model if target.type == "prompt" else target.judge if target.type == "judge" else None
+    named = (own, *(binding.spec.model for binding in version.bindings))
+    return tuple(dict.fromkeys(name for name in named if name not in (None, RULES)))
 
 
 def dataset_line(desk: ExperimentDesk, version: ExperimentVersion) -> str:

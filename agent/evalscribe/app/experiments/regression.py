@@ -45,6 +45,8 @@ class RegressionWish(Frozen):
     deployment: str | None = None
     """Id or name of the build that the run tries."""
     budget_usd: float | None = None
+    dry_run: bool = False
+    """Whether it is only counted what would be made."""
 
 
 class RegressionMade(Frozen):
@@ -79,8 +81,8 @@ def regression(desk: RegressionDesk, named: str, wish: RegressionWish) -> tuple[
     made = RegressionMade(
         parent_run_id=failed.run_id, left_out=dict(found.left_out), notes=_notes(failed, unusable, run)
     )
-    if not items:
-        return made, None
+    if not items or wish.dry_run:
+        return made.model_copy(update={"items": len(items)}), None
     version = _dataset(desk.experiments, wish.name, failed.run_id, items)
     made = made.model_copy(
         update={"dataset_id": version.dataset_id, "dataset_version_id": version.id, "items": version.items}

@@ -25,10 +25,10 @@ class ListedRun(Frozen):
 
 def listed_runs(desk: ExperimentDesk, experiment: Experiment) -> tuple[ListedRun, ...]:
     """Oldest first."""
-    return tuple(_listed(desk, run) for run in desk.runs.runs(experiment.id))
+    return tuple(listed_run(desk, run) for run in desk.runs.runs(experiment.id))
 
 
-def _listed(desk: ExperimentDesk, run: ExperimentRun) -> ListedRun:
+def listed_run(desk: ExperimentDesk, run: ExperimentRun) -> ListedRun:
     version = version_of_run(desk, run)
     tally = desk.runs.tally(run.id)
     done = {str(verdict): number for verdict, number in tally.items()}

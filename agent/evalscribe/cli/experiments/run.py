@@ -136,16 +136,11 @@ def start(
     max_tokens: int | None = None,
 ) -> None:
     """Start the worker; where that cannot be, the run has failed."""
-    from evalscribe.errors import EvalscribeError
-    from evalscribe.wiring.experiment_runs import start_worker
+    from evalscribe.wiring.experiment_runs import start_run
 
     told_again = [] if env_file is None else ["--env-file", str(env_file)]
     told_again += [] if max_tokens is None else ["--max-tokens", str(max_tokens)]
-    try:
-        start_worker(found, run.id, told_again)
-    except EvalscribeError as error:
-        desk.runs.end(run.id, "failed", desk.now(), str(error))
-        raise
+    start_run(desk, found, run, told_again)
 
 
 def await_end(

@@ -30,16 +30,7 @@ def sample(form: Format = "table") -> int:
 
 
 def _sampled(found: "Settings") -> "tuple[Experiment, bool]":
-    import platform
-
-    from evalscribe.app.experiments.sample import sampled
     from evalscribe.graph.signals import run_until_signal
-    from evalscribe.sample import tickets_file
-    from evalscribe.wiring.datasets import item_file
-    from evalscribe.wiring.experiments import binder, open_desk
-    from evalscribe.wiring.targets import Components, source_state
+    from evalscribe.wiring.builds import make_sample
 
-    state = lambda folder: source_state(found, folder)  # noqa: E731
-    with open_desk(found) as desk, item_file(str(tickets_file())) as (_, opened):
-        python = platform.python_version()
-        return run_until_signal(sampled(desk, opened, Components(), state, python, binder(found, desk)))
+    return run_until_signal(make_sample(found))
