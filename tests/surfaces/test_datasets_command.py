@@ -100,6 +100,8 @@ def test_lists_for_people_and_for_programs(tickets: Inside) -> None:
     assert json.loads(tickets.run("datasets", "show", "tickets", "--format", "json").out)["splits"] == {"dev": 1}
     assert len(_jsonl(tickets, "versions", "list", "tickets")) == 1
     assert [json.loads(one)["key"] for one in _jsonl(tickets, "examples", "list", "tickets", "--split", "dev")] == ["a"]
+    other = tickets.run("datasets", "examples", "list", "tickets", "--split", "test", code=64)
+    assert "--split 'test': no item is in it; there is: dev" in other.err
     assert "xml" in tickets.run("datasets", "list", "--format", "xml", code=64).err
 
 

@@ -228,7 +228,7 @@ def test_scores_are_filtered(workspace: Workspace, made: Made) -> None:
     assert keys("--since", "2026-11-21") == []
     assert len(keys("--until", "2026-11-20T12:00:01+01:00")) == 8
     assert keys("--until", "2026-11-20T10:00:00Z") == []
-    assert keys("--scorer-version-id", "scv-none") == []
+    assert len(keys("--scorer-version-id", BINDINGS[0].spec.id)) == 4
 
 
 def test_filters_that_there_are_not_are_refused(workspace: Workspace, made: Made) -> None:
@@ -242,6 +242,54 @@ def test_filters_that_there_are_not_are_refused(workspace: Workspace, made: Made
     ):
         said = workspace.run("scores", "list", option, value, code=64).err
         assert option in said
+
+
+def test_filters_that_nothing_can_fit_say_what_there_is(workspace: Workspace, made: Made) -> None:
+    made.run("ppppf", name="pr-1")
+    made.run("ppppp", name="pr-2")
+    item = json.loads(workspace.run("scores", "list", "--run-id", "pr-1", "--format", "json").out)[0]["run_item_id"]
+    there = "is no scorer of run pr-1; there is: exact_match, json_valid"
+    assert there in workspace.run("scores", "list", "--run-id", "pr-1", "--scorer-id", "regex", code=64).err
+    assert "'regex' is no scorer of any run" in workspace.run("scores", "list", "--scorer-id", "regex", code=64).err
+    versions = workspace.run("scores", "list", "--run-id", "pr-1", "--scorer-version-id", "scv-1", code=64).err
+    assert f"'scv-1' is none of run pr-1; there is: {BINDINGS[0].spec.id} (exact_match)" in versions
+    other = workspace.run("scores", "list", "--run-id", "pr-2", "--run-item-id", item, code=64).err
+    assert f"run item {item} is one of run " in other
+    turned = workspace.run("scores", "list", "--since", "2026-02-01", "--until", "2026-01-01", code=64).err
+    assert "--since has to be before --until" in turned
+    assert "No score is like that" in workspace.run("scores", "list", "--run-id", "pr-2", "--failed").out
+    assert "so none can be flaky" in workspace.run("reports", "failures", "pr-1", "--flaky").err
+    assert "--page 2: 1 experiment of 50 a page" in workspace.run("experiments", "list", "--page", "2", code=64).err
+
+
+@pytest.mark.parametrize(
+    ("named", "what"),
+    [
+        ("exp-1", "an experiment, quality"),
+        ("quality", "an experiment"),
+        ("ds-1", "a dataset, tickets"),
+        ("dsv-", "a version of a dataset (1)"),
+        ("exv-", "version 1 of experiment quality"),
+        ("item-", "a try at item a"),
+        ("score-", "a score of item a"),
+    ],
+)
+def test_what_is_analysed_is_a_run_and_the_latest_is_named(
+    workspace: Workspace, made: Made, named: str, what: str
+) -> None:
+    made.run("ppppf", name="pr-1")
+    run = made.run("ppppp", name="pr-2")
+    score = json.loads(workspace.run("scores", "list", "--run-id", "pr-2", "--format", "json").out)[0]
+    ids = [run.experiment_version_id, run.dataset_version_id, score["run_item_id"], score["id"]]
+    whole = next((id for id in ids if named.endswith("-") and id.startswith(named)), named)
+    said = workspace.run("analyze", whole, "--judge", "rules", code=66).err
+    its = "its run" if named in ("item-", "score-") else "the latest of its 2 runs"
+    assert f"evalscribe: {whole} is {what}, and no run: name pr-2 ({run.id}), {its}" in said
+
+
+def test_an_id_that_is_not_stored_is_told_by_its_kind(workspace: Workspace) -> None:
+    said = workspace.run("analyze", "exp-0a1b2c3d", "--judge", "rules", code=66).err
+    assert "exp-0a1b2c3d looks like the id of an experiment, and nothing is stored here" in said
 
 
 def test_evidence_shows_what_was_asked_for(workspace: Workspace, made: Made) -> None:

@@ -57,8 +57,13 @@ def nothing_called(what: str, named: str, there: Sequence[str], maker: str) -> N
     return NotFoundError(f"there is no {what} {named[:80]!r}{_of_another(what, named)}; {known}")
 
 
+def kind_of(named: str) -> str | None:
+    """`a dataset`, of what looks like the id of one."""
+    match = _ID.fullmatch(named)
+    return KINDS.get(match[1]) if match else None
+
+
 def _of_another(what: str, named: str) -> str:
     """Ids are taken for one another."""
-    match = _ID.fullmatch(named)
-    kind = KINDS.get(match[1]) if match else None
+    kind = kind_of(named)
     return f", which looks like the id of {kind}" if kind and kind.partition(" ")[2] != what else ""

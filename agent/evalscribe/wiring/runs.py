@@ -76,6 +76,8 @@ def source(choice: Choice, found: Settings) -> "PayloadSource":
 
         return open_snapshot(named.folder, links)
     run_id = named.run_id or ""
+    if named.kind == "id" and (why := _not_a_run(found, run_id)):
+        raise NotFoundError(why)
     if choice.via == "npx":
         from evalscribe.sources.npx import open_npx
 
@@ -148,6 +150,19 @@ def of_experiment(found: Settings, whole: Archive, named: str) -> str | None:
     if is_whole(whole, run.id):
         return run.id
     raise UsageError(f"run {named} of an experiment {run.state} before it tried anything: {run.reason or 'no reason'}")
+
+
+def _not_a_run(found: Settings, named: str) -> str | None:
+    """What of an experiment it is instead."""
+    from evalscribe.app.experiments.not_a_run import not_a_run
+    from evalscribe.app.named import kind_of
+    from evalscribe.wiring.experiments import open_desk
+
+    if not has_store(found):
+        kind = kind_of(named)
+        return f"{named} looks like the id of {kind}, and nothing is stored here" if kind else None
+    with open_desk(found) as desk:
+        return not_a_run(desk, named)
 
 
 async def _imported(choice: Choice, found: Settings, watcher: Arrivals) -> str:

@@ -177,7 +177,7 @@ def test_an_id_of_another_kind_is_told_as_such(lab: Labs) -> None:
     ):
         experiment_named(desk, "dsv-0a1b2c3d")
     experiment, _ = created(desk, resolved(desk, Asked(**WHOLE), bind, rubric))
-    with pytest.raises(NotFoundError, match="new is an experiment: name one of its runs"):
+    with pytest.raises(NotFoundError, match="new is an experiment, and no run: nothing of it has run yet"):
         run_named(desk, "new")
     with pytest.raises(NotFoundError, match=f"{experiment.id} is an experiment"):
         run_named(desk, experiment.id)

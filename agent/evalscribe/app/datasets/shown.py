@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pydantic import Field, JsonValue
 
 from evalscribe.dataset import Dataset, DatasetVersion, Item
+from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Datasets
 from evalscribe.prose import cut, one_line
@@ -96,8 +97,15 @@ def shown(datasets: Datasets, dataset: Dataset) -> Shown:
 
 
 def examples(items: Iterable[Item], split: str | None) -> Iterator[Item]:
-    """Only those of a split, where one is wanted."""
-    return (item for item in items if split is None or item.split == split)
+    """Only those of a split, where one is wanted. Raises `UsageError` at the end of items none of which is in it."""
+    splits: dict[str | None, None] = {}
+    for item in items:
+        splits[item.split] = None
+        if split is None or item.split == split:
+            yield item
+    if split is not None and splits and split not in splits:
+        there = ", ".join(sorted(one for one in splits if one is not None))
+        raise UsageError(f"--split {split!r}: no item is in it; {f'there is: {there}' if there else 'none is in any'}")
 
 
 def in_short(item: Item) -> Example:

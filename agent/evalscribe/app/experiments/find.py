@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiments.not_a_run import not_a_run
 from evalscribe.app.named import LATEST, no_version, nothing_called, version_called
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.experiment import Experiment, ExperimentRun, ExperimentVersion
@@ -31,10 +32,8 @@ def run_named(desk: ExperimentDesk, named: str) -> ExperimentRun:
     """By id, the beginning of one, or name. Raises `NotFoundError`, `UsageError` where several ids begin so."""
     if found := desk.runs.run(named):
         return found
-    if experiment := desk.definitions.experiment(named):
-        raise NotFoundError(
-            f"{named} is an experiment: name one of its runs, `evalscribe experiments runs list {experiment.name}`"
-        )
+    if why := not_a_run(desk, named):
+        raise NotFoundError(why)
     raise NotFoundError(
         f"no experiment has a run {named!r}; `evalscribe experiments runs list EXPERIMENT` shows what there is"
     )

@@ -1,15 +1,19 @@
 """Scores of runs, and the exact material that one rests on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 
 from pydantic import JsonValue
 
 from evalscribe.app.experiments.desk import ExperimentDesk
-from evalscribe.app.experiments.find import run_named
+from evalscribe.app.experiments.find import run_named, version_of_run
+from evalscribe.app.named import MOST_NAMED
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.ports import ScoreQuery
+from evalscribe.prose import newest_of
 from evalscribe.score import Score
+from evalscribe.scorer_spec import Binding
 
 PARTS = ("scorer_input", "scorer_output", "evidence")
 
@@ -24,14 +28,60 @@ class ShownScore(Frozen):
 
 
 def scores(desk: ExperimentDesk, query: ScoreQuery) -> Iterator[Score]:
-    """`query.run_id` may be a name. Raises `NotFoundError` for a run or a run item that there is not."""
+    """`query.run_id` may be a name. Raises `NotFoundError` for a run or a run item that there is not, `UsageError` for
+    what no score of these can be like."""
+    wanted = _resolved(desk, query)
+    found = desk.runs.scores(wanted)
+    first = next(found, None)
+    if first is not None:
+        return chain((first,), found)
+    _require_scorer(desk, query, wanted)
+    return found
+
+
+def _resolved(desk: ExperimentDesk, query: ScoreQuery) -> ScoreQuery:
+    if query.since is not None and query.until is not None and query.since >= query.until:
+        raise UsageError("--since has to be before --until: no time is between them")
     if query.run_id is not None:
         query = query.model_copy(update={"run_id": run_named(desk, query.run_id).id})
-    if query.run_item_id is not None and desk.runs.attempt(query.run_item_id) is None:
-        raise NotFoundError(f"there is no run item {query.run_item_id!r}; `evalscribe reports failures RUN` shows some")
+    if query.run_item_id is not None:
+        query = query.model_copy(update={"run_id": _run_of_item(desk, query)})
     if query.scorer is not None and (known := desk.definitions.scorer(query.scorer)) is not None:
         query = query.model_copy(update={"scorer": known.id})
-    return desk.runs.scores(query)
+    return query
+
+
+def _run_of_item(desk: ExperimentDesk, query: ScoreQuery) -> str:
+    attempt = desk.runs.attempt(query.run_item_id or "")
+    if attempt is None:
+        raise NotFoundError(f"there is no run item {query.run_item_id!r}; `evalscribe reports failures RUN` shows some")
+    if query.run_id not in (None, attempt.item.run_id):
+        raise UsageError(f"run item {query.run_item_id} is one of run {attempt.item.run_id}, not of {query.run_id}")
+    return attempt.item.run_id
+
+
+def _require_scorer(desk: ExperimentDesk, asked: ScoreQuery, query: ScoreQuery) -> None:
+    """Nothing was found: is it a scorer that scored here? Raises `UsageError` naming those that did."""
+    bindings = _bindings(desk, query.run_id)
+    where = f"run {asked.run_id or query.run_id}" if query.run_id else "any run"
+    named = {name for one in bindings for name in (one.spec.name, one.scorer_id)}
+    if query.scorer is not None and query.scorer not in named:
+        there = dict.fromkeys(one.spec.name for one in bindings)
+        raise UsageError(f"--scorer-id {asked.scorer!r} is no scorer of {where}; {_there(there)}")
+    if query.scorer_version_id not in (None, *(one.spec.id for one in bindings)):
+        there = dict.fromkeys(f"{one.spec.id} ({one.spec.name})" for one in bindings)
+        raise UsageError(f"--scorer-version-id {query.scorer_version_id!r} is none of {where}; {_there(there)}")
+
+
+def _bindings(desk: ExperimentDesk, run_id: str | None) -> list[Binding]:
+    """Of the version that the run tried, or of every run's."""
+    runs = desk.runs.runs() if run_id is None else [run_named(desk, run_id)]
+    versions = {run.experiment_version_id: run for run in runs}
+    return [one for run in versions.values() for one in version_of_run(desk, run).bindings]
+
+
+def _there(names: Collection[str]) -> str:
+    return f"there is: {newest_of(list(names), MOST_NAMED)}" if names else "nothing has run yet"
 
 
 def evidence(desk: ExperimentDesk, score_id: str, include: Sequence[str]) -> ShownScore:

@@ -1,0 +1,82 @@
+"""Names and ids of experiments where a run is wanted: what they are, and which run may be meant."""
+
+from collections.abc import Callable
+
+from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.named import kind_of
+from evalscribe.experiment import ExperimentRun
+
+Runs = tuple[ExperimentRun, ...]
+
+
+def not_a_run(desk: ExperimentDesk, named: str) -> str | None:
+    """`exp-… is an experiment, quality, and no run: name pr-2 (…), the latest of its 2 runs`; None for what is nothing of an experiment."""
+    for look in (_experiment, _version, _dataset, _dataset_version, _deployment, _try):
+        if found := look(desk, named):
+            what, runs = found
+            return f"{named} is {what}, and no run: {_instead(runs)}"
+    return f"{named} looks like the id of {kind}, and is no run" if (kind := kind_of(named)) else None
+
+
+def _instead(runs: Runs) -> str:
+    if not runs:
+        return "nothing of it has run yet; `evalscribe experiments run EXPERIMENT` makes a run"
+    latest = runs[-1]
+    which = f"{latest.name} ({latest.id})" if latest.name else latest.id
+    return f"name {which}, {'its run' if len(runs) == 1 else f'the latest of its {len(runs):,} runs'}"
+
+
+Found = tuple[str, Runs] | None
+"""What it is, in words, and its runs, the oldest first."""
+
+
+def _of(desk: ExperimentDesk, belongs: Callable[[ExperimentRun], bool]) -> Runs:
+    return tuple(filter(belongs, desk.runs.runs()))
+
+
+def _called(what: str, name: str, named: str) -> str:
+    return what if name == named else f"{what}, {name}"
+
+
+def _experiment(desk: ExperimentDesk, named: str) -> Found:
+    one = desk.definitions.experiment(named)
+    return one and (_called("an experiment", one.name, named), desk.runs.runs(one.id))
+
+
+def _version(desk: ExperimentDesk, named: str) -> Found:
+    one = desk.definitions.experiment_version(named)
+    owner = one and desk.definitions.experiment(one.experiment_id)
+    if one is None or owner is None:
+        return None
+    return f"version {one.number} of experiment {owner.name}", _of(
+        desk, lambda run: run.experiment_version_id == one.id
+    )
+
+
+def _dataset(desk: ExperimentDesk, named: str) -> Found:
+    one = desk.datasets.find(named)
+    if one is None:
+        return None
+    versions = {version.id for version in desk.datasets.versions(one.id)}
+    return _called("a dataset", one.name, named), _of(desk, lambda run: run.dataset_version_id in versions)
+
+
+def _dataset_version(desk: ExperimentDesk, named: str) -> Found:
+    one = desk.datasets.version(named)
+    return one and (f"a version of a dataset ({one.number})", _of(desk, lambda run: run.dataset_version_id == one.id))
+
+
+def _deployment(desk: ExperimentDesk, named: str) -> Found:
+    one = desk.definitions.deployment(named)
+    return one and (_called("a deployment", one.name, named), _of(desk, lambda run: run.deployment_id == one.id))
+
+
+def _try(desk: ExperimentDesk, named: str) -> Found:
+    """Of a run item or a score."""
+    score = desk.runs.score(named)
+    attempt = desk.runs.attempt(score.run_item_id if score else named)
+    if attempt is None:
+        return None
+    what = f"a score of item {attempt.item.item_key}" if score else f"a try at item {attempt.item.item_key}"
+    run = desk.runs.run(attempt.item.run_id)
+    return what, (run,) if run else ()
