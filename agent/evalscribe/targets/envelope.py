@@ -27,6 +27,8 @@ from evalscribe.target import TargetFailed, TargetReply
 
 KEYS = frozenset({"output", "messages", "state", "usage", "model", "error"})
 LONGEST_REASON = 500
+MOST_USED = 10**12
+"""Of each in `usage`, for one try: sums of them stay numbers that every reader of JSON and every database knows."""
 
 
 def reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> TargetReply | TargetFailed:
@@ -82,11 +84,17 @@ def _transcript(value: Mapping[str, Any]) -> Transcript | None:
 
 
 def _usage(value: object) -> Usage | None:
+    if value is None:
+        return None
     try:
-        return None if value is None else Usage.model_validate(value)
+        usage = Usage.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         raise DataError(f"`{'.'.join(map(str, ('usage', *first['loc'])))}`: {first['msg']}") from None
+    for name, amount in usage:
+        if not 0 <= amount <= MOST_USED:
+            raise DataError(f"`usage.{name}` is not between 0 and {MOST_USED:,}")
+    return usage
 
 
 def _state(value: object) -> dict[str, JsonValue]:
