@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from evalscribe.app.analyze import nothing_failed
+from evalscribe.app.analysis.analyze import nothing_failed
+from evalscribe.app.analysis.estimates import likely
+from evalscribe.app.analysis.explain import failure_named
+from evalscribe.app.analysis.outcomes import NothingFailed
 from evalscribe.app.doctor import Unset, checks
-from evalscribe.app.estimates import likely
-from evalscribe.app.explain import failure_named
-from evalscribe.app.outcomes import NothingFailed
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.ports import Estimate
 from evalscribe.run import Eval, Run

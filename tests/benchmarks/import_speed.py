@@ -17,7 +17,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from evalscribe.app.importing import ImportDesk, Imported, import_file
+from evalscribe.app.collections.importing import ImportDesk, Imported, import_file
 from evalscribe.rubric import Collection
 from evalscribe.sources.imports import Wish, open_records
 from evalscribe.store.archive import open_archive

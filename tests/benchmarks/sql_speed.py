@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from evalscribe.app.query import MOST_ROWS, QueryDesk, select
+from evalscribe.app.collections.query import MOST_ROWS, QueryDesk, select
 from evalscribe.store import tables
 from evalscribe.store.database import open_database
 from evalscribe.store.reading import open_tables

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from benchmarks import sql_speed
-from evalscribe.app.query import QueryDesk
+from evalscribe.app.collections.query import QueryDesk
 from evalscribe.store.reading import open_tables
 
 

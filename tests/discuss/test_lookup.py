@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.app.discuss import Discussion
+from evalscribe.app.reports.discuss import Discussion
 from evalscribe.cli import run
 from evalscribe.discuss import Dossier, Lookup, ends, wanted
 from evalscribe.discuss.search import search

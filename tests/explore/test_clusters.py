@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evalscribe.app.judges import not_judged
+from evalscribe.app.judging.judges import not_judged
 from evalscribe.exploration import Member, Observation
 from evalscribe.explore import Clustered, clustered, clusters_of
 from evalscribe.judge_result import JudgeResult, ResultType

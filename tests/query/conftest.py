@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert
 
-from evalscribe.app.query import QueryDesk
+from evalscribe.app.collections.query import QueryDesk
 from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.ports import Rows
 from evalscribe.store import query_process, tables

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from evalscribe.app.query import QueryDesk, select
+from evalscribe.app.collections.query import QueryDesk, select
 from evalscribe.errors import EvalscribeError
 from queried_rows import MINE
 from query_maker import queries

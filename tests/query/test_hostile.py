@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from evalscribe.app.query import QueryDesk, select
+from evalscribe.app.collections.query import QueryDesk, select
 from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
 from evalscribe.query import checked, tables
 from evalscribe.store.query_sqlite import SqliteTables

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.app.query import QueryDesk, select
+from evalscribe.app.collections.query import QueryDesk, select
 from evalscribe.query import functions, tables
 from evalscribe.store.tables import metadata
 from queried_rows import MINE

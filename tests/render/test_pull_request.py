@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from evalscribe.analysis import of_report
-from evalscribe.app.pull_request import branch_of
+from evalscribe.app.reports.pull_request import branch_of
 from evalscribe.finding import Recurrence
 from evalscribe.ids import report_stems
 from evalscribe.pattern import FollowUp

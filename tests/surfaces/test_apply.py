@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from at_terminal import AtTerminal
-from evalscribe.app.apply import Offer, propose, put, settle
+from evalscribe.app.reports.apply import Offer, propose, put, settle
 from evalscribe.cli.consent import agreed
 from evalscribe.errors import EvalscribeError, InterruptedError_, TerminatedError, UnavailableError
 from evalscribe.report_markdown import parse

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from evalscribe.cli.layout import Page
+from evalscribe.cli.display.layout import Page
 
 NAME = "category/003-a_rather_long_name_of_an_eval"
 TABLE = f"| # | Eval |\n|--:|---|\n| 1 | {NAME} |\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.cli.rows import fitted
+from evalscribe.cli.display.rows import fitted
 
 ID, TEXT = "a" * 64, "a word of many " * 20
 

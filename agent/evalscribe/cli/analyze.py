@@ -8,7 +8,7 @@ import typer
 from evalscribe.cli import options
 
 if TYPE_CHECKING:
-    from evalscribe.app.outcomes import Analyzed
+    from evalscribe.app.analysis.outcomes import Analyzed
     from evalscribe.settings import Options
 
 
@@ -50,11 +50,11 @@ def analyze(
 ) -> int:
     """Find out why a model failed a run, and whose fault it was."""
     from evalscribe import wiring
-    from evalscribe.app.analyze import analyze as use_case
-    from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan, Wish
-    from evalscribe.app.publishing import committed
-    from evalscribe.cli import finish
-    from evalscribe.cli.progress import Display
+    from evalscribe.app.analysis.analyze import analyze as use_case
+    from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan, Wish
+    from evalscribe.app.analysis.publishing import committed
+    from evalscribe.cli.display import finish
+    from evalscribe.cli.display.progress import Display
     from evalscribe.errors import UsageError
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
@@ -105,7 +105,7 @@ def analyze(
 
 def _a_person_waits() -> bool:
     """Whether this is a terminal and no machine's."""
-    from evalscribe.cli.finish import in_terminal
+    from evalscribe.cli.display.finish import in_terminal
 
     return in_terminal() and not os.environ.get("CI")
 

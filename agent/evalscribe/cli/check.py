@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evalscribe import wiring
-from evalscribe.app.check import check as use_case
-from evalscribe.app.check_comment import Told, changed, tell
-from evalscribe.cli import finish
+from evalscribe.app.reports.check import check as use_case
+from evalscribe.app.reports.check_comment import Told, changed, tell
+from evalscribe.cli.display import finish
 from evalscribe.errors import DataError, UsageError
 from evalscribe.graph.signals import run_until_signal
 from evalscribe.problem import Checked, CheckedReport

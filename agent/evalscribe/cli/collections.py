@@ -16,9 +16,9 @@ Named = Annotated[
 @app.command("list")
 def list_all(as_json: options.Json = False) -> int:
     """List the collections with what they hold."""
-    from evalscribe.app.collections import Collections, Shown
-    from evalscribe.cli import finish
-    from evalscribe.cli.imports import called
+    from evalscribe.app.collections.choice import Collections, Shown
+    from evalscribe.cli.display import finish
+    from evalscribe.cli.display.imports import called
     from evalscribe.prose import counted
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
@@ -40,8 +40,8 @@ def list_all(as_json: options.Json = False) -> int:
 @app.command()
 def show(collection: Named = None, as_json: options.Json = False) -> int:
     """Show the runs of a collection."""
-    from evalscribe.app.collections import Shown, chosen
-    from evalscribe.cli import finish, imports
+    from evalscribe.app.collections.choice import Shown, chosen
+    from evalscribe.cli.display import finish, imports
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.importing import shelves
@@ -69,9 +69,9 @@ def remove(
     every: Annotated[bool, typer.Option("--all", help="All of its runs.")] = False,
 ) -> int:
     """Take runs out of a collection. Their reports stay, and so do the runs in other collections."""
-    from evalscribe.app.collections import chosen
-    from evalscribe.app.exporting import one_run
-    from evalscribe.cli import finish
+    from evalscribe.app.collections.choice import chosen
+    from evalscribe.app.collections.exporting import one_run
+    from evalscribe.cli.display import finish
     from evalscribe.errors import UsageError
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
@@ -99,8 +99,8 @@ def delete(
     """Delete a collection that has no runs, rubrics, label sets or result sets."""
     from contextlib import closing
 
-    from evalscribe.app.collections import chosen
-    from evalscribe.cli import finish
+    from evalscribe.app.collections.choice import chosen
+    from evalscribe.cli.display import finish
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.shelf import shelf

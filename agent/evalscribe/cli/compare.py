@@ -7,8 +7,8 @@ import typer
 from evalscribe.cli import options
 
 if TYPE_CHECKING:
-    from evalscribe.app.compare import Compared, CompareDesk, Wish
-    from evalscribe.cli.progress import Display
+    from evalscribe.app.comparisons.compare import Compared, CompareDesk, Wish
+    from evalscribe.cli.display.progress import Display
 
 
 def compare(
@@ -43,10 +43,10 @@ def compare(
     as_json: options.Json = False,
 ) -> int:
     """Compare two runs or checkpoints: what changed, whether it is noise, and why. More than two: a matrix."""
-    from evalscribe.app.compare import Wish
-    from evalscribe.cli import comparisons
-    from evalscribe.cli.judgements import tell_spent
-    from evalscribe.cli.progress import Display
+    from evalscribe.app.comparisons.compare import Wish
+    from evalscribe.cli.display import comparisons
+    from evalscribe.cli.display.judgements import tell_spent
+    from evalscribe.cli.display.progress import Display
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.wiring.comparing import CompareChoice, open_compare
@@ -95,7 +95,7 @@ def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> No
 
 
 async def _done(desk: "CompareDesk", sides: list[str], wish: "Wish", display: "Display") -> "Compared":
-    from evalscribe.app.compare import compare, compare_many, compare_within
+    from evalscribe.app.comparisons.compare import compare, compare_many, compare_within
 
     if len(sides) == 1:
         return await compare_within(desk, sides[0], wish, display)

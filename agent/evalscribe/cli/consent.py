@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from evalscribe.app.apply import Applied, Offer, propose, put, settle
-from evalscribe.cli.finish import in_terminal, say, spent
+from evalscribe.app.reports.apply import Applied, Offer, propose, put, settle
+from evalscribe.cli.display.finish import in_terminal, say, spent
 from evalscribe.compose.analysis import spent_summary
 from evalscribe.errors import InterruptedError_, TerminatedError, UsageError
 from evalscribe.ports import Models

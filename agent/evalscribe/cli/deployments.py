@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from evalscribe.cli.formatted import Format
+from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -63,8 +63,8 @@ def create(
     A function is imported, a program looked for, an address asked. The same build again has the same id.
     """
     from evalscribe.app.deployments import NewDeployment, components
-    from evalscribe.cli import finish
-    from evalscribe.cli.formatted import checked, made
+    from evalscribe.cli.display import finish
+    from evalscribe.cli.display.formatted import checked, made
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
 
@@ -89,7 +89,7 @@ def list_deployments(form: Format = "table") -> int:
     """List the deployments, oldest first."""
     from contextlib import closing
 
-    from evalscribe.cli.formatted import listing
+    from evalscribe.cli.display.formatted import listing
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import definitions
@@ -113,7 +113,7 @@ def show(
     from contextlib import closing
 
     from evalscribe.app.deployments import found
-    from evalscribe.cli.formatted import document
+    from evalscribe.cli.display.formatted import document
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import definitions

@@ -12,10 +12,10 @@ def doctor(
     """Show what is configured with its origin, what can be reached, and what is missing."""
     from evalscribe import wiring
     from evalscribe.app.doctor import checks
-    from evalscribe.cli import finish
+    from evalscribe.cli.display import finish
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
-    from evalscribe.wiring.checks import attempts
+    from evalscribe.wiring.doctor import attempts
 
     settings = wiring.settings(Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file))
     finish.diagnosis(settings.describe(), run_until_signal(checks(attempts(settings))))

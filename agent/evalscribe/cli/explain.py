@@ -29,9 +29,9 @@ def explain(
 ) -> int:
     """Explain one failure in full: the same analysis, every quotation, nothing written."""
     from evalscribe import wiring
-    from evalscribe.app.explain import explain as use_case
-    from evalscribe.cli import finish
-    from evalscribe.cli.progress import Display
+    from evalscribe.app.analysis.explain import explain as use_case
+    from evalscribe.cli.display import finish
+    from evalscribe.cli.display.progress import Display
     from evalscribe.errors import UsageError
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options

@@ -30,11 +30,11 @@ def explore(
     as_json: options.Json = False,
 ) -> int:
     """Ask a question about a whole collection: what is seen in its runs, put together, and answered with quotations."""
-    from evalscribe.app.explore import Wish
-    from evalscribe.app.explore import explore as use_case
-    from evalscribe.cli import explorations
-    from evalscribe.cli.judgements import tell_spent
-    from evalscribe.cli.progress import Display
+    from evalscribe.app.explorations.explore import Wish
+    from evalscribe.app.explorations.explore import explore as use_case
+    from evalscribe.cli.display import explorations
+    from evalscribe.cli.display.judgements import tell_spent
+    from evalscribe.cli.display.progress import Display
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.wiring.exploring import ExploreChoice, open_explore

@@ -19,10 +19,10 @@ def export(
     ] = None,
 ) -> int:
     """Write runs of a collection as JSON lines, which `import` reads again."""
-    from evalscribe.app.collections import chosen
-    from evalscribe.app.exporting import lines
-    from evalscribe.cli import finish
-    from evalscribe.cli.line_file import write
+    from evalscribe.app.collections.choice import chosen
+    from evalscribe.app.collections.exporting import lines
+    from evalscribe.cli.display import finish
+    from evalscribe.cli.display.line_file import write
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.importing import shelves, written

@@ -20,8 +20,8 @@ def fetch(
     """Write a run into a snapshot folder, redacted, so that an analysis can be repeated offline."""
     from evalscribe import wiring
     from evalscribe.app.fetch import fetch as use_case
-    from evalscribe.cli import finish
-    from evalscribe.cli.progress import Display
+    from evalscribe.cli.display import finish
+    from evalscribe.cli.display.progress import Display
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
 

@@ -8,7 +8,7 @@ import typer
 from evalscribe.cli import options
 
 if TYPE_CHECKING:
-    from evalscribe.app.gc import Swept
+    from evalscribe.app.collections.gc import Swept
 
 
 def gc(
@@ -22,8 +22,8 @@ def gc(
     """
     from contextlib import closing
 
-    from evalscribe.app import gc as use_case
-    from evalscribe.cli import finish
+    from evalscribe.app.collections import gc as use_case
+    from evalscribe.cli.display import finish
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.archive import archive

@@ -37,9 +37,9 @@ def import_runs(
     as_json: options.Json = False,
 ) -> int:
     """Bring runs into a collection: tau-bench, Inspect, JUnit XML, Convex runs, JSON lines."""
-    from evalscribe.app.import_all import ImportPlan, import_all
-    from evalscribe.cli import imports
-    from evalscribe.cli.import_progress import ImportDisplay
+    from evalscribe.app.collections.import_all import ImportPlan, import_all
+    from evalscribe.cli.display import imports
+    from evalscribe.cli.display.import_progress import ImportDisplay
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.wiring import importing as wiring

@@ -40,7 +40,7 @@ def init(
 
 
 def _show(there: Path, done: "Sequence[Placed]") -> None:
-    from evalscribe.cli.finish import say
+    from evalscribe.cli.display.finish import say
 
     for title, state in (("Wrote", "written"), ("There already", "unchanged"), ("Kept as they are", "kept")):
         some = [one for one in done if one.state == state]
@@ -55,7 +55,7 @@ def _show(there: Path, done: "Sequence[Placed]") -> None:
 def _show_next(there: Path, wish: "Wish") -> None:
     from shlex import quote
 
-    from evalscribe.cli.finish import say
+    from evalscribe.cli.display.finish import say
 
     say()
     if wish.editors.model_dump() != dict.fromkeys(wish.editors.model_dump(), False):

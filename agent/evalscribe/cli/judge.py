@@ -57,12 +57,12 @@ def judge(
     as_json: options.Json = False,
 ) -> int:
     """Judge agent runs, failed evals of runs, or those of a collection, by a rubric."""
-    from evalscribe.app.estimates import likely
-    from evalscribe.app.judge import JudgeDesk, estimated
-    from evalscribe.app.judge import judge as use_case
+    from evalscribe.app.analysis.estimates import likely
+    from evalscribe.app.judging.judge import JudgeDesk, estimated
+    from evalscribe.app.judging.judge import judge as use_case
     from evalscribe.app.rubrics import DEFAULT_COLLECTION
-    from evalscribe.cli import judgements
-    from evalscribe.cli.progress import Display
+    from evalscribe.cli.display import judgements
+    from evalscribe.cli.display.progress import Display
     from evalscribe.errors import UsageError
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.prose import counted

@@ -8,7 +8,7 @@ from evalscribe.cli import options
 from evalscribe.cli.judge import Collection, Fresh, Rubric
 
 if TYPE_CHECKING:
-    from evalscribe.app.judge_eval import JudgeEval
+    from evalscribe.app.judging.judge_eval import JudgeEval
 
 
 def judge_eval(
@@ -48,12 +48,12 @@ def judge_eval(
     as_json: options.Json = False,
 ) -> int:
     """Ask judges about subjects that people labelled: agreement, how much of it is luck, and the cost."""
-    from evalscribe.app.judge import JudgeDesk
-    from evalscribe.app.judge_eval import judge_eval as use_case
-    from evalscribe.app.judge_eval import label_key
+    from evalscribe.app.judging.judge import JudgeDesk
+    from evalscribe.app.judging.judge_eval import judge_eval as use_case
+    from evalscribe.app.judging.judge_eval import label_key
     from evalscribe.app.rubrics import DEFAULT_COLLECTION
-    from evalscribe.cli.finish import print_json
-    from evalscribe.cli.progress import Display
+    from evalscribe.cli.display.finish import print_json
+    from evalscribe.cli.display.progress import Display
     from evalscribe.errors import DataError
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
@@ -105,8 +105,8 @@ def judge_eval(
 
 
 def _show(found: "JudgeEval") -> None:
-    from evalscribe.cli.finish import say
-    from evalscribe.cli.judgements import stages
+    from evalscribe.cli.display.finish import say
+    from evalscribe.cli.display.judgements import stages
     from evalscribe.prose import counted
     from evalscribe.render.calibration import confusion, side_by_side
 

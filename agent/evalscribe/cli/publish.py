@@ -10,7 +10,7 @@ from evalscribe.cli import options
 from evalscribe.cli.reports import Name
 
 if TYPE_CHECKING:
-    from evalscribe.app.pull_request import Publication
+    from evalscribe.app.reports.pull_request import Publication
 
 Remote = Annotated[
     str | None,
@@ -39,9 +39,9 @@ def publish(
     GITHUB_TOKEN or GH_TOKEN for the pull request.
     """
     from evalscribe import wiring
-    from evalscribe.app.pull_request import PublishWish
-    from evalscribe.app.pull_request import publish as use_case
-    from evalscribe.cli import finish
+    from evalscribe.app.reports.pull_request import PublishWish
+    from evalscribe.app.reports.pull_request import publish as use_case
+    from evalscribe.cli.display import finish
     from evalscribe.settings import Options
     from evalscribe.wiring.forge import advice, publish_desk
 

@@ -30,8 +30,8 @@ def recurring(
     from contextlib import ExitStack, closing
 
     from evalscribe import wiring
-    from evalscribe.app.recurring import alike_evals, recurring_evals
-    from evalscribe.cli import recurrences
+    from evalscribe.app.reports.recurring import alike_evals, recurring_evals
+    from evalscribe.cli.display import recurrences
     from evalscribe.errors import NotFoundError, UsageError
     from evalscribe.settings import Options
 

@@ -20,8 +20,8 @@ Name = Annotated[
 @app.command("list")
 def list_reports(model: Model = None, reports: options.Reports = None) -> int:
     """List the reports of analyses: run, model, and how many evals failed."""
-    from evalscribe.app.reports import listed
-    from evalscribe.cli import finish
+    from evalscribe.app.reports.reading import listed
+    from evalscribe.cli.display import finish
 
     finish.reports(listed(_library(reports), model))
     return 0
@@ -30,8 +30,8 @@ def list_reports(model: Model = None, reports: options.Reports = None) -> int:
 @app.command()
 def show(report: Name, reports: options.Reports = None) -> int:
     """Show one report of an analysis."""
-    from evalscribe.app.reports import found
-    from evalscribe.cli import finish
+    from evalscribe.app.reports.reading import found
+    from evalscribe.cli.display import finish
 
     finish.page(found(_library(reports), report).text)
     return 0
@@ -80,8 +80,8 @@ def check(
 @app.command(short_help="Read any report, ours or free-form, as one document.")
 def parse(report: Name, reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Read any report, ours or free-form, as one document: null where it does not say."""
-    from evalscribe.app.reports import found, parsed
-    from evalscribe.cli import finish
+    from evalscribe.app.reports.reading import found, parsed
+    from evalscribe.cli.display import finish
 
     finish.document(parsed(found(_library(reports), report)), as_json=as_json)
     return 0

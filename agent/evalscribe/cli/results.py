@@ -21,8 +21,8 @@ def list_sets(
     from pydantic import RootModel
 
     from evalscribe import wiring
-    from evalscribe.app.results import listed
-    from evalscribe.cli import finish
+    from evalscribe.app.requests.results import listed
+    from evalscribe.cli.display import finish
     from evalscribe.render.result_sets import set_line
     from evalscribe.result_set import ListedSet
     from evalscribe.settings import Options
@@ -51,8 +51,8 @@ def show(
     from pydantic import RootModel
 
     from evalscribe import wiring
-    from evalscribe.app.results import complete, found
-    from evalscribe.cli import finish
+    from evalscribe.app.requests.results import complete, found
+    from evalscribe.cli.display import finish
     from evalscribe.render.result_sets import result_text
     from evalscribe.result_set import Result
     from evalscribe.settings import Options

@@ -43,8 +43,8 @@ def label(
 ) -> int:
     """Correct or confirm a label: the finding's heading, its row and one `Reviewer:` line change, nothing else."""
     from evalscribe import wiring
-    from evalscribe.app.correct import correct
-    from evalscribe.cli import finish
+    from evalscribe.app.reports.correct import correct
+    from evalscribe.cli.display import finish
     from evalscribe.finding import CAUSE_KINDS, CLASSIFICATIONS, CauseKind, Classification
     from evalscribe.settings import Options
 
@@ -66,8 +66,8 @@ def label(
 @app.command(short_help="Read corrections in merged reports into labels.")
 def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Read who corrected or confirmed what in merged reports; later analyses use it. Done twice, nothing changes."""
-    from evalscribe.app.review import sync as use_case
-    from evalscribe.cli import labels
+    from evalscribe.app.reports.review import sync as use_case
+    from evalscribe.cli.display import labels
 
     with _opened(reports) as (library, store):
         labels.synced(use_case(library, store, ref), as_json=as_json)
@@ -77,8 +77,8 @@ def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json
 @app.command(short_help="Show how well judges agree with reviewers.")
 def stats(reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Show how well judges agree with reviewers, and reviewers with each other, by the labels of the last sync."""
-    from evalscribe.app.review import statistics
-    from evalscribe.cli import labels
+    from evalscribe.app.reports.review import statistics
+    from evalscribe.cli.display import labels
 
     with _opened(reports) as (library, store):
         labels.statistics(statistics(library, store), as_json=as_json)
@@ -88,8 +88,8 @@ def stats(reports: options.Reports = None, as_json: options.Json = False) -> int
 @app.command(short_help="Write the labels as a dataset for `judge-eval`.")
 def export(file: File, reports: options.Reports = None) -> int:
     """Write every label in force as a dataset, on which a change of prompt, model or rule has to prove itself."""
-    from evalscribe.app.review import export as use_case
-    from evalscribe.cli import labels
+    from evalscribe.app.reports.review import export as use_case
+    from evalscribe.cli.display import labels
 
     with _opened(reports) as (_, store):
         labels.exported(use_case(store, file))

@@ -25,7 +25,7 @@ def create(
 ) -> int:
     """Make the next version of a rubric from its file; nothing where the latest version says the same."""
     from evalscribe.app.rubrics import created
-    from evalscribe.cli import finish
+    from evalscribe.cli.display import finish
 
     with _workspace() as (shelf, prompts):
         done = created(shelf, prompts, rubric, collection)
@@ -38,7 +38,7 @@ def create(
 def list_rubrics(collection: Collection = "default", as_json: options.Json = False) -> int:
     """List the rubrics: shipped, in the workspace, and stored versions."""
     from evalscribe.app.rubrics import listed
-    from evalscribe.cli import finish
+    from evalscribe.cli.display import finish
 
     with _workspace() as (shelf, prompts):
         listing = listed(shelf, prompts, collection)
@@ -50,7 +50,7 @@ def list_rubrics(collection: Collection = "default", as_json: options.Json = Fal
 def show(rubric: Rubric, collection: Collection = "default", as_json: options.Json = False) -> int:
     """Show a rubric as YAML: the version, the latest, or the file where none is stored."""
     from evalscribe.app.rubrics import found
-    from evalscribe.cli import finish
+    from evalscribe.cli.display import finish
     from evalscribe.rubric_file import to_yaml
 
     with _workspace() as (shelf, prompts):
@@ -63,7 +63,7 @@ def show(rubric: Rubric, collection: Collection = "default", as_json: options.Js
 def validate(files: Annotated[list[str], typer.Argument(metavar="FILE…", help="YAML files, or names.")]) -> int:
     """Check that files are rubrics, and say where they are not. Exit code 65 if one is not."""
     from evalscribe.app.rubrics import checked
-    from evalscribe.cli import finish
+    from evalscribe.cli.display import finish
     from evalscribe.errors import DataError
     from evalscribe.prose import counted
 
@@ -83,7 +83,7 @@ def diff(
 ) -> int:
     """Show how two rubrics differ, as a unified diff of their YAML; by default the latest version and the file."""
     from evalscribe.app.rubrics import diffed
-    from evalscribe.cli import finish
+    from evalscribe.cli.display import finish
 
     with _workspace() as (shelf, prompts):
         lines = diffed(shelf, prompts, rubric, other, collection)

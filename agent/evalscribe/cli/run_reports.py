@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import FailOnGate, RunArgument, Timeout
-from evalscribe.cli.formatted import Format
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ def ended(run: "ExperimentRun", gate: "Gate | None", *, fail_on_gate: bool, asid
 
     A run that has not ended is one that was waited for in vain. `aside`: on standard error.
     """
-    from evalscribe.cli import finish
+    from evalscribe.cli.display import finish
     from evalscribe.evaluate.gate import headline
 
     name = f"{run.name} ({run.id})" if run.name else run.id
@@ -64,7 +64,7 @@ def told(
     report as JSON (`within`: the document that it is a part of); and in GitHub Actions the step's summary. The exit
     code."""
     from evalscribe.app.experiments.gate import reported
-    from evalscribe.cli import finish, step_summary
+    from evalscribe.cli.display import finish, step_summary
     from evalscribe.render.run_text import gate_lines
 
     report = reported(desk, run)
@@ -82,7 +82,7 @@ def summary(run: RunArgument, form: Format = "table") -> int:
     """Show what a run of an experiment came to: pass rate with its interval, scorers, cost, and its gate."""
     from evalscribe.app.experiments.find import run_named
     from evalscribe.app.experiments.gate import reported
-    from evalscribe.cli.formatted import document
+    from evalscribe.cli.display.formatted import document
     from evalscribe.render.run_text import summary_lines
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
@@ -107,8 +107,8 @@ def failures(
     """Show the tries of a run that failed, gave no answer (error) or could not be scored (unscored), and why."""
     from evalscribe.app.experiments.find import run_named
     from evalscribe.app.experiments.inspect import failures as use_case
-    from evalscribe.cli import finish
-    from evalscribe.cli.formatted import checked, listing
+    from evalscribe.cli.display import finish
+    from evalscribe.cli.display.formatted import checked, listing
     from evalscribe.prose import counted
     from evalscribe.render.run_text import failure_lines
     from evalscribe.settings import Options
@@ -141,9 +141,9 @@ def wait(
     """Wait for the end of a run of an experiment. Exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4
     timed out."""
     from evalscribe.app.experiments.find import run_named
+    from evalscribe.cli.display.formatted import checked
     from evalscribe.cli.durations import seconds
     from evalscribe.cli.experiments.run import await_end
-    from evalscribe.cli.formatted import checked
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk
@@ -159,7 +159,7 @@ def ci(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table"
     """Print the gate of a finished run, clause by clause. Exit code 0 passed, 2 failed, 3 the run failed or was
     cancelled; 64 while it goes on."""
     from evalscribe.app.experiments.find import require_ended, run_named
-    from evalscribe.cli.formatted import checked
+    from evalscribe.cli.display.formatted import checked
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk
@@ -188,8 +188,8 @@ def export(
     from evalscribe.app.experiments.export import tries
     from evalscribe.app.experiments.find import run_named
     from evalscribe.app.experiments.gate import reported
-    from evalscribe.cli import finish
-    from evalscribe.cli.line_file import write
+    from evalscribe.cli.display import finish
+    from evalscribe.cli.display.line_file import write
     from evalscribe.prose import visible
     from evalscribe.render.run_export import written
     from evalscribe.settings import Options

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli.formatted import Format
+from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.app.scorers import Made
@@ -46,7 +46,7 @@ def create(
 
     A function is imported once, so that an id is only given to what can run.
     """
-    from evalscribe.cli.formatted import checked, made
+    from evalscribe.cli.display.formatted import checked, made
     from evalscribe.errors import UsageError
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
@@ -74,7 +74,7 @@ def list_scorers(
     form: Format = "table",
 ) -> int:
     """List the scorers that were made, or with --builtin those that are there from the start."""
-    from evalscribe.cli.formatted import listing
+    from evalscribe.cli.display.formatted import listing
 
     if builtin:
         from evalscribe.judging.scorers import names
@@ -100,7 +100,7 @@ def show(
 ) -> int:
     """Show a scorer that was made, or what a built-in one asks and what its config may hold."""
     from evalscribe.app.scorers import found
-    from evalscribe.cli.formatted import document
+    from evalscribe.cli.display.formatted import document
     from evalscribe.judging.scorers import names
     from evalscribe.wiring.experiments import open_desk
 

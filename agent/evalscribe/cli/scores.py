@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli.formatted import Format
+from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.app.experiments.scores import ShownScore
@@ -48,7 +48,7 @@ def list_all(
     from typing import get_args
 
     from evalscribe.app.experiments.scores import scores
-    from evalscribe.cli.formatted import checked, listing
+    from evalscribe.cli.display.formatted import checked, listing
     from evalscribe.cli.moments import moment
     from evalscribe.errors import UsageError
     from evalscribe.ports import ScoreQuery
@@ -87,7 +87,7 @@ def evidence(
 ) -> int:
     """Show a score with what its scorer was given, what it answered, and what its explanation rests on."""
     from evalscribe.app.experiments.scores import evidence as use_case
-    from evalscribe.cli.formatted import document
+    from evalscribe.cli.display.formatted import document
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from evalscribe.app.discuss import stages
-from evalscribe.cli import finish
+from evalscribe.app.reports.discuss import stages
+from evalscribe.cli.display import finish
 from evalscribe.discuss import Answer, ends, wanted
 from evalscribe.errors import EvalscribeError, InterruptedError_, TerminatedError, UnavailableError, UsageError
 from evalscribe.prose import counted, visible

@@ -36,9 +36,9 @@ def sql(
     from contextlib import closing
 
     from evalscribe import wiring
-    from evalscribe.app.collections import chosen
-    from evalscribe.app.query import MOST_ROWS, TIMEOUT_S, select
-    from evalscribe.cli import rows
+    from evalscribe.app.collections.choice import chosen
+    from evalscribe.app.collections.query import MOST_ROWS, TIMEOUT_S, select
+    from evalscribe.cli.display import rows
     from evalscribe.errors import UsageError
     from evalscribe.settings import Options
     from evalscribe.wiring.querying import open_query_desk

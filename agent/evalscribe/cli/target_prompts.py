@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli.formatted import Format
+from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.target_prompt import TargetPrompt, TargetPromptVersion
@@ -33,7 +33,7 @@ def create(
     from contextlib import closing
 
     from evalscribe.app.target_prompts import created, read
-    from evalscribe.cli.formatted import checked, made
+    from evalscribe.cli.display.formatted import checked, made
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import definitions, now
@@ -52,7 +52,7 @@ def list_prompts(form: Format = "table") -> int:
     """List the prompts with their latest versions."""
     from contextlib import closing
 
-    from evalscribe.cli.formatted import listing
+    from evalscribe.cli.display.formatted import listing
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import definitions
@@ -73,7 +73,7 @@ def show(
     from contextlib import closing
 
     from evalscribe.app.target_prompts import found
-    from evalscribe.cli.formatted import document
+    from evalscribe.cli.display.formatted import document
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import definitions

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from evalscribe.app.import_all import ImportedAll, ImportPlan, import_all
-from evalscribe.app.importing import ImportDesk
+from evalscribe.app.collections.import_all import ImportedAll, ImportPlan, import_all
+from evalscribe.app.collections.importing import ImportDesk
 from evalscribe.ports import Added
 from evalscribe.settings import Settings
 from evalscribe.wiring.importing import ImportChoice, Wish, collection_name, given

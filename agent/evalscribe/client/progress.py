@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from evalscribe.app.requests import Submitted
+from evalscribe.app.requests.submit import Submitted
 from evalscribe.chat import Usage
 from evalscribe.prose import counted, dollars, one_line
 from evalscribe.result_set import Result

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from evalscribe.app.collections import ARGUMENT, chosen
-from evalscribe.app.query import MOST_ROWS, select
+from evalscribe.app.collections.choice import ARGUMENT, chosen
+from evalscribe.app.collections.query import MOST_ROWS, select
 from evalscribe.ports import Shelf
 from evalscribe.settings import Settings
 from evalscribe.wiring.querying import open_query_desk

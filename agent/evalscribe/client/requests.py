@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from evalscribe.app.requests import RequestWatcher, Submitted, submit
-from evalscribe.app.submission import EXAMPLE, Submission
+from evalscribe.app.requests.submission import EXAMPLE, Submission
+from evalscribe.app.requests.submit import RequestWatcher, Submitted, submit
 from evalscribe.client.progress import Bar
 from evalscribe.client.results import of_submitted
 from evalscribe.client.service import BaseLLMService

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evalscribe.app.requests import Submitted
+from evalscribe.app.requests.submit import Submitted
 from evalscribe.errors import UsageError
 from evalscribe.result_set import ListedSet, Result, ResultCounts, ResultSet
 

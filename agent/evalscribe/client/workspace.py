@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from evalscribe.agent_run import AgentRun
-from evalscribe.app.collections import ARGUMENT
-from evalscribe.app.results import complete, counted, found, listed
+from evalscribe.app.collections.choice import ARGUMENT
+from evalscribe.app.requests.results import complete, counted, found, listed
 from evalscribe.chat import Effort
 from evalscribe.client import importing, results
 from evalscribe.client.requests import submitted

@@ -12,7 +12,7 @@ from evalscribe.mcp_server.place import SAMPLE, Place
 from evalscribe.mcp_server.progress import Told, watched
 
 if TYPE_CHECKING:
-    from evalscribe.app.import_all import ImportedAll
+    from evalscribe.app.collections.import_all import ImportedAll
     from evalscribe.wiring.importing import ImportChoice
 
 
@@ -86,7 +86,7 @@ class Bringing:
 async def _imported(
     place: Place, choice: "ImportChoice", collection: str | None, told: Told, *, write: bool
 ) -> Imported:
-    from evalscribe.app.import_all import ImportPlan, import_all
+    from evalscribe.app.collections.import_all import ImportPlan, import_all
     from evalscribe.wiring import importing
 
     found = place.settings()

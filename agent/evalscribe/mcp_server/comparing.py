@@ -27,8 +27,8 @@ from evalscribe.mcp_server.progress import Told, watched
 from evalscribe.ports.model import Estimate
 
 if TYPE_CHECKING:
-    from evalscribe.app.compare import Compared, CompareDesk
-    from evalscribe.app.compare import Wish as CompareWish
+    from evalscribe.app.comparisons.compare import Compared, CompareDesk
+    from evalscribe.app.comparisons.compare import Wish as CompareWish
     from evalscribe.wiring.comparing import CompareChoice
 
 MOST_CHARACTERS = 30_000
@@ -115,7 +115,7 @@ class Comparing:
 async def _compared(
     choice: "CompareChoice", names: list[str], asked: Asking, told: Told, *, writes: bool
 ) -> ComparedRuns:
-    from evalscribe.app.compare import Wish
+    from evalscribe.app.comparisons.compare import Wish
     from evalscribe.wiring.comparing import open_compare
 
     async with open_compare(choice, told) as desk:
@@ -127,7 +127,7 @@ async def _compared(
 
 
 async def _done(desk: "CompareDesk", names: list[str], wish: "CompareWish", told: Told) -> "Compared":
-    from evalscribe.app.compare import compare, compare_many, compare_within
+    from evalscribe.app.comparisons.compare import compare, compare_many, compare_within
 
     if len(names) == 1:
         return await compare_within(desk, names[0], wish, told)

@@ -15,8 +15,8 @@ from evalscribe.mcp_server.progress import Told, watched
 from evalscribe.ports.model import Estimate
 
 if TYPE_CHECKING:
-    from evalscribe.app.explore import Explored
-    from evalscribe.app.explore import Wish as ExploreWish
+    from evalscribe.app.explorations.explore import Explored
+    from evalscribe.app.explorations.explore import Wish as ExploreWish
     from evalscribe.wiring.exploring import ExploreChoice
 
 MOST_CHARACTERS = 30_000
@@ -74,7 +74,7 @@ class Exploring:
         """Ask a question of a whole collection: what is seen in its evals, clustered, named and counted, with
         quotations. Free by default: rules group failures by cause. With a model in `judge` and `budget_usd` every eval
         is read in batches and the question is answered; without a budget the estimate is told."""
-        from evalscribe.app.explore import Wish
+        from evalscribe.app.explorations.explore import Wish
         from evalscribe.wiring.exploring import ExploreChoice
 
         asked = asking(judge, budget_usd, max_tokens, self.place.settings())
@@ -85,7 +85,7 @@ class Exploring:
 
 
 async def _explored(choice: "ExploreChoice", wish: "ExploreWish", asked: Asking, told: Told) -> ExploredCollection:
-    from evalscribe.app.explore import explore
+    from evalscribe.app.explorations.explore import explore
     from evalscribe.wiring.exploring import open_explore
 
     async with open_explore(choice) as desk:

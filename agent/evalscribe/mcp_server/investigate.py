@@ -30,8 +30,8 @@ from evalscribe.ports.model import Estimate
 from evalscribe.prose import counted
 
 if TYPE_CHECKING:
-    from evalscribe.app.desk import Desk
-    from evalscribe.app.outcomes import Analyzed, NothingFailed, Plan
+    from evalscribe.app.analysis.desk import Desk
+    from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan
     from evalscribe.wiring import Choice
 
 MOST_CHARACTERS = 40_000
@@ -148,8 +148,8 @@ class Investigate:
 
 async def _analysed(choice: "Choice", asked: Asking, told: Told, *, fresh: bool, writes: bool) -> Analysed:
     from evalscribe import wiring
-    from evalscribe.app.analyze import analyze
-    from evalscribe.app.outcomes import Analyzed, Plan, Wish
+    from evalscribe.app.analysis.analyze import analyze
+    from evalscribe.app.analysis.outcomes import Analyzed, Plan, Wish
 
     wish = Wish(fresh=fresh, dry_run=asked.only_plans, writes=writes)
     async with wiring.open_desk(choice, told) as desk:
@@ -227,7 +227,7 @@ def _bounded(findings: list[FindingLine]) -> tuple[FindingLine, ...]:
 
 async def _explained(choice: "Choice", name: str, told: Told, *, unpaid: bool) -> Explained:
     from evalscribe import wiring
-    from evalscribe.app.explain import explain
+    from evalscribe.app.analysis.explain import explain
     from evalscribe.render.explanation import explanation
 
     if unpaid:

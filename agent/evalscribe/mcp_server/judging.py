@@ -17,8 +17,8 @@ from evalscribe.mcp_server.progress import Told, watched
 from evalscribe.ports.model import Estimate
 
 if TYPE_CHECKING:
-    from evalscribe.app.judge import Judgements
-    from evalscribe.app.subjects import Waiting
+    from evalscribe.app.judging.judge import Judgements
+    from evalscribe.app.judging.subjects import Waiting
     from evalscribe.wiring.judging import JudgeChoice, Room
 
 MOST_CHARACTERS = 60_000
@@ -122,7 +122,7 @@ def _members(room: "Room", wanted: _Chosen) -> "tuple[Waiting, ...]":
 
 
 async def _judged(choice: "JudgeChoice", wanted: "_Chosen", most: int, asked: Asking, told: Told) -> Judged:
-    from evalscribe.app.judge import JudgeDesk, estimated, judge
+    from evalscribe.app.judging.judge import JudgeDesk, estimated, judge
     from evalscribe.wiring.judging import open_room
 
     async with open_room(choice) as room:

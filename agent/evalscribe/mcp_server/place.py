@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from evalscribe.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from evalscribe.app.query import QueryDesk
+    from evalscribe.app.collections.query import QueryDesk
     from evalscribe.ports import Library
     from evalscribe.rubric import Collection
     from evalscribe.settings import Options, Settings

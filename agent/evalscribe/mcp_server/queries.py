@@ -99,7 +99,7 @@ class Queries:
 
     def sql_schema(self) -> SqlSchema:
         """Tables and columns that execute_sql can name, with what each holds, the rules, and example queries."""
-        from evalscribe.app.query_tables import documented
+        from evalscribe.app.collections.query_tables import documented
 
         tables = tuple(SchemaTable(**table.model_dump()) for table in documented())
         return SqlSchema(tables=tables, rules=RULES, examples=EXAMPLES)
@@ -107,7 +107,7 @@ class Queries:
     def metadata_fields(self, collection: fields.Collection = None) -> MetadataFields:
         """Names, types and counts of what this collection's evals have in metadata_json, two levels deep, each
         spelled as a query needs it."""
-        from evalscribe.app.query_tables import metadata_keys
+        from evalscribe.app.collections.query_tables import metadata_keys
 
         with self.place.queries(collection, TIMEOUT_S) as (desk, chosen):
             keys = metadata_keys(desk, chosen.id)
@@ -125,7 +125,7 @@ class Queries:
         limit: Annotated[int, Field(ge=1, le=200, description="How many values at most.")] = 20,
     ) -> MetadataSamples:
         """Values of one metadata field with how many evals have each, the most frequent first."""
-        from evalscribe.app.query_tables import metadata_values
+        from evalscribe.app.collections.query_tables import metadata_values
 
         with self.place.queries(collection, TIMEOUT_S) as (desk, chosen):
             found = metadata_values(desk, chosen.id, field, limit + 1)
@@ -140,7 +140,7 @@ class Queries:
     ) -> QueryRows:
         """Ask a collection in SQL: one SELECT that can only read, at most 20 seconds. Long cells and many rows are
         cut, and `truncated` and `note` say so; errors name line and column."""
-        from evalscribe.app.query import select
+        from evalscribe.app.collections.query import select
 
         with self.place.queries(collection, TIMEOUT_S) as (desk, chosen):
             answer = select(desk, chosen.id, sql, most_rows=max_rows)

@@ -106,7 +106,7 @@ class Reading:
     ) -> Reports:
         """List the reports of this workspace: model, run, and how many failures have which label. Comparisons and
         other documents are not among them; get_report reads those by the name that compare gives."""
-        from evalscribe.app.reports import listed
+        from evalscribe.app.reports.reading import listed
 
         there = listed(self.place.library(), model)
         chosen, following = some(there, offset, limit)
@@ -128,7 +128,7 @@ class Reading:
         characters: fields.Characters = 20_000,
     ) -> ReportText:
         """Read a report, a comparison or another document of the reports folder as markdown, in pages."""
-        from evalscribe.app.reports import below
+        from evalscribe.app.reports.reading import below
 
         file = below(self.place.library(), name)
         return ReportText(name=file.name, **text_page(file.text, offset, characters).model_dump())
@@ -155,7 +155,7 @@ class Reading:
         prefix: Annotated[str | None, Field(description="Only sets below this name; names are paths.")] = None,
     ) -> ResultSets:
         """List what models answered to requests of the SDK (Client.submit_llm_requests): sets, and how far each is."""
-        from evalscribe.app.results import listed
+        from evalscribe.app.requests.results import listed
 
         with self.place.collection_of(collection) as (room, chosen):
             sets = listed(room.sets, chosen, prefix)
@@ -170,7 +170,7 @@ class Reading:
         offset: fields.Offset = 0,
     ) -> Results:
         """Read the results of a set: each answer with its citations and whether they hold."""
-        from evalscribe.app.results import complete, counted, found
+        from evalscribe.app.requests.results import complete, counted, found
 
         with self.place.collection_of(collection) as (room, chosen):
             made = found(room.sets, chosen, name)
@@ -186,7 +186,7 @@ class Reading:
 
     def _again(self, models: list[str] | None) -> tuple[list[Recurrence], tuple[str, ...]]:
         from evalscribe import wiring
-        from evalscribe.app.recurring import recurring_evals
+        from evalscribe.app.reports.recurring import recurring_evals
 
         with ExitStack() as opened:
             found = self.place.settings()
@@ -196,7 +196,7 @@ class Reading:
 
     def _alike(self, models: list[str] | None, minimum: int) -> tuple[list[Recurrence], tuple[str, ...]]:
         from evalscribe import wiring
-        from evalscribe.app.recurring import alike_evals
+        from evalscribe.app.reports.recurring import alike_evals
 
         if not self.place.has_store():
             raise NotFoundError("no run is stored here, and only stored runs are compared: call analyze on some first")

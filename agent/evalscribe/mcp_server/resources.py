@@ -54,7 +54,7 @@ class Resources:
 
     def report(self, name: str) -> str:
         """A report, or another document of the reports folder, by its name below it."""
-        from evalscribe.app.reports import below
+        from evalscribe.app.reports.reading import below
 
         try:
             return below(self.place.library(), name).text

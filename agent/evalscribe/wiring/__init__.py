@@ -7,8 +7,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalscribe.app.desk import Desk
-from evalscribe.app.stored_runs import Arrivals
+from evalscribe.app.analysis.desk import Desk
+from evalscribe.app.collections.stored_runs import Arrivals
 from evalscribe.graph.deps import TIMEOUT_S
 from evalscribe.ports import Library
 from evalscribe.prompts import Prompts

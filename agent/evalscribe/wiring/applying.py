@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 
-from evalscribe.app.apply import ApplyDesk
+from evalscribe.app.reports.apply import ApplyDesk
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Model, Models, Repository

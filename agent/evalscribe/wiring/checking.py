@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 
 from evalscribe import wiring
-from evalscribe.app.check import CheckDesk
-from evalscribe.app.proofs import NOWHERE, Proofs
+from evalscribe.app.reports.check import CheckDesk
+from evalscribe.app.reports.proofs import NOWHERE, Proofs
 from evalscribe.errors import EvalscribeError, UsageError
 from evalscribe.ports import Source, Store
 from evalscribe.settings import Options, Settings

@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from evalscribe.app.collections import planned
-from evalscribe.app.compare import CompareDesk
-from evalscribe.app.compared_runs import Rooms
-from evalscribe.app.importing import ImportDesk, ImportWatcher, import_file
-from evalscribe.app.judges import Made
-from evalscribe.app.subjects import Finder
+from evalscribe.app.collections.choice import planned
+from evalscribe.app.collections.importing import ImportDesk, ImportWatcher, import_file
+from evalscribe.app.comparisons.compare import CompareDesk
+from evalscribe.app.comparisons.sides import Rooms
+from evalscribe.app.judging.judges import Made
+from evalscribe.app.judging.subjects import Finder
 from evalscribe.app.watcher import Watcher
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import JudgeResult

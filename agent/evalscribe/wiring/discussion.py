@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 
-from evalscribe.app.discuss import Discussion
-from evalscribe.app.reports import found as report_called
+from evalscribe.app.reports.discuss import Discussion
+from evalscribe.app.reports.reading import found as report_called
 from evalscribe.errors import AccessError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Model, Models

@@ -5,10 +5,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
 
-from evalscribe.app.collections import chosen
-from evalscribe.app.explore import ExploreDesk
-from evalscribe.app.explore_by_model import Judges
-from evalscribe.app.judges import Made
+from evalscribe.app.collections.choice import chosen
+from evalscribe.app.explorations.by_model import Judges
+from evalscribe.app.explorations.explore import ExploreDesk
+from evalscribe.app.judging.judges import Made
 from evalscribe.explore import FOLDER, answering_rubric, clustering_rubric, observing_rubric
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import JudgeResult

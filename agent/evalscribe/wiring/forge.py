@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from evalscribe import git_process, wiring
-from evalscribe.app.pull_request import PublishDesk
+from evalscribe.app.reports.pull_request import PublishDesk
 from evalscribe.errors import UsageError
 from evalscribe.ports import Forge, Repository
 from evalscribe.settings import Settings

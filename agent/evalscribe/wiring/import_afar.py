@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalscribe import __version__
+from evalscribe.app.collections.importing import ImportDesk, Imported, import_file
 from evalscribe.app.garbage import seldom_collected
-from evalscribe.app.importing import ImportDesk, Imported, import_file
 from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Ask, Crew, Lost, Worker

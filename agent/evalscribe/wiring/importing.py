@@ -5,8 +5,8 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
-from evalscribe.app.import_all import Bring, Given
-from evalscribe.app.importing import ImportDesk, Imported, ImportWatcher, import_file, import_source
+from evalscribe.app.collections.import_all import Bring, Given
+from evalscribe.app.collections.importing import ImportDesk, Imported, ImportWatcher, import_file, import_source
 from evalscribe.errors import NotFoundError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Archive, Shelf

@@ -5,7 +5,7 @@ from contextlib import ExitStack, asynccontextmanager, closing
 
 from evalscribe import ports
 from evalscribe.app.experiments.judge_target import FailureTarget, SubjectTarget
-from evalscribe.app.judges import Made
+from evalscribe.app.judging.judges import Made
 from evalscribe.errors import UsageError
 from evalscribe.experiment import JudgeTarget
 from evalscribe.judging.classifier.labels import DEFAULT, labels

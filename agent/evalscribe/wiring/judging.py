@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from evalscribe.app.collections import chosen
-from evalscribe.app.judges import ByCascade, ByRubric, ByRules, LoadedJudge, Made
-from evalscribe.app.members import waiting
+from evalscribe.app.collections.choice import chosen
+from evalscribe.app.collections.selection import picked
+from evalscribe.app.collections.stored_runs import is_whole
+from evalscribe.app.judging.judges import ByCascade, ByRubric, ByRules, LoadedJudge, Made
+from evalscribe.app.judging.members import waiting
+from evalscribe.app.judging.subjects import Address, Finder, Waiting
 from evalscribe.app.rubrics import DEFAULT_COLLECTION, parsed_name
-from evalscribe.app.selection import picked
-from evalscribe.app.stored_runs import is_whole
-from evalscribe.app.subjects import Address, Finder, Waiting
 from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
 from evalscribe.errors import EvalscribeError, NotFoundError

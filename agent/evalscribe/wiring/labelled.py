@@ -3,7 +3,7 @@
 from contextlib import closing
 from pathlib import Path
 
-from evalscribe.app.labelled_source import LabelledSource, of_dataset, of_file
+from evalscribe.app.judging.labelled_source import LabelledSource, of_dataset, of_file
 from evalscribe.errors import NotFoundError
 from evalscribe.settings import Options
 from evalscribe.wiring import settings

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from evalscribe.app.query import TIMEOUT_S, QueryDesk
+from evalscribe.app.collections.query import TIMEOUT_S, QueryDesk
 from evalscribe.settings import Settings
 
 

@@ -4,8 +4,8 @@ from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from typing import Self
 
-from evalscribe.app.collections import OPTION, Naming, chosen
-from evalscribe.app.requests import RequestDesk
+from evalscribe.app.collections.choice import OPTION, Naming, chosen
+from evalscribe.app.requests.submit import RequestDesk
 from evalscribe.ports import Archive, Models, ResultSets, Shelf
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Collection

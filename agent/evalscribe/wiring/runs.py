@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalscribe.app.stored_runs import Arrivals, RunFile, bring_in, is_whole, whole_run
+from evalscribe.app.collections.stored_runs import Arrivals, RunFile, bring_in, is_whole, whole_run
 from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Archive, Source

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from evalscribe.app import scorers as app
-from evalscribe.app.judges import Made
+from evalscribe.app.judging.judges import Made
 from evalscribe.errors import UsageError
 from evalscribe.experiment import ExperimentVersion
 from evalscribe.judging.scorers import runner

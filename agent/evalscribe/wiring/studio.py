@@ -7,7 +7,7 @@ from typing import Any
 from langgraph_sdk.runtime import ServerRuntime
 
 from evalscribe import wiring
-from evalscribe.app.thread import Nobody, shift
+from evalscribe.app.analysis.thread import Nobody, shift
 from evalscribe.graph.build import builder
 from evalscribe.graph.deps import Start
 from evalscribe.settings import Options

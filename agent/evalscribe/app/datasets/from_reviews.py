@@ -11,7 +11,7 @@ from evalscribe.app.datasets.labelled_failures import LabelledFailure, by_judges
 from evalscribe.app.datasets.split import split_of
 from evalscribe.app.datasets.upload import batches
 from evalscribe.app.kept import kept
-from evalscribe.app.review import told
+from evalscribe.app.reports.review import told
 from evalscribe.dataset import Dataset, DatasetVersion, Item
 from evalscribe.evidence import Evidence
 from evalscribe.frozen_evidence import FrozenEvidence

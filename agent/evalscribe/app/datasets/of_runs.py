@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from evalscribe.app.collections.stored_runs import analysed_run, whole_run
 from evalscribe.app.datasets.told import Told, of_attempt, of_evidence, of_record
 from evalscribe.app.datasets.upload import batches
-from evalscribe.app.stored_runs import analysed_run, whole_run
 from evalscribe.dataset import Dataset, Item
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.evidence import Evidence

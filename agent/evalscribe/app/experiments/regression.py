@@ -15,7 +15,7 @@ from evalscribe.app.experiments.find import experiment_of, require_ended, versio
 from evalscribe.app.experiments.launch import NewRun, launched
 from evalscribe.app.experiments.regression_items import Failed, of_experiment, of_stored, with_finding
 from evalscribe.app.experiments.target import component_of
-from evalscribe.app.reported import findings_of
+from evalscribe.app.reports.reported import findings_of
 from evalscribe.dataset import DatasetVersion, Item
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.evaluate.regression import Label, Picked, picked

@@ -6,7 +6,7 @@ import typer
 
 from evalscribe.cli.datasets import adding, dedup, examples, reviews, versions
 from evalscribe.cli.datasets.named import Named
-from evalscribe.cli.formatted import Format
+from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ def create(
 ) -> int:
     """Make a dataset with an empty draft. Its id is printed, alone on standard output."""
     from evalscribe.app.datasets.adding import created
-    from evalscribe.cli import formatted
+    from evalscribe.cli.display import formatted
     from evalscribe.wiring.datasets import now, open_datasets
 
     with open_datasets() as datasets:
@@ -43,7 +43,7 @@ def list_all(
 ) -> int:
     """List the datasets with what they hold."""
     from evalscribe.app.datasets.shown import listed
-    from evalscribe.cli import formatted
+    from evalscribe.cli.display import formatted
     from evalscribe.wiring.datasets import open_datasets
 
     with open_datasets() as datasets:
@@ -59,7 +59,7 @@ def show(dataset: Named, form: Format = "table") -> int:
     """Show a dataset: its draft in numbers, and its versions."""
     from evalscribe.app.datasets.found import found
     from evalscribe.app.datasets.shown import shown
-    from evalscribe.cli import formatted
+    from evalscribe.cli.display import formatted
     from evalscribe.wiring.datasets import open_datasets
 
     with open_datasets() as datasets:
@@ -84,7 +84,7 @@ def split(
     """
     from evalscribe.app.datasets.found import found
     from evalscribe.app.datasets.split import checked_shares, dealt
-    from evalscribe.cli import formatted
+    from evalscribe.cli.display import formatted
     from evalscribe.prose import counted
     from evalscribe.wiring.datasets import open_datasets
 

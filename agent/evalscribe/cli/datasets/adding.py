@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evalscribe.cli.datasets.named import Named
-from evalscribe.cli.formatted import Format
+from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.app.datasets.adding import PutIn
@@ -63,7 +63,7 @@ def add_example(
     """Put one item into the draft. Its key is printed; an item with that key is replaced."""
     from evalscribe.app.datasets.adding import Example, put_in
     from evalscribe.app.datasets.found import found
-    from evalscribe.cli import formatted
+    from evalscribe.cli.display import formatted
     from evalscribe.wiring.datasets import open_datasets
 
     example = Example(input, expected_output, metadata, events, split, cluster, key)
@@ -106,7 +106,7 @@ def add_run(
     from evalscribe.app.datasets.adding import json_or_text
     from evalscribe.app.datasets.found import found
     from evalscribe.app.datasets.of_runs import Wanted, taken
-    from evalscribe.cli import formatted
+    from evalscribe.cli.display import formatted
     from evalscribe.wiring.datasets import open_run_shelves
 
     expected = None if expected_output is None else (json_or_text("--expected-output", expected_output),)
@@ -198,7 +198,7 @@ def _upload(dataset: str, file: str, columns: "Columns | None", partial: bool, f
 
     from evalscribe.app.datasets.found import found
     from evalscribe.app.datasets.upload import told, uploaded
-    from evalscribe.cli import finish, formatted
+    from evalscribe.cli.display import finish, formatted
     from evalscribe.errors import DataError
     from evalscribe.wiring.datasets import item_file, open_datasets
 
@@ -246,7 +246,7 @@ def _taken(done: "Taken") -> str:
 def _taken_notes(done: "Taken") -> None:
     import sys
 
-    from evalscribe.cli import finish
+    from evalscribe.cli.display import finish
     from evalscribe.prose import counted
 
     if done.unknown:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evalscribe.cli.datasets.named import Named
-from evalscribe.cli.formatted import Format
+from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.app.datasets.dedup import Duplicates
@@ -20,7 +20,7 @@ def preview(dataset: Named, form: Format = "table") -> int:
 
     from evalscribe.app.datasets.dedup import duplicates
     from evalscribe.app.datasets.found import found
-    from evalscribe.cli import finish, formatted
+    from evalscribe.cli.display import finish, formatted
     from evalscribe.prose import counted
     from evalscribe.wiring.datasets import open_datasets
 
@@ -44,7 +44,7 @@ def apply(
     """Take duplicates out of the draft; the first of each stays."""
     from evalscribe.app.datasets.dedup import deduplicated
     from evalscribe.app.datasets.found import found
-    from evalscribe.cli import formatted
+    from evalscribe.cli.display import formatted
     from evalscribe.prose import counted
     from evalscribe.wiring.datasets import open_datasets
 

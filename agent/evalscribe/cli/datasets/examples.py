@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evalscribe.cli.datasets.named import Named
-from evalscribe.cli.formatted import Format
+from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.app.datasets.shown import Example
@@ -31,7 +31,7 @@ def list_all(
     """List the items of the draft, or of a version."""
     from evalscribe.app.datasets.found import found, version_named
     from evalscribe.app.datasets.shown import examples, in_short
-    from evalscribe.cli import formatted
+    from evalscribe.cli.display import formatted
     from evalscribe.wiring.datasets import open_datasets
 
     with open_datasets() as datasets:
@@ -55,7 +55,7 @@ def remove(
     """Take items out of the draft. Versions keep theirs."""
     from evalscribe.app.datasets.adding import taken_out
     from evalscribe.app.datasets.found import found
-    from evalscribe.cli import formatted
+    from evalscribe.cli.display import formatted
     from evalscribe.prose import counted
     from evalscribe.wiring.datasets import open_datasets
 

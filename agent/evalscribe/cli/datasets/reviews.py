@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evalscribe.cli import options
-from evalscribe.cli.formatted import Format
+from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ def from_reviews(
     from evalscribe.app.datasets.from_reviews import ReviewWish
     from evalscribe.app.datasets.from_reviews import from_reviews as use_case
     from evalscribe.app.datasets.split import checked_shares
-    from evalscribe.cli import finish, formatted
+    from evalscribe.cli.display import finish, formatted
     from evalscribe.errors import NotFoundError
     from evalscribe.wiring.datasets import now, open_review_desk
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evalscribe.cli.datasets.named import Named
-from evalscribe.cli.formatted import Format
+from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ def publish(
     """Freeze the draft as the next version. Its id is printed; where a version has this content already, that one's."""
     from evalscribe.app.datasets.found import found
     from evalscribe.app.datasets.publish import published
-    from evalscribe.cli import formatted
+    from evalscribe.cli.display import formatted
     from evalscribe.prose import counted
     from evalscribe.wiring.datasets import now, open_datasets
 
@@ -47,7 +47,7 @@ def publish(
 def list_all(dataset: Named, form: Format = "table") -> int:
     """List the versions of a dataset."""
     from evalscribe.app.datasets.found import found
-    from evalscribe.cli import formatted
+    from evalscribe.cli.display import formatted
     from evalscribe.wiring.datasets import open_datasets
 
     with open_datasets() as datasets:
@@ -63,7 +63,7 @@ def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> 
     """Show which items were added, removed or changed from one version to another."""
     from evalscribe.app.datasets.compare import compared
     from evalscribe.app.datasets.found import found
-    from evalscribe.cli import formatted
+    from evalscribe.cli.display import formatted
     from evalscribe.wiring.datasets import open_datasets
 
     with open_datasets() as datasets:
@@ -76,7 +76,7 @@ def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> 
 def restore_draft(dataset: Named, version: Version, form: Format = "table") -> int:
     """Make the draft what a version is. What the draft holds and no version has is gone."""
     from evalscribe.app.datasets.found import found, version_named
-    from evalscribe.cli import formatted
+    from evalscribe.cli.display import formatted
     from evalscribe.prose import counted
     from evalscribe.wiring.datasets import open_datasets
 
@@ -107,8 +107,8 @@ def export(
     """Write the items of a version."""
     from evalscribe.app.datasets.export import lines
     from evalscribe.app.datasets.found import found, version_named
-    from evalscribe.cli import finish
-    from evalscribe.cli.line_file import write
+    from evalscribe.cli.display import finish
+    from evalscribe.cli.display.line_file import write
     from evalscribe.wiring.datasets import open_datasets
 
     with open_datasets() as datasets:

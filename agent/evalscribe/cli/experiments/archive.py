@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import ExperimentArgument
-from evalscribe.cli.formatted import Format
 
 
 def archive(
@@ -15,7 +15,7 @@ def archive(
 ) -> int:
     """Put an experiment aside: `list --status active` leaves it out. Its runs stay."""
     from evalscribe.app.experiments.find import experiment_named
-    from evalscribe.cli.formatted import checked, document
+    from evalscribe.cli.display.formatted import checked, document
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk

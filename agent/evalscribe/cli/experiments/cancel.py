@@ -1,7 +1,7 @@
 """`evalscribe experiments runs cancel [EXPERIMENT] RUN`."""
 
+from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import RunOfExperiment
-from evalscribe.cli.formatted import Format
 
 
 def cancel(run: RunOfExperiment, form: Format = "table") -> int:
@@ -10,7 +10,7 @@ def cancel(run: RunOfExperiment, form: Format = "table") -> int:
 
     from evalscribe.app.experiments.cancel import cancelled
     from evalscribe.app.experiments.find import run_of_experiment
-    from evalscribe.cli.formatted import checked, document
+    from evalscribe.cli.display.formatted import checked, document
     from evalscribe.errors import UnavailableError
     from evalscribe.prose import counted
     from evalscribe.settings import Options

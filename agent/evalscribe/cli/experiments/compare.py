@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli.formatted import Format
+from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.run_comparison import RunComparison
@@ -37,7 +37,7 @@ def compare(
     Exits 65 where the runs cannot be compared.
     """
     from evalscribe.app.experiments.compare import compare_runs
-    from evalscribe.cli.formatted import checked, document
+    from evalscribe.cli.display.formatted import checked, document
     from evalscribe.render.run_comparison import told
     from evalscribe.settings import Options
     from evalscribe.wiring import settings

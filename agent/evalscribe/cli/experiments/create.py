@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import ExperimentArgument
-from evalscribe.cli.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.app.experiments.asked import Asked
@@ -92,7 +92,7 @@ def create(
     asked = _asked(locals())
     from evalscribe.app.experiments.asked import resolved
     from evalscribe.app.experiments.create import created
-    from evalscribe.cli.formatted import checked, made
+    from evalscribe.cli.display.formatted import checked, made
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import binder, open_desk, rubrics
@@ -150,7 +150,7 @@ def _update(named: str, asked: "Asked", form: str) -> int:
     from evalscribe.app.experiments.asked import changed
     from evalscribe.app.experiments.create import as_wanted, updated
     from evalscribe.app.experiments.find import experiment_named, version_named
-    from evalscribe.cli.formatted import checked, made
+    from evalscribe.cli.display.formatted import checked, made
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import binder, open_desk, rubrics

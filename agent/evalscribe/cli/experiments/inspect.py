@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import ExperimentArgument, RunOfExperiment
-from evalscribe.cli.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.app.experiments.runs import ListedRun
@@ -18,7 +18,7 @@ def list_runs(experiment: ExperimentArgument, form: Format = "table") -> int:
     """List the runs of an experiment, oldest first: state, pass rate over all tries, and whether the gate passed."""
     from evalscribe.app.experiments.find import experiment_named
     from evalscribe.app.experiments.runs import listed_runs
-    from evalscribe.cli.formatted import checked, listing
+    from evalscribe.cli.display.formatted import checked, listing
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk
@@ -46,7 +46,7 @@ def show_run(run: RunOfExperiment, form: Format = "table") -> int:
     """Show a run of an experiment: state, pass rate, scorers, gate, and the config of the version that it ran."""
     from evalscribe.app.experiments.find import run_of_experiment, version_of_run
     from evalscribe.app.experiments.gate import reported
-    from evalscribe.cli.formatted import document
+    from evalscribe.cli.display.formatted import document
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli.formatted import Format
+from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.app.experiments.listing import ListedExperiment
@@ -28,7 +28,7 @@ def list_all(
 ) -> int:
     """List the experiments, oldest first."""
     from evalscribe.app.experiments.listing import Filter, listed
-    from evalscribe.cli.formatted import checked, listing
+    from evalscribe.cli.display.formatted import checked, listing
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk

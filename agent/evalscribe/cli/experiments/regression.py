@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import Budget, EnvFile, FailOnGate, MaxTokens, RunArgument, Timeout, Wait
-from evalscribe.cli.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.app.experiments.regression import RegressionMade
@@ -49,9 +49,9 @@ def regression_dataset(
     RUN may also be a run that was imported or analysed: then a dataset is all that is made.
     """
     from evalscribe.app.experiments.regression import RegressionWish, regression
+    from evalscribe.cli.display.formatted import checked, document
     from evalscribe.cli.durations import seconds
     from evalscribe.cli.experiments.run import await_end, start
-    from evalscribe.cli.formatted import checked, document
     from evalscribe.errors import UsageError
     from evalscribe.settings import Options
     from evalscribe.wiring import settings

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import Budget, EnvFile, MaxTokens, RunOfExperiment
-from evalscribe.cli.formatted import Format
 
 
 def rescore(
@@ -34,8 +34,8 @@ def rescore(
 
     from evalscribe.app.experiments.find import run_of_experiment
     from evalscribe.app.experiments.rescore import Rescore, rescored
-    from evalscribe.cli.formatted import checked, document
-    from evalscribe.cli.run_progress import RunDisplay
+    from evalscribe.cli.display.formatted import checked, document
+    from evalscribe.cli.display.run_progress import RunDisplay
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.prose import counted
     from evalscribe.settings import Options

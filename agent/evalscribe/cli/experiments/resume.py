@@ -1,7 +1,7 @@
 """`evalscribe experiments runs resume [EXPERIMENT] RUN`."""
 
+from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import Budget, EnvFile, FailOnGate, MaxTokens, RunOfExperiment, Timeout, Wait
-from evalscribe.cli.formatted import Format
 
 
 def resume(
@@ -17,9 +17,9 @@ def resume(
     """Let a run go on that failed, was cancelled or lost its worker; what was done is not done again."""
     from evalscribe.app.experiments.find import run_of_experiment
     from evalscribe.app.experiments.resume import resumed
+    from evalscribe.cli.display.formatted import checked
     from evalscribe.cli.durations import seconds
     from evalscribe.cli.experiments.run import going, start
-    from evalscribe.cli.formatted import checked
     from evalscribe.prose import counted
     from evalscribe.settings import Options
     from evalscribe.wiring import settings

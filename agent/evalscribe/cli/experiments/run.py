@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import (
     Budget,
     EnvFile,
@@ -15,7 +16,6 @@ from evalscribe.cli.experiments.options import (
     Timeout,
     Wait,
 )
-from evalscribe.cli.formatted import Format
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,9 +67,9 @@ def run(
     """
     from evalscribe.app.experiments.find import experiment_named
     from evalscribe.app.experiments.launch import NewRun, launched
-    from evalscribe.cli import finish
+    from evalscribe.cli.display import finish
+    from evalscribe.cli.display.formatted import checked
     from evalscribe.cli.durations import seconds
-    from evalscribe.cli.formatted import checked
     from evalscribe.prose import counted
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
@@ -106,8 +106,8 @@ def going(
     form: str,
 ) -> int:
     """What is said of a run whose worker was just started: its id, and with `wait` how it ended."""
-    from evalscribe.cli import finish
-    from evalscribe.cli.formatted import made
+    from evalscribe.cli.display import finish
+    from evalscribe.cli.display.formatted import made
 
     if not wait:
         made(run.id, run, f"{told}; `evalscribe reports wait {run.id}` waits for it", form)
@@ -155,7 +155,7 @@ def await_end(
     """Wait, and the exit code that the gate makes. Ctrl-C ends the waiting, not the run. `within`: as `told` has it."""
     from evalscribe.app.experiments.find import run_named
     from evalscribe.app.experiments.wait import waited
-    from evalscribe.cli.run_progress import RunDisplay
+    from evalscribe.cli.display.run_progress import RunDisplay
     from evalscribe.cli.run_reports import told
     from evalscribe.errors import InterruptedError_, TerminatedError
     from evalscribe.graph.signals import run_until_signal

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from evalscribe.cli.formatted import Format
+from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.experiment import Experiment
@@ -13,7 +13,7 @@ def sample(form: Format = "table") -> int:
     """Make an experiment to try things on: a dataset of 20 questions, and two builds of a small agent that answers
     them without a model. Its id is printed.
     """
-    from evalscribe.cli.formatted import checked, made
+    from evalscribe.cli.display.formatted import checked, made
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import ExperimentArgument
-from evalscribe.cli.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.app.experiments.desk import ExperimentDesk
@@ -23,7 +23,7 @@ def show(
 ) -> int:
     """Show what an experiment tries, on what, and how it is scored. As JSON: the whole version."""
     from evalscribe.app.experiments.find import experiment_named, version_named
-    from evalscribe.cli.formatted import document
+    from evalscribe.cli.display.formatted import document
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk

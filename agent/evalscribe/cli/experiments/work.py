@@ -14,7 +14,7 @@ T = TypeVar("T")
 def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = None) -> int:
     """Do what is left of a run, in this process."""
     from evalscribe.app.experiments.find import run_named
-    from evalscribe.cli import finish
+    from evalscribe.cli.display import finish
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiment_runs import work_on

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from evalscribe.app.judges import Made
+from evalscribe.app.judging.judges import Made
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.judge_result import JudgeResult
 from evalscribe.judging.scorers.model.runner import ModelScorer

@@ -1,0 +1,1 @@
+"""From a run to its report: failures read, judged, and written down."""

@@ -1,0 +1,94 @@
+"""Analyze a run: read its failures, judge them, and write the report."""
+
+from collections.abc import Mapping
+
+from evalscribe.app.analysis.desk import Desk
+from evalscribe.app.analysis.estimates import advice, announce, plan, saving
+from evalscribe.app.analysis.failures import Docket, Spent, docket, judge
+from evalscribe.app.analysis.followed import followed
+from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan, Wish
+from evalscribe.app.analysis.publishing import publish
+from evalscribe.app.watcher import Watcher
+from evalscribe.collate import collate
+from evalscribe.compose import compose
+from evalscribe.finding import Correction, Finding
+from evalscribe.pattern import Collation
+from evalscribe.report import Report
+from evalscribe.run import UNKNOWN, Run
+
+
+async def analyze(desk: Desk, wish: Wish, watcher: Watcher) -> Analyzed | Plan | NothingFailed:
+    """Every failure judged and the report written, unless nothing failed or only the plan was asked for.
+
+    Raises `EvalscribeError` for what concerns the whole run; what was finished by then is in the store.
+    """
+    run = _renamed(await desk.source.run(), wish)
+    if not run.failures:
+        desk.store.put_run(run)
+        return NothingFailed(run=run, message=nothing_failed(run))
+    watcher.started(run)
+    with desk.store.lock(run.id):
+        desk.store.put_run(run)
+        found = await docket(desk, run, watcher)
+        desk.store.put_sightings(run.id, found.sightings)
+        if wish.dry_run:
+            return plan(found, fresh=wish.fresh)
+        if desk.own_prompts:
+            watcher.say("The workspace's own prompts are used in place of the shipped ones.")
+        announce(found, watcher, fresh=wish.fresh)
+        findings, spent = await judge(found, watcher, fresh=wish.fresh)
+        return _analyzed(found, findings, spent, wish)
+
+
+def nothing_failed(run: Run) -> str:
+    """All passed is said only where it is so: every eval of a completed run."""
+    if run.all_passed:
+        return f"All {run.total} evals passed. Nothing was written."
+    so_far = f"{run.passed} of {run.total} evals passed, {run.incomplete} never completed"
+    if run.failed:
+        return f"The source counts {run.failed} failed evals but lists none of them ({so_far}). Nothing was written."
+    state = f"The run is {run.status}" + (f": {run.status_reason}" if run.status_reason else "")
+    return f"{state}. No failed eval is listed ({so_far}). Nothing was written."
+
+
+def _renamed(run: Run, wish: Wish) -> Run:
+    provider, model = wish.provider, wish.model
+    before, slash, after = (model or "").partition("/")
+    if slash and after and not provider and run.provider in (UNKNOWN, before):
+        provider, model = before, after
+    given = {"provider": provider, "model": model}
+    return run.model_copy(update={name: value for name, value in given.items() if value})
+
+
+def _analyzed(found: Docket, findings: tuple[Finding, ...], spent: Spent, wish: Wish) -> Analyzed:
+    desk, past = found.desk, found.history
+    date = wish.date or desk.clock.today().isoformat()
+    earlier = [report.name for report in past.reports]
+    saved = saving(found, findings)
+    done_before = followed(desk.store, desk.library, found.run, date, past, findings, found.sightings)
+
+    def draft(corrections: Mapping[str, Correction]) -> tuple[Report, Collation]:
+        collation = collate(found.run, findings, past.precedents, next(iter(earlier), None), corrections)
+        collation = collation.model_copy(update={"follow_ups": done_before})
+        report = compose(
+            found.run,
+            collation,
+            judges=desk.judges,
+            date=date,
+            evidence=found.digests,
+            earlier=earlier,
+            own_prompts=desk.own_prompts,
+            cascade=saved,
+        )
+        return report, collation
+
+    done = publish(desk, found.run, date, draft, spent, writes=wish.writes)
+    unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
+    return done.model_copy(
+        update={
+            "notes": (*desk.notes, *past.notes, *done.notes),
+            "uncertain": tuple(eval.path for eval in found.run.failures if eval.path in unsure),
+            "unclassified": tuple(path for finding in findings if finding.judged is None for path in finding.paths),
+            "advice": advice(found, [finding for finding in findings if unsure.intersection(finding.paths)]),
+        }
+    )

@@ -1,0 +1,105 @@
+"""What judging would take, said before anything is paid for."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from evalscribe.app.analysis.desk import Desk
+from evalscribe.app.analysis.failures import Docket
+from evalscribe.app.analysis.outcomes import Advice, Plan, StagePlan
+from evalscribe.app.watcher import Watcher
+from evalscribe.cascade import STAGES, Saving, Stage
+from evalscribe.compose import cascade_saving, was_spared
+from evalscribe.finding import Case, Finding, Group
+from evalscribe.judging.cascade import CaseCascade
+from evalscribe.ports import Estimate
+from evalscribe.prose import dollars
+
+
+def plan(found: Docket, *, fresh: bool) -> Plan:
+    """What would be asked of the judge; with `fresh` whatever the store knows."""
+    known, asked = 0, []
+    for case in _cases(found, found.groups):
+        if not fresh and found.knows(case):
+            known += 1
+        else:
+            asked.append(_stages(found.desk, case))
+    return Plan(
+        run=found.run,
+        judge=found.desk.judge.id,
+        groups=len(found.groups),
+        known=known,
+        estimate=sum((estimate for stages in asked for estimate in stages.values()), Estimate()),
+        stages=_planned(found.desk.cascade, asked) if found.desk.cascade else (),
+    )
+
+
+def _stages(desk: Desk, case: Case) -> Mapping[Stage, Estimate]:
+    return desk.cascade.estimates(case) if desk.cascade else {"judge": desk.judge.estimate(case)}
+
+
+def _planned(cascade: CaseCascade, asked: Sequence[Mapping[Stage, Estimate]]) -> tuple[StagePlan, ...]:
+    """The cheap stage for all that the rules are not sure of, the expensive one at its worst: for all of these too."""
+    of_stage: dict[Stage, list[Estimate]] = defaultdict(list)
+    for stages in asked:
+        for stage, estimate in (stages or {"rules": Estimate()}).items():
+            of_stage[stage].append(estimate)
+    judges: dict[Stage, str] = {"rules": cascade.judges[0], "tag": cascade.first.id, "judge": cascade.alone.id}
+    return tuple(
+        StagePlan(stage=stage, judge=judges[stage], verdicts=len(told), estimate=sum(told, Estimate()))
+        for stage, told in sorted(of_stage.items(), key=lambda item: STAGES.index(item[0]))
+    )
+
+
+def announce(found: Docket, watcher: Watcher, *, fresh: bool = False) -> None:
+    """Say what it will take where it takes anything; a plan reads every case, which is only worth it then."""
+    first = next(_cases(found, found.groups), None)
+    if first is None or not (found.desk.cascade or found.desk.judge.estimate(first).input_tokens):
+        return
+    said = plan(found, fresh=fresh)
+    asked = said.groups - said.known
+    for line in stage_lines(said):
+        watcher.say(line)
+    if not found.desk.cascade:
+        watcher.say(f"{said.judge} for {asked} of {said.groups} verdicts: {likely(said.estimate)}")
+
+
+def stage_lines(plan: Plan) -> list[str]:
+    """A line for each stage of a cascade: `Stage tag: anthropic/claude-haiku-5-5 for 4 of 10 verdicts: about …`."""
+    return [
+        f"Stage {one.stage}: {one.judge} for {'at most ' if one.stage == 'judge' else ''}{one.verdicts} of "
+        f"{plan.groups} verdicts: {'free' if one.stage == 'rules' else likely(one.estimate)}"
+        for one in plan.stages
+    ]
+
+
+def saving(found: Docket, findings: Iterable[Finding]) -> Saving | None:
+    """What the cascade took, beside what its expensive judge is likely to take for all; None without a cascade."""
+    cascade = found.desk.cascade
+    if cascade is None:
+        return None
+    of_group = {group.id: group for group in found.groups}
+    spared = {f.group: of_group[f.group] for f in findings if f.judged and was_spared(f.judged)}
+    alone = {name: found.case(group) for name, group in spared.items()}
+    estimates = {name: cascade.alone.estimate(case) for name, case in alone.items() if isinstance(case, Case)}
+    return cascade_saving(tuple(findings), estimates, cascade.alone.id)
+
+
+def advice(found: Docket, unsure: Iterable[Finding]) -> Advice | None:
+    """What the adviser would take for these findings; None without one, or without findings."""
+    of_group = {group.id: group for group in found.groups}
+    groups = [of_group[finding.group] for finding in unsure]
+    adviser = found.desk.adviser
+    if adviser is None or not groups:
+        return None
+    return Advice(judge=adviser.id, estimate=sum(map(adviser.estimate, _cases(found, groups)), Estimate()))
+
+
+def likely(estimate: Estimate) -> str:
+    """`about 120,000 tokens, $1.20`."""
+    tokens = f"about {estimate.input_tokens + estimate.output_tokens:,} tokens"
+    return tokens if estimate.cost_usd is None else f"{tokens}, {dollars(estimate.cost_usd)}"
+
+
+def _cases(found: Docket, groups: Iterable[Group]) -> Iterator[Case]:
+    """One after the other: never all at once in memory."""
+    return (case for case in map(found.case, groups) if isinstance(case, Case))

@@ -1,0 +1,76 @@
+"""What people said of earlier failures, as far as it bears on the failures of a run."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from posixpath import relpath
+
+from evalscribe import signature
+from evalscribe.app.analysis.sightings import sightings
+from evalscribe.finding import Case
+from evalscribe.given_label import GivenLabel
+from evalscribe.ids import model_folder
+from evalscribe.judging.rules import RulesJudge
+from evalscribe.ports import Store
+from evalscribe.recall import History
+from evalscribe.review.recalled import AtHand, Sighted, examples_from, with_labels
+from evalscribe.run import Run
+from evalscribe.sighting import Sighting
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of other runs, beside the failures that they are about where those are in the store."""
+
+    labels: tuple[GivenLabel, ...]
+    sighted: Sighted
+    names: Mapping[str, str]
+    """What the run's report would call each report, by its name below the reports folder."""
+    runs: Mapping[str, str]
+    """The run of each earlier report of the model, by what the run's report would call it."""
+    _looks: dict[str, AtHand] = field(default_factory=dict)
+
+    def recalled(self, case: Case, sighting: Sighting) -> Case:
+        """The case with the precedents and examples that people's labels are."""
+        if not (self.labels or case.precedents):
+            return case
+        now = self._looks.get(sighting.eval_id) or self._looks.setdefault(sighting.eval_id, _look(case, sighting))
+        return case.model_copy(
+            update={
+                "precedents": with_labels(case.precedents, self.labels, now, self.sighted, self.names, self.runs),
+                "examples": examples_from(self.labels, now, self.sighted),
+            }
+        )
+
+
+def labels_for(store: Store, run: Run, past: History) -> Labels:
+    """What the store knows; a run's own labels are never its history."""
+    labels = tuple(label for label in store.labels() if label.run != run.id)
+    folder = "/" + "/".join(model_folder(run.provider, run.model))
+    names = {label.report: relpath(f"/{label.report}", folder) for label in labels}
+    runs = {report.name: report.run for report in past.reports}
+    return Labels(labels, _sighted(store, {*runs.values(), *(label.run for label in labels)}), names, runs)
+
+
+def _sighted(store: Store, run_ids: Iterable[str]) -> dict[tuple[str, str], Sighting]:
+    found: dict[tuple[str, str], Sighting] = {}
+    for run_id in sorted({*run_ids}.intersection(store.run_ids())):
+        if run := store.get_run(run_id):
+            found |= {(run_id, eval.path): seen for eval, seen in zip(run.failures, sightings(store, run), strict=True)}
+    return found
+
+
+def _look(case: Case, sighting: Sighting) -> AtHand:
+    located = signature.locate(case.evidence)
+    return AtHand(
+        sighting=sighting,
+        path=case.evidence.eval.path,
+        error=located.error if located else None,
+        code=located.code if located else None,
+        cause=_cause(case),
+    )
+
+
+def _cause(case: Case) -> str | None:
+    """As rules name it, where they are sure."""
+    found = RulesJudge().decide(case)
+    return None if found.uncertain else found.cause

@@ -1,0 +1,102 @@
+"""Put a report where it belongs, with what people wrote into the last one."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from evalscribe.analysis import Analysis
+from evalscribe.app.analysis.desk import Desk
+from evalscribe.app.analysis.failures import Spent
+from evalscribe.app.analysis.outcomes import Analyzed
+from evalscribe.compose import analysis
+from evalscribe.errors import EvalscribeError
+from evalscribe.finding import Correction
+from evalscribe.pattern import Collation
+from evalscribe.ports import Library
+from evalscribe.publish import Merged, Place, begun, merge, place
+from evalscribe.recall import actions_in
+from evalscribe.render.pull_request import commit_message
+from evalscribe.report import Report
+from evalscribe.report_file import StoredReport
+from evalscribe.run import Run
+
+Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]
+"""The report as if it were the first, its patterns and recommendations following the corrections by path."""
+
+
+def publish(desk: Desk, run: Run, date: str, draft: Draft, spent: Spent, *, writes: bool = True) -> Analyzed:
+    """Write the run's report, unless nothing in it changed. `spent` is what this command consumed.
+
+    Without `writes` it is only told what would be written, and where.
+    Raises `DataError` where people's edits contradict each other or could not be kept; then nothing is written.
+    """
+    stored = desk.store.get_report(run.id)
+    files = desk.library.of_model(run.provider, run.model)
+    where = place(run, date, files, stored.text if stored else None)
+    last_written = stored.text if stored and stored.path == where.name else None
+    began = _begun(desk.library, where) if last_written is None else None
+    report, collation = draft({})
+    if where.current is not None:
+        report, collation = draft(corrections(merge(report, where.current, last_written, began).report))
+    merged = merge(report, where.current, last_written, began)
+    path = next((file.path for file in files if file.name == where.name), desk.library.root / where.name)
+    if writes and merged.changed:
+        path = desk.library.write(where.name, merged.text)
+        desk.store.put_report(run.id, StoredReport(path=where.name, text=merged.text))
+    document = _document(merged, collation, path, spent)
+    if writes:
+        desk.store.put_findings(run.id, document.findings)
+    return Analyzed(
+        run=run,
+        report=merged.report,
+        text=merged.text,
+        path=path,
+        state="unchanged" if not merged.changed else "updated" if where.current is not None else "new",
+        analysis=document,
+        notes=tuple(_notes(where, merged, known=bool(last_written or began))),
+    )
+
+
+def _begun(library: Library, where: Place) -> str | None:
+    """What git has of the text that people began with."""
+    if where.current is None:
+        return None
+    try:
+        texts = [version.text for version in library.versions(where.name, "HEAD") if version.text]
+    except EvalscribeError:  # no repository, or one that cannot be read
+        return None
+    return begun(where.current, texts)
+
+
+def _notes(where: Place, merged: Merged, known: bool) -> Iterator[str]:
+    if where.message:
+        yield where.message
+    if merged.back:
+        yield (
+            f"taken out of {where.name} by a person and back in it, because they still fail: {', '.join(merged.back)}; "
+            "correct the label instead"
+        )
+    if where.current is not None and merged.changed and not known:
+        yield (
+            f"nobody knows what was written last into {where.name}: neither the store nor git has it; what people "
+            "reworded in another judge's findings may have been replaced"
+        )
+
+
+def corrections(report: Report) -> dict[str, Correction]:
+    """The labels of people that differ from the judge's, by the path of the eval."""
+    return {
+        path: Correction(classification=entry.classification, cause_kind=entry.cause_kind)
+        for entry in report.entries
+        if entry.judge and entry.classification and entry.classification != entry.judge.classification
+        for path in entry.paths
+    }
+
+
+def _document(merged: Merged, collation: Collation, path: Path, spent: Spent) -> Analysis:
+    said = analysis(merged.report, collation.findings, report_path=str(path), changed=merged.changed, spent=spent)
+    return said.model_copy(update={"actions_taken": actions_in(merged.report.actions_taken, said)})
+
+
+def committed(library: Library, done: Analyzed) -> str:
+    """Commit the report alone; the commit's id. Raises `EvalscribeError` with the reason where git refuses."""
+    return library.commit(done.path, commit_message(done.report))

@@ -1,0 +1,1 @@
+"""Whole runs in collections: brought in, looked at, queried, forgotten."""

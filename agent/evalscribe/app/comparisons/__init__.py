@@ -1,0 +1,1 @@
+"""Two sides compared, or several, and why what got worse did."""

@@ -1,0 +1,181 @@
+"""Why regressed evals fail now: asked of a judge where there is one, else the first tool call that differs."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from evalscribe.app.comparisons.sides import Rooms
+from evalscribe.app.kept import kept
+from evalscribe.app.watcher import Watcher
+from evalscribe.compare import first_divergence
+from evalscribe.comparison import Behaviour, Pair, Trial, Why
+from evalscribe.judge_result import JudgeResult, ResultType
+from evalscribe.judging.lanes import in_lanes
+from evalscribe.judging.regression import of_two, why, without_marks
+from evalscribe.judging.rubric.cited import JudgeResultWithCitations
+from evalscribe.judging.rubric.judge import RubricJudge
+from evalscribe.judging.subject import Subject
+from evalscribe.judging.subject.results import result_items
+from evalscribe.ports import Estimate
+from evalscribe.prose import one_line, slug
+from evalscribe.record import Record
+
+MOST_FOLLOWED = 500
+"""Regressed evals whose transcripts are compared without a judge."""
+
+
+class Judges(Protocol):
+    """Who is asked."""
+
+    @property
+    def regression(self) -> RubricJudge:
+        """About one regressed eval."""
+
+    @property
+    def behaviours(self) -> RubricJudge:
+        """What the explanations have in common."""
+
+    @property
+    def lanes(self) -> int: ...
+
+    def knew(self, result: JudgeResult) -> bool:
+        """Whether a result was known before this command."""
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A regressed pair and the two tries that are compared."""
+
+    pair: Pair
+    base: Record | None
+    candidate: Record
+
+    @property
+    def subject(self) -> Subject:
+        return of_two(self.base, self.candidate)
+
+
+def by_rules(rooms: Rooms, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """Each regressed pair with the first tool call that differs, where both tries have transcripts."""
+    left = MOST_FOLLOWED
+    found = []
+    for pair in pairs:
+        if pair.change == "regressed" and left:
+            left -= 1
+            pair = pair.model_copy(update={"why": _divergence(_tried(rooms, pair))})
+        found.append(pair)
+    return tuple(found)
+
+
+def estimated(rooms: Rooms, judges: Judges, pairs: Sequence[Pair]) -> Estimate:
+    """What asking about every regressed eval takes at most, were nothing known."""
+    tried = (_tried(rooms, pair) for pair in pairs if pair.change == "regressed")
+    return sum((judges.regression.estimate(one.subject) for one in tried if one), Estimate())
+
+
+class Explained(NamedTuple):
+    """What a judge made of pairs."""
+
+    pairs: tuple[Pair, ...]
+    common: tuple[Behaviour, ...]
+    apart: tuple[Pair, ...]
+    """Those of no group. An eval may have several pairs, one for each failed try: names do not tell them apart."""
+
+
+async def by_judge(rooms: Rooms, judges: Judges, pairs: Sequence[Pair], watcher: Watcher) -> Explained:
+    """Each regressed pair with what the judge says of it, stored at once; and what these have in common.
+
+    A pair that could not be judged keeps what the rules say. Raises `EvalscribeError` for what concerns all.
+    """
+    answers: dict[int, tuple[JudgeResult, Why]] = {}
+    todo = [number for number, pair in enumerate(pairs) if pair.change == "regressed"]
+    done = 0
+
+    async def one(number: int) -> None:
+        nonlocal done
+        tried = _tried(rooms, pairs[number])
+        told = "nothing of the failed try is kept"
+        if tried is not None:
+            result, told = await _asked(judges, tried)
+            if result is not None:
+                answers[number] = result
+        done += 1
+        watcher.say(f"{done:>{len(str(len(todo)))}}/{len(todo)}  {pairs[number].eval}  {told}")
+        await asyncio.sleep(0)  # a lane that only meets stored answers would keep signals waiting
+
+    await in_lanes(todo, one, min(judges.lanes, len(todo) or 1))
+    explained = tuple(
+        pair.model_copy(update={"why": answers[number][1]}) if number in answers else pair
+        for number, pair in enumerate(pairs)
+    )
+    alone = {f"A{n}": number for n, number in enumerate(sorted(answers))}
+    common = await _in_common(judges, [answers[number][0] for number in alone.values()], alone, pairs, watcher)
+    grouped = answers.keys() - alone.values()
+    return Explained(explained, common, tuple(pair for n, pair in enumerate(explained) if n not in grouped))
+
+
+async def _asked(judges: Judges, tried: _Tried) -> tuple[tuple[JudgeResult, Why] | None, str]:
+    """The answer, and a word about it."""
+    subject = tried.subject
+    result = await judges.regression.judge(subject)
+    if result.result_type is ResultType.FAILURE:
+        return None, f"not judged: {result.reason}"
+    said = why(result, judges.regression.rubric, subject, tried.base.eval.id if tried.base else None)
+    return (result, said), f"{said.behaviour}{'  (known)' if judges.knew(result) else ''}"
+
+
+async def _in_common(
+    judges: Judges, results: Sequence[JudgeResult], alone: dict[str, int], pairs: Sequence[Pair], watcher: Watcher
+) -> tuple[Behaviour, ...]:
+    """Groups of explanations; none where the judge finds none or cannot say. As `_groups` leaves `alone`."""
+    if len(results) < 2:
+        return ()
+    subject = Subject.of("regressed evals", result_items(results))
+    found = await judges.behaviours.judge(subject)
+    if found.result_type is ResultType.FAILURE:
+        watcher.say(f"What they have in common was not judged: {found.reason}")
+        return ()
+    cited = JudgeResultWithCitations.from_judge_result(found, judges.behaviours.rubric.output_schema, subject)
+    return _groups(cited.output["groups"], alone, pairs, found.judge)
+
+
+def _groups(
+    groups: Sequence[Mapping[str, Any]], alone: dict[str, int], pairs: Sequence[Pair], judge: str
+) -> tuple[Behaviour, ...]:
+    """A pair belongs to the first group that names its mark; what is alone or names nothing is no group.
+
+    `alone`: numbers of pairs by their marks; those that come into a group are taken out.
+    """
+    found = []
+    for group in groups:
+        marks = [mark for name in group["members"] if (mark := one_line(str(name)).strip("[]")) in alone]
+        members = tuple(dict.fromkeys(marks))
+        if len(members) > 1:
+            named = tuple(pairs[alone.pop(mark)].eval for mark in members)
+            name = slug(str(group["name"])).lower() or "unnamed"
+            found.append(Behaviour(name=name, text=without_marks(group["text"]), evals=named, by=judge))
+    return tuple(found)
+
+
+def _tried(rooms: Rooms, pair: Pair) -> _Tried | None:
+    """None where nothing is kept of the failed try."""
+    failed = next((trial for trial in pair.candidate if not trial.passed and trial.eval_id), None)
+    candidate = _record(rooms, failed)
+    if candidate is None:
+        return None
+    passed = next((trial for trial in pair.base if trial.passed and trial.eval_id), None)
+    return _Tried(pair, _record(rooms, passed), candidate)
+
+
+def _record(rooms: Rooms, trial: Trial | None) -> Record | None:
+    """What is kept of a try."""
+    if trial is None or trial.eval_id is None:
+        return None
+    return kept(rooms.archive, rooms.store, trial.run_id, trial.eval_id)
+
+
+def _divergence(tried: _Tried | None) -> Why | None:
+    if tried is None or tried.base is None or not (tried.base.transcripts and tried.candidate.transcripts):
+        return None
+    return first_divergence(tried.base.transcripts[0], tried.candidate.transcripts[0])

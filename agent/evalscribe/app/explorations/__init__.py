@@ -1,0 +1,1 @@
+"""One question asked of a whole collection."""

@@ -1,0 +1,1 @@
+"""Subjects judged by rubrics, and judges measured by what people said."""

@@ -1,0 +1,175 @@
+"""Calibrate judges: ask them about subjects that people labelled, and count."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from evalscribe.app.judging.judge import Judged, JudgeDesk, judged
+from evalscribe.app.judging.judges import LoadedJudge
+from evalscribe.app.judging.labelled import Example, Labelled, Members, labels_of, spelled
+from evalscribe.app.judging.labelled_source import LabelledSource
+from evalscribe.app.judging.subjects import Finder
+from evalscribe.app.watcher import Watcher
+from evalscribe.calibration import Calibration, Pair
+from evalscribe.chat import Usage
+from evalscribe.errors import UsageError
+from evalscribe.ids import Frozen
+from evalscribe.judge_result import JudgeResult, ResultType
+from evalscribe.judging.lanes import in_lanes
+from evalscribe.output_schema import agreement_keys
+from evalscribe.rubric import Rubric
+from evalscribe.statistics import Interval, Kappa
+
+PREFERRED = "classification"
+"""The label of a rubric that has it; else the first field that rollouts are compared by."""
+
+
+class Row(Frozen):
+    """One labelled subject, and what a judge said of it."""
+
+    line: int
+    subject: str
+    label: str
+    said: str | None
+    known: bool = False
+    reason: str | None = None
+    """Why the judge said nothing that counts."""
+
+
+class LabelRow(Frozen):
+    label: str
+    hits: int
+    truths: int
+    saids: int
+    precision: float | None
+    recall: float | None
+
+
+class Calibrated(Frozen):
+    """One judge beside people; shares are among the judged."""
+
+    name: str
+    """In short: `rules@1`, `cascade`, `provider/model`."""
+    judge: str
+    subjects: int
+    judged: int
+    right: int
+    known: int
+    agreement: float | None
+    interval: Interval
+    agreement_over_all: float | None
+    """With what was not judged counted as not agreeing."""
+    balanced: float | None
+    kappa: Kappa | None
+    labels: tuple[LabelRow, ...]
+    confusion: dict[str, dict[str, int]]
+    """By the people's label, then by the judge's."""
+    usage: Usage
+    """What the judge took for all subjects, whenever they were asked."""
+    rows: tuple[Row, ...]
+
+    @property
+    def calibration(self) -> Calibration:
+        pairs = (Pair(truth=row.label, said=row.said) for row in self.rows)
+        return Calibration(pairs, [row.label for row in self.labels])
+
+
+class JudgeEval(Frozen):
+    """Judges side by side over one dataset."""
+
+    rubric: str
+    dataset: str
+    key: str
+    """The field of the output that is compared."""
+    judges: tuple[Calibrated, ...]
+    spent: Mapping[str, Usage]
+    """By stage, by this command."""
+
+
+def label_key(rubric: Rubric, wanted: str | None) -> str:
+    """The field to compare. Raises `UsageError` where the rubric leaves no choice of labels."""
+    keys = agreement_keys(rubric.output_schema)
+    if wanted is None and keys:
+        return PREFERRED if PREFERRED in keys else keys[0]
+    if wanted is None or wanted not in keys:
+        has = f"it has {', '.join(keys)}" if keys else "it has none"
+        raise UsageError(f"{rubric.id} needs a field with an enum, or a yes or no, to compare labels by: {has}")
+    return wanted
+
+
+async def judge_eval(
+    desks: Sequence[JudgeDesk], source: LabelledSource, key: str, finder: Finder, watcher: Watcher, members: Members
+) -> JudgeEval:
+    """Every judge over every subject; what is known is not asked again. `members`: agent runs that lines may name.
+
+    Raises `DataError` for bad lines, and what concerns all subjects.
+    """
+    rubric = desks[0].judge.rubric
+    labels = tuple(labels_of(rubric.output_schema, key))
+    examples = await Labelled(source, labels, members).examples(finder)
+    judges = [await _calibrated(desk, examples, key, labels, watcher) for desk in desks]
+    return JudgeEval(
+        rubric=f"{rubric.id}@{rubric.version}",
+        dataset=source.name,
+        key=key,
+        judges=tuple(judges),
+        spent=dict(desks[0].spent()),
+    )
+
+
+async def _calibrated(
+    desk: JudgeDesk, examples: Sequence[Example], key: str, labels: Sequence[str], watcher: Watcher
+) -> Calibrated:
+    found: dict[int, Judged] = {}
+
+    async def one(example: Example) -> None:
+        found[example.line] = await judged(desk, example.waiting)
+        row = _row(example, found[example.line], key, labels)
+        beside = "agrees" if row.said == row.label else f"people say {row.label}"
+        told = f"{row.said}, {beside}" if row.said else f"not judged: {row.reason}"
+        watcher.say(f"{desk.judge.name}: {len(found)}/{len(examples)}  {example.waiting.name}: {told}")
+        await asyncio.sleep(0)
+
+    await in_lanes(examples, one, min(desk.concurrency, len(examples)))
+    rows = tuple(_row(example, found[example.line], key, labels) for example in examples)
+    usage = sum((one.usage for one in found.values()), Usage())
+    return _counted(desk.judge, rows, labels, usage)
+
+
+def _row(example: Example, found: Judged, key: str, labels: Sequence[str]) -> Row:
+    """Of a cascade's several results the first that answers in these labels counts."""
+    answers = [one for one in found.results if one.result_type == ResultType.DIRECT_RESULT]
+    said = next((label for one in answers if (label := _said(one, key)) in labels), None)
+    reason = next((one.reason for one in found.results if one.reason), None)
+    return Row(
+        line=example.line,
+        subject=example.waiting.name,
+        label=example.label,
+        said=said,
+        known=all(one.known for one in found.results),
+        reason=None if said else reason or f"the answer has no {key} of these",
+    )
+
+
+def _said(result: JudgeResult, key: str) -> str | None:
+    return spelled(result.output[key]) if key in result.output else None
+
+
+def _counted(judge: LoadedJudge, rows: tuple[Row, ...], labels: Sequence[str], usage: Usage) -> Calibrated:
+    found = Calibration((Pair(truth=row.label, said=row.said) for row in rows), labels)
+    return Calibrated(
+        name=judge.name,
+        judge=judge.id,
+        subjects=len(rows),
+        judged=found.judged,
+        right=found.right,
+        known=sum(row.known for row in rows),
+        agreement=found.agreement,
+        interval=found.interval,
+        agreement_over_all=found.agreement_over_all,
+        balanced=found.balanced,
+        kappa=found.kappa,
+        labels=tuple(LabelRow(**dict(score), precision=score.precision, recall=score.recall) for score in found.scores),
+        confusion={truth: {said: found.confusion(truth, said) for said in found.labels} for truth in found.labels},
+        usage=usage,
+        rows=rows,
+    )

@@ -1,0 +1,184 @@
+"""Judges of loaded subjects, of every kind in one shape: by a rubric, as a cascade, by the rules."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from evalscribe.app.judging.subjects import Loaded
+from evalscribe.cascade import Stage
+from evalscribe.chat import Usage
+from evalscribe.errors import UsageError
+from evalscribe.evidence import Citation, Document
+from evalscribe.finding import Case, Verdict
+from evalscribe.gather import pack
+from evalscribe.ids import Frozen, content_id
+from evalscribe.judge_result import JudgeResult, ResultType
+from evalscribe.judging.cascade import SubjectCascade
+from evalscribe.judging.rubric.cited import count
+from evalscribe.judging.rubric.judge import Results, RubricJudge
+from evalscribe.judging.rules import RulesJudge
+from evalscribe.judging.subject import Subject
+from evalscribe.judging.subject.failures import document_mark
+from evalscribe.output_schema import check_output
+from evalscribe.ports import Estimate
+from evalscribe.rubric import Rubric
+
+NO_FAILURE = "the rules judge failed evals only"
+
+
+class Said(Frozen):
+    """What a judge made of one subject."""
+
+    results: tuple[JudgeResult, ...]
+    """One; of a cascade one for each tag."""
+    rubrics: tuple[Rubric, ...]
+    """Of each result."""
+    stage: Stage = "judge"
+    subject: Subject
+    """What was judged: with the cheap model's answer where a cascade looked closer."""
+    usage: Usage
+    """Of all stages, whenever they were asked."""
+
+
+class LoadedJudge(Protocol):
+    """A judge as the use cases ask it."""
+
+    id: str
+    name: str
+    """In short, without the rubric: `rules@1`, `cascade`, `provider/model`."""
+    rubric: Rubric
+
+    def estimate(self, loaded: Loaded) -> Estimate:
+        """At most, with every stage."""
+
+    async def judge(self, loaded: Loaded) -> Said:
+        """Raises `EvalscribeError` for what concerns all subjects."""
+
+
+class ByRubric:
+    def __init__(self, judge: RubricJudge) -> None:
+        self.id = judge.id
+        self.rubric = judge.rubric
+        self.name = judge.id.removesuffix(f" with {self.rubric.id}@{self.rubric.version}")
+        self._judge = judge
+
+    def estimate(self, loaded: Loaded) -> Estimate:
+        return self._judge.estimate(loaded.subject)
+
+    async def judge(self, loaded: Loaded) -> Said:
+        return _one(await self._judge.judge(loaded.subject), self.rubric, loaded)
+
+
+class ByCascade:
+    def __init__(self, cascade: SubjectCascade) -> None:
+        self.id = cascade.id
+        self.name = "cascade"
+        self.rubric = cascade.rubric
+        self._cascade = cascade
+
+    def estimate(self, loaded: Loaded) -> Estimate:
+        return sum(self._cascade.estimates(loaded.subject).values(), Estimate())
+
+    async def judge(self, loaded: Loaded) -> Said:
+        found = await self._cascade.judge(loaded.subject)
+        return Said(**{name: getattr(found, name) for name in Said.model_fields})
+
+
+class ByRules:
+    """The rules engine, for rubrics that ask for what it can say of a failed eval."""
+
+    def __init__(self, rubric: Rubric, results: Results | None = None) -> None:
+        """`results`: where they are kept for whoever reads them; the rules are always asked."""
+        self._rules = RulesJudge()
+        self._results = results
+        self.name = self._rules.id
+        self.id = f"{self.name} with {rubric.id}@{rubric.version}"
+        self.rubric = rubric
+
+    def estimate(self, loaded: Loaded) -> Estimate:  # noqa: ARG002 - rules cost nothing, whatever they judge
+        return Estimate()
+
+    async def judge(self, loaded: Loaded) -> Said:
+        if loaded.evidence is None:
+            failure = not_judged(loaded.subject.id, self.rubric, self._rules.id, NO_FAILURE)
+            return _one(failure, self.rubric, loaded, "rules")
+        case = Case(evidence=loaded.evidence, packed=pack(loaded.evidence))
+        output = _output(self._rules.decide(case), self.rubric)
+        if problems := check_output(output, self.rubric.output_schema):
+            raise UsageError(f"the rules cannot answer by {self.rubric.id}@{self.rubric.version}: {problems[0]}")
+        result = self._result(loaded.subject, output)
+        if self._results is not None:
+            self._results.put_result(result.id, result)
+        return _one(result, self.rubric, loaded, "rules")
+
+    def _result(self, subject: Subject, output: dict[str, Any]) -> JudgeResult:
+        citations = count(output, self.rubric.output_schema, subject)
+        return not_judged(subject.id, self.rubric, self._rules.id, "").model_copy(
+            update={
+                "id": content_id([self._rules.id, self.rubric.digest, subject.digest]),
+                "output": output,
+                "result_type": ResultType.DIRECT_RESULT,
+                "reason": None,
+                "citations": citations,
+            }
+        )
+
+
+def _one(result: JudgeResult, rubric: Rubric, loaded: Loaded, stage: Stage = "judge") -> Said:
+    return Said(results=(result,), rubrics=(rubric,), stage=stage, subject=loaded.subject, usage=result.usage)
+
+
+def not_judged(subject_id: str, rubric: Rubric, judge: str, reason: str) -> JudgeResult:
+    """The result of what could not even be asked."""
+    return JudgeResult(
+        id=content_id([subject_id, rubric.digest, judge, reason]),
+        agent_run_id=subject_id,
+        rubric_id=rubric.id,
+        rubric_version=rubric.version,
+        output={},
+        result_metadata={"errors": [reason]},
+        result_type=ResultType.FAILURE,
+        reason=reason,
+        judge=judge,
+    )
+
+
+class Made:
+    """Results as they are kept, and which of them are new: the others were known before."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+        self._met: set[str] = set()
+        self._new: set[str] = set()
+
+    def put_result(self, key: str, result: JudgeResult) -> None:
+        """Stored at once."""
+        self._results.put_result(key, result)
+        self._new.add(result.id)
+
+    def get_result(self, key: str) -> JudgeResult | None:
+        known = self._results.get_result(key)
+        if known is not None:
+            self._met.add(known.id)
+        return known
+
+    def knew(self, result: JudgeResult) -> bool:
+        return result.id in self._met and result.id not in self._new
+
+
+Opener = Callable[[str], LoadedJudge]
+"""A judge by its name: `rules`, `cascade` or `provider/model`."""
+
+
+def _output(verdict: Verdict, rubric: Rubric) -> dict[str, Any]:
+    """What the rubric asks for of a verdict, in the words of the failure rubric; quotations follow the reasoning."""
+    cited = "".join(f" [{_mark(citation)}]" for citation in verdict.citations)
+    fields = ("error", "classification", "cause", "cause_kind", "confidence", "why", "would_pass")
+    told = {name: getattr(verdict, name) for name in fields}
+    told |= {"reasoning": verdict.reasoning + cited, "fix": verdict.fix or ""}
+    return {name: value for name, value in told.items() if name in rubric.output_schema["properties"]}
+
+
+def _mark(citation: Citation) -> str:
+    document = document_mark(Document(role=citation.role, path=citation.path, text=""))
+    last = f"-{citation.last}" if citation.last > citation.first else ""
+    return f"{document}:{citation.first}{last}"

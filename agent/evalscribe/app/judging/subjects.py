@@ -1,0 +1,223 @@
+"""What a person names to be judged: files of agent runs, and failed evals of runs, stored or to be read now."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from evalscribe.agent_run import AgentRun, parse_agent_runs
+from evalscribe.app.analysis.explain import failure_named
+from evalscribe.app.watcher import Watcher
+from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
+from evalscribe.evidence import Evidence, Unreadable
+from evalscribe.frozen_evidence import FrozenEvidence
+from evalscribe.gather import gather
+from evalscribe.ids import Frozen
+from evalscribe.judging.subject import Subject, of_agent_run, of_evidence
+from evalscribe.ports import Source, Store
+from evalscribe.run import Eval, Run
+
+SHORTEST_PREFIX = 4
+"""Characters of a stored run's id that may stand for it."""
+FROZEN = "dataset"
+"""In place of the run's id where evidence stands in a dataset."""
+ENDINGS = (".json", ".jsonl")
+"""Of files of agent runs: what ends so is no run's id, nor an eval's name."""
+LARGEST_FILE = 512 * 1024 * 1024
+"""Bytes of one file of agent runs."""
+
+
+class Address(Frozen):
+    """A run as it was named, before anything is read of it."""
+
+    run_id: str | None = None
+    """None where only the source knows it."""
+    eval_id: str | None = None
+    is_id: bool = False
+    """Whether nothing but an id was given, so that the store may know the run."""
+
+
+class Runs(Protocol):
+    """Where runs come from that the store does not know."""
+
+    def address(self, name: str) -> Address:
+        """Raises `EvalscribeError` for what names no run."""
+
+    def source(self, name: str) -> Source:
+        """Closed by whoever made this. Raises `EvalscribeError` where it cannot be reached as things are set."""
+
+    def imported(self, run_id: str) -> Source | None:
+        """Of a stored run that was imported whole; None for one that was only analysed."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A subject, with the evidence that it was made of where it is a failed eval."""
+
+    subject: Subject
+    evidence: Evidence | None = None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """One subject that is to be judged; it is read when it is its turn."""
+
+    name: str
+    load: Callable[[], Loaded | str]
+    """The reason where it cannot be read."""
+    is_eval: bool = False
+
+
+@dataclass
+class RunChoice:
+    """A run and which of its failures were asked for; all of them where none was named."""
+
+    run: Run
+    source: Source | None
+    """None where the store has all of the evidence that there is."""
+    evals: list[Eval] = field(default_factory=list)
+
+    @property
+    def chosen(self) -> tuple[Eval, ...]:
+        return tuple(dict.fromkeys(self.evals)) or self.run.failures
+
+
+class Finder:
+    """Finds what names mean; evidence that the store lacks is read into it."""
+
+    def __init__(self, store: Store, runs: Runs, watcher: Watcher) -> None:
+        self._store = store
+        self._runs = runs
+        self._watcher = watcher
+
+    async def found(self, arguments: Iterable[str]) -> tuple[Waiting, ...]:
+        """Files, runs, and names of evals behind the run that they belong to, in the order given.
+
+        Raises `EvalscribeError` for a name that means nothing, and for what concerns a whole run.
+        """
+        chosen: list[RunChoice | list[Waiting]] = []
+        current: RunChoice | None = None
+        for argument in arguments:
+            if _is_file(argument):
+                chosen.append([of_run(run) for run in _of_file(argument)])
+            elif current is not None and (eval := _named(current.run, argument)):
+                current.evals.append(eval)
+            else:
+                current = await self._next_run(argument, current)
+                chosen.append(current)
+        waiting = [one for part in chosen for one in (part if isinstance(part, list) else await self.gathered(part))]
+        return tuple(_once(waiting))
+
+    async def run(self, name: str) -> RunChoice:
+        """A run by its address, its id, or a prefix of the id of a stored one. Raises `EvalscribeError`."""
+        if stored := self.stored(name):
+            return RunChoice(run=stored, source=self._runs.imported(stored.id))
+        address = self._runs.address(name)
+        source = self._runs.source(name)
+        run = await source.run()
+        choice = RunChoice(run=run, source=source)
+        if address.eval_id:
+            choice.evals.append(failure_named(run, address.eval_id))
+        return choice
+
+    async def gathered(self, choice: RunChoice) -> tuple[Waiting, ...]:
+        """The chosen failures of a run, their evidence in the store."""
+        if choice.source is not None:
+            self._watcher.started(choice.run)
+            self._store.put_run(choice.run)
+            wanted = choice.run.model_copy(update={"failures": choice.chosen})
+            await gather(choice.source, wanted, self._store, self._watcher.fetched)
+        if not choice.chosen:
+            self._watcher.say(f"No failed eval of run {choice.run.id} is listed.")
+        return tuple(self._failed(choice.run, eval) for eval in choice.chosen)
+
+    async def _next_run(self, argument: str, current: RunChoice | None) -> RunChoice:
+        """Behind a run a name that means nothing is more likely an eval's than a run's."""
+        if argument.endswith(ENDINGS) and "://" not in argument:
+            raise NotFoundError(f"there is no file {argument}")
+        try:
+            return await self.run(argument)
+        except EvalscribeError as error:
+            if current is None or "://" in argument:
+                raise
+            failure = f"no failed eval of run {current.run.id} is called {argument!r}, and as a run: {error}"
+            raise NotFoundError(failure) from None
+
+    def stored(self, name: str) -> Run | None:
+        """The stored run of that id, or whose id begins so. Raises `UsageError` where several begin so."""
+        if not (address := self._runs.address(name)).is_id:
+            return None
+        run_id = address.run_id or name
+        if run := self._store.get_run(run_id):
+            return run
+        ids = self._store.run_ids(run_id) if len(run_id) >= SHORTEST_PREFIX else ()
+        if len(ids) > 1:
+            raise UsageError(f"{len(ids)} stored runs begin with {run_id}: {', '.join(ids[:5])}")
+        return self._store.get_run(ids[0]) if ids else None
+
+    def _failed(self, run: Run, eval: Eval) -> Waiting:
+        def load() -> Loaded | str:
+            evidence = self._store.get_evidence(run.id, eval.id)
+            if evidence is None:
+                return "its evidence is not in the store: name the run by its URL or folder"
+            if isinstance(evidence, Unreadable):
+                return evidence.reason
+            return Loaded(of_evidence(run.id, evidence), evidence)
+
+        return Waiting(name=f"{run.id}/{eval.path}", load=load, is_eval=True)
+
+
+def of_run(run: AgentRun) -> Waiting:
+    return Waiting(name=run.id, load=lambda: Loaded(of_agent_run(run)))
+
+
+def of_frozen(value: object) -> Loaded:
+    """A failed eval of a dataset. Raises `DataError` for what holds no evidence."""
+    evidence = FrozenEvidence.read(value).evidence
+    return Loaded(of_evidence(FROZEN, evidence), evidence)
+
+
+def agent_runs(name: str) -> Sequence[AgentRun]:
+    """The agent runs of a file: one, a list, or one a line. Raises `DataError` or `NotFoundError`."""
+    path = Path(name)
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise DataError(f"{name} is larger than {LARGEST_FILE:,} bytes: split it")
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"{name} is no text in UTF-8, so no agent run") from None
+    except OSError as error:
+        raise NotFoundError(f"{name} cannot be read: {error.strerror}") from None
+    return parse_agent_runs(text, name)
+
+
+def _of_file(name: str) -> Sequence[AgentRun]:
+    try:
+        return agent_runs(name)
+    except DataError as error:
+        imported = f"evalscribe import {name}, then evalscribe judge RUBRIC --collection NAME"
+        raise DataError(f"{error}\nIs it a log or another file of whole runs? {imported}") from None
+
+
+def _is_file(argument: str) -> bool:
+    """Whether it names a file of agent runs; the summary of a snapshot names a run."""
+    try:
+        return Path(argument).is_file() and Path(argument).name != "failed_evals.json"
+    except (OSError, ValueError):
+        return False
+
+
+def _named(run: Run, name: str) -> Eval | None:
+    try:
+        return failure_named(run, name)
+    except NotFoundError:
+        return None
+
+
+def _once(waiting: Iterable[Waiting]) -> Iterator[Waiting]:
+    """An eval that was named twice is judged once."""
+    seen: set[str] = set()
+    for one in waiting:
+        if not one.is_eval or one.name not in seen:
+            seen.add(one.name)
+            yield one

@@ -1,0 +1,1 @@
+"""Reports that are there: read, checked, published, corrected, discussed, applied."""

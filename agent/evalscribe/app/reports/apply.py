@@ -1,0 +1,272 @@
+"""From a recommendation to a committed change. Nothing changes before a person's yes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from evalscribe.app.reports.reading import found, text_of
+from evalscribe.app.reports.recommended import (
+    Recommended,
+    concerns,
+    documents,
+    evidence_of,
+    others,
+    outputs,
+    recommended,
+)
+from evalscribe.chat import Usage
+from evalscribe.errors import AccessError, DataError, NotFoundError, UnavailableError, UsageError
+from evalscribe.evidence import Evidence
+from evalscribe.graph import approve
+from evalscribe.ids import Frozen
+from evalscribe.patch import Patch
+from evalscribe.pattern import Recommendation
+from evalscribe.ports import Clock, Library, Model, Repository, Store
+from evalscribe.prompts import Prompts
+from evalscribe.propose import (
+    Files,
+    Proposer,
+    Scope,
+    action,
+    branches,
+    committed_line,
+    is_of,
+    message,
+    scope,
+    with_action,
+)
+from evalscribe.prose import some_of
+
+
+@dataclass(frozen=True)
+class ApplyDesk:
+    """What applying works with: ports, chosen by `wiring`."""
+
+    library: Library
+    store: Store
+    clock: Clock
+    repository: Repository
+    model: Callable[[], Model]
+    """Called when something has to be proposed. Raises `EvalscribeError` where no model can be asked."""
+    prompts: Prompts
+    checkpoints: Path | str
+    """Where LangGraph keeps the question."""
+    spent: Callable[[], Mapping[str, Usage]]
+    """What each stage consumed so far."""
+    within: str = ""
+    """The folder that `--repo` names, relative to the repository's root; empty for the root."""
+
+
+class Offer(Frozen):
+    """A patch that somebody has to agree to."""
+
+    file: str
+    """The report's name below the reports folder."""
+    recommendation: Recommendation
+    patch: Patch
+    branch: str
+    """Where it would be committed."""
+
+
+class Applied(Frozen):
+    """A recommendation that is committed and told in the report."""
+
+    recommendation: str
+    line: str
+    """What the report says under `Actions taken`."""
+    report: str
+    branch: str | None = None
+    """None where only the report is known to say so."""
+    commit: str | None = None
+    base: str | None = None
+    """The commit that it was made against; None where it was committed before."""
+    new: bool = True
+    """Whether this command committed it or told it in the report."""
+
+
+async def propose(
+    desk: ApplyDesk, report: str, id: str, say: Callable[[str], None], *, fresh: bool = False
+) -> Offer | Applied:
+    """A patch for the recommendation, or what was committed for it before; `fresh`: not the one proposed before.
+
+    Raises `EvalscribeError` where there is no such recommendation, nothing that it concerns, no patch that applies, or
+    files in its way that are changed and not committed. Only the store is written to, and the report where a branch has
+    the commit already.
+    """
+    subject = recommended(desk.library, report, id)
+    before = _done_before(desk, subject)
+    if before is not None:
+        return before
+    evidence = evidence_of(desk.store, subject)
+    for note in _notes(desk, subject, evidence):
+        say(note)
+    patch = await _patch(desk, subject, evidence, fresh=fresh)
+    _refuse_changed(desk, patch)
+    branch = _free_branch(desk, subject.id, subject.report.run.id)
+    return Offer(file=subject.file, recommendation=subject.recommendation, patch=patch, branch=branch)
+
+
+async def put(desk: ApplyDesk, offer: Offer) -> bool:
+    """Put the question, after the patch was shown; whether it takes the place of one about another patch."""
+    return await approve.put(offer.patch, desk.checkpoints)
+
+
+async def settle(desk: ApplyDesk, offer: Offer, *, yes: bool) -> Applied | None:
+    """Commit what a person agreed to and tell it in the report; None, and nothing changed, after a no.
+
+    Raises `EvalscribeError` where the repository is no longer as it was; a commit that was made stands, and the same
+    command again tells it in the report.
+    """
+    consent = approve.Consent(patch=offer.patch.digest, yes=yes)
+    agreed = await approve.answered(offer.patch, consent, desk.checkpoints)
+    applied = _apply(desk, offer, agreed=agreed) if yes else None
+    await approve.forget(offer.patch, desk.checkpoints)
+    return applied
+
+
+def _apply(desk: ApplyDesk, offer: Offer, *, agreed: bool) -> Applied:
+    """One at a time: of two who agree at once the second hears that it is done."""
+    with desk.store.lock(offer.patch.run):
+        subject = recommended(desk.library, offer.file, offer.patch.recommendation)
+        before = _done_before(desk, subject)
+        if before is not None:
+            return before
+        if not agreed:
+            raise UsageError("the question was answered by somebody else meanwhile. Nothing was changed; run it again")
+        if subject.recommendation != offer.recommendation:
+            raise UsageError(f"{subject.id} was changed in {offer.file} meanwhile. Nothing was changed; run it again")
+        _refuse_changed(desk, offer.patch)
+        return _commit(desk, offer, subject)
+
+
+def _commit(desk: ApplyDesk, offer: Offer, subject: Recommended) -> Applied:
+    patch = offer.patch
+    branch = _free_branch(desk, subject.id, patch.run)
+    commit = desk.repository.commit(
+        {change.path: change.after for change in patch.changes},
+        parent=patch.base,
+        branch=branch,
+        message=message(patch, subject.recommendation.evals, offer.file),
+    )
+    applied = _tell(desk, subject, [change.path for change in patch.changes], commit, branch)
+    return applied.model_copy(update={"base": patch.base})
+
+
+def _done_before(desk: ApplyDesk, subject: Recommended) -> Applied | None:
+    """What the report says was committed, or a branch has; the latter is told in the report."""
+    line = committed_line(subject.text, subject.id)
+    if line is not None:
+        return Applied(recommendation=subject.id, line=line, report=subject.file, new=False)
+    for branch in branches(subject.id, subject.report.run.id):
+        tip = desk.repository.tip(branch)
+        if tip is None:
+            return None
+        if is_of(tip, subject.id, subject.report.run.id):
+            return _tell(desk, subject, tip.files, tip.commit, branch)
+    return None
+
+
+def _tell(
+    desk: ApplyDesk, subject: Recommended, files: list[str] | tuple[str, ...], commit: str, branch: str
+) -> Applied:
+    """Add the line to the report's file, and nothing else: whatever a person wrote meanwhile stays."""
+    line = action(subject.recommendation, files, commit, branch, desk.clock.today().isoformat())
+    try:
+        now = text_of(found(desk.library, subject.file))
+        desk.library.write(subject.file, with_action(now, line))
+    except (DataError, NotFoundError, AccessError, UnavailableError) as error:
+        kind = DataError if isinstance(error, DataError) else type(error)
+        raise kind(
+            f"{commit[:12]} is committed on {branch}, and the report does not say so yet: {error}\n"
+            f"Correct {subject.file} and run the same command again."
+        ) from error
+    return Applied(recommendation=subject.id, line=line, report=subject.file, branch=branch, commit=commit)
+
+
+async def _patch(desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evidence], *, fresh: bool) -> Patch:
+    head = desk.repository.head()
+    known: dict[str, str | None] = {}
+
+    def read(path: str) -> str | None:
+        if path not in known:
+            known[path] = desk.repository.read(head, path)
+        return known[path]
+
+    concerned, files = _files(desk, subject, evidence, head, read)
+    proposer = Proposer(
+        subject.recommendation,
+        concerns(subject, evidence),
+        concerned,
+        files,
+        model=desk.model(),
+        prompts=desk.prompts,
+    )
+    proposal = await proposer.propose(desk.store, fresh=fresh)
+    return proposer.patch(proposal, run=subject.report.run.id, recommendation=subject.id, base=head)
+
+
+def _files(
+    desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evidence], head: str, read: Callable[[str], str | None]
+) -> tuple[Scope, Files]:
+    """What may be changed, and what may be read, first of all what may be changed."""
+    there = tuple(path for path in desk.repository.files(head) if path.isprintable())
+    concerned = _scope(desk, subject, evidence, there, head)
+    by_model = _written_by_model(concerned, evidence, Files(concerned.files, read))
+    concerned = concerned.model_copy(update={"files": tuple(p for p in concerned.files if p not in by_model)})
+    if not concerned.files and not concerned.folders:
+        where = desk.repository.root / desk.within
+        evals = ", ".join(subject.recommendation.evals[:3]) or "none"
+        raise DataError(
+            f"{where} has nothing that {subject.id} concerns: nothing there is called like its evals, or several "
+            f"places are ({evals}).\n"
+            "Name the repository of the eval suite with --repo; what is not committed is not seen."
+        )
+    own = [path for path in there if not desk.within or path.startswith(f"{desk.within}/")]
+    rest = [path for path in own if path not in concerned.files]
+    return concerned, Files([*concerned.files, *rest], read)
+
+
+def _scope(
+    desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evidence], there: tuple[str, ...], head: str
+) -> Scope:
+    return scope(
+        there,
+        "lint" if subject.recommendation.group == "lint" else "eval",
+        subject.recommendation.evals,
+        documents(evidence),
+        links=desk.repository.links(head),
+        others=others(desk.store, subject),
+        within=desk.within,
+    )
+
+
+def _written_by_model(concerned: Scope, evidence: dict[str, Evidence], files: Files) -> frozenset[str]:
+    """Files that are a stored output, wherever the repository keeps them."""
+    texts = outputs(evidence)
+    names = {one.path.rpartition("/")[2] for known in evidence.values() for one in known.of("output")}
+    alike = (path for path in concerned.files if path.rpartition("/")[2] in names)
+    return frozenset(path for path in alike if files.text(path) in texts)
+
+
+def _refuse_changed(desk: ApplyDesk, patch: Patch) -> None:
+    changed = desk.repository.changed([change.path for change in patch.changes])
+    if changed:
+        raise UsageError(
+            f"{', '.join(changed)} in {desk.repository.root} {'has' if len(changed) == 1 else 'have'} changes that are "
+            "not committed; commit or undo them first. Nothing was changed."
+        )
+
+
+def _free_branch(desk: ApplyDesk, id: str, run: str) -> str:
+    free = (branch for branch in branches(id, run) if desk.repository.tip(branch) is None)
+    branch = next(free, None)
+    if branch is None:
+        raise UsageError(f"every name for the branch of {id} is taken; delete those that are no longer needed")
+    return branch
+
+
+def _notes(desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evidence]) -> list[str]:
+    missing = [path for path in subject.recommendation.evals if path not in evidence]
+    said = [f"The evidence of {some_of(missing, 3)} is not in the store: the proposal rests on the report's words."]
+    own = ["The workspace's own prompts are used in place of the shipped ones."]
+    return [*(said if missing else []), *(own if desk.prompts.own("propose") else [])]

@@ -1,0 +1,172 @@
+"""Check reports: readable, in agreement with themselves, well linked, their quotations in the evidence."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evalscribe import prose
+from evalscribe.app.reports.proofs import Proof, Proofs
+from evalscribe.app.reports.reading import found
+from evalscribe.errors import DataError
+from evalscribe.ports import Library, Store
+from evalscribe.problem import Checked, CheckedReport, Problem
+from evalscribe.recall import read
+from evalscribe.report import Entry, Report
+from evalscribe.report_file import ReportFile
+from evalscribe.report_markdown import UnreadableReport, parse, run_of, summary
+from evalscribe.review.checking import (
+    Page,
+    Quotation,
+    Said,
+    compared,
+    inspect,
+    is_ours,
+    links,
+    markers,
+    quotations,
+)
+
+
+@dataclass(frozen=True)
+class CheckDesk:
+    """What a check works with."""
+
+    library: Library
+    root: Path
+    """The folder of reports."""
+    shown_from: Path
+    """Paths are told relative to this folder."""
+    proofs: Proofs
+    store: Store | None = None
+    """None where there is none yet."""
+
+
+async def check(desk: CheckDesk, names: Sequence[str] = ()) -> Checked:
+    """Every report, or the named ones. Raises `NotFoundError` for a name that no report or more than one has."""
+    files = sorted((_named(desk, name) for name in dict.fromkeys(names)), key=lambda file: file.name)
+    reports: list[CheckedReport] = []
+    problems: list[Problem] = []
+    runs: dict[str, str] = {}
+    for file in files if names else sorted(desk.library.all(), key=lambda file: file.name):
+        report, said = await _check(desk, file)
+        reports.append(report)
+        problems += (Problem(file=report.file, **one._asdict()) for one in (*said, *_twice(file, runs)))
+    order = sorted(set(problems), key=lambda one: (one.file, one.line, one.what))
+    return Checked(reports=tuple(reports), problems=tuple(order), notes=tuple(_notes(reports)))
+
+
+def _named(desk: CheckDesk, name: str) -> ReportFile:
+    """By its name below the reports folder also where a path was given."""
+    file = found(desk.library, name)
+    try:
+        below = file.path.resolve().relative_to(desk.root.resolve()).as_posix()
+    except ValueError:
+        return file
+    return file.model_copy(update={"name": below})
+
+
+async def _check(desk: CheckDesk, file: ReportFile) -> tuple[CheckedReport, list[Said]]:
+    shown = _shown(file.path, desk.shown_from)
+    if not is_ours(file.text):
+        return CheckedReport(file=shown, name=file.name, ours=False), list(_free_form(file))
+    page = inspect(file.text, file.name, _exists(file), _written(desk, file.text))
+    checked = CheckedReport(file=shown, name=file.name, ours=True)
+    if page.report is None:
+        return checked, list(page.problems)
+    count = sum(len(quotations(part)) for part in page.findings)
+    wrong, reason = await _quotations(desk, page.report, page) if count else ([], None)
+    lines = tuple(line for line in summary.render(page.report.model_copy(update={"notes": ()})) if line)
+    update = {"summary": lines, "quotations": count, "not_compared": reason}
+    return checked.model_copy(update=update), [*page.problems, *wrong]
+
+
+def _free_form(file: ReportFile) -> Iterator[Said]:
+    """A person's report has no format that it could break."""
+    yield from (one._replace(level="warning") for one in markers(file.text))
+    try:
+        read(file.text, file.name.rpartition("/")[2])
+    except DataError as error:
+        yield Said(1, "notice", f"not read as a report: {error}")
+    yield from links(file.text, None, file.name, _exists(file))
+
+
+def _exists(file: ReportFile) -> Callable[[str], bool]:
+    """Whether a file is there, by a name below the folder that `file.name` is told from."""
+    root = file.path.parents[file.name.count("/")]
+
+    def there(name: str) -> bool:
+        try:
+            target = (root / name).resolve()
+            return target.is_relative_to(root.resolve()) and target.exists()
+        except (OSError, ValueError, RuntimeError):
+            return False
+
+    return there
+
+
+def _written(desk: CheckDesk, text: str) -> Report | None:
+    """The report as evalscribe wrote it last, where the store knows the revision that people edited."""
+    run = run_of(text) if desk.store else None
+    stored = desk.store.get_report(run) if desk.store and run else None
+    try:
+        written = parse(stored.text) if stored else None
+        now = parse(text, written) if written else None
+    except UnreadableReport:
+        return None
+    return written if written and now and now.revision == written.revision else None
+
+
+async def _quotations(desk: CheckDesk, report: Report, page: Page) -> tuple[list[Said], str | None]:
+    """What is wrong with the report's quotations, or why nobody knows."""
+    async with desk.proofs.of(report.run.id) as proof:
+        if isinstance(proof, str):
+            return [], proof
+        wrong: list[Said] = []
+        unread: list[str] = []
+        for entry, part in zip(report.entries, page.findings, strict=True):
+            quoted = quotations(part)
+            said = await _best(proof, entry, quoted, part.line) if quoted else []
+            if isinstance(said, str):
+                unread.append(said)
+            else:
+                wrong += said
+        wrong += await proof.other_than(report.evidence)
+        return wrong, f"in part, {unread[0]}" if unread else None
+
+
+async def _best(proof: Proof, entry: Entry, quoted: Sequence[Quotation], line: int) -> list[Said] | str:
+    """Of a group any member may be the one that was judged; why there is nothing to compare with, as text."""
+    if not proof.has(entry.paths):
+        return [Said(line, "error", f"the run has no failed eval {entry.paths[0]}")]
+    best: list[Said] | None = None
+    reason = ""
+    for path in entry.paths:
+        evidence = await proof.evidence(path)
+        if isinstance(evidence, str):
+            reason = evidence
+            continue
+        wrong = list(compared(quoted, evidence))
+        best = wrong if best is None or len(wrong) < len(best) else best
+        if not best:
+            break
+    return reason if best is None else best
+
+
+def _twice(file: ReportFile, runs: dict[str, str]) -> Iterator[Said]:
+    run = run_of(file.text)
+    if run is not None and runs.setdefault(run, file.name) != file.name:
+        yield Said(1, "warning", f"{runs[run]} is about the same run, {prose.name(run)}")
+
+
+def _notes(reports: Iterable[CheckedReport]) -> Iterator[str]:
+    why: Mapping[str, int] = Counter(one.not_compared for one in reports if one.not_compared)
+    for reason, count in why.items():
+        yield f"The quotations of {prose.counted(count, 'report')} were not compared with the evidence: {reason}"
+
+
+def _shown(path: Path, base: Path) -> str:
+    try:
+        return path.resolve().relative_to(base.resolve()).as_posix()
+    except ValueError:
+        return path.as_posix()

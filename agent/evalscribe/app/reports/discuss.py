@@ -1,0 +1,100 @@
+"""Discuss a report: questions answered by a model, or found in the report and its evidence. Nothing is written."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from evalscribe.analysis import StageUsage
+from evalscribe.app.analysis.estimates import likely
+from evalscribe.app.reports.reading import again, parsed
+from evalscribe.chat import Usage
+from evalscribe.compose.analysis import spent_summary
+from evalscribe.discuss import MOST_LOOKED_AT, Answer, Conversation, Dossier, Lookup
+from evalscribe.errors import DataError, NotFoundError
+from evalscribe.ports import Model, OnText, Store
+from evalscribe.prompts import Prompts
+from evalscribe.report_file import ReportFile
+
+NO_MODEL = (
+    "No model is asked: findings and evidence are shown as they are, `help` says what can be typed. "
+    "A model answers questions with `evalscribe discuss REPORT --judge PROVIDER/MODEL` and a key, "
+    "such as ANTHROPIC_API_KEY."
+)
+
+
+def stages(spent: Mapping[str, Usage]) -> tuple[StageUsage, ...]:
+    """What each stage consumed, to be shown."""
+    return tuple(stage for stage in spent_summary(spent).stages if stage.calls)
+
+
+class Discussion:
+    """One report and what was said about it so far."""
+
+    def __init__(
+        self,
+        file: ReportFile,
+        store: Store,
+        prompts: Prompts,
+        model: Model | None = None,
+        *,
+        cost: Callable[[Usage], float] | None = None,
+        budget: str = "",
+    ) -> None:
+        """`model` None: nobody is asked. `budget`: what may be spent, in words.
+
+        Raises `DataError` for a report that cannot be read, `UsageError` for a broken template.
+        """
+        self.report = file
+        self._store = store
+        self._dossier = Dossier(file.name, file.text, parsed(file), store)
+        self._own = bool(prompts.own("discuss"))
+        self._conversation = Conversation(model, prompts, self._dossier, cost=cost) if model else None
+        self._model = model
+        self._budget = budget
+
+    def introduction(self) -> tuple[str, ...]:
+        """What a person has to know before the first question, a line each."""
+        return tuple(line for line in (self._who_answers(), *self._prompts_note(), *self._missing()) if line)
+
+    async def ask(self, question: str, on_text: OnText) -> Answer:
+        """The answer, heard by `on_text` as it comes, citations resolved.
+
+        It is about the report as it is now: people correct one while they discuss it, and changes are told in it.
+        Raises `EvalscribeError` for what concerns every question; what concerns this one is `Answer.broken_off`.
+        """
+        self._read_again()
+        if self._conversation:
+            return await self._conversation.ask(question, on_text)
+        return await Lookup(self._dossier).ask(question, on_text)
+
+    def _read_again(self) -> None:
+        """A report that cannot be read any more is discussed as it was."""
+        with suppress(NotFoundError, DataError):
+            file = again(self.report)
+            if file.text != self.report.text:
+                self._dossier = Dossier(file.name, file.text, parsed(file), self._store)
+                self.report = file
+                if self._conversation:
+                    self._conversation.about(self._dossier)
+
+    def _who_answers(self) -> str:
+        if not self._conversation or not self._model:
+            return NO_MODEL
+        bound = f"; {self._budget}" if self._budget else ""
+        return f"{self._model.id} answers, {likely(self._conversation.estimate())} a question{bound}."
+
+    def _prompts_note(self) -> list[str]:
+        asked = self._own and self._conversation
+        return ["The workspace's own prompts are used in place of the shipped ones."] if asked else []
+
+    def _missing(self) -> list[str]:
+        missing = self._dossier.missing()
+        if not missing:
+            return []
+        return [f"The evidence {self._whose([n for n, _ in missing])}is not here: {missing[0][1]}"]
+
+    def _whose(self, missing: Sequence[int]) -> str:
+        """Nobody's in particular where all is missing that was looked for."""
+        if len(missing) >= min(len(self._dossier.topics), MOST_LOOKED_AT):
+            return ""
+        several = "findings" if len(missing) > 1 else "finding"
+        return f"of {several} {', '.join(map(str, missing[:10]))}{' …' if len(missing) > 10 else ''} "

@@ -1,0 +1,153 @@
+"""Ask a model many questions over a collection, each answer stored at once and paid for only once."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+from evalscribe.app.requests.references import References
+from evalscribe.app.requests.submission import Submission, named, planned
+from evalscribe.chat import Usage
+from evalscribe.ids import Frozen
+from evalscribe.judge_result import CitationCounts
+from evalscribe.judging.lanes import in_lanes
+from evalscribe.judging.requests import Answer, Question, Questioner
+from evalscribe.ports import Archive, Models, ResultSets
+from evalscribe.prompts import Prompts
+from evalscribe.result_set import Result, ResultCounts, ResultSet
+from evalscribe.rubric import Collection
+
+STAGE = "request"
+
+
+class RequestWatcher(Protocol):
+    """Hears how it goes."""
+
+    def begun(self, name: str, done: int, total: int) -> None:
+        """So many of these requests have an answer already."""
+
+    def answered(self, result: Result, *, known: bool) -> None:
+        """`known`: the same question was answered before, so that nobody was asked."""
+
+
+@dataclass(frozen=True)
+class RequestDesk:
+    """What asking works with."""
+
+    archive: Archive
+    sets: ResultSets
+    models: Models
+    prompts: Prompts
+    lanes: int
+    """Requests at a time."""
+    now: Callable[[], datetime]
+
+
+class Submitted(Frozen):
+    """What became of the requests of one call."""
+
+    result_set: ResultSet
+    counts: ResultCounts
+    asked: int
+    """So many were asked now; the others were known."""
+    citations: CitationCounts
+    spent: Usage
+    """By this call."""
+
+
+async def submit(
+    desk: RequestDesk, collection: Collection, submission: Submission, watcher: RequestWatcher
+) -> Submitted:
+    """Ask what has no answer yet. What concerns one request is an error in its result.
+
+    Raises `UsageError` for what cannot be asked so, `NotFoundError` naming what prompts refer to in vain, both before
+    anything is asked; `EvalscribeError` for what concerns all requests, with what is finished stored.
+    """
+    model = desk.models.open(submission.model, STAGE)
+    questioner = Questioner(model, desk.prompts, submission.output_schema, submission.reasoning_effort)
+    references = References(desk.archive, desk.sets, collection)
+    requests = references.belonging(submission.requests)
+    when = _told(desk)
+    with desk.sets.lock(named(desk.sets, collection, submission, requests, when).id):
+        made = named(desk.sets, collection, submission, requests, when)
+        plan = planned(made, desk.sets.results(made.id), submission, requests, when)
+        await references.check((n, one.prompt) for n, one in enumerate(plan.rows) if one.open)
+        desk.sets.add(made, plan.new)
+        work = _Work(desk, questioner, references, watcher)
+        watcher.begun(made.name, sum(not one.open for one in plan.rows), len(plan.rows))
+        await in_lanes((one for one in plan.rows if one.open), work.do, desk.lanes)
+    return work.told(made, tuple(work.done.get(one.id, one) for one in plan.rows))
+
+
+class _Work:
+    """The requests of one call, as they are answered."""
+
+    def __init__(
+        self, desk: RequestDesk, questioner: Questioner, references: References, watcher: RequestWatcher
+    ) -> None:
+        self.done: dict[str, Result] = {}
+        self._desk = desk
+        self._questioner = questioner
+        self._references = references
+        self._watcher = watcher
+        self._asked = 0
+        self._spent = Usage()
+        self._asking = WeakValueDictionary[str, asyncio.Lock]()
+        """By key: who asks the same at the same time waits for the answer."""
+
+    async def do(self, waiting: Result) -> None:
+        question = Question.of(waiting.prompt, self._references.known(waiting.prompt))
+        request = self._questioner.request(question)
+        key = self._questioner.key(request)
+        async with self._asking.setdefault(key, asyncio.Lock()):
+            known = self._desk.sets.answered(key)
+            if known:
+                result = _copied(waiting, known, self._questioner.again(known.output or {}, question))
+            else:
+                answer = await self._questioner.ask(question, request)
+                self._count(answer)
+                result = _answered(waiting, key, answer)
+            result = result.model_copy(update={"created_at": _told(self._desk)})
+            self._desk.sets.put(result)
+        self.done[result.id] = result
+        self._watcher.answered(result, known=known is not None)
+        await asyncio.sleep(0)  # a lane that only meets known answers would keep signals waiting
+
+    def told(self, made: ResultSet, results: tuple[Result, ...]) -> Submitted:
+        counts = ResultCounts(
+            requests=len(results),
+            results=sum(one.output is not None for one in results),
+            errors=sum(one.error is not None for one in results),
+        )
+        citations = sum((one.citations for one in results), CitationCounts())
+        return Submitted(result_set=made, counts=counts, asked=self._asked, citations=citations, spent=self._spent)
+
+    def _count(self, answer: Answer) -> None:
+        self._asked += answer.usage.calls > 0
+        self._spent += answer.usage
+
+
+def _answered(waiting: Result, key: str, answer: Answer) -> Result:
+    return waiting.model_copy(
+        update={
+            "key": key,
+            "output": answer.output,
+            "error": answer.error,
+            "final": answer.final,
+            "input_tokens": answer.usage.input_tokens,
+            "output_tokens": answer.usage.output_tokens,
+            "cost_usd": answer.usage.cost_usd,
+        }
+    )
+
+
+def _copied(waiting: Result, known: Result, output: dict[str, object]) -> Result:
+    """The answer of another result, which was paid for there."""
+    tokens = {name: getattr(known, name) for name in ("input_tokens", "output_tokens")}
+    return waiting.model_copy(update={"key": known.key, "output": output, "error": None, "final": False, **tokens})
+
+
+def _told(desk: RequestDesk) -> str:
+    return desk.now().isoformat(timespec="milliseconds")

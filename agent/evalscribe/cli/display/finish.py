@@ -1,0 +1,206 @@
+"""What a command prints when it is done: results on standard output. Every command loads this, so it loads little."""
+
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterable, Sequence
+from shlex import quote
+from typing import TYPE_CHECKING, TextIO
+
+from pydantic import BaseModel
+
+from evalscribe.prose import dollars, visible
+
+if TYPE_CHECKING:
+    from evalscribe.analysis import Analysis, StageUsage, UsageSummary
+    from evalscribe.app.analysis.explain import Explained
+    from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan
+    from evalscribe.app.doctor import Check
+    from evalscribe.app.reports.reading import Listed
+    from evalscribe.settings import Row
+
+CLOSING = (
+    "These are my findings. Would you like me to implement any of these recommendations, "
+    "or would you like to discuss specific failures in more detail?"
+)
+"""The last words of an analysis, as the people who asked for it want them."""
+_ORDER = re.compile(r"^\s*::|##\[", re.MULTILINE)
+_UNPRINTABLE = re.compile(r"[^\n -~]")
+"""What JSON leaves as it is although a terminal may obey it: DEL, C1 controls, directions."""
+
+
+def in_terminal() -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def in_log() -> bool:
+    """Whether standard output is read as it comes, and is no file."""
+    try:
+        return not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except (OSError, ValueError):
+        return True
+
+
+def analysis(outcome: "Analyzed | Plan | NothingFailed", run: str, *, as_json: bool, quiet: bool) -> None:
+    """`run` is RUN as the user gave it. What a person has to know is on standard error where programs read."""
+    from evalscribe.app.analysis.outcomes import NothingFailed, Plan
+
+    if isinstance(outcome, Plan):
+        print_json(outcome) if as_json else _planned(outcome)
+    elif isinstance(outcome, NothingFailed):
+        say(outcome.message, file=sys.stderr if as_json else sys.stdout)
+        if as_json:
+            print_json(outcome.analysis)
+    elif as_json or quiet:
+        notes(outcome.notes)
+        print_json(outcome.analysis) if as_json else say(outcome.path)
+    else:
+        _analyzed(outcome, run)
+
+
+def _analyzed(done: "Analyzed", run: str) -> None:
+    """The analysis, where it is, how to go on, and the closing question."""
+    page(done.text)
+    say()
+    for note in done.notes:
+        say(f"Note: {note}")
+    state = "unchanged" if done.state == "unchanged" else f"{done.state}, revision {done.report.revision}"
+    say(f"Report: {done.path} ({state})")
+    if done.analysis.usage and done.analysis.usage.stages:
+        say(f"Spent: {spent(done.analysis.usage.stages)}")
+    say(_how_to_go_on(done, run))
+    say()
+    say(CLOSING)
+
+
+def spent(stages: "Sequence[StageUsage]") -> str:
+    """`tag 4 calls $0.01, judge 2 calls $0.20`; tokens where nothing has a price."""
+    return ", ".join(f"{one.stage} {one.calls} call{'s' if one.calls != 1 else ''} {_price(one)}" for one in stages)
+
+
+def _price(usage: "UsageSummary") -> str:
+    return dollars(usage.cost_usd) if usage.cost_usd else f"{usage.input_tokens + usage.output_tokens:,} tokens"
+
+
+def _how_to_go_on(done: "Analyzed", run: str) -> str:
+    from evalscribe.app.analysis.estimates import likely
+
+    example = (*done.uncertain, *done.unclassified, *(entry.paths[0] for entry in done.report.entries))[0]
+    explain = f"evalscribe explain {quote(run)} {quote(example)}"  # a name may hold what a shell would run
+    line = f"Go on: `{explain}`, or correct a label in the report and run this again"
+    if done.unclassified:
+        line += f"; {len(done.unclassified)} could not be judged: run this again"
+    if done.advice:
+        line += f"; {len(done.uncertain)} uncertain: {done.advice.judge} would take {likely(done.advice.estimate)}"
+    return f"{line}."
+
+
+def _planned(plan: "Plan") -> None:
+    from evalscribe.app.analysis.estimates import likely, stage_lines
+
+    asked = plan.groups - plan.known
+    say(f"{plan.run.model} ({plan.run.provider}), run {plan.run.id}: {len(plan.run.failures)} failed evals listed")
+    say(f"Verdicts needed: {plan.groups}, of which {plan.known} are known")
+    for line in stage_lines(plan) or [f"Judge: {plan.judge} for {asked}: {likely(plan.estimate)}"]:
+        say(line)
+    say("Nothing was judged and no report written.")
+
+
+def page(markdown: str) -> None:
+    """A report: as markdown, and laid out where there is a terminal."""
+    text = body(markdown)
+    if not sys.stdout.isatty():
+        say(text)
+        return
+    from evalscribe.cli.display.layout import show
+
+    show(visible(text))
+
+
+def body(markdown: str) -> str:
+    """A report without its front matter, which is for programs."""
+    if not markdown.startswith("---\n"):
+        return markdown.rstrip("\n")
+    return markdown.partition("\n---\n")[2].strip("\n")
+
+
+def explanation(explained: "Explained", *, as_json: bool) -> None:
+    if as_json:
+        print_json(explained.analysis)
+    else:
+        from evalscribe.render.explanation import explanation as explained_text
+
+        say(explained_text(explained.finding, explained.case, explained.reviewed))
+
+
+def reports(listed: "Sequence[Listed]") -> None:
+    """A line per report."""
+    for one in listed:
+        say(f"{one.name}  {_in_short(one)}")
+    if not listed:
+        say("No reports yet. Begin with: evalscribe analyze sample --judge rules")
+
+
+def _in_short(one: "Listed") -> str:
+    if one.analysis is None:
+        return f"unreadable: {one.problem}"
+    run, findings = one.analysis.run, one.analysis.findings
+    labels = [finding.classification or "no label" for finding in findings]
+    counts = ", ".join(f"{labels.count(label)} {label}" for label in dict.fromkeys(labels)) or "no findings"
+    return f"{run.model or 'unknown model'}, run {(run.id or 'unknown')[:8]}: {counts}"
+
+
+def document(said: "Analysis", *, as_json: bool) -> None:
+    if as_json:
+        print_json(said)
+        return
+    for finding in said.findings:
+        say(f"{finding.eval}  {finding.step or '-'}  {finding.classification or 'no label'}")
+
+
+def diagnosis(rows: "Iterable[Row]", checks: "Iterable[Check]") -> None:
+    """Settings with their origin, then what was tried; what a check tells is not said twice."""
+    checks = tuple(checks)
+    told = {check.detail for check in checks}
+    shown = [row for row in rows if row.value not in told]
+    width = max(len(row.name) for row in shown)
+    for row in shown:
+        say(f"{row.name:<{width}}  {row.value}  ({row.origin})")
+    say()
+    for check in checks:
+        say(f"{check.state:<{width}}  {check.name}: {check.detail}")
+
+
+def notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        say(f"Note: {note}", file=sys.stderr)
+
+
+def say(text: object = "", file: TextIO | None = None) -> None:
+    """A line, on standard output unless elsewhere, without anything that a terminal or a CI job's runner would obey."""
+    command(unobeyed(str(text)), file)
+
+
+def command(line: str, file: TextIO | None = None) -> None:
+    """A line that a CI job's runner is to obey."""
+    print(visible(line), file=file)
+
+
+def unobeyed(text: str) -> str:
+    """In GitHub Actions, where what a command prints is read for orders (`::set-output …`, `##[add-mask]…`), the text
+    with none in it."""
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return text
+    return _ORDER.sub(lambda found: f"{found[0][:-1]} {found[0][-1]}", visible(text))
+
+
+def print_json(document: BaseModel, *, indent: int | None = 2) -> None:
+    told = _UNPRINTABLE.sub(_escaped, document.model_dump_json(indent=indent))
+    print(told.replace("##[", "#\\u0023["), flush=True)  # the same text, which no CI job's runner obeys
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1]

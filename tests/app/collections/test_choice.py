@@ -1,0 +1,65 @@
+"""Which collection is meant."""
+
+import pytest
+
+from evalscribe.app.collections.choice import ARGUMENT, chosen, planned
+from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
+from evalscribe.rubric import Collection
+
+
+class Shelf:
+    """The part of a shelf that tells of collections."""
+
+    def __init__(self, *there: str) -> None:
+        self._there = tuple(Collection(id=one.partition("=")[0], name=one.rpartition("=")[2]) for one in there)
+
+    def collections(self) -> tuple[Collection, ...]:
+        return self._there
+
+
+@pytest.mark.parametrize(
+    ("there", "named", "configured", "found"),
+    [
+        pytest.param(("a", "b"), "b", None, "b", id="by id"),
+        pytest.param(("a", "b=Beta"), "Beta", None, "b", id="by name"),
+        pytest.param(("a=b", "b"), "b", None, "b", id="an id comes before a name"),
+        pytest.param(("a", "b"), None, "a", "a", id="configured"),
+        pytest.param(("a", "b"), "b", "a", "b", id="said beats configured"),
+        pytest.param(("a",), None, None, "a", id="the only one"),
+        pytest.param(("default", "a"), None, None, "a", id="the only one beside that of rubrics"),
+        pytest.param(("default",), None, None, "default", id="that of rubrics"),
+    ],
+)
+def test_chosen(there: tuple[str, ...], named: str | None, configured: str | None, found: str) -> None:
+    assert chosen(Shelf(*there), named, configured).id == found  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("there", "named", "kind", "told"),
+    [
+        pytest.param(("a", "b=Beta"), "c", NotFoundError, r"no collection 'c'; there is: a, Beta \(b\)", id="unknown"),
+        pytest.param((), "c", NotFoundError, "there is none yet: `evalscribe import FILE`", id="none at all"),
+        pytest.param((), None, NotFoundError, "there is no collection yet", id="none"),
+        pytest.param(("a", "b"), None, UsageError, r"Name one with --collection: a, b$", id="several"),
+        pytest.param(tuple(map(str, range(12))), None, UsageError, "9 and 2 more", id="many"),
+    ],
+)
+def test_not_chosen(there: tuple[str, ...], named: str | None, kind: type[EvalscribeError], told: str) -> None:
+    with pytest.raises(kind, match=told):
+        chosen(Shelf(*there), named, None)  # type: ignore[arg-type]
+
+
+def test_errors_speak_as_whoever_asks() -> None:
+    with pytest.raises(UsageError, match=r"Name one with collection_id: a, b$"):
+        chosen(Shelf("a", "b"), None, None, ARGUMENT)  # type: ignore[arg-type]
+    for named in ("c", None):
+        with pytest.raises(NotFoundError, match=r"yet: Client\.import_file makes one$"):
+            chosen(Shelf(), named, None, ARGUMENT)  # type: ignore[arg-type]
+
+
+def test_planned() -> None:
+    there = Shelf("my-file=my file", "other").collections()
+    assert planned(there, "my file", None, "x").id == "my-file"
+    assert planned(there, None, None, "my/file!") == Collection(id="my-file-2", name="my/file!")
+    assert planned(there, None, "other", "x") == Collection(id="other", name="other")
+    assert planned(there, None, "new", "x") == Collection(id="new", name="x")

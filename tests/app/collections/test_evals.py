@@ -1,0 +1,109 @@
+"""Evals listed by filters, and one as text."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from evalscribe.agent_run import AssistantMessage, Transcript
+from evalscribe.app.collections.evals import Filter, listed, text_of
+from evalscribe.app.collections.query import QueryDesk
+from evalscribe.app.collections.query_tables import metadata_values
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.record import Record
+from evalscribe.rubric import Collection
+from evalscribe.run import Eval, Run
+from evalscribe.store.archive import open_archive
+from evalscribe.store.reading import open_tables
+from evalscribe.store.shelf import open_shelf
+from evalscribe.store.sql import open_store
+
+HERE = Collection(id="c", name="c")
+
+
+def record(number: int) -> Record:
+    name = "it's" if number == 3 else f"task-{number}"
+    judged = Eval(id=f"e{number}", category="desk", name=name, status="passed" if number == 4 else "failed")
+    said = Transcript(id=f"t{number}", messages=(AssistantMessage(content="No."),))
+    return Record(run_id="run-1", eval=judged, metadata={"task": name, "a.b": {"c'd": number % 2}}, transcripts=(said,))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("store")
+    with closing(open_shelf(place)) as shelf, closing(open_archive(place)) as archive:
+        shelf.add_collection(HERE)
+        archive.add("c", [Run(id="run-1", provider="openai", model="gpt")], [record(n) for n in range(5)])
+    return place
+
+
+@pytest.fixture
+def desk(folder: Path) -> Iterator[QueryDesk]:
+    with closing(open_tables(folder)) as tables:
+        yield QueryDesk(tables)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        pytest.param(Filter(), {"e0", "e1", "e2", "e3", "e4"}, id="all"),
+        pytest.param(Filter(run="run"), {"e0", "e1", "e2", "e3", "e4"}, id="beginning-of-a-run"),
+        pytest.param(Filter(run="r%"), set(), id="no-pattern"),
+        pytest.param(Filter(status="passed", model="openai/gpt"), {"e4"}, id="both-hold"),
+        pytest.param(Filter(model="anthropic/gpt"), set(), id="provider"),
+        pytest.param(Filter(task="it's"), {"e3"}, id="quotation-mark"),
+        pytest.param(Filter(task="x' OR '1' = '1"), set(), id="no-injection"),
+        pytest.param(Filter(where="id = 'e1' OR id = 'e4'", status="failed"), {"e1"}, id="or-stays-inside"),
+        pytest.param(Filter(where="id = 'e1' -- only"), {"e1"}, id="comment"),
+        pytest.param(Filter(classification="MODEL_FAULT"), set(), id="not-analysed"),
+    ],
+)
+def test_filters_hold_together(desk: QueryDesk, wanted: Filter, found: set[str]) -> None:
+    told = listed(desk, HERE, wanted, limit=10, offset=0)
+    assert {one.id for one in told.evals} == found
+    assert told.total == len(found)
+
+
+def test_pages(desk: QueryDesk) -> None:
+    pages = [listed(desk, HERE, Filter(), limit=3, offset=offset) for offset in (0, 3, 6)]
+    assert [one.id for page in pages for one in page.evals] == ["e3", "e0", "e1", "e2", "e4"], "by name"
+    assert [page.total for page in pages] == [5, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("1 = 1) OR (1 = 1", "line 2, column"),
+        ("id = ", "line 2, column"),
+        ("nobody = 1", "line 2, column 1: there is no column nobody"),
+        ("1 = 1; DELETE FROM agent_runs", "one SELECT"),
+    ],
+)
+def test_a_condition_that_is_none_is_refused_with_its_place(desk: QueryDesk, where: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        listed(desk, HERE, Filter(where=where), limit=1, offset=0)
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        pytest.param("metadata_json->'a.b'->'c''d'", {"0": 3, "1": 2}, id="as-fields-spell-it"),
+        pytest.param("nobody.has", {}, id="missing"),
+    ],
+)
+def test_values_of_a_field(desk: QueryDesk, path: str, values: dict[str, int]) -> None:
+    assert {one.value: one.agent_runs for one in metadata_values(desk, "c", path, 10)} == values
+
+
+def test_a_path_is_no_way_to_write_more_sql(desk: QueryDesk) -> None:
+    with pytest.raises(UsageError):
+        metadata_values(desk, "c", "metadata_json)::text AS value FROM agent_runs) AS x; DROP TABLE runs --", 10)
+
+
+def test_an_eval_as_text(folder: Path) -> None:
+    with closing(open_archive(folder)) as archive, closing(open_store(folder)) as store:
+        marks = [item.mark for item in text_of(archive, store, HERE, "e0").items]
+        assert {"R0", "R0M", "T0", "T0B0"} <= set(marks)
+        with pytest.raises(NotFoundError, match="no eval 'e0' in collection 'other'"):
+            text_of(archive, store, Collection(id="o", name="other"), "e0")

@@ -1,0 +1,49 @@
+"""Runs of a source that names only what failed, brought into a collection."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from evalscribe.app.collections.importing import ImportDesk, import_source
+from evalscribe.evidence import Evidence
+from evalscribe.rubric import Collection
+from evalscribe.run import Eval, Run
+from evalscribe.store.archive import open_archive
+from evalscribe.store.shelf import open_shelf
+
+HERE = Collection(id="c", name="c")
+
+
+class Quiet:
+    def imported(self, evals: int, progress: float) -> None:
+        assert 0 <= progress <= 1
+
+
+class Source:
+    """So many failures, and two evals that passed."""
+
+    def __init__(self, failures: int) -> None:
+        named = (Eval(id=f"e{n}", category="x", name=f"t{n}", status="failed") for n in range(failures))
+        self._run = Run(id="r", provider="p", model="m", passed=2, failed=failures, total=2 + failures).model_copy(
+            update={"failures": tuple(named)}
+        )
+
+    async def run(self) -> Run:
+        return self._run
+
+    async def evidence(self, eval: Eval) -> Evidence:
+        return Evidence(eval=eval)
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("failures", [0, 1, 9])
+async def test_a_run_comes_in_however_many_of_its_evals_failed(tmp_path: Path, failures: int) -> None:
+    with closing(open_shelf(tmp_path)) as shelf, closing(open_archive(tmp_path)) as archive:
+        shelf.add_collection(HERE)
+        done = await import_source(ImportDesk(archive), Source(failures), HERE, Quiet())
+        assert [run.id for run in archive.runs(HERE.id)] == ["r"]
+        assert len(archive.graded("r")) == failures
+    assert done.statuses.get("failed", 0) == failures
+    assert sum(done.left_out.values()) == 2

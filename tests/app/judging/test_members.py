@@ -1,0 +1,88 @@
+"""Agent runs of a collection as subjects: read when it is their turn, and forgotten."""
+
+import gc
+import weakref
+from typing import cast
+
+from evalscribe.app.judging.judge import JudgeDesk, judge
+from evalscribe.app.judging.judges import Said, not_judged
+from evalscribe.app.judging.members import waiting
+from evalscribe.app.judging.subjects import Loaded
+from evalscribe.evidence import Document, Evidence
+from evalscribe.exploration import Member
+from evalscribe.ports import Archive, Estimate, Store
+from evalscribe.record import Record
+from evalscribe.rubric import Rubric
+from evalscribe.run import Eval, Step
+
+NUMBER = 1000
+RUBRIC = Rubric(id="why", rubric_text="Why?")
+
+
+class Brief:
+    """A judge that looks at all of a subject, and has nothing to say."""
+
+    id = name = "brief@1"
+    rubric = RUBRIC
+
+    def estimate(self, _loaded: Loaded) -> Estimate:
+        return Estimate()
+
+    async def judge(self, loaded: Loaded) -> Said:
+        assert loaded.evidence
+        assert "AssertionError" in loaded.subject.text()
+        result = not_judged(loaded.subject.id, RUBRIC, self.id, "nothing to say")
+        return Said(results=(result,), rubrics=(RUBRIC,), subject=loaded.subject, usage=result.usage)
+
+
+class Counting:
+    """An archive that makes records as they are asked for, and knows how many are still held."""
+
+    def __init__(self) -> None:
+        self.held = weakref.WeakSet[Record]()
+        self.peak = 0
+        self.read = 0
+
+    def record(self, eval_id: str, *, run_id: str) -> Record | None:
+        if eval_id == "e7":
+            return None
+        failed = Eval(id=eval_id, category="c", name=eval_id, failed_step="tests", reason="AssertionError: 1 != 2")
+        log = Document(role="log", path="run.log", text="AssertionError: 1 != 2\n" * 20)
+        steps = (Step(name="tests", status="failed"),)
+        record = _Weak(run_id=run_id, eval=failed, steps=steps, documents=(log,))
+        self.held.add(record)
+        self.read += 1
+        self.peak = max(self.peak, len(self.held))
+        return record
+
+    def get_evidence(self, _run_id: str, _eval_id: str) -> Evidence | None:
+        return None
+
+
+class _Weak(Record):
+    """Equal to nothing else, so that each is counted."""
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class Silent:
+    def say(self, line: str) -> None: ...
+
+
+async def test_of_a_thousand_a_handful_is_in_memory_at_a_time() -> None:
+    archive = Counting()
+    members = [
+        Member(id=f"e{n}", run_id="r", eval=f"c/e{n}", provider="p", model="m", task=f"e{n}", trial=1, status="failed")
+        for n in range(NUMBER)
+    ]
+    found = waiting(members, cast(Archive, archive), cast(Store, archive))
+    assert archive.read == 0, "nothing is read before its turn"
+    gc.collect()
+    desk = JudgeDesk(judge=Brief(), knew=lambda _: False, spent=dict)
+    done = await judge(desk, tuple(found.values()), Silent())  # type: ignore[arg-type]
+    assert archive.read == NUMBER - 1
+    assert archive.peak <= 20
+    (gone,) = [one for one in done.failures if one.reason != "nothing to say"]
+    assert gone.agent_run_id == "r/c/e7"
+    assert "nothing is kept of it" in (gone.reason or "")
