@@ -10,7 +10,8 @@ Runs = tuple[ExperimentRun, ...]
 
 
 def not_a_run(desk: ExperimentDesk, named: str) -> str | None:
-    """`exp-… is an experiment, quality, and no run: name pr-2 (…), the latest of its 2 runs`; None for what is nothing of an experiment."""
+    """`exp-… is an experiment, quality, and no run: name pr-2 (…), the latest of its 2 runs`; None for what is nothing
+    of an experiment."""
     for look in (_experiment, _version, _dataset, _dataset_version, _deployment, _try):
         if found := look(desk, named):
             what, runs = found
@@ -40,17 +41,16 @@ def _called(what: str, name: str, named: str) -> str:
 
 def _experiment(desk: ExperimentDesk, named: str) -> Found:
     one = desk.definitions.experiment(named)
-    return one and (_called("an experiment", one.name, named), desk.runs.runs(one.id))
+    return None if one is None else (_called("an experiment", one.name, named), desk.runs.runs(one.id))
 
 
 def _version(desk: ExperimentDesk, named: str) -> Found:
     one = desk.definitions.experiment_version(named)
-    owner = one and desk.definitions.experiment(one.experiment_id)
+    owner = desk.definitions.experiment(one.experiment_id) if one else None
     if one is None or owner is None:
         return None
-    return f"version {one.number} of experiment {owner.name}", _of(
-        desk, lambda run: run.experiment_version_id == one.id
-    )
+    runs = _of(desk, lambda run: run.experiment_version_id == one.id)
+    return f"version {one.number} of experiment {owner.name}", runs
 
 
 def _dataset(desk: ExperimentDesk, named: str) -> Found:
@@ -63,12 +63,16 @@ def _dataset(desk: ExperimentDesk, named: str) -> Found:
 
 def _dataset_version(desk: ExperimentDesk, named: str) -> Found:
     one = desk.datasets.version(named)
-    return one and (f"a version of a dataset ({one.number})", _of(desk, lambda run: run.dataset_version_id == one.id))
+    if one is None:
+        return None
+    return f"a version of a dataset ({one.number})", _of(desk, lambda run: run.dataset_version_id == one.id)
 
 
 def _deployment(desk: ExperimentDesk, named: str) -> Found:
     one = desk.definitions.deployment(named)
-    return one and (_called("a deployment", one.name, named), _of(desk, lambda run: run.deployment_id == one.id))
+    if one is None:
+        return None
+    return _called("a deployment", one.name, named), _of(desk, lambda run: run.deployment_id == one.id)
 
 
 def _try(desk: ExperimentDesk, named: str) -> Found:
