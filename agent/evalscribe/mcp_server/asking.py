@@ -38,10 +38,15 @@ def asking(judge: str | None, budget_usd: float, max_tokens: int | None, found: 
     asked = Asking(judge=judge or RULES, budget_usd=budget_usd, max_tokens=max_tokens)
     if asked.by_rules and budget_usd:
         raise UsageError("budget_usd is for a model: name one in `judge`, such as anthropic/claude-opus-5-5")
+    require_within(budget_usd, found)
+    return asked
+
+
+def require_within(budget_usd: float, found: "Settings") -> None:
+    """Raises `UsageError` for more than the workspace's budget."""
     most = found.budget.value
     if budget_usd > most:
         raise UsageError(
             f"budget_usd {budget_usd:g} is more than this workspace's budget of {most:g}: ask for less, "
             "or let its owner raise `budget` in evalscribe.toml or EVALSCRIBE_BUDGET"
         )
-    return asked

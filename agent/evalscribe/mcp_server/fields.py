@@ -41,4 +41,26 @@ Budget = Annotated[
 MaxTokens = Annotated[
     int | None, Field(ge=1, description="Tokens that this call may use; needed for a model without a known price.")
 ]
+Experiment = Annotated[str, Field(min_length=1, description="An experiment, by name or id.")]
+ExperimentRun = Annotated[
+    str, Field(min_length=1, description="A run of an experiment: its id, the beginning of it, or its name.")
+]
+Start = Annotated[
+    bool,
+    Field(
+        description="Start it: the user's own code runs once for each try. Default: false, which only tells what "
+        "would be run."
+    ),
+]
+RunBudget = Annotated[
+    float,
+    Field(
+        ge=0,
+        description="US dollars that the run may spend in all, at most the workspace's own budget. "
+        "0 (the default) asks no model: an experiment that needs one is then not started.",
+    ),
+]
+WaitSeconds = Annotated[
+    int, Field(ge=0, le=300, description="Wait at most so long for the run's end; it goes on after that. Default: 0.")
+]
 WriteReport = Annotated[bool, Field(description="Write the report into the reports folder. Default: false.")]

@@ -10,12 +10,18 @@ from evalscribe.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from evalscribe.app.collections.query import QueryDesk
+    from evalscribe.app.experiments.desk import ExperimentDesk
     from evalscribe.ports import Library
     from evalscribe.rubric import Collection
     from evalscribe.settings import Options, Settings
     from evalscribe.wiring.requests import Room
 
 NOTHING_YET = "there is no collection yet: call import_file with a file of runs (or `sample`) and write=true"
+NO_EXPERIMENT = (
+    "there is no experiment yet: run_experiment with experiment `sample` and start=true makes one to try, "
+    "`evalscribe experiments create` one of the user's own"
+)
+NO_SAMPLE = "the sample experiment is not made yet: start=true makes it (20 questions to a small agent) and runs it"
 SAMPLE = "sample"
 
 
@@ -52,6 +58,25 @@ class Place:
             raise NotFoundError(NOTHING_YET)
         with Room(self.settings()) as room:
             yield room
+
+    @contextmanager
+    def experiments(self) -> Iterator["ExperimentDesk"]:
+        """Datasets, experiments and their runs. Raises `NotFoundError` where nothing was stored yet."""
+        from evalscribe.wiring.experiments import open_desk
+
+        self.require_experiments()
+        with open_desk(self.settings()) as desk:
+            yield desk
+
+    def require_sample(self) -> None:
+        """Raises `NotFoundError` where it has not been made yet."""
+        with self.experiments() as desk:
+            if desk.definitions.experiment(SAMPLE) is None:
+                raise NotFoundError(NO_SAMPLE)
+
+    def require_experiments(self) -> None:
+        if not self.has_store():
+            raise NotFoundError(NO_EXPERIMENT)
 
     @contextmanager
     def collection_of(self, named: str | None) -> Iterator[tuple["Room", "Collection"]]:

@@ -1,7 +1,7 @@
 """How a long call goes on, as the client is told of it."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +12,7 @@ from evalscribe.prose import one_line
 from evalscribe.redaction import redact
 
 if TYPE_CHECKING:
+    from evalscribe.experiment import ExperimentRun, ItemVerdict
     from evalscribe.graph.deps import Judged
     from evalscribe.run import Run
 
@@ -53,6 +54,9 @@ class Told:
 
     def judged(self, event: "Judged") -> None:
         self._tell(f"Judged {event.n} of {event.total}: {event.evals[0].path}")
+
+    def tried(self, run: "ExperimentRun", tally: "Mapping[ItemVerdict, int]") -> None:
+        self._tell(f"Run {run.id} is {run.state}: {sum(tally.values())} of {run.tries} tries done")
 
     async def pass_on(self, ctx: Context) -> None:
         """Without end: the newest of what was heard meanwhile. How many steps there will be, nobody knows."""

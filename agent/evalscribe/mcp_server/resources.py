@@ -18,6 +18,7 @@ PAGES = {
     "mcp": "the tools, set up for editors",
     "sql": "SQL over a collection",
     "collections": "import and what is understood",
+    "experiments": "what is tried, on which items, how it is scored and gated",
     "compare": "what a comparison says, and whether it is noise",
     "explore": "one question over a whole collection",
     "rubrics": "how rubrics are written",

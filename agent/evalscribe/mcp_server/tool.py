@@ -26,13 +26,22 @@ WORKS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent
 """May write reports or the store, ask a model or a deployment; nothing is ever taken away."""
 STORES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 """May write the store."""
+STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
+"""May run the user's own code; called again, it does so again."""
 BUG = "this is a bug of evalscribe, and was logged on the server's standard error. Another call may work."
 INSTEAD = {
-    "`evalscribe import FILE`": "import_file with write=true",
-    "`evalscribe reports list`": "list_reports",
-    "`evalscribe analyze RUN`": "analyze",
+    r"import FILE": "import_file with write=true",
+    r"reports list": "list_reports",
+    r"reports wait \S+": "get_experiment_run with wait_seconds",
+    r"reports failures RUN": "get_experiment_run",
+    r"analyze RUN": "analyze",
+    r"analyze [0-9a-f]+": "analyze with write_report",
+    r"experiments run": "run_experiment",
+    r"experiments runs list \S+": "get_experiment",
+    r"experiments runs resume( [^`]+)?": "resume_experiment_run",
+    r"datasets versions list NAME": "get_dataset",
 }
-"""What errors tell people to run, as tools."""
+"""What people are told to run after `evalscribe`, as tools."""
 log = logging.getLogger("evalscribe.mcp")
 
 
@@ -82,11 +91,17 @@ def told(error: EvalscribeError, arguments: Iterable[str] = ()) -> str:
     """What happened and what to do next, without secrets and without what cannot be seen. Options of the command line
     are told as the arguments of this tool, commands as tools."""
     said = visible(redact(str(error))).encode("utf-8", "replace").decode()
-    for command, instead in INSTEAD.items():
-        said = said.replace(command, instead)
+    said = by_tools(said)
     for name in arguments:
         said = re.sub(rf"(?<![\w-])--{name.replace('_', '-')}(?![\w-])", f"`{name}`", said)
     return said
+
+
+def by_tools(text: str) -> str:
+    """Commands that people are told to run are told as tools."""
+    for command, instead in INSTEAD.items():
+        text = re.sub(f"`(evalscribe )?{command}`", instead, text)
+    return text
 
 
 def _result(found: BaseModel) -> CallToolResult:

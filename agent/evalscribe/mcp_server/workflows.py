@@ -55,6 +55,22 @@ class Workflows:
         """Check a report's labels against the evidence, and propose corrections."""
         return self._page("mcp_server/review_report.md.j2", report=report)
 
+    def gate_experiment(
+        self,
+        experiment: Annotated[str, Field(description="The experiment, by name or id; `sample` is one to try.")],
+        candidate: Annotated[str, Field(description="The build to try. Default: the source as it is now.")] = "",
+        baseline: Annotated[str, Field(description="The run to compare with. Default: the newest that passed.")] = "",
+        budget_usd: Money = "0",
+    ) -> str:
+        """Try a build on a dataset, and decide whether it is good enough."""
+        return self._page(
+            "mcp_server/gate_experiment.md.j2",
+            experiment=experiment,
+            candidate=candidate,
+            baseline=baseline,
+            budget_usd=budget_usd,
+        )
+
     def _page(self, template: str, **values: str) -> str:
         from evalscribe.prompts import Prompts
 
