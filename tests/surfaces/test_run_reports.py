@@ -383,6 +383,16 @@ def test_the_page_is_self_contained_and_escaped(workspace: Workspace, made: Made
     assert page.count("<details>") == page.count("</details>") == 5
 
 
+def test_the_page_begins_with_what_did_not_pass_and_why(workspace: Workspace, made: Made) -> None:
+    made.run("pfpue", name="pr-1", outputs={"b": HOSTILE})
+    page = exported(workspace, "pr-1", "html")
+    assert '<h1>quality: pr-1 <span class="failed">failed</span></h1>' in page
+    words = re.findall(r'<summary><span class="word (\w+)">', page)
+    assert words == ["failed", "unscored", "error", "passed", "passed"]
+    assert re.search(r"<code>b</code> &nbsp;<small>\w+: \S.*</small></summary>", page)
+    assert page.count("Pass rate") == page.count("2/5") - 1 == 1, "each fact once, and where the gate asks for it"
+
+
 def test_an_unknown_format_is_refused_before_anything_is_written(workspace: Workspace, made: Made) -> None:
     made.run("ppppp", name="pr-1")
     workspace.run("reports", "export", "pr-1", "-f", "pdf", "--out-file", "run.pdf", code=64)

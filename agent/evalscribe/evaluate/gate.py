@@ -97,8 +97,8 @@ def _luck(summary: RunSummary, threshold: float) -> str | None:
     low, high = tells_apart(ceil(threshold * number - SLACK), number)
     unit = "item" if number == summary.items else "cluster"
     return (
-        f"with {counted(number, unit)} a true rate from {percent(high)} on passes this in 8 of 10 runs, "
-        f"one below {percent(low)} fails it in 8 of 10"
+        f"with {counted(number, unit)} a true pass rate of {percent(high)} or more passes in 8 of 10 runs, "
+        f"one below {percent(low)} fails in 8 of 10"
     )
 
 

@@ -20,20 +20,41 @@ MOST_K = 5
 def summary_lines(report: RunReport) -> Iterator[str]:
     found = report.summary
     yield f"{found.experiment}, version {found.version}: run {found.label}"
+    yield from origin_lines(found)
+    yield f"pass rate  {found.pass_rate.said}{_of_scored(found)}"
+    yield f"tries      {counts_line(found.counts)}"
+    yield from item_lines(found)
+    yield from scorer_lines(found)
+    yield from detail_lines(found)
+    yield from gate_lines(report.gate)
+
+
+def origin_lines(found: RunSummary) -> Iterator[str]:
+    """What ran, on what, and when."""
     yield f"state      {found.state}{f' ({one_line(found.reason)})' if found.reason else ''}"
-    yield f"target     {found.target}{f', run with {found.deployment_id}' if found.deployment_id else ''}"
+    yield f"target     {target_line(found)}"
     yield f"dataset    {found.dataset} ({found.dataset_version_id}), {counted(found.items, 'item')}{_repeated(found)}"
     yield f"version    {found.experiment_version_id}"
     yield f"times      {_times(found)}"
-    yield f"pass rate  {found.pass_rate.said}{_of_scored(found)}"
-    yield f"tries      {counts_line(found.counts)}"
+
+
+def target_line(found: RunSummary) -> str:
+    """What the version names, and the build that was tried in its place, if another one was."""
+    other = found.deployment_id if found.deployment_id and found.deployment_id not in found.target else None
+    return f"{found.target}{f', run with {other}' if other else ''}"
+
+
+def item_lines(found: RunSummary) -> Iterator[str]:
+    """How many items failed, and with several tries how often one passes and all do."""
     yield f"failed     {counted(found.failed_items, 'item')} of {found.items:,}{_flaky(found)}"
     yield from (_at_k(found, one) for one in _some_k(found))
-    yield from scorer_lines(found)
+
+
+def detail_lines(found: RunSummary) -> Iterator[str]:
+    """By split and by label, and what it cost."""
     yield from (f"split      {one.split}: {one.pass_rate.said}; {counts_line(one.counts)}" for one in found.splits)
     yield from _labels(found)
     yield f"cost       {_cost(found)}"
-    yield from gate_lines(report.gate)
 
 
 def gate_lines(gate: Gate | None) -> Iterator[str]:
@@ -121,7 +142,10 @@ def _repeated(found: RunSummary) -> str:
 
 
 def _times(found: RunSummary) -> str:
-    return f"created {found.created_at}, started {found.started_at or 'not yet'}, ended {found.ended_at or 'not yet'}"
+    """`created 2026-11-22 02:16:28, started 2026-11-22 02:16:31, ended not yet (UTC)`."""
+    times = {"created": found.created_at, "started": found.started_at, "ended": found.ended_at}
+    told = (f"{what} {moment[:19].replace('T', ' ') if moment else 'not yet'}" for what, moment in times.items())
+    return f"{', '.join(told)} (UTC)"
 
 
 def _of_scored(found: RunSummary) -> str:

@@ -19,7 +19,13 @@ WRITERS: Mapping[str, Callable[[RunReport, Iterable[ToldTry]], Iterator[str]]] =
 
 
 def written(form: str, report: RunReport, tries: Tries) -> Iterator[str]:
-    """Lines without their end. Raises `UsageError` for a format that there is not."""
+    """Lines without their end; the page begins with what did not pass. Raises `UsageError` for an unknown format."""
     if form not in WRITERS:
         raise UsageError(f"--artifact-format {form!r} is none of {', '.join(WRITERS)}")
-    return WRITERS[form](report, tries())
+    return WRITERS[form](report, _worst_first(tries) if form == "html" else tries())
+
+
+def _worst_first(tries: Tries) -> Iterator[ToldTry]:
+    """Read twice, so that no more than one is in memory."""
+    yield from (one for one in tries() if one.verdict != "passed")
+    yield from (one for one in tries() if one.verdict == "passed")

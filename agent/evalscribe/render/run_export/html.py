@@ -4,10 +4,13 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from evalscribe.gate import RULE, Gate
-from evalscribe.prose import counted, visible
-from evalscribe.render.run_text import counts_line, summary_lines, text_of, word
-from evalscribe.run_summary import RunReport, RunSummary, ToldTry, percent
+from evalscribe.prose import counted, cut, one_line, visible
+from evalscribe.render.run_text import counts_line, detail_lines, item_lines, origin_lines, telling, text_of, word
+from evalscribe.run_summary import RunReport, RunSummary, ToldTry
 from evalscribe.score import Score
+
+WHY = 140
+"""Characters of why a try did not pass, beside its name."""
 
 STYLE = """
 :root{color-scheme:light dark;--line:#d0d7de;--soft:#f6f8fa;--good:#1a7f37;--bad:#cf222e;--odd:#9a6700}
@@ -17,10 +20,12 @@ h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
 table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}
 td,th{border-bottom:1px solid var(--line);padding:.35rem .6rem;text-align:left;vertical-align:top}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+td{overflow-wrap:anywhere;min-width:8rem}td:last-child{min-width:11rem}td[class]{min-width:3rem;overflow-wrap:normal}
+@media(max-width:40rem){td,th{padding:.35rem .25rem}td{min-width:5.5rem}td:last-child{min-width:8rem}}
 pre{background:var(--soft);padding:.6rem;margin:.3rem 0 .8rem;border-radius:6px}
 pre{white-space:pre-wrap;overflow-wrap:anywhere}
 details{border-bottom:1px solid var(--line);padding:.35rem 0}summary{cursor:pointer}
-summary code{overflow-wrap:anywhere}
+summary{overflow-wrap:anywhere}pre{unicode-bidi:plaintext}code{unicode-bidi:isolate}
 .passed{color:var(--good)}.failed,.error{color:var(--bad)}.unscored,.missing,.inconclusive{color:var(--odd)}
 .word{display:inline-block;min-width:6rem;font-weight:600}small{opacity:.75}
 """
@@ -44,14 +49,15 @@ def lines(report: RunReport, tries: Iterable[ToldTry]) -> Iterator[str]:
 def _head(report: RunReport) -> Iterator[str]:
     found = report.summary
     word = "running" if report.gate is None else "passed" if report.gate.passed else "failed"
-    yield f'<h1>{_shown(found.experiment)} <span class="{word}">{word}</span></h1>'
-    rate = "none" if found.pass_rate.value is None else percent(found.pass_rate.value)
-    yield f"<p><strong>Pass rate {rate}</strong> ({_shown(found.pass_rate.said)}); {_shown(counts_line(found.counts))}"
+    named = f"{_shown(found.experiment)}: {_shown(found.name or found.run_id)}"
+    yield f'<h1>{named} <span class="{word}">{word}</span></h1>'
+    yield f"<p><strong>Pass rate {_shown(found.pass_rate.said)}</strong>; {_shown(counts_line(found.counts))}"
     yield f"<br><small>{_shown(RULE)}</small></p>"
     if report.gate is not None:
         yield from _gate(report.gate)
-    yield "<h2>Run</h2>"
-    yield f"<pre>{_shown(chr(10).join(summary_lines(RunReport(summary=found))))}</pre>"
+    yield f"<h2>Run <code>{_shown(found.run_id)}</code></h2>"
+    facts = (*origin_lines(found), *item_lines(found), *detail_lines(found))
+    yield f"<pre>{_shown(chr(10).join(facts))}</pre>"
 
 
 def _gate(gate: Gate) -> Iterator[str]:
@@ -79,9 +85,9 @@ def _scorers(found: RunSummary) -> Iterator[str]:
 
 
 def _try(found: RunSummary, one: ToldTry) -> Iterator[str]:
-    name = f"{one.item_key} #{one.repetition}" if found.repetitions > 1 else one.item_key
     word = f'<span class="word {one.verdict}">{one.verdict}</span>'
-    yield f"<details><summary>{word}<code>{_shown(name)}</code></summary>"
+    name = f"<code>{_shown(one.item_key)}</code>{f' #{one.repetition}' if found.repetitions > 1 else ''}"
+    yield f"<details><summary>{word}{name} &nbsp;<small>{_shown(_why(one))}</small></summary>"
     yield from _block("input", text_of(one.input))
     if one.expected_output is not None:
         yield from _block("expected", text_of(one.expected_output))
@@ -93,6 +99,14 @@ def _try(found: RunSummary, one: ToldTry) -> Iterator[str]:
     yield "</details>"
 
 
+def _why(one: ToldTry) -> str:
+    """Of one that did not pass: its error, or what the first scorer that says so says."""
+    if one.error is not None or one.verdict in ("passed", "missing"):
+        return cut(one_line(one.error or ""), WHY)
+    said = (f"{score.scorer}: {score.explanation}" for score in one.scores if score.required and telling(score))
+    return cut(one_line(next(said, "")), WHY)
+
+
 def _scores(scores: Iterable[Score]) -> Iterator[str]:
     rows = [_score(score) for score in scores]
     if rows:
@@ -102,10 +116,10 @@ def _scores(scores: Iterable[Score]) -> Iterator[str]:
 def _score(score: Score) -> str:
     kind = score.status if score.status != "ok" else "passed" if score.passed else "failed"
     value = "" if score.value is None else f"{score.value:.3f}"
-    why = f"{score.explanation} [{score.id}]"
+    why = f"{_shown(score.explanation)} <small>[{_shown(score.id)}]</small>"
     name = score.scorer if score.required else f"{score.scorer} (not required)"
     said = f'<td class="{kind}">{word(score)}{f", {_shown(score.label)}" if score.label else ""}</td>'
-    return f'<tr><td>{_shown(name)}</td>{said}<td class="n">{value}</td><td>{_shown(why)}</td></tr>'
+    return f'<tr><td>{_shown(name)}</td>{said}<td class="n">{value}</td><td>{why}</td></tr>'
 
 
 def _block(title: str, text: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from html import escape
 
 from evalscribe.gate import RULE, Clause
 from evalscribe.prose import counted, cut, one_line, prose, visible
-from evalscribe.render.run_text import counts_line, said, telling, text_of
+from evalscribe.render.run_text import counts_line, said, target_line, telling, text_of
 from evalscribe.run_summary import RunReport, RunSummary, ScorerSummary, ToldTry
 
 TEXT = 4_000
@@ -55,7 +55,7 @@ def _head(report: RunReport) -> Iterator[str]:
     yield from _gate(report)
     yield from _scorers(found)
     facts = f"Run `{found.run_id}`, version {found.version} (`{found.experiment_version_id}`), dataset "
-    yield f"{facts}{prose(found.dataset)} (`{found.dataset_version_id}`), {prose(found.target)}"
+    yield f"{facts}{prose(found.dataset)} (`{found.dataset_version_id}`), {prose(target_line(found))}"
     if found.flaky:
         yield ""
         yield f"{counted(len(found.flaky), 'flaky item')}: {prose(', '.join(found.flaky))}"
