@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.graph.checkpoints import SCHEMA
+from evalscribe.graph.saver import SCHEMA
 from postgres_server import PostgresServer
 
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from evalscribe.errors import DataError
 from evalscribe.graph import approve
 from evalscribe.graph.approve import Consent, answered, forget, put
-from evalscribe.graph.checkpoints import SCHEMA
+from evalscribe.graph.saver import SCHEMA
 from evalscribe.patch import FileChange, Patch
 from postgres_server import PostgresServer
 

@@ -9,9 +9,10 @@ import psycopg
 import pytest
 
 from evalscribe.errors import AccessError, DataError
-from evalscribe.graph.checkpoints import SCHEMA, checkpoints
+from evalscribe.graph.checkpoints import checkpoints
 from evalscribe.graph.deps import Deps
 from evalscribe.graph.run import judge_groups
+from evalscribe.graph.saver import SCHEMA
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.cli.durations import seconds
+from evalscribe.cli.times import seconds
 from evalscribe.errors import UsageError
 from evalscribe.experiment import Config
 from surfaces.command import Ended, Workspace

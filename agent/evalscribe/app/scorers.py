@@ -14,10 +14,10 @@ from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.scorers import binding_of, reserved, spec
 from evalscribe.judging.scorers.bindings import Specify
+from evalscribe.judging.scorers.config import configured
 from evalscribe.judging.scorers.kind import Configured
 from evalscribe.judging.scorers.model.specs import NAMES, Rulebook, model_spec
 from evalscribe.judging.scorers.order import in_order
-from evalscribe.judging.scorers.specs import configured
 from evalscribe.ports import Definitions, Shelf
 from evalscribe.prompts import Prompts
 from evalscribe.scorer_spec import CUSTOM, Binding, Scorer, ScorerSpec

@@ -1,4 +1,4 @@
-"""`evalscribe import PATH…` and `evalscribe export`."""
+"""`evalscribe import PATH…`."""
 
 from typing import Annotated
 

@@ -1,81 +1,16 @@
-"""`evalscribe reports summary|failures|wait|ci|export`: what runs of experiments came to, and how a command ends by it.
+"""`evalscribe reports summary|failures|wait|ci|export`: what runs of experiments came to.
 
 They stand beside `reports list|show|check|parse`, which are about reports of analyses.
 """
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import FailOnGate, RunArgument, Timeout
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pydantic import BaseModel
-
-    from evalscribe.app.experiments.desk import ExperimentDesk
-    from evalscribe.experiment import ExperimentRun
-    from evalscribe.gate import Gate
-    from evalscribe.run_summary import RunReport
-
-PASSED = 0
-GATE_FAILED = 2
-RUN_FAILED = 3
-TIMED_OUT = 4
-"""Exit codes of everything that waits for a run or tells its gate."""
-
-
-def ended(run: "ExperimentRun", gate: "Gate | None", *, fail_on_gate: bool, aside: bool = False) -> int:
-    """Say in one line how a run ended, and with which exit code a command ends by that.
-
-    A run that has not ended is one that was waited for in vain. `aside`: on standard error.
-    """
-    from evalscribe.cli.display import finish
-    from evalscribe.evaluate.gate import headline
-
-    name = f"{run.name} ({run.id})" if run.name else run.id
-    file = sys.stderr if aside else sys.stdout
-    if not run.terminal:
-        finish.say(f"run {name} is {run.state} still; go on with: evalscribe reports wait {run.id}", file=file)
-        return TIMED_OUT
-    if run.state != "completed":
-        how = "was cancelled" if run.state == "cancelled" else run.state
-        finish.say(f"run {name} {how}{f': {run.reason}' if run.reason else ''}", file=file)
-        return RUN_FAILED
-    assert gate is not None, "a run that has ended has a gate"
-    finish.say(f"run {name}: {headline(gate)}", file=file)
-    return PASSED if gate.passed or not fail_on_gate else GATE_FAILED
-
-
-def told(
-    desk: "ExperimentDesk",
-    run: "ExperimentRun",
-    *,
-    fail_on_gate: bool,
-    form: str,
-    clauses: bool = False,
-    within: "Callable[[RunReport], BaseModel] | None" = None,
-) -> int:
-    """What there is to say of a run that was waited for: one line, with every clause of its gate if wanted, or the
-    report as JSON (`within`: the document that it is a part of); and in GitHub Actions the step's summary. The exit
-    code."""
-    from evalscribe.app.experiments.gate import reported
-    from evalscribe.cli.display import finish, step_summary
-    from evalscribe.render.run_text import gate_lines
-
-    report = reported(desk, run)
-    if form != "table":
-        finish.print_json(within(report) if within else report, indent=None if form == "jsonl" else 2)
-    if run.terminal:
-        step_summary.append(desk, run, report)
-    code = ended(run, report.gate, fail_on_gate=fail_on_gate, aside=form != "table")
-    for line in gate_lines(report.gate) if clauses and form == "table" else ():
-        finish.say(line)
-    return code
 
 
 def summary(run: RunArgument, form: Format = "table") -> int:
@@ -142,8 +77,8 @@ def wait(
     timed out."""
     from evalscribe.app.experiments.find import run_named
     from evalscribe.cli.display.formatted import checked
-    from evalscribe.cli.durations import seconds
-    from evalscribe.cli.experiments.run import await_end
+    from evalscribe.cli.experiments.ended import await_end
+    from evalscribe.cli.times import seconds
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk
@@ -160,6 +95,7 @@ def ci(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table"
     cancelled; 64 while it goes on."""
     from evalscribe.app.experiments.find import require_ended, run_named
     from evalscribe.cli.display.formatted import checked
+    from evalscribe.cli.experiments.ended import told
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
     from evalscribe.wiring.experiments import open_desk

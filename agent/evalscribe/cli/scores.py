@@ -49,7 +49,7 @@ def list_all(
 
     from evalscribe.app.experiments.scores import scores
     from evalscribe.cli.display.formatted import checked, listing
-    from evalscribe.cli.moments import moment
+    from evalscribe.cli.times import moment
     from evalscribe.errors import UsageError
     from evalscribe.ports import ScoreQuery
     from evalscribe.score import ScoreStatus

@@ -5,15 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-
 from evalscribe.errors import DataError
+from evalscribe.graph.saver import SCHEMA, Saver, serializer
 from evalscribe.settings.database import without_password
-
-Saver = BaseCheckpointSaver[str]
-SCHEMA = "evalscribe_checkpoints"
-"""Of the tables on a server, which no SQL of a user's may read."""
 
 
 def checkpoints(place: Path | str) -> AbstractAsyncContextManager[Saver]:
@@ -23,11 +17,6 @@ def checkpoints(place: Path | str) -> AbstractAsyncContextManager[Saver]:
     from evalscribe.graph.server_checkpoints import on_server
 
     return on_server(place)
-
-
-def serializer() -> JsonPlusSerializer:
-    """By default a planted checkpoint could name any function of any module, and reading it would call that (seen)."""
-    return JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
 def damaged(place: Path | str, error: BaseException) -> DataError:

@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from evalscribe.graph.build import builder
-from evalscribe.graph.checkpoints import Saver, checkpoints
+from evalscribe.graph.checkpoints import checkpoints
 from evalscribe.graph.deps import Counts, Deps, Outcome
+from evalscribe.graph.saver import Saver
 from evalscribe.graph.shift import Shift
 from evalscribe.graph.tracing import untraced
 

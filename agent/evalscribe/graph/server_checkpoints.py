@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from evalscribe.graph.checkpoints import SCHEMA, Saver, serializer
+from evalscribe.graph.saver import SCHEMA, Saver, serializer
 from evalscribe.settings.database import without_password
 from evalscribe.store.server import PATIENCE_S, options
 from evalscribe.store.server_failures import explained

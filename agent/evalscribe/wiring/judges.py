@@ -1,16 +1,19 @@
 """Judges by rubrics, with the models and the memory that they work with."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from evalscribe.judging.rubric.judge import TIMEOUT_S, Results, RubricJudge
+from evalscribe.judging.rubric.judge import TIMEOUT_S, Hear, Results, RubricJudge
 from evalscribe.ports import Model, Models
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 from evalscribe.wiring.models import cost_of
 
-if TYPE_CHECKING:
-    from evalscribe.wiring.afar import Afar
+
+class Hearing(Protocol):
+    """Who hears subjects in place of this process."""
+
+    def hear(self, rubric: Rubric, model: Model) -> Hear: ...
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,8 @@ class Maker:
     """Ask again, whatever is known."""
     batch: bool = False
     """Calls wait for a batch: at its price, and as long as it takes."""
-    afar: "Afar | None" = None
-    """Who hears subjects in place of this process."""
+    afar: Hearing | None = None
+    """None: subjects are heard here."""
 
     def judge(self, rubric: Rubric, model: Model) -> RubricJudge:
         return RubricJudge(

@@ -50,8 +50,9 @@ def regression_dataset(
     """
     from evalscribe.app.experiments.regression import RegressionWish, regression
     from evalscribe.cli.display.formatted import checked, document
-    from evalscribe.cli.durations import seconds
-    from evalscribe.cli.experiments.run import await_end, start
+    from evalscribe.cli.experiments.ended import await_end
+    from evalscribe.cli.experiments.run import start
+    from evalscribe.cli.times import seconds
     from evalscribe.errors import UsageError
     from evalscribe.settings import Options
     from evalscribe.wiring import settings

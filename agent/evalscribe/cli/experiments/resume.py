@@ -18,8 +18,8 @@ def resume(
     from evalscribe.app.experiments.find import run_of_experiment
     from evalscribe.app.experiments.resume import resumed
     from evalscribe.cli.display.formatted import checked
-    from evalscribe.cli.durations import seconds
     from evalscribe.cli.experiments.run import going, start
+    from evalscribe.cli.times import seconds
     from evalscribe.prose import counted
     from evalscribe.settings import Options
     from evalscribe.wiring import settings

@@ -18,13 +18,8 @@ from evalscribe.cli.experiments.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pydantic import BaseModel
-
     from evalscribe.app.experiments.desk import ExperimentDesk
     from evalscribe.experiment import ExperimentRun
-    from evalscribe.run_summary import RunReport
     from evalscribe.settings import Settings
 
 
@@ -69,7 +64,7 @@ def run(
     from evalscribe.app.experiments.launch import NewRun, launched
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.formatted import checked
-    from evalscribe.cli.durations import seconds
+    from evalscribe.cli.times import seconds
     from evalscribe.prose import counted
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
@@ -108,6 +103,7 @@ def going(
     """What is said of a run whose worker was just started: its id, and with `wait` how it ended."""
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.formatted import made
+    from evalscribe.cli.experiments.ended import await_end
 
     if not wait:
         made(run.id, run, f"{told}; `evalscribe reports wait {run.id}` waits for it", form)
@@ -141,29 +137,3 @@ def start(
     told_again = [] if env_file is None else ["--env-file", str(env_file)]
     told_again += [] if max_tokens is None else ["--max-tokens", str(max_tokens)]
     start_run(desk, found, run, told_again)
-
-
-def await_end(
-    desk: "ExperimentDesk",
-    run_id: str,
-    timeout_s: float | None,
-    *,
-    fail_on_gate: bool,
-    form: str,
-    within: "Callable[[RunReport], BaseModel] | None" = None,
-) -> int:
-    """Wait, and the exit code that the gate makes. Ctrl-C ends the waiting, not the run. `within`: as `told` has it."""
-    from evalscribe.app.experiments.find import run_named
-    from evalscribe.app.experiments.wait import waited
-    from evalscribe.cli.display.run_progress import RunDisplay
-    from evalscribe.cli.run_reports import told
-    from evalscribe.errors import InterruptedError_, TerminatedError
-    from evalscribe.graph.signals import run_until_signal
-
-    try:
-        with RunDisplay() as display:
-            done = run_until_signal(waited(desk.runs, run_id, timeout_s, display))
-    except (InterruptedError_, TerminatedError) as stopped:
-        again = f"`evalscribe reports wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
-        raise type(stopped)(f"no longer waiting; run {run_id} goes on: {again}") from None
-    return told(desk, done or run_named(desk, run_id), fail_on_gate=fail_on_gate, form=form, within=within)

@@ -7,8 +7,9 @@ from pydantic import Field, JsonValue
 
 from evalscribe.errors import DataError, UsageError
 from evalscribe.judging.scorers.catalogue import reserved
+from evalscribe.judging.scorers.config import configured
 from evalscribe.judging.scorers.kind import Configured
-from evalscribe.judging.scorers.specs import configured, spec
+from evalscribe.judging.scorers.specs import spec
 from evalscribe.scorer_spec import Binding, ScorerSpec
 from evalscribe.strict_json import StrictJson
 

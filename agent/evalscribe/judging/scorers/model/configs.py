@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import Field, JsonValue, model_validator
 
 from evalscribe.errors import UsageError
+from evalscribe.judging.scorers.config import configured
 from evalscribe.judging.scorers.fields import Selector
 from evalscribe.judging.scorers.kind import Configured
 from evalscribe.judging.scorers.model.selectors import TRANSCRIPT, check_name, root_of
-from evalscribe.judging.scorers.specs import configured
 from evalscribe.rubric import MOST_ROLLOUTS, Said
 
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}\s]{1,200})\s*\}\}")

@@ -1,6 +1,7 @@
-"""How long something may take, as people write it."""
+"""Lengths of time and points in time, as people write them."""
 
 import re
+from datetime import UTC, datetime
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
@@ -18,3 +19,15 @@ def seconds(text: str) -> float:
     if not _WHOLE.fullmatch(given):
         raise UsageError(f"{text!r} is no length of time: give 15m, 1h30m, 90s, 500ms, or seconds")
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(given))
+
+
+def moment(text: str, option: str) -> str:
+    """ISO 8601 in UTC, as the store has it; what names no zone is UTC. Raises `UsageError` naming the option."""
+    from evalscribe.errors import UsageError
+
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise UsageError(f"{option} {text!r} is no time: give 2026-11-21 or 2026-11-21T14:05:00Z") from None
+    zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
+    return zoned.astimezone(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,94 @@
+"""How a command ends by a run of an experiment: what it says of it, and its exit code."""
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import BaseModel
+
+    from evalscribe.app.experiments.desk import ExperimentDesk
+    from evalscribe.experiment import ExperimentRun
+    from evalscribe.gate import Gate
+    from evalscribe.run_summary import RunReport
+
+PASSED = 0
+GATE_FAILED = 2
+RUN_FAILED = 3
+TIMED_OUT = 4
+"""Exit codes of everything that waits for a run or tells its gate."""
+
+
+def ended(run: "ExperimentRun", gate: "Gate | None", *, fail_on_gate: bool, aside: bool = False) -> int:
+    """Say in one line how a run ended, and with which exit code a command ends by that.
+
+    A run that has not ended is one that was waited for in vain. `aside`: on standard error.
+    """
+    from evalscribe.cli.display import finish
+    from evalscribe.evaluate.gate import headline
+
+    name = f"{run.name} ({run.id})" if run.name else run.id
+    file = sys.stderr if aside else sys.stdout
+    if not run.terminal:
+        finish.say(f"run {name} is {run.state} still; go on with: evalscribe reports wait {run.id}", file=file)
+        return TIMED_OUT
+    if run.state != "completed":
+        how = "was cancelled" if run.state == "cancelled" else run.state
+        finish.say(f"run {name} {how}{f': {run.reason}' if run.reason else ''}", file=file)
+        return RUN_FAILED
+    assert gate is not None, "a run that has ended has a gate"
+    finish.say(f"run {name}: {headline(gate)}", file=file)
+    return PASSED if gate.passed or not fail_on_gate else GATE_FAILED
+
+
+def told(
+    desk: "ExperimentDesk",
+    run: "ExperimentRun",
+    *,
+    fail_on_gate: bool,
+    form: str,
+    clauses: bool = False,
+    within: "Callable[[RunReport], BaseModel] | None" = None,
+) -> int:
+    """What there is to say of a run that was waited for: one line, with every clause of its gate if wanted, or the
+    report as JSON (`within`: the document that it is a part of); and in GitHub Actions the step's summary. The exit
+    code."""
+    from evalscribe.app.experiments.gate import reported
+    from evalscribe.cli.display import finish, step_summary
+    from evalscribe.render.run_text import gate_lines
+
+    report = reported(desk, run)
+    if form != "table":
+        finish.print_json(within(report) if within else report, indent=None if form == "jsonl" else 2)
+    if run.terminal:
+        step_summary.append(desk, run, report)
+    code = ended(run, report.gate, fail_on_gate=fail_on_gate, aside=form != "table")
+    for line in gate_lines(report.gate) if clauses and form == "table" else ():
+        finish.say(line)
+    return code
+
+
+def await_end(
+    desk: "ExperimentDesk",
+    run_id: str,
+    timeout_s: float | None,
+    *,
+    fail_on_gate: bool,
+    form: str,
+    within: "Callable[[RunReport], BaseModel] | None" = None,
+) -> int:
+    """Wait, and the exit code that the gate makes. Ctrl-C ends the waiting, not the run. `within`: as `told` has it."""
+    from evalscribe.app.experiments.find import run_named
+    from evalscribe.app.experiments.wait import waited
+    from evalscribe.cli.display.run_progress import RunDisplay
+    from evalscribe.errors import InterruptedError_, TerminatedError
+    from evalscribe.graph.signals import run_until_signal
+
+    try:
+        with RunDisplay() as display:
+            done = run_until_signal(waited(desk.runs, run_id, timeout_s, display))
+    except (InterruptedError_, TerminatedError) as stopped:
+        again = f"`evalscribe reports wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
+        raise type(stopped)(f"no longer waiting; run {run_id} goes on: {again}") from None
+    return told(desk, done or run_named(desk, run_id), fail_on_gate=fail_on_gate, form=form, within=within)
