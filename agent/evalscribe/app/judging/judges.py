@@ -114,7 +114,7 @@ class ByRules:
         citations = count(output, self.rubric.output_schema, subject)
         return not_judged(subject.id, self.rubric, self._rules.id, "").model_copy(
             update={
-                "id": content_id([self._rules.id, self.rubric.digest, subject.digest]),
+                "id": content_id([self._rules.id, self._rules.digest, self.rubric.digest, subject.digest]),
                 "output": output,
                 "result_type": ResultType.DIRECT_RESULT,
                 "reason": None,

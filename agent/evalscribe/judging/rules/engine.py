@@ -24,8 +24,14 @@ from evalscribe.judging.rules.decision import Decision, Rule
 from evalscribe.judging.rules.facts import Facts
 from evalscribe.ports import Estimate
 from evalscribe.run import TARGET
+from evalscribe.source_digest import source_digest
 
 VERSION = "rules@1"
+DECIDING = (
+    *("judging.rules", "judging.cite", "signature", "across", "agent_run", "cascade", "chat", "diff", "errors"),
+    *("evidence", "finding", "ids", "json_clean", "prose", "record", "redaction", "run", "sighting", "source_digest"),
+)
+"""Modules that a decision may rest on: verdicts by another state of them are stale."""
 RULES: tuple[Rule, ...] = (
     experiments.target_gave_no_answer,
     endings.harness_broke,
@@ -70,11 +76,17 @@ class RulesJudge:
     def __init__(self, rules: tuple[Rule, ...] = RULES) -> None:
         self._rules = rules
 
+    @property
+    def digest(self) -> str:
+        """Content id of all that decides."""
+        return source_digest(*DECIDING)
+
     def key(self, case: Case) -> str:
-        """Content id of version, evidence, what people said of this eval before, and of how many models fail alike."""
+        """Content id of what decides, evidence, what people said of this eval before, and of how many models fail
+        alike."""
         people = [p for p in case.precedents if p.by_person and p.classification]
         models = in_words(case.across)
-        return content_id([self.id, case.evidence.digest, people, *([models] if models else [])])
+        return content_id([self.id, self.digest, case.evidence.digest, people, *([models] if models else [])])
 
     def estimate(self, case: Case) -> Estimate:  # noqa: ARG002 - the port gives the case; rules cost nothing
         return Estimate()
