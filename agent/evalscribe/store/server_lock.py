@@ -26,6 +26,9 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
 """
 _END = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = %s AND application_name = %s"
 """A connection of our own that the server does not know to be broken yet."""
+NOTICED_S = 5
+"""Until a server has ended the session of a process that is gone; it takes milliseconds, where it is not busy."""
+PAUSE_S = 0.01
 
 
 class ServerLock:
@@ -47,8 +50,7 @@ class ServerLock:
 
     def holder(self) -> str | None:
         """Who else has it; None for one that is gone already, or says nothing of itself."""
-        row = self._connection.execute(_WHO_HOLDS, [key(self.name)]).fetchone()
-        signed = _HOLDER.fullmatch(row[0]) if row else None
+        signed = _HOLDER.fullmatch(self._holding() or "")
         if signed is None:
             return None
         since = datetime.fromtimestamp(int(signed[3]), UTC).isoformat(sep=" ", timespec="seconds")
@@ -66,10 +68,32 @@ class ServerLock:
                 )
 
     def close(self) -> None:
+        """Gives it back first: the server learns only later that a connection was closed."""
+        with suppress(psycopg.Error):
+            self._connection.execute("SELECT pg_advisory_unlock_all()")
         self._connection.close()
 
     def _taken(self) -> bool:
+        until = time.monotonic() + NOTICED_S
+        while not self._tried():
+            if time.monotonic() > until or not self._abandoned():
+                return False
+            time.sleep(PAUSE_S)
+        return True
+
+    def _tried(self) -> bool:
         return self._connection.execute("SELECT pg_try_advisory_lock(%s)", [key(self.name)]).fetchone() == (True,)
+
+    def _holding(self) -> str | None:
+        """The name of the connection that has it."""
+        row = self._connection.execute(_WHO_HOLDS, [key(self.name)]).fetchone()
+        return str(row[0]) if row else None
+
+    def _abandoned(self) -> bool:
+        """Given back by now, or held by a process of this machine that is gone."""
+        name = self._holding()
+        signed = _HOLDER.fullmatch(name or "")
+        return name is None or (signed is not None and signed[2] == _host() and not _alive(int(signed[1])))
 
     def _taken_again(self) -> bool:
         self._connection.close()
@@ -99,5 +123,16 @@ def key(name: str) -> int:
 
 def _signature() -> str:
     """At most 63 letters; read by whoever does not get the lock."""
-    host = re.sub(r"[^A-Za-z0-9._-]", "", socket.gethostname())[:24] or "-"
-    return f"{NAME} {os.getpid()} {host} {int(time.time())}"
+    return f"{NAME} {os.getpid()} {_host()} {int(time.time())}"
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "", socket.gethostname())[:24] or "-"
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError as refused:
+        return not isinstance(refused, ProcessLookupError)
+    return True
