@@ -108,6 +108,33 @@ async def test_who_does_not_answer_fails_the_item_in_time(calling: Calling) -> N
     await target.close()
 
 
+async def test_what_one_try_is_told_to_keep_no_other_sends(calling: Calling) -> None:
+    with ScriptedServer(Answer(body=b"1", headers={"set-cookie": "who=first; Path=/"})) as server:
+        target = HttpTarget(server.url, {}, 1)
+        for _ in range(2):
+            await target.answer(calling(1))
+        await target.close()
+    assert [call.headers.get("cookie") for call in server.calls] == [None, None]
+
+
+async def test_a_service_that_began_to_answer_is_not_asked_again(calling: Calling) -> None:
+    failed, server = await answered(Answer(body=b"a long answer", cut="half"), calling(1))
+    assert isinstance(failed, TargetFailed)
+    assert len(server.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ALL_PROXY", "socks5://127.0.0.1:1"), ("HTTP_PROXY", "ftp://x"), ("SSL_CERT_FILE", "/nowhere/at/all")],
+)
+def test_an_environment_in_which_nothing_can_be_reached_is_told(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=f"nothing can be reached with .*{name}"):
+        HttpTarget("http://127.0.0.1:1/", {}, 1)
+
+
 def test_a_headers_value_comes_from_the_environment() -> None:
     assert header_values({"X-Key": "KEY"}, {"KEY": " value\n"}) == {"X-Key": "value"}
     with pytest.raises(UsageError, match="KEY is not set"):
@@ -116,7 +143,9 @@ def test_a_headers_value_comes_from_the_environment() -> None:
         header_values({"X-Key": "KEY"}, {"KEY": "two\nlines"})
 
 
-@pytest.mark.parametrize("url", ["http://", "ftp://x", "http://x:port/", "http://user:secret@x/"])
+@pytest.mark.parametrize(
+    "url", ["http://", "ftp://x", "http://x:port/", "http://user:secret@x/", "http://x/\r\ny", "http://x/\ud800"]
+)
 def test_what_is_no_address_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(UsageError) as error:
         checked_url(url)

@@ -11,6 +11,7 @@ from evalscribe.llm.message_stream import WrittenMessage
 from evalscribe.llm.prices import Price
 from evalscribe.llm.streaming import Hearing, pieces
 from evalscribe.ports import OnText
+from evalscribe.settings.connections import as_environment_says
 from evalscribe.settings.providers import ANTHROPIC
 
 if TYPE_CHECKING:
@@ -132,13 +133,15 @@ class AnthropicModel:
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
         if self._client is None:
+            with as_environment_says():
+                # A redirect would carry the evidence to a host that nobody chose.
+                connections = DefaultAsyncHttpxClient(follow_redirects=False)
             self._client = AsyncAnthropic(
                 api_key=self._key,
                 base_url=self._base_url,
                 max_retries=0,
                 open_telemetry=False,
-                # A redirect would carry the evidence to a host that nobody chose.
-                http_client=DefaultAsyncHttpxClient(follow_redirects=False),
+                http_client=connections,
             )
         return self._client
 

@@ -3,20 +3,24 @@
 from httpx2 import Request
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
+from evalscribe.settings.connections import as_environment_says
+
 NO_KEY = "none"
 
 
 def client(key: str, base_url: str) -> AsyncOpenAI:
     """`key` is empty where the server needs none."""
     hooks = {} if key else {"request": [_without_authorization]}
+    with as_environment_says():
+        # A redirect would carry the evidence to a host that nobody chose.
+        connections = DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)
     made = AsyncOpenAI(
         api_key=key or NO_KEY,
         admin_api_key="",
         webhook_secret="",
         base_url=base_url,
         max_retries=0,
-        # A redirect would carry the evidence to a host that nobody chose.
-        http_client=DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks),
+        http_client=connections,
     )
     # OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS, which may hold a secret, would go to any host.
     made.organization = made.project = None

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 
 from evalscribe.errors import AccessError, DataError, UnavailableError
 from evalscribe.ids import Frozen
+from evalscribe.settings.connections import as_environment_says
 from evalscribe.sources.deployment import DeploymentPayloads, FunctionFailed, NoAnswer
 from evalscribe.sources.json_value import Members, optional_text, parse
 from evalscribe.sources.links import Links
@@ -65,11 +66,12 @@ class ConvexHttp:
         self._ours = [part for part in (self._secret, self._secret.partition("|")[2]) if len(part) >= SHORTEST_KEY]
         self._patience = patience
         self._slots = asyncio.Semaphore(concurrency)
-        self._client = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(patience.read, connect=patience.connect, pool=None),
-            headers={"Authorization": f"Convex {self._secret}"} if key else {},
-            follow_redirects=False,
-        )
+        with as_environment_says():
+            self._client = httpx2.AsyncClient(
+                timeout=httpx2.Timeout(patience.read, connect=patience.connect, pool=None),
+                headers={"Authorization": f"Convex {self._secret}"} if key else {},
+                follow_redirects=False,
+            )
 
     async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:
         """See `Functions`. At most `concurrency` calls run at once; every retry is inside one bound."""

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from time import perf_counter
 from urllib.parse import quote, urlsplit
 
@@ -10,6 +11,8 @@ import httpx2
 
 from evalscribe.errors import AccessError, EvalscribeError, UsageError
 from evalscribe.ids import canonical_json
+from evalscribe.prose import printable
+from evalscribe.settings.connections import as_environment_says
 from evalscribe.target import TargetCall, TargetFailed, TargetReply
 from evalscribe.targets import envelope
 
@@ -46,12 +49,14 @@ class HttpTarget:
         """`headers`: values by name, as they are sent."""
         self._url = checked_url(url)
         self._secrets = [value for value in headers.values() if len(value) >= SHORTEST_SECRET]
-        self._client = httpx2.AsyncClient(
-            headers={**headers, "Content-Type": "application/json"},
-            timeout=httpx2.Timeout(None, connect=CONNECT_S),
-            limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
-            follow_redirects=False,
-        )
+        with as_environment_says():
+            self._client = httpx2.AsyncClient(
+                headers={**headers, "Content-Type": "application/json"},
+                cookies=_no_cookies(),
+                timeout=httpx2.Timeout(None, connect=CONNECT_S),
+                limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
+                follow_redirects=False,
+            )
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
         """Raises `AccessError` and `UsageError` for what the address says to every try: 401, 403, 404, 405, 3xx."""
@@ -97,6 +102,8 @@ class HttpTarget:
         response = await self._client.send(request, stream=True)
         try:
             text = self._hidden(await _text(response))
+        except httpx2.RemoteProtocolError as error:  # It has worked on this try: another attempt would be a second one.
+            raise httpx2.ReadError(str(error)) from None
         finally:
             await response.aclose()
         if response.status_code in BUSY:
@@ -113,15 +120,20 @@ class HttpTarget:
         return text
 
 
+def _no_cookies() -> CookieJar:
+    """Keeps none: what one try is given another shall not send."""
+    return CookieJar(DefaultCookiePolicy(allowed_domains=()))
+
+
 def checked_url(url: str) -> str:
     """Raises `UsageError` for what is no address, or holds a password."""
     try:
         parts = urlsplit(url)
-        known = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
+        known = url.isprintable() and parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
     except ValueError:
         known = None
     if not known:
-        raise UsageError(f"{url} is no address: http://HOST[:PORT]/PATH or https://…")
+        raise UsageError(f"{printable(url)} is no address: http://HOST[:PORT]/PATH or https://…")
     if parts.username or parts.password:
         raise UsageError("an address holds no user or password: give --header NAME=ENV_VAR")
     return url
