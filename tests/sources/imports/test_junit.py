@@ -126,6 +126,31 @@ def test_a_failure_whose_cleanup_failed_too_is_no_second_trial(tmp_path: Path, r
     ]
 
 
+SAID = """<testsuites><testsuite name="outer"><testsuite name="pytest">
+<testcase name="a"/><testcase name="a"><failure message="assert 0"/></testcase><testcase name="b"/></testsuite>
+<testcase name="c"><failure message="Failed">=== RUN   c
+    c_test.go:9: got 4, want 3
+--- FAIL: c (0.00s)</failure></testcase>
+<testcase name="d"/><testcase name="d"><flakyError><stackTrace>at line 1</stackTrace></flakyError></testcase>
+</testsuite></testsuites>"""
+
+
+def test_what_several_tools_write_of_a_try_that_failed(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+    path = tmp_path / "x.xml"
+    path.write_text(SAID)
+    read = read_file(path)
+    assert [(one.eval.path, one.eval.reason, one.metadata["suite"]["name"]) for one in read.records] == [
+        ("a#1", "it failed and was run again; the file does not say why", "pytest"),
+        ("a#2", "assert 0", "pytest"),
+        ("b", None, "pytest"),
+        ("c", "c_test.go:9: got 4, want 3", "outer"),
+        ("d#1", None, "outer"),
+        ("d#2", None, "outer"),
+    ]
+    assert [(one.path, one.text) for one in read.records[-1].documents] == [("stackTrace", "at line 1")]
+    assert read.left_out == {}
+
+
 def test_whatever_changes_is_seen(tmp_path: Path, read_file: Callable[..., Any]) -> None:
     path = tmp_path / "x.xml"
     path.write_text(CASE)

@@ -21,7 +21,11 @@ from evalscribe.sources.imports.xml_events import End, Start, events
 NAME = "junit"
 _VERDICTS: dict[str, EvalStatus] = {"error": "error", "failure": "failed", "skipped": "incomplete"}
 """What an element says of its test case, the worst first."""
-_TEXTS = ("failure", "error", "skipped", "system-out", "system-err", "rerunFailure", "rerunError", "flakyFailure")
+_RERUNS = ("rerunFailure", "rerunError", "flakyFailure", "flakyError")
+_TEXTS = (*_VERDICTS, "system-out", "system-err", *_RERUNS, "stackTrace")
+_STOCK = ("failed", "failure", "error")
+"""Messages that say no more than that a test failed."""
+_RUN_AGAIN = "it failed and was run again; the file does not say why"
 _SUMS = ("tests", "failures", "errors", "skipped", "disabled", "assertions", "time")
 """Attributes of a suite that its cases say too."""
 
@@ -86,7 +90,7 @@ class JUnit:
 
     def _cases(self, left_out: LeftOut) -> Iterator[Case]:
         with Reading(self._path) as self._reading:
-            yield from _torn_down(cases(events(self._reading, str(self._path)), left_out))
+            yield from _run_again(_torn_down(cases(events(self._reading, str(self._path)), left_out)))
 
 
 def _torn_down(read: Iterator[Case]) -> Iterator[Case]:
@@ -99,25 +103,44 @@ def _torn_down(read: Iterator[Case]) -> Iterator[Case]:
         yield case._replace(attributes={**case.attributes, "name": f"{case.key[1]} teardown"}) if again else case
 
 
+def _run_again(read: Iterator[Case]) -> Iterator[Case]:
+    """pytest, too, tells of a test twice in a row where it failed and was run again: the first time without a word."""
+    held: Case | None = None
+    for case in read:
+        if held is not None:
+            yield _failed(held) if held.key == case.key and held.suite.get("name") == "pytest" else held
+        held = case
+    if held is not None:
+        yield held
+
+
+def _failed(case: Case) -> Case:
+    if any(part.tag in _VERDICTS for part in case.parts):
+        return case
+    return case._replace(parts=(*case.parts, Part("failure", {"message": _RUN_AGAIN}, "")))
+
+
 def cases(told: Iterator[Start | End], left_out: LeftOut) -> Iterator[Case]:
     """The test cases of a document, whatever suites they stand in."""
     open_: list[Start] = []
-    suite: dict[str, JsonValue] = {}
+    suites: list[dict[str, JsonValue]] = [{}]
     case: Case | None = None
     for event in told:
         if isinstance(event, Start):
             open_.append(event)
             if event.tag == "testsuite":
-                suite = _suite(event, left_out)
+                suites.append(_suite(event, left_out))
             elif event.tag == "testcase":
-                case = Case(event.attributes, suite, (), {})
+                case = Case(event.attributes, suites[-1], (), {})
             continue
         started = open_.pop()
         if event.tag == "testcase" and case is not None:
             yield case
             case = None
+        elif event.tag == "testsuite":
+            suites.pop()
         elif case is None:
-            _of_suite(started, event, suite, left_out)
+            _of_suite(started, event, suites[-1], left_out)
         else:
             case = _with(case, started, event, left_out)
 
@@ -132,7 +155,7 @@ def _of_suite(started: Start, event: End, suite: dict[str, JsonValue], left_out:
     if event.tag == "property":
         name, value = _property(started, event)
         suite["properties"] = {**_dict(suite.get("properties")), name: value}
-    elif event.tag not in ("testsuite", "testsuites", "properties"):
+    elif event.tag not in ("testsuites", "properties"):
         left_out.add(f"the element `{values.line(event.tag)}` of a suite")
 
 
@@ -190,7 +213,10 @@ def _texts(value: dict[str, str]) -> dict[str, str]:
 
 
 def _reason(verdict: Part) -> str:
-    message = verdict.attributes.get("message") or next(iter(verdict.text.strip().splitlines()), "")
+    message = verdict.attributes.get("message", "")
+    if not message or message.strip(" .:!").lower() in _STOCK:
+        told = (line.strip() for line in verdict.text.splitlines())
+        message = next((line for line in told if line and not line.startswith(("===", "---"))), message)
     return message or verdict.attributes.get("type") or verdict.tag
 
 
