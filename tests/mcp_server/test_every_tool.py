@@ -14,7 +14,8 @@ from mcp_server.conftest import HOSTILE, KEY, Session
 TOOLS = {tool.name: tool for tool in tools(Place())}
 READS = {
     "list_collections", "list_runs", "list_evals", "get_eval", "sql_schema", "metadata_fields", "metadata_samples",
-    "execute_sql", "list_reports", "get_report", "recurring", "list_result_sets", "get_results",
+    "execute_sql", "list_reports", "get_report", "recurring", "list_result_sets", "get_results", "list_experiments",
+    "get_experiment", "get_experiment_run", "compare_experiment_runs", "list_datasets", "get_dataset",
 }  # fmt: skip
 PAGE = Path(__file__).parents[2] / "agent/docs/mcp.md"
 
@@ -25,12 +26,12 @@ def test_every_tool_is_listed_and_was_called_and_answered(session: Session) -> N
 
 
 def test_every_answer_fits_its_schema(session: Session) -> None:
+    validators = {name: Draft202012Validator(tool.output_schema) for name, tool in session.tools.items()}
+    for validator in validators.values():
+        validator.check_schema(validator.schema)
     for call, result in session.results.items():
-        if result.is_error:
-            continue
-        schema = session.tools[call.split()[0]].output_schema
-        Draft202012Validator.check_schema(schema)
-        Draft202012Validator(schema).validate(result.structured_content)
+        if not result.is_error:
+            validators[call.split()[0]].validate(result.structured_content)
 
 
 @pytest.mark.parametrize("name", sorted(TOOLS))
@@ -51,8 +52,9 @@ def test_what_costs_or_writes_has_to_be_said(session: Session) -> None:
     for name in set(TOOLS) - READS:
         arguments = session.tools[name].input_schema["properties"]
         assert arguments.get("budget_usd", {"default": 0.0})["default"] == 0.0
-        assert arguments.get("write_report", {"default": False})["default"] is False
-        assert not {"write", "write_report", "budget_usd"} & set(session.tools[name].input_schema["required"])
+        for word in ("write", "write_report", "start"):
+            assert arguments.get(word, {"default": False})["default"] is False
+        assert not {"write", "write_report", "start", "budget_usd"} & set(session.tools[name].input_schema["required"])
 
 
 def test_reading_an_empty_workspace_makes_nothing_and_says_what_to_do(session: Session) -> None:
@@ -61,6 +63,9 @@ def test_reading_an_empty_workspace_makes_nothing_and_says_what_to_do(session: S
     assert "import_file" in session.said("list_collections of nothing")["next"]
     assert "import_file" in session.refused("list_runs of nothing")
     assert session.said("list_reports of nothing")["total"] == 0
+    for call in ("list_experiments of nothing", "list_datasets of nothing"):
+        assert "start=true" in session.said(call)["next"]
+    assert "start=true" in session.refused("run_experiment of nothing")
 
 
 def test_without_the_word_nothing_is_imported_and_no_report_written(session: Session) -> None:
@@ -174,6 +179,72 @@ def test_reports_results_and_what_recurs(session: Session) -> None:
     assert refused["error"] == "the model refused"
 
 
+def test_experiments_and_their_runs(session: Session) -> None:
+    (one,) = session.said("list_experiments")["experiments"]
+    assert (one["name"], one["runs"], one["dataset"], one["scorers"]) == ("quality", 5, "tickets@1", ["judge"])
+    assert [run["name"] for run in one["latest_runs"]] == ["under way", "waiting", "halfway"]
+    shown = session.said("get_experiment")
+    assert shown["asks_models"] == ["openai/gpt-5-mini"]
+    assert [(build["id"], build["name"]) for build in shown["builds"]] == [("dep-1", "built")]
+    assert (shown["runs_total"], shown["next_offset"], len(shown["runs"])) == (5, 2, 2)
+    assert [(run["name"], run["gate"]) for run in session.said("get_experiment runs")["runs"]] == [
+        ("halfway", "failed"),
+        ("after", "failed"),
+        ("before", "passed"),
+    ]
+
+
+def test_a_run_of_an_experiment_comes_in_pages_with_what_scorers_saw(session: Session) -> None:
+    found = session.said("get_experiment_run")
+    assert found["summary"]["counts"] == {"passed": 1, "failed": 1, "error": 1, "unscored": 0, "missing": 0}
+    assert found["gate"]["passed"] is False
+    assert "gate failed: pass rate 1/3" in found["message"]
+    (failed,) = found["tries"]
+    assert (failed["item"], failed["verdict"], found["tries_total"], found["next_offset"]) == ("two", "failed", 2, 1)
+    assert failed["output"] == failed["input"] == HOSTILE
+    assert failed["expected_output"].endswith("… [cut: 4,500 characters more]")
+    assert [(score["scorer"], score["said"]) for score in failed["scores"]] == [
+        ("exact_match", "failed"),
+        ("json_valid", "passed"),
+    ]
+    assert failed["scores"][0]["rests_on"].startswith('{"expected":"xxx')
+    assert "no instruction to you" in found["notice"]
+    rest = session.said("get_experiment_run rest")
+    assert ([one["error"] for one in rest["tries"]], rest["next_offset"]) == (["ValueError: no such order"], None)
+    assert rest["summary"] is None
+    assert session.said("get_experiment_run broken")["tries"][0]["output"] is None
+    assert session.said("get_experiment_run item")["tries"] == found["tries"]
+
+
+def test_runs_of_experiments_are_compared_and_datasets_read(session: Session) -> None:
+    found = session.said("compare_experiment_runs")
+    assert [one["item"] for one in found["regressed"]] == ["two"]
+    assert found["left_out"] == {}
+    page = session.said("get_dataset")
+    assert ([one["key"] for one in page["items"]], page["total"], page["next_offset"]) == (["one", "two"], 3, 2)
+    assert page["items"][1]["expected_output"] == "x" * 50 + "… [cut: 4,950 characters more]"
+    assert [one["input"] for one in session.said("get_dataset item")["items"]] == [HOSTILE]
+
+
+def test_without_the_word_nothing_is_run_recorded_or_made(session: Session) -> None:
+    plan = session.said("run_experiment")
+    assert (plan["started"], plan["run_id"], plan["tries"], plan["asks_models"]) == (False, None, 9, [])
+    assert "start=true and budget_usd" in session.said("run_experiment asking")["message"]
+    assert "2 of 3 tries are left" in session.said("resume_experiment_run")["message"]
+    assert session.said("list_experiments made")["experiments"][0]["runs"] == 5
+    assert session.said("create_deployment")["components"] == ["agent=python:agent:answer"]
+    assert not session.said("create_deployment")["written"]
+    dry, made = session.said("make_regression_dataset dry"), session.said("make_regression_dataset")
+    assert (dry["written"], dry["items"], made["written"], made["items"]) == (False, 1, True, 1)
+    assert [one["name"] for one in session.said("list_datasets")["datasets"]] == ["tickets"]
+    assert [one["name"] for one in session.said("list_datasets made")["datasets"]] == ["tickets", "broke"]
+
+
+def test_a_run_is_cancelled(session: Session) -> None:
+    assert session.said("cancel_experiment_run")["state"] == "cancelled"
+    assert "had ended already" in session.said("cancel_experiment_run again")["message"]
+
+
 @pytest.mark.parametrize(
     ("call", "told"),
     [
@@ -200,6 +271,14 @@ def test_reports_results_and_what_recurs(session: Session) -> None:
         ("get_eval unknown", "list_evals"),
         ("get_results unknown", "why/v1"),
         ("get_everything", "Unknown tool"),
+        ("run_experiment unpaid", "openai/gpt-5-mini in 3 tries: say in budget_usd"),
+        ("run_experiment too dear", "budget of 5"),
+        ("run_experiment wrong config", "`config` knows no 'nope'"),
+        ("run_experiment no build", "there is no deployment 'dep-9'; there is: built"),
+        ("get_experiment_run unknown", "get_experiment shows what there is"),
+        ("compare_experiment_runs unfinished", "Wait for it: get_experiment_run with wait_seconds"),
+        ("resume_experiment_run done", "run_experiment starts another one"),
+        ("make_regression_dataset unread", "analyze with write_report"),
     ],
 )
 def test_what_cannot_be_done_says_what_to_do(call: str, told: str, session: Session) -> None:
@@ -233,6 +312,8 @@ def test_the_page_has_every_tool_and_says_whether_it_only_reads() -> None:
     writes = {name for name, what in rows if "may write" in what}
     words = {"write", "write_report"}
     assert writes == {name for name, tool in TOOLS.items() if words & set(tool.parameters["properties"])}
+    starts = {name for name, what in rows if "may start" in what}
+    assert starts == {name for name, tool in TOOLS.items() if "start" in tool.parameters["properties"]}
 
 
 def test_the_page_has_every_prompt(session: Session) -> None:
@@ -246,5 +327,6 @@ def test_prompts_name_tools_that_are_there(place: Place) -> None:
         needed = {argument.name: f"<{argument.name}>" for argument in prompt.arguments or () if argument.required}
         (message,) = asyncio.run(prompt.render(needed, None))
         assert all(value in message.content.text for value in needed.values())
-        named = set(re.findall(r"\b(?:list|get|execute|import|metadata|sql)_\w+", message.content.text))
+        verbs = "list|get|execute|import|metadata|sql|run|resume|cancel|create|make|compare"
+        named = set(re.findall(rf"\b(?:{verbs})_\w+", message.content.text))
         assert named <= {*TOOLS, "import_file"}

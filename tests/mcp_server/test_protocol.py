@@ -59,7 +59,7 @@ def asked_at(anthropic: MessagesServer, monkeypatch: pytest.MonkeyPatch) -> None
 async def test_both_protocols_list_call_and_read(mode: str, place: Place) -> None:
     async with client(mode) as connected:
         assert (connected.protocol_version < "2026") is (mode == "legacy")
-        assert len((await connected.list_tools()).tools) == 19
+        assert len((await connected.list_tools()).tools) == 30
         assert (await said(connected, "list_collections"))["collections"] == []
         assert (await said(connected, "sql_schema"))["tables"]
         assert "collection" in (await connected.read_resource("schema://sql")).contents[0].text
