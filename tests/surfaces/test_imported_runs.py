@@ -41,6 +41,12 @@ def test_a_name_that_nothing_has_is_told_before_the_key_that_is_missing(workspac
     assert len(said.splitlines()) == 2
 
 
+def test_a_run_that_is_imported_is_not_called_unknown_where_it_cannot_be_fetched(workspace: Workspace) -> None:
+    workspace.run("import", checkpoints_file())
+    said = workspace.run("fetch", "room-desk-c1", "-o", "kept", code=77).err
+    assert "run room-desk-c1 is imported, analyses need no network for it, and it cannot be fetched: no Convex" in said
+
+
 def test_a_file_of_several_runs_names_them(workspace: Workspace) -> None:
     ended = workspace.run("analyze", checkpoints_file(), "--judge", "rules", code=64)
     assert "holds 2 runs; name one by its id:\n  room-desk-c1 (" in ended.err

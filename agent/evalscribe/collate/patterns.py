@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from evalscribe.finding import NOT_THE_MODEL, Finding, Verdict
 from evalscribe.pattern import Pattern, PatternKind
-from evalscribe.prose import counted
+from evalscribe.prose import counted, cut
 
 MIN_SHARED = 2
 """So many findings make something shared; one group of evals counts as one."""
 MIN_CATEGORY = 3
 """So many failures of one category make it worth a line."""
+SHOWN_ERROR = 80
+"""Characters of an error in a pattern's name."""
 LINT_STEPS = ("lint", "eslint", "ruff", "flake8", "pylint", "clippy", "style", "format")
 SEEN = {"repeat": "again", "fix-in-doubt": "despite a fix", "changed": "for another cause"}
 
@@ -56,7 +58,7 @@ def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
     for signature, hit in _by(findings, lambda f: [f.signature] if f.signature else []).items():
         causes = {finding.judged.cause for finding in hit if finding.judged}
         if len(hit) >= MIN_SHARED and len(causes) > 1:
-            yield Pattern(name=f"Same error: {signature[:80]}", kind="rule", evals=_paths(hit), text=_labels(hit))
+            yield Pattern(name=f"Same error: {cut(signature, SHOWN_ERROR)}", kind="rule", evals=_paths(hit), text=_labels(hit))
 
 
 def _categories(findings: Sequence[Finding]) -> Iterable[Pattern]:

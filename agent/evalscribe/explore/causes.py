@@ -71,7 +71,7 @@ def _text(one: Failure) -> str:
 
 def _told(kind: str, members: Sequence[Failure]) -> str:
     """`model; 3 times: returns 1 where the task asks for 2; …`."""
-    said = Counter(cut(one_line(one.why or one.error), LONGEST_ERROR) for one in members)
+    said = Counter(cut(one_line(one.why or one.error), LONGEST_ERROR).removesuffix(".") for one in members)
     most = sorted(said.items(), key=lambda each: (-each[1], each[0]))[:MOST_ERRORS]
     told = [text if n == 1 else f"{n} times: {text}" for text, n in most]
     more = [f"and {len(said) - len(most)} more"] if len(said) > len(most) else []

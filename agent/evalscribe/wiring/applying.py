@@ -55,7 +55,7 @@ def _repository(folder: Path) -> Repository:
     try:
         return repository_of(folder)
     except UsageError as error:
-        raise UsageError(f"{error} The eval suite's is named with --repo DIR.") from error
+        raise UsageError(f"{str(error).removesuffix('.')}.\nThe eval suite's folder is named with --repo DIR.") from error
 
 
 def _within(folder: Path, root: Path) -> str:

@@ -93,10 +93,21 @@ def source(choice: Choice, found: Settings) -> "PayloadSource":
     except AccessError as error:
         if named.kind != "id":
             raise
-        raise AccessError(
-            f"no imported run and no file is called {run_id!r}, and none can be fetched: {error}"
-        ) from None
+        known = _imported_id(found, run_id)
+        here = (
+            f"no imported run and no file is called {run_id!r}, and none can be fetched"
+            if known is None
+            else f"run {known} is imported, analyses need no network for it, and it cannot be fetched"
+        )
+        raise AccessError(f"{here}: {error}") from None
     return open_convex(access.url, access.key, run_id, links)
+
+
+def _imported_id(found: Settings, named: str) -> str | None:
+    if not has_store(found):
+        return None
+    with closing(store(found)) as kept, closing(archive(found)) as whole:
+        return whole_run(kept, whole, named)
 
 
 @asynccontextmanager

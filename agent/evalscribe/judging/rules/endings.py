@@ -10,6 +10,7 @@ from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 from evalscribe.judging.rules.spoken import Made, Spoken
 from evalscribe.judging.rules.unreachable import CONNECTION, PROVIDER
+from evalscribe.prose import counted
 
 LIMIT_STEPS = ("limit", "conversation")
 LIMIT = re.compile(
@@ -196,8 +197,8 @@ def _key(made: Made) -> str:
 
 
 def _work(spoken: Spoken) -> str:
-    calls, words = len(spoken.made), len(spoken.words)
-    return f"The model spoke {words} times and called tools {calls} times."
+    words, calls = (counted(len(each), "time") for each in (spoken.words, spoken.made))
+    return f"The model spoke {words} and called tools {calls}."
 
 
 def _so_far(spoken: Spoken) -> str:
