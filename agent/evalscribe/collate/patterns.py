@@ -58,7 +58,8 @@ def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
     for signature, hit in _by(findings, lambda f: [f.signature] if f.signature else []).items():
         causes = {finding.judged.cause for finding in hit if finding.judged}
         if len(hit) >= MIN_SHARED and len(causes) > 1:
-            yield Pattern(name=f"Same error: {cut(signature, SHOWN_ERROR)}", kind="rule", evals=_paths(hit), text=_labels(hit))
+            name = f"Same error: {cut(signature, SHOWN_ERROR)}"
+            yield Pattern(name=name, kind="rule", evals=_paths(hit), text=_labels(hit))
 
 
 def _categories(findings: Sequence[Finding]) -> Iterable[Pattern]:

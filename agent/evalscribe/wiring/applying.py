@@ -55,7 +55,8 @@ def _repository(folder: Path) -> Repository:
     try:
         return repository_of(folder)
     except UsageError as error:
-        raise UsageError(f"{str(error).removesuffix('.')}.\nThe eval suite's folder is named with --repo DIR.") from error
+        said = str(error).removesuffix(".")
+        raise UsageError(f"{said}.\nThe eval suite's folder is named with --repo DIR.") from error
 
 
 def _within(folder: Path, root: Path) -> str:
