@@ -126,6 +126,8 @@ class ExperimentRun(Frozen):
     """Whether somebody asked for it to be cancelled."""
     archived: bool = False
     """Whether its evals are in the archive as its scores have them now."""
+    revision: int = 0
+    """Another one whenever its tries or scores may have changed since it ended: it went on, or was scored again."""
 
     @property
     def tries(self) -> int:

@@ -34,6 +34,7 @@ RELEASED = {
     "0006": "ab20c27a81c32c8222d134b94ad985e6c9c24402ddf0608a749a01be2f3a0b69",
     "0007": "aacf5aeb1eaf8d4fb4cd611c5e12cb5ed4f885cef126d235ef3b09b1c1ece2e4",
     "0008": "5e979610d5b4fa1a13c0a822ff3f2f6f3a90289ce765ff989ac027a173c9fcf8",
+    "0009": "ddd5bfa20c676c8ff20de79270defe970c7df843a8eeb0e5a6d27389fef0ed21",
 }
 """Revisions that exist in somebody's store, and the digest of each script."""
 

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from evalscribe.app.experiments import gate
+from evalscribe.app.experiments.inspect import summary
 from evalscribe.cli.times import seconds
 from evalscribe.errors import UsageError
-from evalscribe.experiment import Config
+from evalscribe.experiment import Config, RunItem
 from surfaces.command import Ended, Workspace
 from surfaces.made_experiment import BINDINGS, Made, items
 
@@ -212,6 +214,31 @@ def test_runs_are_listed_and_shown_with_the_config_of_their_version(workspace: W
     assert table[3].split()[5:9] == ["2/5", "40.0", "%", "failed"]
     assert '"min_pass_rate":0.5' in workspace.run("experiments", "runs", "show", "main").out
     assert '"min_pass_rate":0.9' in workspace.run("experiments", "runs", "show", "quality", "pr-1").out
+
+
+def test_a_gate_that_was_listed_is_worked_out_again_only_where_something_of_it_changed(
+    workspace: Workspace, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = made.run("ppppf", name="main")
+    run = made.run("ppppp", Config(no_new_failures_vs="main", min_pass_rate=0.9), name="pr-1")
+
+    def listed() -> list[object]:
+        out = workspace.run("experiments", "runs", "list", "quality", "--format", "json").out
+        return [one["gate"] for one in json.loads(out)]
+
+    worked_out = []
+    monkeypatch.setattr(gate, "summary", lambda desk, run, **told: worked_out.append(run.name) or summary(desk, run))
+    assert (listed(), listed(), worked_out) == ([False, True], [False, True], ["main", "pr-1"])
+    item = RunItem.id_of(run.id, "a", 1)
+    made.runs.rescore(run.id, [], {item: "failed"})
+    assert (listed(), worked_out) == ([False, False], ["main", "pr-1", "pr-1"])
+    made.runs.rescore(run.id, [], {item: "passed"})
+    made.runs.rescore(base.id, [], {RunItem.id_of(base.id, "a", 1): "failed"})
+    assert (listed(), len(worked_out)) == ([False, True], 5)
+    made.run("ppppp", name="main")
+    assert (listed(), worked_out[5:]) == ([False, True, True], ["pr-1", "main"])
+    made.runs.begin(run.id, "here:2", "2026-11-21T10:00:00+00:00")
+    assert listed() == [False, None, True]
 
 
 def test_scores_are_filtered(workspace: Workspace, made: Made) -> None:

@@ -1,6 +1,7 @@
 """The gate of a finished run, as its scores are now."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import run_named, version_of_run
@@ -10,11 +11,19 @@ from evalscribe.evaluate.baseline import Baseline
 from evalscribe.evaluate.compare import new_failures
 from evalscribe.evaluate.gate import gate
 from evalscribe.experiment import ExperimentRun, ExperimentVersion
+from evalscribe.ids import content_id
 from evalscribe.run_summary import RunReport
+from evalscribe.source_digest import source_digest
+
+DECIDING = (
+    *("app.experiments.gate", "app.experiments.inspect", "app.experiments.items", "evaluate", "statistics"),
+    *("calibration", "gate", "run_summary"),
+)
+"""Modules by which a gate is decided: what was kept by another state of them is worked out again."""
 
 
 def reported(desk: ExperimentDesk, run: ExperimentRun) -> RunReport:
-    """What the run came to, with its gate where it has ended. Nothing of it is stored: a rescore is in it at once."""
+    """What the run came to, with its gate where it has ended, all of it worked out anew."""
     found = summary(desk, run)
     if not run.terminal:
         return RunReport(summary=found)
@@ -24,19 +33,40 @@ def reported(desk: ExperimentDesk, run: ExperimentRun) -> RunReport:
 
 
 def in_short(desk: ExperimentDesk, run: ExperimentRun) -> bool | None:
-    """Whether the gate passed, for lists: scores are read only where a clause needs them. None before the end."""
-    if not run.terminal:
-        return None
+    """Whether the gate passed, for lists: worked out once, and again only where something of it changed. None before
+    the end."""
+    if run.state != "completed":
+        return False if run.terminal else None
     version = version_of_run(desk, run)
-    found = summary(desk, run, scored=version.config.max_error_rate is not None)
-    return gate(version.config, found, "", baselines(desk, run, version)).passed
+    key = _rests_on(desk, run, version)
+    passed = desk.runs.gate(run.id, key)
+    if passed is None:
+        found = summary(desk, run, scored=version.config.max_error_rate is not None)
+        passed = gate(version.config, found, "", baselines(desk, run, version)).passed
+        with suppress(EvalscribeError):  # What cannot be kept, as in a store that is only read, is worked out again.
+            desk.runs.keep_gate(run.id, key, passed)
+    return passed
+
+
+def _rests_on(desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersion) -> str:
+    """Content id of what may change the verdict: scores of the run and of its baselines, and what decides."""
+    others = {}
+    for name in sorted(_named(version)):
+        with suppress(EvalscribeError):  # No such run is an answer as well.
+            base = run_named(desk, name)
+            others[name] = [base.id, base.revision, base.state]
+    return content_id([source_digest(*DECIDING), run.revision, others])
 
 
 def baselines(desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersion) -> Mapping[str, Baseline]:
     """Those that the gate of this version names."""
+    return {name: _baseline(desk, run, version, name) for name in _named(version)}
+
+
+def _named(version: ExperimentVersion) -> frozenset[str]:
     config = version.config
     named = {config.no_new_failures_vs, config.baseline if config.max_regressions is not None else None}
-    return {name: _baseline(desk, run, version, name) for name in named if name is not None}
+    return frozenset(name for name in named if name is not None)
 
 
 def _baseline(desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersion, named: str) -> Baseline:

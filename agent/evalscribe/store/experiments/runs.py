@@ -32,6 +32,7 @@ _ALL = select(_runs).order_by(_runs.c.number)
 _OF_EXPERIMENT = matching(_runs, "experiment_id").order_by(_runs.c.number)
 _RUN = matching(_runs, "id")
 _CHANGE = update(_runs).where(_runs.c.id == bindparam("of_id"))
+_GATE = select(_runs.c.gate_passed).where(_runs.c.id == bindparam("run_id"), _runs.c.gate_key == bindparam("key"))
 _OF_RUN = _items.c.run_id == bindparam("run_id")
 _DONE = select(_items.c.item_key, _items.c.repetition).where(_OF_RUN)
 _TALLY = select(_items.c.verdict, func.count().label("n")).where(_OF_RUN).group_by(_items.c.verdict)
@@ -83,6 +84,7 @@ class SqlExperimentRuns:
             "worker": worker,
             "heartbeat_at": now,
             "started_at": func.coalesce(_runs.c.started_at, now),
+            "revision": _runs.c.revision + 1,
         }
         fresh = {"ended_at": None, "reason": None, "cancelling": False, "archived": False}
         return self._change(run_id, **began, **fresh)
@@ -93,6 +95,14 @@ class SqlExperimentRuns:
 
     def end(self, run_id: str, state: RunState, now: str, reason: str | None = None) -> ExperimentRun:
         return self._change(run_id, state=state, ended_at=now, reason=reason)
+
+    def gate(self, run_id: str, key: str) -> bool | None:
+        with self._database.reading() as connection:
+            found: bool | None = connection.scalar(_GATE, {"run_id": run_id, "key": key})
+        return found
+
+    def keep_gate(self, run_id: str, key: str, passed: bool) -> None:
+        self._change(run_id, gate_key=key, gate_passed=passed)
 
     def ask_cancel(self, run_id: str) -> None:
         self._change(run_id, cancelling=True)
@@ -125,7 +135,8 @@ class SqlExperimentRuns:
             kept.put(connection)
             if verdicts:
                 connection.execute(_SET_VERDICT, [{"of_id": item, "new": new} for item, new in verdicts.items()])
-            connection.execute(_CHANGE.values(archived=False), {"of_id": run_id})
+            again = {"archived": False, "revision": _runs.c.revision + 1}
+            connection.execute(_CHANGE.values(**again), {"of_id": run_id})
 
     def done(self, run_id: str) -> frozenset[tuple[str, int]]:
         with self._database.reading() as connection:

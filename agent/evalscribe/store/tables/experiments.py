@@ -166,7 +166,11 @@ experiment_runs = Table(
     Column("worker", String),
     Column("cancelling", Boolean, nullable=False, server_default=false()),
     Column("archived", Boolean, nullable=False, server_default=false()),
+    Column("revision", Integer, nullable=False, server_default=text("0")),
+    Column("gate_key", String),
+    Column("gate_passed", Boolean),
 )
+"""`gate_passed` holds where `gate_key` is what the gate rests on now."""
 
 
 def _texts_of(table: str, *columns: str) -> list[Index]:
