@@ -182,6 +182,13 @@ def test_each_scorer_is_a_step(read_value: Callable[..., Any]) -> None:
         ),
         pytest.param({"limit": {"type": "time", "limit": 9}}, "passed", None, None, id="passed all the same"),
         pytest.param({"scores": None}, "incomplete", None, None, id="never scored"),
+        pytest.param(
+            {"invalidation": {"author": "ann", "reason": "wrong image", "timestamp": "2026-01-02T03:04:05Z"}},
+            "incomplete",
+            None,
+            "it was declared invalid by ann: wrong image",
+            id="invalid",
+        ),
         pytest.param({"messages": [], "scores": {}}, "incomplete", None, None, id="nothing said"),
     ],
 )
@@ -190,6 +197,74 @@ def test_status(
 ) -> None:
     (record,) = read_value(log(sample(**{"score": "C", **more}))).records
     assert (record.eval.status, record.eval.failed_step, record.eval.reason) == (status, step, reason)
+
+
+def test_failed_attempts_are_kept_without_their_traces(read_value: Callable[..., Any]) -> None:
+    retries = [{"message": "overloaded", "traceback": "t" * 30_000, "traceback_ansi": "t", "events": [{}]}] * 2
+    read = read_value(log(sample(error_retries=retries)))
+    assert read.records[0].metadata["error_retries"] == [{"message": "overloaded"}] * 2
+
+
+def call(span: str, asked: list[dict[str, Any]], id: str, answer: str, **more: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "id": id, "content": answer}
+    return {"event": "model", "span_id": span, "input": asked, "output": {"choices": [{"message": message}]}, **more}
+
+
+def begun(id: str, type: str, name: str, parent: str | None = None) -> dict[str, Any]:
+    return {"event": "span_begin", "id": id, "type": type, "name": name, "parent_id": parent}
+
+
+USER, FOUND = {"role": "user", "id": "u", "content": "add 1 and 2"}, {"role": "tool", "id": "t", "content": "three"}
+DELEGATED = [
+    begun("1", "agent", "main"),
+    begun("2", "agent", "helper", "1"),
+    begun("3", "tool", "add", "2"),
+    begun("4", "scorers", "scorers", "4"),
+    begun("5", "scorer", "graded", "4"),
+    call("1", [], "a1", "helper!"),
+    call("2", [USER], "h1", "attachment://k"),
+    {**call("3", [], "h2", "It is 3"), "input": [], "input_refs": [[0, 3]]},
+    call("2", [USER], "h3", "again"),
+    call("2", [USER, {"role": "assistant", "id": "h3", "content": "again"}, FOUND], "h4", "still 3"),
+    call("5", [USER], "g1", "GRADE: C"),
+]
+POOL = [USER, {"role": "assistant", "id": "h1", "content": "attachment://k"}, FOUND]
+MAIN = [{"role": "user", "content": "1 + 2?"}, {"role": "assistant", "id": "a1", "content": "helper!"}]
+
+
+def test_what_sub_agents_said(read_value: Callable[..., Any]) -> None:
+    given = sample(messages=MAIN, events=DELEGATED, events_data={"messages": POOL}, attachments={"k": "let me see"})
+    (record,) = read_value(log(given)).records
+    assert [(one.id[-2:], one.name, [said.content for said in one.messages]) for one in record.transcripts] == [
+        ("-0", None, ["1 + 2?", "helper!"]),
+        ("-1", "helper", ["add 1 and 2", "let me see"]),
+        ("-2", "helper", ["add 1 and 2", "again", "three", "still 3"]),
+        ("-3", "add", ["add 1 and 2", "let me see", "three", "It is 3"]),
+    ]
+
+
+def test_samples_in_pieces(read_value: Callable[..., Any], read_file: Callable[..., Any], tmp_path: Path) -> None:
+    whole = sample("a/b", events=DELEGATED, messages=MAIN, events_data={"messages": [*POOL, *MAIN]})
+    (wanted,) = read_value(log({**whole, "attachments": {"k": "let me see"}})).records
+    head = {key: whole[key] for key in whole.keys() - {"metadata", "messages", "events", "events_data", "attachments"}}
+    events = json.loads(json.dumps(DELEGATED).replace("://k", "://1"))
+    pool = json.loads(json.dumps([*POOL, *MAIN]).replace("://k", "://1"))
+    pieces = {
+        "sample": {**head, "message_refs": [[3, 5]]},
+        "metadata": whole["metadata"],
+        "skeleton": {},
+        "messages/0": pool[:2],
+        "messages/2": pool[2:],
+        "events/10": events[10:],
+        "events/0": events[:10],
+        "events/stats": {"chunks": []},
+        "attachments/0": ["noise", "let me see"],
+    }
+    with zipfile.ZipFile(tmp_path / "x.eval", "w") as archive:
+        archive.writestr("header.json", json.dumps(HEADER))
+        for name, piece in pieces.items():
+            archive.writestr(f"samples/a/b_epoch_1/{name}.json", json.dumps(piece))
+    assert read_file(tmp_path / "x.eval").records == [wanted]
 
 
 def test_the_first_versions(read_value: Callable[..., Any]) -> None:

@@ -17,6 +17,7 @@ from evalscribe.ids import canonical_json, content_id
 from evalscribe.record import Record
 from evalscribe.run import Run, RunStatus
 from evalscribe.sources.imports import inspect_sample, values
+from evalscribe.sources.imports.inspect_pieces import Pieces
 from evalscribe.sources.imports.json_text import JsonText, decode
 from evalscribe.sources.imports.left_out import LeftOut
 from evalscribe.sources.imports.reading import Reading
@@ -133,11 +134,13 @@ class EvalFile(InspectLog):
             header = self._header(members)
             run = self._run(header)
             samples = [name for name in members.names if name.startswith(SAMPLES) and name.endswith(".json")]
+            pieces = Pieces(samples)
+            samples = [name for name in samples if not pieces.is_other(name)]
             self._trials.update(name.removeprefix(SAMPLES).rpartition(EPOCH)[0] for name in samples)
             yield run
             for n, name in enumerate(samples):
                 self._done = n / len(samples)
-                sample = self._member(members, name)
+                sample = self._sample(members, name, pieces)
                 record = None if sample is None else self._record(sample, run, header, name)
                 if record is not None:
                     yield record
@@ -151,6 +154,15 @@ class EvalFile(InspectLog):
                 return {"status": "started", **_safe(header)} if name == START else _safe(header)
         self._left_out.add("the log's header, which is missing")
         return {}
+
+    def _sample(self, members: ZipMembers, name: str, pieces: Pieces) -> object:
+        if (sample := pieces.sample(name)) is None:
+            return self._member(members, name)
+        try:
+            return pieces.whole(sample, members.read)
+        except DataError as error:
+            self._left_out.add(f"{error}", name)
+            return None
 
     def _member(self, members: ZipMembers, name: str) -> object:
         try:

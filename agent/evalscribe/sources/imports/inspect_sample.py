@@ -10,7 +10,7 @@ from evalscribe.evidence import Document, Role
 from evalscribe.prose import cut
 from evalscribe.record import Record
 from evalscribe.run import Eval, EvalStatus, Step
-from evalscribe.sources.imports import inspect_events, inspect_scores, values
+from evalscribe.sources.imports import inspect_agents, inspect_events, inspect_scores, values
 from evalscribe.sources.imports.left_out import LeftOut
 
 LARGEST_KEPT = 20_000
@@ -41,23 +41,35 @@ def record(raw: Mapping[str, object], place: Place, left_out: LeftOut) -> Record
     events = _list(_of(raw, "transcript").get("events") if "transcript" in raw else raw.get("events"))
     attachments = {**_of(_of(raw, "transcript"), "content"), **_of(raw, "attachments")}
     said = inspect_events.told(events, left_out)
+    spoken = inspect_agents.conversations(
+        events, _list(_of(raw, "events_data").get("messages")), _list(raw.get("messages")), left_out
+    )
     plain = {key: value for key, value in raw.items() if key not in ("events", "transcript", "attachments")}
     for field in ("events_data", "timelines"):
         if plain.pop(field, None):
             left_out.add(f"the field `{field}` of a sample, which repeats its events")
-    sample = values.safe(_resolved({**plain, "said": said}, attachments))
+    sample = values.safe(
+        _resolved(
+            {**plain, "said": said, "agents": [{"name": one.name, "messages": one.messages} for one in spoken]},
+            attachments,
+        )
+    )
     assert isinstance(sample, dict)
     return _record(sample, place, left_out)
 
 
 def _record(sample: dict[str, JsonValue], place: Place, left_out: LeftOut) -> Record:
-    events = str(sample.pop("said"))
+    events, agents = str(sample.pop("said")), _list(sample.pop("agents"))
     scores = _scores(sample)
     name = values.line(sample.get("id"))
     uuid = sample.get("uuid")
     eval_id = uuid if isinstance(uuid, str) and uuid.isprintable() and 16 <= len(uuid) <= 80 else None
     eval_id = eval_id or values.eval_id(place.run_id, name, place.trial)
     spoken = values.transcript(f"{eval_id}-0", _list(sample.get("messages")), left_out, place.name)
+    others = [
+        values.transcript(f"{eval_id}-{n}", _list(one["messages"]), left_out, place.name, values.line(one["name"]))
+        for n, one in enumerate(map(_of, agents), 1)
+    ]
     steps = _steps(sample, scores)
     status = _status(sample, scores, left_out)
     failed = _failed(steps) if status == "failed" else None
@@ -71,10 +83,10 @@ def _record(sample: dict[str, JsonValue], place: Place, left_out: LeftOut) -> Re
             trials=place.trials,
             status=status,
             failed_step=failed.name if failed else None,
-            reason=_error(sample) if status == "error" else failed.error if failed else None,
+            reason=_invalid(sample) or (_error(sample) if status == "error" else failed.error if failed else None),
         ),
         metadata=_metadata(sample, scores, place, left_out),
-        transcripts=(spoken,) if spoken.messages else (),
+        transcripts=tuple(one for one in (spoken, *others) if one.messages),
         steps=steps,
         documents=tuple(_documents(sample, scores, events, spoken.messages[-1].content if spoken.messages else "")),
         missing=() if spoken.messages else ("the sample has no messages",),
@@ -103,6 +115,8 @@ def _scores(sample: Sample) -> dict[str, dict[str, JsonValue]]:
 
 
 def _status(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], left_out: LeftOut) -> EvalStatus:
+    if _invalid(sample):
+        return "incomplete"
     if sample.get("error"):
         return "error"
     main = inspect_scores.main(next(iter(scores.values()), {}))
@@ -124,6 +138,15 @@ def _steps(sample: Sample, scores: Mapping[str, dict[str, JsonValue]]) -> tuple[
             error = None if number == 1 else _scored(score, sample)
             steps.append(Step(name=values.line(name), status="failed" if error else "passed", error=error))
     return tuple(steps)
+
+
+def _invalid(sample: Sample) -> str | None:
+    """Who said afterwards that the sample is not to be counted, and why."""
+    if not sample.get("invalidation"):
+        return None
+    told = _of(sample, "invalidation")
+    by, why = (values.line(told[key]) if told.get(key) else "" for key in ("author", "reason"))
+    return "it was declared invalid" + (f" by {by}" if by else "") + (f": {why}" if why else "")
 
 
 def _failed(steps: tuple[Step, ...]) -> Step | None:
@@ -161,8 +184,10 @@ def _metadata(
             continue
         if key == "output":
             value = _without_last(value, _list(sample.get("messages")))
-        elif key == "error" and isinstance(value, dict):
-            value = {name: part for name, part in value.items() if not name.startswith("traceback")}
+        elif key == "error":
+            value = _told(value)
+        elif key == "error_retries":
+            value = [_told(one) for one in _list(value)]
         if len(_json(value)) > LARGEST_KEPT:
             left_out.add(f"the field `{key[:40]}` of a sample, which is too long", place.name)
         else:
@@ -176,6 +201,13 @@ def _metadata(
         "scores": dict(inspect_scores.numbers(scores)),
         "agent": dict(place.agent),
     }
+
+
+def _told(error: JsonValue) -> JsonValue:
+    """An error without what a document or nothing holds of it."""
+    if not isinstance(error, dict):
+        return error
+    return {name: part for name, part in error.items() if not name.startswith("traceback") and name != "events"}
 
 
 def _without_last(value: JsonValue, messages: list[JsonValue]) -> JsonValue:
