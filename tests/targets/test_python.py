@@ -1,5 +1,6 @@
 """Python functions: how they are called, and what becomes of what they give."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -83,6 +84,23 @@ async def test_what_a_function_gives_is_json(hosted: Hosted, calling: Calling) -
     host = hosted(KINDS)
     replies = {name: await PythonTarget(f"user:{name}", host).answer(calling(1, metadata=GOLD)) for name in GIVEN}
     assert {name: getattr(reply, "output", reply) for name, reply in replies.items()} == GIVEN
+
+
+def until_there(path: Path) -> bool:
+    """Without a turn for the event loop."""
+    deadline = time.monotonic() + 20
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return path.exists()
+
+
+async def test_a_function_that_is_begun_is_imported_while_this_process_does_something_else(
+    function: Function, calling: Calling, tmp_path: Path
+) -> None:
+    target = function("import pathlib\npathlib.Path('imported').touch()\ndef fn(input): return input")
+    await target.begin()
+    assert until_there(tmp_path / "imported")
+    assert getattr(await target.answer(calling(1)), "output", None) == 1
 
 
 async def test_what_is_no_json_fails_the_item_and_says_what_it_was(hosted: Hosted, calling: Calling) -> None:

@@ -72,10 +72,14 @@ class ChildProcess:
 
     async def load(self, address: str, kind: str) -> dict[str, Any]:
         """Import once; what it says of it. Raises `ChildDied`."""
+        return await asyncio.shield(self.begin_load(address, kind))
+
+    def begin_load(self, address: str, kind: str) -> asyncio.Task[dict[str, Any]]:
+        """As `load`, without waiting for it."""
         key = (address, kind)
         if key not in self._loads:
             self._loads[key] = asyncio.create_task(self._ask(_number(), {"load": address, "kind": kind}))
-        return await asyncio.shield(self._loads[key])
+        return self._loads[key]
 
     async def call(self, address: str, kind: str, payload: object, timeout_s: float) -> dict[str, Any]:
         """What it answers; `late` with its log where it took longer. Raises `ChildDied`."""

@@ -81,6 +81,14 @@ class Host:
             await self._end(child)
         return _described(address, said["described"])
 
+    async def begin(self, address: str, kind: Kind) -> None:
+        """Start the process, which imports the function while others get ready; calls hear how that went.
+
+        Raises `UsageError` where it cannot be started.
+        """
+        (await self._current()).begin_load(address, kind)
+        await asyncio.sleep(0)  # It is told before this process does anything else.
+
     async def call(self, address: str, kind: Kind, payload: JsonValue, timeout_s: float) -> HostReply:
         """One call. Raises `UsageError` where the function cannot be imported: that concerns all calls.
 

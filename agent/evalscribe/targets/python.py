@@ -14,6 +14,14 @@ class PythonTarget:
         self._address = address
         self._host = host
 
+    async def begin(self) -> None:
+        """Start its process ahead of the first call. Raises `UsageError` where it cannot be started."""
+        try:
+            await self._host.begin(self._address, "component")
+        except BaseException:
+            await self._host.close()
+            raise
+
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
         """Raises `UsageError` where the function cannot be imported."""
         payload: JsonValue = {"input": call.input, "context": _context(call)}

@@ -112,6 +112,6 @@ async def _tools(
     async with AsyncExitStack() as opened:
         asked = RunModels(models(found))
         opened.push_async_callback(asked.close)
-        scorers = await opened.enter_async_context(open_panel(desk, found, run, version, asked))
         target = await opened.enter_async_context(open_target(found, version, deployment, asked, run.concurrency))
+        scorers = await opened.enter_async_context(open_panel(desk, found, run, version, asked))
         yield Tools(target, tuple(scorers))

@@ -45,21 +45,26 @@ async def open_target(
             prompt = version.target.version
             target: ports.Target = PromptedModel(prompt, models.open(prompt.model, STAGE))
         case ComponentTarget():
-            target = component_target(*_build(version.target, deployment), concurrency)
+            target = await component_target(*_build(version.target, deployment), concurrency)
     try:
         yield target
     finally:
         await target.close()
 
 
-def component_target(component: Component, folder: Path, concurrency: int) -> ports.Target:
-    """One component of a build in `folder`. Raises `UsageError` for what is seen without trying."""
+async def component_target(component: Component, folder: Path, concurrency: int) -> ports.Target:
+    """One component of a build in `folder`; what takes long to start is on its way.
+
+    Raises `UsageError` for what is seen without trying.
+    """
     match component.kind:
         case "python":
             from evalscribe.targets.host import Host
             from evalscribe.targets.python import PythonTarget
 
-            return PythonTarget(component.address, Host(folder, concurrency))
+            target = PythonTarget(component.address, Host(folder, concurrency))
+            await target.begin()
+            return target
         case "http":
             from evalscribe.targets.http import HttpTarget, header_values
 
@@ -99,7 +104,7 @@ class Components:
                 return found_program(split(component.address), folder)
 
     async def call(self, component: Component, folder: Path, value: JsonValue) -> TargetReply | TargetFailed:
-        target = component_target(component, folder, 1)
+        target = await component_target(component, folder, 1)
         call = TargetCall(run_id="smoke", item_key="smoke", repetition=1, input=value, timeout_s=SMOKE_S)
         try:
             return await target.answer(call)
