@@ -17,7 +17,8 @@ class LeftOut:
         self._first: dict[str, str] = {}
 
     def add(self, phrase: str, place: str | None = None, number: int = 1) -> None:
-        phrase = shown(phrase)
+        if phrase not in self._counts:  # A log says the same of each of its events.
+            phrase = shown(phrase)
         if phrase not in self._counts and len(self._counts) >= MOST_PHRASES:
             phrase, place = MORE, None
         self._counts[phrase] += number
