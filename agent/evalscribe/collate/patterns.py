@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from evalscribe.finding import NOT_THE_MODEL, Finding, Verdict
 from evalscribe.pattern import Pattern, PatternKind
-from evalscribe.prose import counted, cut
+from evalscribe.prose import counted, prose
 
 MIN_SHARED = 2
 """So many findings make something shared; one group of evals counts as one."""
@@ -58,7 +58,7 @@ def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
     for signature, hit in _by(findings, lambda f: [f.signature] if f.signature else []).items():
         causes = {finding.judged.cause for finding in hit if finding.judged}
         if len(hit) >= MIN_SHARED and len(causes) > 1:
-            name = f"Same error: {cut(signature, SHOWN_ERROR)}"
+            name = f"Same error: {prose(signature, SHOWN_ERROR)}"
             yield Pattern(name=name, kind="rule", evals=_paths(hit), text=_labels(hit))
 
 

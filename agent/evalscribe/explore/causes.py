@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from evalscribe.exploration import Cluster, Member, Observation, Passage
 from evalscribe.explore.clusters import Node
 from evalscribe.ids import Frozen
-from evalscribe.prose import counted, cut, one_line
+from evalscribe.prose import counted, prose
 
 MOST_ERRORS = 3
 """Of one cause, in its text."""
@@ -66,12 +66,12 @@ def _causes(failures: Sequence[Failure]) -> list[str]:
 
 
 def _text(one: Failure) -> str:
-    return cut(one_line(f"{one.cause} ({one.kind}): {one.why or one.error}"), LONGEST_ERROR * 2)
+    return prose(f"{one.cause} ({one.kind}): {one.why or one.error}", LONGEST_ERROR * 2)
 
 
 def _told(kind: str, members: Sequence[Failure]) -> str:
     """`model; 3 times: returns 1 where the task asks for 2; …`."""
-    said = Counter(cut(one_line(one.why or one.error), LONGEST_ERROR).removesuffix(".") for one in members)
+    said = Counter(prose(one.why or one.error, LONGEST_ERROR).removesuffix(".") for one in members)
     most = sorted(said.items(), key=lambda each: (-each[1], each[0]))[:MOST_ERRORS]
     told = [text if n == 1 else f"{n} times: {text}" for text, n in most]
     more = [f"and {len(said) - len(most)} more"] if len(said) > len(most) else []
