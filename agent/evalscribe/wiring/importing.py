@@ -16,14 +16,11 @@ from evalscribe.run import Run
 from evalscribe.settings import Options, Settings
 from evalscribe.sources.imports import Wish
 from evalscribe.wiring.import_afar import FilePiece, Readers, read_afar
+from evalscribe.wiring.naming import SAMPLE, collection_name
 from evalscribe.wiring.shelf import shelf
 from evalscribe.wiring.stores import has_store
 
 __all__ = ["ImportChoice", "Wish", "collection_name", "given", "import_desk", "shelves", "written"]
-SAMPLE = "sample"
-"""What ships with the package: to import, two runs of a small agent."""
-PACKED = (".gz", ".jsonl", ".json", ".eval", ".xml", ".ndjson")
-"""Ends of file names that are no part of a collection's name."""
 
 
 class ImportChoice(Frozen):
@@ -67,15 +64,6 @@ def written() -> Callable[[Run | Record], str]:
 def given(choice: ImportChoice, found: Settings, crew: Readers | None = None) -> Sequence[Given]:
     """Every file of what was named, to be read by this crew; what is no path names a run. Raises `EvalscribeError`."""
     return [one for path in choice.paths for one in _given(path, choice, found, crew)]
-
-
-def collection_name(path: str) -> str:
-    """A file's or folder's name without its ends; the last part of an address."""
-    name = path.rstrip("/").rpartition("/")[2] or path
-    name = Path.cwd().name if name in (".", "..", "") else name
-    while end := next((end for end in PACKED if name.lower().endswith(end) and len(name) > len(end)), None):
-        name = name[: -len(end)]
-    return name
 
 
 def _given(path: str, choice: ImportChoice, found: Settings, crew: Readers | None) -> Iterator[Given]:

@@ -14,7 +14,7 @@ from evalscribe.settings import Options, Settings
 from evalscribe.sources.address import SUMMARY, RunAddress, parse_address
 from evalscribe.sources.imports.wish import Wish
 from evalscribe.wiring.archive import archive
-from evalscribe.wiring.importing import SAMPLE, collection_name
+from evalscribe.wiring.naming import SAMPLE, collection_name
 from evalscribe.wiring.shelf import shelf
 from evalscribe.wiring.stores import has_store, store
 
