@@ -30,6 +30,18 @@ def test_agreement_precision_recall_and_balance_of_a_table_worked_out_by_hand() 
     assert found.interval.low == pytest.approx(0.3968, abs=5e-4)
 
 
+def test_pairs_of_one_cluster_count_once_in_the_intervals() -> None:
+    alone = made({pair: 4 * count for pair, count in TABLE.items()})
+    together = Calibration(
+        [pair.model_copy(update={"cluster": str(number // 4)}) for number, pair in enumerate(alone.pairs)]
+    )
+    assert (together.agreement, together.kappa and together.kappa.value) == (0.7, alone.kappa and alone.kappa.value)
+    assert together.interval.high - together.interval.low > 1.4 * (alone.interval.high - alone.interval.low)
+    assert together.kappa is not None
+    assert alone.kappa is not None
+    assert together.kappa.interval.low < alone.kappa.interval.low - 0.1
+
+
 def test_what_was_not_judged_is_no_disagreement_and_is_counted() -> None:
     found = made({**TABLE, ("dog", None): 10})
     assert (found.unjudged, found.judged) == (10, 10)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from evalscribe.ids import Frozen
-from evalscribe.statistics import Interval, Kappa, kappa, wilson
+from evalscribe.statistics import Cluster, Interval, Kappa, clustered, clustered_kappa, wilson
 
 
 class Pair(Frozen):
@@ -13,6 +13,8 @@ class Pair(Frozen):
 
     truth: str
     said: str | None
+    cluster: str | None = None
+    """Pairs that share it are one observation: tries of one item, runs of one eval. None: on its own."""
 
 
 class LabelScore(Frozen):
@@ -44,6 +46,7 @@ class Calibration:
         """`labels` come first in the tables, in this order; others follow as they occur."""
         self.pairs = tuple(pairs)
         self._judged = [(pair.truth, pair.said) for pair in self.pairs if pair.said is not None]
+        self._groups = _grouped(self.pairs)
         occurring = [label for pair in self._judged for label in pair]
         self.labels = tuple(dict.fromkeys([*labels, *(pair.truth for pair in self.pairs), *occurring]))
         self._counts = Counter(self._judged)
@@ -72,8 +75,11 @@ class Calibration:
 
     @cached_property
     def interval(self) -> Interval:
-        """Wilson's 95 % interval of `agreement`."""
-        return wilson(self.right, self.judged)
+        """The 95 % interval of `agreement`: Wilson's, or where pairs share a cluster that of clusters."""
+        if all(group.total() == 1 for group in self._groups):
+            return wilson(self.right, self.judged)
+        right = (sum(count for (truth, said), count in group.items() if truth == said) for group in self._groups)
+        return clustered(Counter(map(Cluster, right, (group.total() for group in self._groups))))
 
     @cached_property
     def scores(self) -> tuple[LabelScore, ...]:
@@ -102,8 +108,26 @@ class Calibration:
     @cached_property
     def kappa(self) -> Kappa | None:
         """None where nothing was judged, or all of it is one label on both sides."""
-        return kappa([[self._counts[truth, said] for said in self.labels] for truth in self.labels])
+        number = {label: place for place, label in enumerate(self.labels)}
+        groups = [
+            Counter({(number[truth], number[said]): count for (truth, said), count in group.items()})
+            for group in self._groups
+        ]
+        return clustered_kappa(groups, len(self.labels))
 
     def confusion(self, truth: str, said: str) -> int:
         """How often people said the one and the judge the other."""
         return self._counts[truth, said]
+
+
+def _grouped(pairs: Iterable[Pair]) -> tuple[Counter[tuple[str, str]], ...]:
+    """What was judged, one group for each observation."""
+    alone, together = [], dict[str, Counter[tuple[str, str]]]()
+    for pair in pairs:
+        if pair.said is None:
+            continue
+        if pair.cluster is None:
+            alone.append(Counter([(pair.truth, pair.said)]))
+        else:
+            together.setdefault(pair.cluster, Counter())[pair.truth, pair.said] += 1
+    return (*alone, *together.values())

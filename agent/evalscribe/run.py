@@ -42,8 +42,12 @@ class Eval(Frozen):
     @property
     def path(self) -> str:
         """`category/name`, with `#trial` where the source has several trials."""
-        path = f"{self.category}/{self.name}" if self.category else self.name
-        return f"{path}#{self.trial}" if self.trials > 1 else path
+        return f"{self.task}#{self.trial}" if self.trials > 1 else self.task
+
+    @property
+    def task(self) -> str:
+        """`category/name`, the same for every trial."""
+        return f"{self.category}/{self.name}" if self.category else self.name
 
 
 class Run(Frozen):

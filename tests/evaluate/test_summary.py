@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 from pydantic import JsonValue
 
+from evalscribe.calibration import Pair
 from evalscribe.chat import Usage
 from evalscribe.deployment import Component
 from evalscribe.evaluate.labels import label_pair, labels
@@ -217,8 +218,12 @@ def test_a_share_of_nothing_says_so() -> None:
     assert Share(passed=0, of=0, value=None).said == "0/0"
 
 
+def pairs(*given: tuple[str, str | None]) -> list[Pair]:
+    return [Pair(truth=truth, said=said) for truth, said in given]
+
+
 def test_labels_beside_those_that_were_expected() -> None:
-    found = labels([("MODEL", "MODEL"), ("MODEL", "TASK"), ("TASK", "TASK"), ("TASK", None)])
+    found = labels(pairs(("MODEL", "MODEL"), ("MODEL", "TASK"), ("TASK", "TASK"), ("TASK", None)))
     assert found is not None
     assert (found.pairs, found.judged) == (4, 3)
     assert (found.agreement, found.balanced_accuracy) == (0.5, 0.5), "no label is no right one"
@@ -227,14 +232,24 @@ def test_labels_beside_those_that_were_expected() -> None:
     assert labels([]) is None
 
 
+def test_tries_of_one_item_are_one_observation_of_kappa() -> None:
+    once = pairs(*[("A", "A"), ("B", "B")] * 8, *[("A", "B"), ("B", "A")] * 2)
+    thrice = [pair.model_copy(update={"cluster": str(item)}) for item, pair in enumerate(once) for _ in range(3)]
+    found, single = labels(thrice), labels(once)
+    assert found is not None
+    assert single is not None
+    assert found.kappa == pytest.approx(single.kappa)
+    assert found.kappa_low == pytest.approx(single.kappa_low, abs=0.05)
+
+
 def test_who_answers_only_what_is_easy_has_no_better_kappa() -> None:
     easy = [("A", "A"), ("B", "B")] * 5
-    whole, some = labels([*easy, ("A", "B"), ("B", "A")]), labels([*easy, ("A", None), ("B", None)])
+    whole, some = labels(pairs(*easy, ("A", "B"), ("B", "A"))), labels(pairs(*easy, ("A", None), ("B", None)))
     assert whole is not None
     assert some is not None
     assert some.balanced_accuracy == whole.balanced_accuracy
     assert (some.kappa or 0) < 0.8
-    silent = labels([("A", None), ("B", None)])
+    silent = labels(pairs(("A", None), ("B", None)))
     assert silent is not None
     assert (silent.judged, silent.balanced_accuracy, silent.kappa) == (0, 0.0, 0.0)
 

@@ -38,18 +38,18 @@ def _spelled(value: JsonValue) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def labels(pairs: Iterable[tuple[str, str | None]]) -> LabelSummary | None:
+def labels(pairs: Iterable[Pair]) -> LabelSummary | None:
     """What was expected and what was said, try by try; None where nothing was expected.
 
     A try without a label agrees with nothing: who answers only what is easy gains nothing by it.
     """
     given = tuple(pairs)
-    found = Calibration(Pair(truth=truth, said=NO_LABEL if said is None else said) for truth, said in given)
+    found = Calibration(pair if pair.said is not None else pair.model_copy(update={"said": NO_LABEL}) for pair in given)
     if not given:
         return None
     return LabelSummary(
         pairs=len(given),
-        judged=sum(said is not None for _, said in given),
+        judged=sum(pair.said is not None for pair in given),
         agreement=found.agreement,
         balanced_accuracy=found.balanced,
         kappa=found.kappa.value if found.kappa else None,

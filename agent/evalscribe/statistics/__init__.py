@@ -2,6 +2,7 @@
 
 from evalscribe.statistics.agreement import Interval, Kappa, kappa, wilson
 from evalscribe.statistics.clustered import Cluster, clustered
+from evalscribe.statistics.clustered_kappa import clustered_kappa
 from evalscribe.statistics.dealt import dealt
 from evalscribe.statistics.detectable import SIGNIFICANT
 from evalscribe.statistics.difference import difference
@@ -20,6 +21,7 @@ __all__ = [
     "Paired",
     "Task",
     "clustered",
+    "clustered_kappa",
     "dealt",
     "difference",
     "fisher",

@@ -30,6 +30,8 @@ class Row(Frozen):
     subject: str
     label: str
     said: str | None
+    task: str | None = None
+    """The eval, of whatever run and trial: subjects that share it are one observation."""
     known: bool = False
     reason: str | None = None
     """Why the judge said nothing that counts."""
@@ -69,7 +71,7 @@ class Calibrated(Frozen):
 
     @property
     def calibration(self) -> Calibration:
-        pairs = (Pair(truth=row.label, said=row.said) for row in self.rows)
+        pairs = (Pair(truth=row.label, said=row.said, cluster=row.task) for row in self.rows)
         return Calibration(pairs, [row.label for row in self.labels])
 
 
@@ -145,6 +147,7 @@ def _row(example: Example, found: Judged, key: str, labels: Sequence[str]) -> Ro
         subject=example.waiting.name,
         label=example.label,
         said=said,
+        task=example.waiting.task,
         known=all(one.known for one in found.results),
         reason=None if said else reason or f"the answer has no {key} of these",
     )
@@ -155,7 +158,7 @@ def _said(result: JudgeResult, key: str) -> str | None:
 
 
 def _counted(judge: LoadedJudge, rows: tuple[Row, ...], labels: Sequence[str], usage: Usage) -> Calibrated:
-    found = Calibration((Pair(truth=row.label, said=row.said) for row in rows), labels)
+    found = Calibration((Pair(truth=row.label, said=row.said, cluster=row.task) for row in rows), labels)
     return Calibrated(
         name=judge.name,
         judge=judge.id,

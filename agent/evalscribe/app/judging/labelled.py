@@ -193,7 +193,8 @@ def _frozen(number: int, subject: Subject) -> Waiting:
     """Equal evidence of two runs is two subjects."""
     loaded = of_frozen(subject.model_dump(exclude_none=True))
     assert loaded.evidence is not None
-    return Waiting(name=f"item {number}, {loaded.evidence.eval.path}", load=lambda: loaded, is_eval=True)
+    own = loaded.evidence.eval
+    return Waiting(name=f"item {number}, {own.path}", load=lambda: loaded, is_eval=True, task=own.task)
 
 
 def spelled(label: object) -> str:

@@ -66,6 +66,8 @@ class Waiting:
     load: Callable[[], Loaded | str]
     """The reason where it cannot be read."""
     is_eval: bool = False
+    task: str | None = None
+    """The eval, the same in every run and trial."""
 
 
 @dataclass
@@ -164,7 +166,7 @@ class Finder:
                 return evidence.reason
             return Loaded(of_evidence(run.id, evidence), evidence)
 
-        return Waiting(name=f"{run.id}/{eval.path}", load=load, is_eval=True)
+        return Waiting(name=f"{run.id}/{eval.path}", load=load, is_eval=True, task=eval.task)
 
 
 def of_run(run: AgentRun) -> Waiting:

@@ -1,0 +1,74 @@
+"""Kappa of grouped pairs: its interval keeps its coverage where that of single pairs does not."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from evalscribe.statistics import clustered_kappa, kappa
+
+RUNS = 200
+SHARES = (0.55, 0.2, 0.15, 0.1)
+Pairs = Counter[tuple[int, int]]
+
+
+def drawn(toss: random.Random, groups: int, size: int, right: float) -> list[Pairs]:
+    """Groups in which one label is expected, and all that is said is alike nine times in ten."""
+    return [one_group(toss, size, right) for _ in range(groups)]
+
+
+def one_group(toss: random.Random, size: int, right: float) -> Pairs:
+    truth = toss.choices(range(4), SHARES)[0]
+
+    def said() -> int:
+        return truth if toss.random() < right else toss.choice([other for other in range(4) if other != truth])
+
+    alike = said()
+    return Counter((truth, alike if toss.random() < 0.9 else said()) for _ in range(size))
+
+
+def table(groups: list[Pairs]) -> list[list[int]]:
+    whole = sum(groups, Counter[tuple[int, int]]())
+    return [[whole[row, column] for column in range(4)] for row in range(4)]
+
+
+def test_the_interval_of_groups_keeps_its_coverage() -> None:
+    toss = random.Random(7)
+    true = kappa(table(drawn(toss, 20_000, 1, 0.7)))
+    assert true is not None
+    held = apart = 0
+    for _ in range(RUNS):
+        groups = drawn(toss, 25, 5, 0.7)
+        ours, single = clustered_kappa(groups, 4), kappa(table(groups))
+        assert ours is not None
+        assert single is not None
+        assert ours.value == single.value
+        held += ours.interval.low <= true.value <= ours.interval.high
+        apart += single.interval.low <= true.value <= single.interval.high
+    assert held / RUNS > 0.91
+    assert apart / RUNS < 0.75, "as if every pair were on its own"
+
+
+def test_single_pairs_are_as_they_were() -> None:
+    groups = drawn(random.Random(1), 60, 1, 0.7)
+    assert clustered_kappa(groups, 4) == kappa(table(groups))
+
+
+def test_asking_again_what_answers_alike_tells_nothing_new() -> None:
+    once = drawn(random.Random(3), 60, 1, 0.7)
+    thrice = [Counter({pair: 3 * count for pair, count in group.items()}) for group in once]
+    ours, single = clustered_kappa(thrice, 4), kappa(table(once))
+    assert ours is not None
+    assert single is not None
+    assert tuple(ours.interval) == pytest.approx(tuple(single.interval), abs=0.02)
+
+
+def test_one_group_says_nothing_of_others_and_raters_who_agree_leave_some_doubt() -> None:
+    both = Counter({(0, 0): 2, (1, 1): 2})
+    one, several = clustered_kappa([both], 2), clustered_kappa([both] * 12, 2)
+    assert one is not None
+    assert several is not None
+    assert (one.value, one.interval) == (1.0, (-1.0, 1.0))
+    assert several.interval.high == 1.0
+    assert 0 < several.interval.low < 0.9
+    assert clustered_kappa([Counter({(0, 0): 4})], 2) is None
