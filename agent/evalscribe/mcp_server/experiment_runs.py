@@ -140,22 +140,22 @@ class ReadsExperimentRuns:
         from evalscribe.app.experiments.gate import reported
         from evalscribe.app.experiments.tries import some_tries
 
+        first = page.offset == 0 and page.item is None
         with self.place.experiments() as desk:
             run = run_named(desk, named)
             chosen, total = some_tries(desk, run, page)
             tries = fitting((_try(desk, one, characters) for one in chosen), MOST_CHARACTERS)
-            report, notes = bounded(reported(desk, run))
+            report = reported(desk, run) if first else None
         end = page.offset + len(tries)
-        first = page.offset == 0 and page.item is None
-        return ExperimentRunTold(
-            summary=report.summary if first else None,
-            gate=report.gate if first else None,
-            message=how_it_stands(run, report),
+        told = ExperimentRunTold(
+            summary=None,
+            gate=None,
+            message=f"Run {run.id} is {run.state}.",
             tries=tries,
             tries_total=total,
             next_offset=end if tries and end < total else None,
-            notes=notes if first else (),
         )
+        return told if report is None else told.model_copy(update=_in_full(run, report))
 
 
 VERDICTS: "dict[Wanted, tuple[ItemVerdict, ...]]" = {
@@ -186,7 +186,13 @@ def how_it_stands(run: "ExperimentRun", report: RunReport) -> str:
         return f"Run {run.id} is {run.state}: {why or waits}."
     if run.state != "completed":
         return f"Run {run.id} is {run.state}{f' ({why})' if why else ''}: resume_experiment_run goes on with it."
-    return f"Run {run.id}: {headline(report.gate)}. analyze with this run's id finds whose fault its failures are."
+    faults = " analyze with this run's id finds whose fault its failures are." if report.summary.failed_items else ""
+    return f"Run {run.id}: {headline(report.gate)}.{faults}"
+
+
+def _in_full(run: "ExperimentRun", report: RunReport) -> dict[str, object]:
+    kept, notes = bounded(report)
+    return {"summary": kept.summary, "gate": kept.gate, "message": how_it_stands(run, report), "notes": notes}
 
 
 def bounded(report: RunReport) -> tuple[RunReport, tuple[str, ...]]:

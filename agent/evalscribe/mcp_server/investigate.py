@@ -32,7 +32,7 @@ from evalscribe.prose import counted
 if TYPE_CHECKING:
     from evalscribe.app.analysis.desk import Desk
     from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan
-    from evalscribe.wiring import Choice
+    from evalscribe.wiring.runs import Choice
 
 MOST_CHARACTERS = 40_000
 """Of the findings in one answer."""
@@ -139,7 +139,7 @@ class Investigate:
         return await watched(ctx, lambda told: _explained(choice, eval, told, unpaid=unpaid), self.turns[run])
 
     def _choice(self, run: str, asked: Asking, rubric: str | None, *, fresh: bool, writes: bool) -> "Choice":
-        from evalscribe import wiring
+        from evalscribe.wiring import analysis as wiring
 
         return wiring.Choice(
             run=self.place.run(run), rubric=rubric, fresh=fresh, writes=writes, options=asked.options()
@@ -147,9 +147,9 @@ class Investigate:
 
 
 async def _analysed(choice: "Choice", asked: Asking, told: Told, *, fresh: bool, writes: bool) -> Analysed:
-    from evalscribe import wiring
     from evalscribe.app.analysis.analyze import analyze
     from evalscribe.app.analysis.outcomes import Analyzed, Plan, Wish
+    from evalscribe.wiring import analysis as wiring
 
     wish = Wish(fresh=fresh, dry_run=asked.only_plans, writes=writes)
     async with wiring.open_desk(choice, told) as desk:
@@ -226,9 +226,9 @@ def _bounded(findings: list[FindingLine]) -> tuple[FindingLine, ...]:
 
 
 async def _explained(choice: "Choice", name: str, told: Told, *, unpaid: bool) -> Explained:
-    from evalscribe import wiring
     from evalscribe.app.analysis.explain import explain
     from evalscribe.render.explanation import explanation
+    from evalscribe.wiring import analysis as wiring
 
     if unpaid:
         told.say("The rules judged: a model is only asked with budget_usd above 0.")
