@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from convex_server import Deployment
+from evalscribe.cli import run
 from surfaces import made_runs
 from surfaces.command import Ended, Workspace
 
@@ -216,3 +217,14 @@ def test_no_failures_as_json_is_the_same_document(workspace: Workspace) -> None:
     assert document["run"]["passed"] == document["run"]["total"] == 7
     assert (document["findings"], document["report_path"], document["changed"]) == ([], None, False)
     assert "All 7 evals passed" in ended.err
+
+
+def test_a_folder_that_was_removed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert run(["collections", "list"]) == 66
+    assert "the working folder is not there any more" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import shutil
 import xml.etree.ElementTree as ElementTree
@@ -489,6 +490,26 @@ def test_a_summary_that_cannot_be_written_changes_nothing(workspace: Workspace, 
 def test_a_run_that_there_is_not(workspace: Workspace, made: Made) -> None:
     for command in ("summary", "failures", "wait", "ci"):
         assert "no experiment has a run 'nobody'" in workspace.run("reports", command, "nobody", code=66).err
+
+
+def test_a_reader_that_goes_away_does_not_hide_a_failed_gate(workspace: Workspace, made: Made) -> None:
+    made.run("ppppf", name="bad")
+    process = workspace.start("reports", "ci", "bad", "--format", "json")
+    assert process.stdout
+    process.stdout.close()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2, err
+
+
+def test_an_export_takes_the_place_of_no_device(workspace: Workspace, made: Made, tmp_path: Path) -> None:
+    made.run("ppppp", name="pr-1")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    workspace.run("reports", "export", "pr-1", "-f", "csv", "-o", pipe)
+    assert os.read(reader, 100_000).startswith(b"item_key,")
+    os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_exit_codes_of_real_processes(workspace: Workspace, made: Made) -> None:

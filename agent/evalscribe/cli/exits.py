@@ -8,14 +8,17 @@ from tempfile import NamedTemporaryFile
 
 import typer
 
-from evalscribe.errors import FULL, EvalscribeError, InterruptedError_, UnavailableError, UsageError
+from evalscribe.errors import FULL, EvalscribeError, InterruptedError_, NotFoundError, UnavailableError, UsageError
 
-BROKEN_PIPE = 0
-"""The reader of our output went away, as `head` does: nothing went wrong."""
+NOWHERE = "the working folder is not there any more: change into one that is"
 
 
 def exit_code(command: Callable[[], object]) -> int:
-    """Run a command and say how it ended. The only place that decides exit codes."""
+    """Run a command and say how it ended. The only place that decides exit codes.
+
+    That the reader of its output went away, as `head` does, is no error.
+    """
+    code: object = None
     try:
         code = command()
         sys.stdout.flush()
@@ -27,12 +30,22 @@ def exit_code(command: Callable[[], object]) -> int:
         return _say("Interrupted; what is finished is kept.", InterruptedError_.exit_code)
     except (BrokenPipeError, SystemExit):
         # Click turns the one into the other, and nothing else here raises it.
-        return _mute()
+        _mute()
     except OSError as error:
-        return _full(error) if error.errno in FULL else _bug()
+        if error.errno in FULL:
+            return _full(error)
+        return _bug() if _is_somewhere() else _say(NOWHERE, NotFoundError.exit_code)
     except Exception:
         return _bug()
     return code if isinstance(code, int) else 0
+
+
+def _is_somewhere() -> bool:
+    """Whether the working folder is still there."""
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
 
 
 def _say(message: str, code: int) -> int:
@@ -43,12 +56,11 @@ def _say(message: str, code: int) -> int:
     return code
 
 
-def _mute() -> int:
+def _mute() -> None:
     """Keep the interpreter from complaining about the pipe when it flushes at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
-    return BROKEN_PIPE
 
 
 def _full(error: OSError) -> int:

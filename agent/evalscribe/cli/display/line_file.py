@@ -11,13 +11,15 @@ from typing import TextIO, cast
 
 from evalscribe.errors import not_written
 
+DEVICES = (Path("/dev"), Path("/dev/fd"))
+
 
 def write(lines: Iterator[str], output: Path | None) -> int:
     """How many lines were written. Raises `EvalscribeError` where the file cannot be."""
     if output is None:
         return _print(lines, sys.stdout)
     try:
-        with _replacing(output) as file:
+        with output.open("w", encoding="utf-8") if _is_written_into(output) else _replacing(output) as file:
             return _print(lines, file)
     except OSError as error:
         raise not_written(f"cannot write {output}", error) from None
@@ -28,6 +30,11 @@ def _print(lines: Iterator[str], file: TextIO) -> int:
     for number, line in enumerate(lines, 1):  # noqa: B007 (the last number is the answer)
         file.write(f"{line}\n")
     return number
+
+
+def _is_written_into(output: Path) -> bool:
+    """A pipe or a device, such as /dev/stdout: no file shall take its place."""
+    return output.absolute().parent in DEVICES or (output.exists() and not output.is_file())
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """How a command ends by a run of an experiment: what it says of it, and its exit code."""
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,26 +21,21 @@ TIMED_OUT = 4
 """Exit codes of everything that waits for a run or tells its gate."""
 
 
-def ended(run: "ExperimentRun", gate: "Gate | None", *, fail_on_gate: bool, aside: bool = False) -> int:
-    """Say in one line how a run ended, and with which exit code a command ends by that.
+def ended(run: "ExperimentRun", gate: "Gate | None", *, fail_on_gate: bool) -> tuple[int, str]:
+    """With which exit code a command ends by how a run ended, and a line that says how.
 
-    A run that has not ended is one that was waited for in vain. `aside`: on standard error.
+    A run that has not ended is one that was waited for in vain.
     """
-    from evalscribe.cli.display import finish
     from evalscribe.evaluate.gate import headline
 
     name = f"{run.name} ({run.id})" if run.name else run.id
-    file = sys.stderr if aside else sys.stdout
     if not run.terminal:
-        finish.say(f"run {name} is {run.state} still; go on with: evalscribe reports wait {run.id}", file=file)
-        return TIMED_OUT
+        return TIMED_OUT, f"run {name} is {run.state} still; go on with: evalscribe reports wait {run.id}"
     if run.state != "completed":
         how = "was cancelled" if run.state == "cancelled" else run.state
-        finish.say(f"run {name} {how}{f': {run.reason}' if run.reason else ''}", file=file)
-        return RUN_FAILED
+        return RUN_FAILED, f"run {name} {how}{f': {run.reason}' if run.reason else ''}"
     assert gate is not None, "a run that has ended has a gate"
-    finish.say(f"run {name}: {headline(gate)}", file=file)
-    return PASSED if gate.passed or not fail_on_gate else GATE_FAILED
+    return PASSED if gate.passed or not fail_on_gate else GATE_FAILED, f"run {name}: {headline(gate)}"
 
 
 def told(
@@ -53,19 +49,21 @@ def told(
 ) -> int:
     """What there is to say of a run that was waited for: one line, with every clause of its gate if wanted, or the
     report as JSON (`within`: the document that it is a part of); and in GitHub Actions the step's summary. The exit
-    code."""
+    code, which a reader that went away (`head`, `grep -q`) does not change."""
     from evalscribe.app.experiments.gate import reported
     from evalscribe.cli.display import finish, step_summary
     from evalscribe.render.run_text import gate_lines
 
     report = reported(desk, run)
-    if form != "table":
-        finish.print_json(within(report) if within else report, indent=None if form == "jsonl" else 2)
+    code, line = ended(run, report.gate, fail_on_gate=fail_on_gate)
     if run.terminal:
         step_summary.append(desk, run, report)
-    code = ended(run, report.gate, fail_on_gate=fail_on_gate, aside=form != "table")
-    for line in gate_lines(report.gate) if clauses and form == "table" else ():
-        finish.say(line)
+    with suppress(BrokenPipeError):
+        if form != "table":
+            finish.print_json(within(report) if within else report, indent=None if form == "jsonl" else 2)
+        finish.say(line, file=sys.stderr if form != "table" else sys.stdout)
+        for clause in gate_lines(report.gate) if clauses and form == "table" else ():
+            finish.say(clause)
     return code
 
 

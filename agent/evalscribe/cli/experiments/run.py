@@ -1,6 +1,7 @@
 """`evalscribe experiments run EXPERIMENT`."""
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,7 +111,8 @@ def going(
         return 0
     if form == "table":
         finish.say(told, file=sys.stderr)
-        print(run.id, flush=True)
+        with suppress(BrokenPipeError):  # how it ends still makes the exit code
+            print(run.id, flush=True)
     return await_end(desk, run.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
 
 
