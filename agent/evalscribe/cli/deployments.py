@@ -33,7 +33,7 @@ def create(
     ] = None,
     type: Annotated[Literal["agent", "function", "workflow"], typer.Option(help="What the components are.")] = "agent",
     name: Annotated[
-        str, typer.Option(metavar="N", help="Usable in place of the id; the newest is meant.", show_default=False)
+        str, typer.Option(metavar="NAME", help="Usable in place of the id; the newest is meant.", show_default=False)
     ] = "",
     folder: Annotated[
         Path, typer.Option(metavar="DIR", help="Where Python imports from and commands run.", show_default=True)
@@ -49,7 +49,9 @@ def create(
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="P/M", help="Whose reports the runs belong to. Default: component/NAME.", show_default=False
+            metavar="PROVIDER/MODEL",
+            help="Whose reports the runs belong to. Default: component/NAME.",
+            show_default=False,
         ),
     ] = None,
     smoke_input: Annotated[

@@ -7,7 +7,8 @@ import typer
 from evalscribe.cli import options
 
 Experiment = Annotated[
-    str | None, typer.Option(metavar="E", help="The runs' experiment: only runs of one experiment are compared.")
+    str | None,
+    typer.Option(metavar="EXPERIMENT", help="The runs' experiment: only runs of one experiment are compared."),
 ]
 
 

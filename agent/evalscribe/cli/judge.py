@@ -12,7 +12,7 @@ Rubric = Annotated[
 Collection = Annotated[
     str | None,
     typer.Option(
-        metavar="C",
+        metavar="COLLECTION",
         help="A collection, by name or id: whose rubric, and whose agent runs. Default: everybody's rubrics.",
         show_default=False,
     ),

@@ -52,22 +52,26 @@ RayAddress = Annotated[
     ),
 ]
 Deployment = Annotated[str | None, typer.Option(metavar="URL", help="The Convex deployment.", show_default=False)]
-KeyFile = Annotated[Path | None, typer.Option(metavar="F", help="A file that holds the deploy key.")]
-EnvFile = Annotated[Path | None, typer.Option(metavar="F", help="A file of settings, in place of .env.local and .env.")]
+KeyFile = Annotated[Path | None, typer.Option(metavar="FILE", help="A file that holds the deploy key.")]
+EnvFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A file of settings, in place of .env.local and .env.")
+]
 Via = Annotated[
     str | None, typer.Option(metavar="http|npx", help="How to reach Convex. Default: http.", show_default=False)
 ]
 ConvexDir = Annotated[Path | None, typer.Option(metavar="DIR", help="With --via npx: the folder to run it in.")]
 Provider = Annotated[
-    str | None, typer.Option(metavar="P", help="The run's provider, where the source has it wrong or not at all.")
+    str | None,
+    typer.Option(metavar="PROVIDER", help="The run's provider, where the source has it wrong or not at all."),
 ]
 Model = Annotated[
-    str | None, typer.Option(metavar="M|P/M", help="The run's model, where the source has it wrong or not at all.")
+    str | None,
+    typer.Option(metavar="MODEL|PROVIDER/MODEL", help="The run's model, where the source has it wrong or not at all."),
 ]
 Collection = Annotated[
     str | None,
     typer.Option(
-        metavar="C",
+        metavar="COLLECTION",
         help="A collection, by name or id. Default: the configured one, else the only one there is.",
         show_default=False,
     ),

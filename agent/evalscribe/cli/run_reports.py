@@ -117,7 +117,7 @@ def export(
     ],
     out_file: Annotated[
         Path | None,
-        typer.Option("-o", "--out-file", metavar="F", help="Default: standard output.", show_default=False),
+        typer.Option("-o", "--out-file", metavar="FILE", help="Default: standard output.", show_default=False),
     ] = None,
 ) -> int:
     """Write every try of a run of an experiment, with its scores, for other programs or for people."""

@@ -22,7 +22,7 @@ SHOWN_KEYS = 60
 @app.command(short_help="Make a scorer or its next version; its id is printed.")
 def create(
     name: Annotated[
-        str | None, typer.Option(metavar="N", help="Default: as its decorator has it.", show_default=False)
+        str | None, typer.Option(metavar="NAME", help="Default: as its decorator has it.", show_default=False)
     ] = None,
     function: Annotated[
         str | None,

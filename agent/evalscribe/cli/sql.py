@@ -24,7 +24,7 @@ def sql(
         int | None, typer.Option(metavar="N", min=1, max=10_000, help="At most so many rows. Default: 10000.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="S", min=0.1, max=3600, help="Seconds it may take. Default: 30.")
+        float | None, typer.Option(metavar="SECONDS", min=0.1, max=3600, help="Seconds it may take. Default: 30.")
     ] = None,
     tables: Annotated[
         bool, typer.Option("--tables", help="The tables and their columns, and which metadata there is.")

@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=T
 
 @app.command(short_help="Make a dataset; prints its id.")
 def create(
-    name: Annotated[str, typer.Option(metavar="N", help="Its name, usable wherever its id is.", show_default=False)],
+    name: Annotated[str, typer.Option(metavar="NAME", help="Its name, usable wherever its id is.", show_default=False)],
     description: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.", show_default=False)] = "",
     form: Format = "table",
 ) -> int:
@@ -37,7 +37,8 @@ def create(
 @app.command("list")
 def list_all(
     search: Annotated[
-        str | None, typer.Option(metavar="T", help="Only those with this in name or description.", show_default=False)
+        str | None,
+        typer.Option(metavar="TEXT", help="Only those with this in name or description.", show_default=False),
     ] = None,
     form: Format = "table",
 ) -> int:

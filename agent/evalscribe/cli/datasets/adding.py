@@ -17,11 +17,13 @@ Partial = Annotated[
     bool,
     typer.Option("--partial/--no-partial", help="Whether lines that are wrong are left out, or nothing is stored."),
 ]
-SplitColumn = Annotated[str | None, typer.Option(metavar="C", help="Holds the item's split.", show_default=False)]
-ClusterColumn = Annotated[str | None, typer.Option(metavar="C", help="Holds the item's cluster.", show_default=False)]
+SplitColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="Holds the item's split.", show_default=False)]
+ClusterColumn = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Holds the item's cluster.", show_default=False)
+]
 KeyColumn = Annotated[
     str | None,
-    typer.Option(metavar="C", help="Holds the item's key. Default: made of its content.", show_default=False),
+    typer.Option(metavar="COLUMN", help="Holds the item's key. Default: made of its content.", show_default=False),
 ]
 TAB = "\t"
 JSON_BEGINS = ("{", "[")
@@ -50,13 +52,14 @@ def add_example(
         str | None, typer.Option(metavar="JSON", help="A recorded trace: a list of messages.", show_default=False)
     ] = None,
     split: Annotated[
-        str | None, typer.Option(metavar="S", help="train, dev, test or any other word.", show_default=False)
+        str | None, typer.Option(metavar="SPLIT", help="train, dev, test or any other word.", show_default=False)
     ] = None,
     cluster: Annotated[
-        str | None, typer.Option(metavar="C", help="Items that share a source have one cluster.", show_default=False)
+        str | None,
+        typer.Option(metavar="CLUSTER", help="Items that share a source have one cluster.", show_default=False),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(metavar="K", help="Its name in the dataset. Default: made of its content.")
+        str | None, typer.Option(metavar="KEY", help="Its name in the dataset. Default: made of its content.")
     ] = None,
     form: Format = "table",
 ) -> int:
@@ -142,25 +145,26 @@ def upload_csv(
     ],
     input_columns: Annotated[
         list[str],
-        typer.Option("--input-column", metavar="C", help="Of several an object is made.", show_default=False),
+        typer.Option("--input-column", metavar="COLUMN", help="Of several an object is made.", show_default=False),
     ],
     expected_column: Annotated[
-        str | None, typer.Option(metavar="C", help="In an empty cell nothing is expected.", show_default=False)
+        str | None, typer.Option(metavar="COLUMN", help="In an empty cell nothing is expected.", show_default=False)
     ] = None,
     metadata_columns: Annotated[
-        list[str] | None, typer.Option("--metadata-column", metavar="C", help="Repeatable.", show_default=False)
+        list[str] | None, typer.Option("--metadata-column", metavar="COLUMN", help="Repeatable.", show_default=False)
     ] = None,
     split_column: SplitColumn = None,
     cluster_column: ClusterColumn = None,
     key_column: KeyColumn = None,
     events_column: Annotated[
-        str | None, typer.Option(metavar="C", help="Holds JSON lists of messages.", show_default=False)
+        str | None, typer.Option(metavar="COLUMN", help="Holds JSON lists of messages.", show_default=False)
     ] = None,
     tags_column: Annotated[
-        str | None, typer.Option(metavar="C", help="Words with commas between them, or JSON lists.", show_default=False)
+        str | None,
+        typer.Option(metavar="COLUMN", help="Words with commas between them, or JSON lists.", show_default=False),
     ] = None,
     source_run_id_column: Annotated[
-        str | None, typer.Option(metavar="C", help="The run that an item comes from.", show_default=False)
+        str | None, typer.Option(metavar="COLUMN", help="The run that an item comes from.", show_default=False)
     ] = None,
     delimiter: Annotated[str, typer.Option(metavar="CHAR", help="`tab` for a tab.")] = ",",
     no_header: Annotated[

@@ -37,7 +37,7 @@ def apply(
     dataset: Named,
     items: Annotated[
         list[str] | None,
-        typer.Option("--remove-item-id", metavar="K", help="Only this duplicate. Repeatable.", show_default=False),
+        typer.Option("--remove-item-id", metavar="KEY", help="Only this duplicate. Repeatable.", show_default=False),
     ] = None,
     form: Format = "table",
 ) -> int:

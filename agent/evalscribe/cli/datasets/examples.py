@@ -22,7 +22,7 @@ def list_all(
         str | None,
         typer.Option(metavar="V", help="A version's number or id, or latest. Default: the draft.", show_default=False),
     ] = None,
-    split: Annotated[str | None, typer.Option(metavar="S", help="Only this split.", show_default=False)] = None,
+    split: Annotated[str | None, typer.Option(metavar="SPLIT", help="Only this split.", show_default=False)] = None,
     include_payload: Annotated[
         bool, typer.Option("--include-payload", help="Whole items, not the beginnings of what they hold.")
     ] = False,

@@ -10,7 +10,7 @@ from evalscribe.cli.experiments.options import ExperimentArgument
 if TYPE_CHECKING:
     from evalscribe.app.experiments.asked import Asked
 
-Name = Annotated[str | None, typer.Option(metavar="N", help="Its name; unique.", show_default=False)]
+Name = Annotated[str | None, typer.Option(metavar="NAME", help="Its name; unique.", show_default=False)]
 DatasetId = Annotated[
     str | None, typer.Option(metavar="ID|NAME", help="The dataset that it tries.", show_default=False)
 ]
@@ -31,7 +31,7 @@ DeploymentId = Annotated[
 ]
 ComponentName = Annotated[
     str | None,
-    typer.Option(metavar="N", help="A component of the deployment. Default: the only one.", show_default=False),
+    typer.Option(metavar="NAME", help="A component of the deployment. Default: the only one.", show_default=False),
 ]
 ComponentType = Annotated[
     str | None, typer.Option(metavar="agent|function|workflow", help="What it has to be.", show_default=False)

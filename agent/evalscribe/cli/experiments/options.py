@@ -23,7 +23,7 @@ RunOfExperiment = Annotated[
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for its end, and exit as its gate says.")]
 Timeout = Annotated[
     str | None,
-    typer.Option(metavar="15m", help="Wait at most so long; the run goes on after it.", show_default=False),
+    typer.Option(metavar="TIME", help="Wait at most so long, such as 15m; the run goes on.", show_default=False),
 ]
 FailOnGate = Annotated[
     bool | None,
@@ -38,7 +38,7 @@ Budget = Annotated[
 ]
 EnvFile = Annotated[
     Path | None,
-    typer.Option(metavar="F", help="A file of settings, in place of .env.local and .env.", show_default=False),
+    typer.Option(metavar="FILE", help="A file of settings, in place of .env.local and .env.", show_default=False),
 ]
 MaxTokens = Annotated[
     int | None,

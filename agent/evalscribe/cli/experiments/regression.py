@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def regression_dataset(
     run: RunArgument,
-    name: Annotated[str, typer.Option(metavar="N", help="Of the dataset and of its experiment.", show_default=False)],
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the dataset and of its experiment.", show_default=False)
+    ],
     run_item_id: Annotated[
         list[str] | None,
         typer.Option(metavar="ID", help="Take these, in place of all that failed; repeatable.", show_default=False),

@@ -15,7 +15,7 @@ def rescore(
         typer.Option(metavar="NAME", help="Only this scorer. Repeatable. Default: all.", show_default=False),
     ] = None,
     reason: Annotated[
-        str | None, typer.Option(metavar="R", help="Why; stands beside the new scores.", show_default=False)
+        str | None, typer.Option(metavar="TEXT", help="Why; stands beside the new scores.", show_default=False)
     ] = None,
     experiment_version_id: Annotated[
         str | None,

@@ -31,7 +31,7 @@ def run(
     fail_on_gate: FailOnGate = None,
     name: Annotated[
         str | None,
-        typer.Option(metavar="N", help="A label such as pr-1234; usable as the run's id.", show_default=False),
+        typer.Option(metavar="NAME", help="A label such as pr-1234; usable as the run's id.", show_default=False),
     ] = None,
     deployment_id: Annotated[
         str | None,
