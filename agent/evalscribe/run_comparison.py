@@ -20,7 +20,7 @@ class RunSide(Frozen):
     experiment_version_id: str
     dataset_version_id: str
     build: str | None = None
-    """Of which source the component is; None for targets that are no components."""
+    """Name of the deployment, and of which source it is; None for targets that are no components."""
     state: RunState
     repetitions: int
     tries: int

@@ -156,6 +156,8 @@ def compared(typed: Typed) -> None:
     told = typed.run("evalscribe experiments runs compare <run-id> <candidate-run>").out
     assert told.startswith("Improved: the pass rate rose from 55.0 % to 95.0 %")
     assert "fixed (8)" in told
+    builds = {line.split()[3] for line in told.splitlines() if line.startswith(("base  ", "candidate  "))}
+    assert builds == {f"{typed.printed[name]}," for name in ("deployment-id", "candidate")}
 
 
 def gated(typed: Typed) -> None:

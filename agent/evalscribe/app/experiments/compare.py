@@ -40,7 +40,7 @@ def _side(desk: ExperimentDesk, run: ExperimentRun) -> Sided:
         run,
         version_of_run(desk, run),
         experiment_of(desk, run).name,
-        deployment.build if deployment else None,
+        f"{deployment.name or deployment.id}, {deployment.build}" if deployment else None,
         items=items_of(desk, run),
         tried=desk.runs.items(run.id),
         scores=desk.runs.scores(ScoreQuery(run_id=run.id)),
