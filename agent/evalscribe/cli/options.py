@@ -39,7 +39,7 @@ Date = Annotated[
 Concurrency = Annotated[int | None, typer.Option(metavar="N", min=1, max=64, help="Sub-agents at a time. Default: 4.")]
 Budget = Annotated[float | None, typer.Option(min=0, metavar="USD", help="Spend at most this. Default: 5.")]
 MaxTokens = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Use at most so many tokens of a model without a price.")
+    int | None, typer.Option(metavar="N", min=1, help="Use at most so many tokens of models without a price.")
 ]
 Engine = Annotated[
     str | None,

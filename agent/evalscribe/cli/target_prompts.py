@@ -19,7 +19,7 @@ def create(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="YAML, JSON, or a text that may begin with front matter.")
     ],
-    name: Annotated[str, typer.Option(metavar="NAME", help="Of the prompt.", show_default=False)],
+    name: Annotated[str, typer.Option(metavar="NAME", help="The prompt's name.", show_default=False)],
     model: Annotated[
         str | None, typer.Option(metavar="PROVIDER/MODEL", help="In place of the file's `model`.", show_default=False)
     ] = None,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evalscribe.cli.datasets import adding, dedup, examples, reviews, versions
-from evalscribe.cli.datasets.named import Named
+from evalscribe.cli.datasets.options import Dev, Named, Seed, Test, Train
 from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
@@ -72,10 +72,10 @@ def show(dataset: Named, form: Format = "table") -> int:
 @app.command(short_help="Deal the draft's items out to train, dev and test.")
 def split(
     dataset: Named,
-    train: Annotated[float | None, typer.Option(metavar="SHARE", help="Default: 0.2.", show_default=False)] = None,
-    dev: Annotated[float | None, typer.Option(metavar="SHARE", help="Default: 0.4.", show_default=False)] = None,
-    test: Annotated[float | None, typer.Option(metavar="SHARE", help="Default: 0.4.", show_default=False)] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Another one deals them out in another way.")] = 0,
+    train: Train = None,
+    dev: Dev = None,
+    test: Test = None,
+    seed: Seed = 0,
     form: Format = "table",
 ) -> int:
     """Deal the draft's items out to train, dev and test, by cluster, else by key.

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli.datasets.named import Named
+from evalscribe.cli.datasets.options import Named
 from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def add_example(
     expected_output: Annotated[
         str | None, typer.Option(metavar="JSON|TEXT", help="What should come of it.", show_default=False)
     ] = None,
-    metadata: Annotated[str | None, typer.Option(metavar="JSON", help="An object.", show_default=False)] = None,
+    metadata: Annotated[str | None, typer.Option(metavar="JSON", help="What else belongs to it: an object.", show_default=False)] = None,
     events: Annotated[
         str | None, typer.Option(metavar="JSON", help="A recorded trace: a list of messages.", show_default=False)
     ] = None,
@@ -145,28 +145,28 @@ def upload_csv(
     ],
     input_columns: Annotated[
         list[str],
-        typer.Option("--input-column", metavar="COLUMN", help="Of several an object is made.", show_default=False),
+        typer.Option("--input-column", metavar="COLUMN", help="Holds the input. Repeatable: of several an object is made.", show_default=False),
     ],
     expected_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="In an empty cell nothing is expected.", show_default=False)
+        str | None, typer.Option(metavar="COLUMN", help="Holds what is expected; in an empty cell nothing is.", show_default=False)
     ] = None,
     metadata_columns: Annotated[
-        list[str] | None, typer.Option("--metadata-column", metavar="COLUMN", help="Repeatable.", show_default=False)
+        list[str] | None, typer.Option("--metadata-column", metavar="COLUMN", help="Holds metadata of its own name. Repeatable.", show_default=False)
     ] = None,
     split_column: SplitColumn = None,
     cluster_column: ClusterColumn = None,
     key_column: KeyColumn = None,
     events_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Holds JSON lists of messages.", show_default=False)
+        str | None, typer.Option(metavar="COLUMN", help="Holds recorded traces: JSON lists of messages.", show_default=False)
     ] = None,
     tags_column: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Words with commas between them, or JSON lists.", show_default=False),
+        typer.Option(metavar="COLUMN", help="Holds tags: words with commas between them, or JSON lists.", show_default=False),
     ] = None,
     source_run_id_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The run that an item comes from.", show_default=False)
+        str | None, typer.Option(metavar="COLUMN", help="Holds the run that an item comes from.", show_default=False)
     ] = None,
-    delimiter: Annotated[str, typer.Option(metavar="CHAR", help="`tab` for a tab.")] = ",",
+    delimiter: Annotated[str, typer.Option(metavar="CHAR", help="What stands between cells; `tab` for a tab.")] = ",",
     no_header: Annotated[
         bool, typer.Option("--no-header", help="The first row is an item too; columns are called 1, 2, 3 …")
     ] = False,

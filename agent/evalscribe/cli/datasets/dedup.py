@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli.datasets.named import Named
+from evalscribe.cli.datasets.options import Named
 from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evalscribe.cli import options
+from evalscribe.cli.datasets.options import Dev, Seed, Test, Train
 from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ def from_reviews(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="A dataset; made where there is none.", show_default=False)
     ],
-    train: Annotated[float | None, typer.Option(metavar="SHARE", help="Default: 0.2.", show_default=False)] = None,
-    dev: Annotated[float | None, typer.Option(metavar="SHARE", help="Default: 0.4.", show_default=False)] = None,
-    test: Annotated[float | None, typer.Option(metavar="SHARE", help="Default: 0.4.", show_default=False)] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Another one deals them out in another way.")] = 0,
+    train: Train = None,
+    dev: Dev = None,
+    test: Test = None,
+    seed: Seed = 0,
     unreviewed: Annotated[
         bool,
         typer.Option(

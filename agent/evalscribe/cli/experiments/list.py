@@ -17,13 +17,13 @@ def list_all(
         str | None, typer.Option(metavar="ID|NAME", help="Only those of this dataset.", show_default=False)
     ] = None,
     status: Annotated[
-        str | None, typer.Option(metavar="active|archived", help="Only these.", show_default=False)
+        str | None, typer.Option(metavar="active|archived", help="Only of this status.", show_default=False)
     ] = None,
     type: Annotated[
-        str | None, typer.Option(metavar="standard|regression|classifier", help="Only these.", show_default=False)
+        str | None, typer.Option(metavar="standard|regression|classifier", help="Only of this type.", show_default=False)
     ] = None,
     page: Annotated[int, typer.Option(min=1, metavar="N", help="Which page, from 1.")] = 1,
-    page_size: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Experiments of one page.")] = 50,
+    page_size: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="So many experiments a page.")] = 50,
     form: Format = "table",
 ) -> int:
     """List the experiments, oldest first."""

@@ -1,9 +1,10 @@
 """Arguments and options that several commands of experiments share, each said once."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from evalscribe.cli import options
 
 ExperimentArgument = Annotated[
     str, typer.Argument(metavar="EXPERIMENT", help="An experiment, by id or name.", show_default=False)
@@ -36,11 +37,5 @@ FailOnGate = Annotated[
 Budget = Annotated[
     float | None, typer.Option(min=0, metavar="USD", help="Spend at most this in all. Default: 5.", show_default=False)
 ]
-EnvFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="A file of settings, in place of .env.local and .env.", show_default=False),
-]
-MaxTokens = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, help="Use at most so many tokens of models without a price.", show_default=False),
-]
+EnvFile = options.EnvFile
+MaxTokens = options.MaxTokens
