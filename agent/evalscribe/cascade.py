@@ -23,6 +23,19 @@ class Tag(Frozen):
     """`NAME` or `NAME@VERSION`."""
 
 
+class CascadeParts(Frozen):
+    """All that decides what a cascade says, as it was when somebody chose it."""
+
+    tag: str
+    """The cheap model, `provider/name`."""
+    judge: str
+    """The expensive one."""
+    rules: bool
+    """Whether the rules decide first (failures only)."""
+    tags: tuple[Tag, ...] = ()
+    """Their rubrics as `NAME@VERSION`."""
+
+
 class Decided(Frozen):
     """How many failed evals one judge of a cascade had the last word on."""
 

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from evalscribe.agent_run import Transcript
+from evalscribe.cascade import CascadeParts
 from evalscribe.chat import Usage
 from evalscribe.dataset import short_id
 from evalscribe.deployment import Component
@@ -36,6 +37,8 @@ class JudgeTarget(Frozen):
     """`rules`, `cascade` or `provider/name`."""
     rubric: str
     """`name@version`."""
+    cascade: CascadeParts | None = None
+    """Of a cascade: what it was made of when the version was; None in versions from before this was kept."""
 
 
 Target = Annotated[PromptTarget | ComponentTarget | JudgeTarget, Field(discriminator="type")]

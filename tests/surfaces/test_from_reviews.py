@@ -196,3 +196,29 @@ def test_which_judge_is_said_before_anything_is_made(workspace: Workspace) -> No
     ):
         assert said in workspace.run(*create, *options, code=code).err
     assert workspace.run("experiments", "list", "--format", "json").out.strip() == "[]"
+
+
+def test_a_cascade_is_what_it_was_when_its_version_was_made(workspace: Workspace) -> None:
+    toml = workspace.folder / "evalscribe.toml"
+    toml.write_text('[cascade]\ntag = "local/small"\njudge = "local/large"\n')
+    workspace.run("datasets", "create", "--name", "d")
+    workspace.run("datasets", "add-example", "d", "--input", "x", "--expected-output", "A")
+    workspace.run("datasets", "publish", "d")
+    target = ("--target-type", "judge", "--judge", "cascade", "--builtin-scorer", "json_valid")
+    workspace.run("experiments", "create", "--name", "c", "--dataset-id", "d", *target)
+
+    def parts(version: str) -> dict[str, object]:
+        shown = workspace.run("experiments", "show", "c", "--version", version, "--format", "json").out
+        cascade = json.loads(shown)["target"]["cascade"]
+        assert isinstance(cascade, dict)
+        return cascade
+
+    made = parts("1")
+    assert (made["tag"], made["judge"], made["rules"]) == ("local/small", "local/large", True)
+    assert "unfair-check@1" in str(made["tags"])
+    assert "judge cascade (local/small, then local/large) by failure@1" in workspace.run("experiments", "show", "c").out
+    toml.write_text('[cascade]\ntag = "local/other"\njudge = "local/large"\nrules = false\n')
+    workspace.run("experiments", "update", "c", "--config", '{"min_kappa": 0.4}')
+    assert parts("2") == made, "only what was said is another"
+    workspace.run("experiments", "update", "c", "--judge", "cascade")
+    assert (parts("3")["tag"], parts("3")["rules"], parts("1")) == ("local/other", False, made)

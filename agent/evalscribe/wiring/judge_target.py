@@ -4,15 +4,19 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, closing
 
 from evalscribe import ports
+from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.judge_target import FailureTarget, SubjectTarget
 from evalscribe.app.judging.judges import Made
+from evalscribe.cascade import CascadeParts
 from evalscribe.errors import UsageError
 from evalscribe.experiment import JudgeTarget
-from evalscribe.judging.classifier.labels import DEFAULT, labels
+from evalscribe.judging.failure_rubric import DEFAULT, labels
 from evalscribe.rubric import Rubric
 from evalscribe.settings import Settings
+from evalscribe.settings.cascade import CascadeTable, TagTable
 from evalscribe.settings.place import COMMAND_LINE, Origin, Value
-from evalscribe.wiring.analysts import Bench
+from evalscribe.wiring.analysts import FOR_ANALYSES, Bench
+from evalscribe.wiring.experiments import rubrics
 from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.judging import CASCADE, Judges
 from evalscribe.wiring.models import RULES
@@ -27,7 +31,7 @@ async def open_judge_target(
     """Raises `EvalscribeError` where the judge cannot be asked, or by no such rubric."""
     with ExitStack() as opened:
         books = opened.enter_context(closing(shelf(found)))
-        bench = Bench(_judged_by(found, target.judge), models, lambda: books)
+        bench = Bench(_judged_by(found, target), models, lambda: books)
         rubric = bench.rubric(target.rubric)
         if judges_failures(target, rubric):
             yield _failures(bench, target, opened.enter_context(closing(store(found))))
@@ -37,13 +41,25 @@ async def open_judge_target(
 
 def judges_failures(target: JudgeTarget, rubric: Rubric) -> bool:
     """Whether the rubric asks what an analysis asks of a failed eval."""
-    if target.judge == RULES:
-        return rubric.id == DEFAULT
+    return rubric.id == DEFAULT if target.judge == RULES else labels_failures(rubric)
+
+
+def labels_failures(rubric: Rubric) -> bool:
+    """Whether it classifies failed evals."""
     try:
         labels(rubric)
     except UsageError:
         return False
     return True
+
+
+def cascade_parts(found: Settings, desk: ExperimentDesk, question: Rubric) -> CascadeParts:
+    """What a cascade is made of here: evalscribe.toml's, its rubrics by the versions that they are now."""
+    table, rubric = found.cascade, rubrics(found, desk)
+    tags = FOR_ANALYSES if table.tags is None and labels_failures(question) else table.issues()
+    versions = [(tag, rubric(tag.rubric)) for tag in tags]
+    named = tuple(tag.model_copy(update={"rubric": f"{by.id}@{by.version}"}) for tag, by in versions)
+    return CascadeParts(tag=table.tag, judge=table.judge, rules=table.rules, tags=named)
 
 
 def _failures(bench: Bench, target: JudgeTarget, kept: ports.Store) -> FailureTarget:
@@ -59,10 +75,20 @@ def _subjects(bench: Bench, target: JudgeTarget, rubric: Rubric, models: ports.M
     return SubjectTarget(first, again, made.knew)
 
 
-def _judged_by(found: Settings, judge: str) -> Settings:
-    """The settings with the experiment's judge in place of any other; a cascade is as evalscribe.toml has it."""
-    named = Value[str | None](
-        value=None if judge == CASCADE else judge,
-        origin=Origin(where="the experiment", trust=0 if judge == CASCADE else COMMAND_LINE),
-    )
-    return found.model_copy(update={"judge": named})
+def _judged_by(found: Settings, target: JudgeTarget) -> Settings:
+    """The settings with the experiment's judge in place of any other; a cascade is as it was when it was chosen."""
+    if target.judge == CASCADE:
+        nobody = Value[str | None](value=None, origin=Origin(where="the experiment", trust=0))
+        return found.model_copy(update={"judge": nobody, "cascade": _table(target.cascade)})
+    judge = Value[str | None](value=target.judge, origin=Origin(where="the experiment", trust=COMMAND_LINE))
+    return found.model_copy(update={"judge": judge})
+
+
+def _table(parts: CascadeParts | None) -> CascadeTable:
+    if parts is None:
+        raise UsageError(
+            "this version does not say of which models its cascade is made: "
+            "`evalscribe experiments update EXPERIMENT --judge cascade` makes one that does"
+        )
+    tags = {tag.name: TagTable(about=tag.about, rubric=tag.rubric) for tag in parts.tags}
+    return CascadeTable(tag=parts.tag, judge=parts.judge, rules=parts.rules, tags=tags)

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from classifier_case import case, evidence
 from evalscribe import wiring
+from evalscribe.cascade import CascadeParts
 from evalscribe.chat import NoRoom, Usage
 from evalscribe.classify import Terms, classify
 from evalscribe.errors import UnavailableError, UsageError
@@ -59,12 +60,14 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @asynccontextmanager
-async def opened(judge: str, rubric: str = "failure", models: object | None = None) -> AsyncIterator[Target]:
+async def opened(
+    judge: str, rubric: str = "failure", models: object | None = None, cascade: CascadeParts | None = None
+) -> AsyncIterator[Target]:
     version = ExperimentVersion(
         id="exv-1",
         experiment_id="exp-1",
         number=1,
-        target=JudgeTarget(judge=judge, rubric=rubric),
+        target=JudgeTarget(judge=judge, rubric=rubric, cascade=cascade),
         dataset_id="ds-1",
         dataset_version_id="dsv-1",
         bindings=(),
@@ -196,3 +199,16 @@ async def test_a_rubric_that_the_rules_cannot_answer_by_ends_the_run() -> None:
     async with opened("rules", "polite") as target:
         with pytest.raises(UsageError, match="the rules cannot answer by polite@1"):
             await target.answer(call())
+
+
+async def test_a_cascade_that_says_no_models_is_refused() -> None:
+    with pytest.raises(UsageError, match="does not say of which models its cascade is made"):
+        async with opened("cascade"):
+            pass
+
+
+async def test_the_models_of_a_cascade_are_those_of_the_version_and_not_of_the_file(workspace: Path) -> None:
+    (workspace / "evalscribe.toml").write_text('[cascade]\ntag = "local/other"\njudge = "local/other"\n')
+    asked = Models([calls(("submit", VERDICT), usage=PAID)] * 2)
+    async with opened("cascade", models=asked, cascade=CascadeParts(tag=MODEL, judge=MODEL, rules=True)) as target:
+        assert isinstance(await target.answer(call()), TargetReply)

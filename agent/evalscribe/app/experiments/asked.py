@@ -9,7 +9,7 @@ from evalscribe.app.datasets.found import found as dataset_named
 from evalscribe.app.datasets.found import version_named
 from evalscribe.app.experiments.create import NewExperiment
 from evalscribe.app.experiments.desk import ExperimentDesk
-from evalscribe.app.experiments.target import FindRubric, TargetAsked, resolved_target
+from evalscribe.app.experiments.target import FindCascade, FindRubric, TargetAsked, resolved_target
 from evalscribe.app.named import LATEST
 from evalscribe.errors import DataError, UsageError
 from evalscribe.experiment import Config
@@ -34,7 +34,9 @@ Bind = Callable[[Sequence[str], Sequence[str]], tuple[Binding, ...]]
 """Bindings of built-in scorers, and of those that were created. Raises `UsageError` naming the scorer."""
 
 
-def resolved(desk: ExperimentDesk, asked: Asked, bind: Bind, rubric: FindRubric) -> NewExperiment:
+def resolved(
+    desk: ExperimentDesk, asked: Asked, bind: Bind, rubric: FindRubric, cascade: FindCascade | None = None
+) -> NewExperiment:
     """Raises `UsageError` naming the option that is missing or wrong, `NotFoundError` for what is not there."""
     if not asked.name:
         raise UsageError("an experiment needs a name: --name NAME")
@@ -43,7 +45,7 @@ def resolved(desk: ExperimentDesk, asked: Asked, bind: Bind, rubric: FindRubric)
     if not asked.builtin_scorers and not asked.scorer_ids:
         raise UsageError("an experiment needs a scorer: --builtin-scorer NAME or --scorer-id ID")
     dataset_id, version_id = _dataset(desk, asked)
-    target = resolved_target(desk, asked.target, rubric)
+    target = resolved_target(desk, asked.target, rubric, cascade=cascade)
     return NewExperiment(
         name=asked.name,
         type="classifier" if target.type == "judge" else "standard",
@@ -55,14 +57,21 @@ def resolved(desk: ExperimentDesk, asked: Asked, bind: Bind, rubric: FindRubric)
     )
 
 
-def changed(desk: ExperimentDesk, before: NewExperiment, asked: Asked, bind: Bind, rubric: FindRubric) -> NewExperiment:
+def changed(
+    desk: ExperimentDesk,
+    before: NewExperiment,
+    asked: Asked,
+    bind: Bind,
+    rubric: FindRubric,
+    cascade: FindCascade | None = None,
+) -> NewExperiment:
     """The definition with what was said in place of what it had; scorers are replaced whole, config by its keys."""
     changes: dict[str, Any] = {}
     if asked.dataset_id or asked.dataset_version_id:
         within = asked.model_copy(update={"dataset_id": asked.dataset_id or before.dataset_id})
         changes["dataset_id"], changes["dataset_version_id"] = _dataset(desk, within)
     if asked.target.said:
-        changes["target"] = resolved_target(desk, asked.target, rubric, before.target)
+        changes["target"] = resolved_target(desk, asked.target, rubric, before.target, cascade=cascade)
     if asked.builtin_scorers or asked.scorer_ids:
         changes["bindings"] = bind(asked.builtin_scorers, asked.scorer_ids)
     if asked.config is not None:

@@ -59,7 +59,8 @@ def target_line(target: Target) -> str:
         return f"{target.component.type} {target.component.name} ({target.deployment_id})"
     if target.type == "prompt":
         return f"prompt {target.prompt_id}@{target.version.number} ({target.version.model})"
-    return f"judge {target.judge} by {target.rubric}"
+    parts = f" ({target.cascade.tag}, then {target.cascade.judge})" if target.cascade else ""
+    return f"judge {target.judge}{parts} by {target.rubric}"
 
 
 def models_asked(version: ExperimentVersion) -> tuple[str, ...]:

@@ -6,11 +6,12 @@ from evalscribe.app import deployments
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.named import LATEST
 from evalscribe.app.target_prompts import prompt_named, version_of
+from evalscribe.cascade import CascadeParts
 from evalscribe.deployment import Component, Deployment
 from evalscribe.errors import UsageError
 from evalscribe.experiment import ComponentTarget, JudgeTarget, PromptTarget, Target
 from evalscribe.ids import Frozen
-from evalscribe.judging.classifier.labels import DEFAULT as FAILURE
+from evalscribe.judging.failure_rubric import DEFAULT as FAILURE
 from evalscribe.rubric import Rubric
 from evalscribe.settings.providers import PROVIDERS
 
@@ -21,10 +22,14 @@ OPTIONS = {
 }
 """By type of target, the options that are about it."""
 OTHER_WORDS = {"deployment": "component"}
-JUDGES = ("rules", "cascade")
+CASCADE = "cascade"
+JUDGES = ("rules", CASCADE)
 """Those that are no model."""
 FindRubric = Callable[[str], Rubric]
 """The stored version that `NAME` or `NAME@V` means. Raises `EvalscribeError` where there is none."""
+
+FindCascade = Callable[[Rubric], CascadeParts]
+"""What a cascade by this rubric is made of, as things are set now. Raises `EvalscribeError` for a tag without one."""
 
 
 class TargetAsked(Frozen):
@@ -45,9 +50,15 @@ class TargetAsked(Frozen):
 
 
 def resolved_target(
-    desk: ExperimentDesk, asked: TargetAsked, rubric: FindRubric, before: Target | None = None
+    desk: ExperimentDesk,
+    asked: TargetAsked,
+    rubric: FindRubric,
+    before: Target | None = None,
+    *,
+    cascade: FindCascade | None = None,
 ) -> Target:
-    """`before`: the target that a new version has otherwise; what it says of the same type need not be said again.
+    """`before`: the target that a new version has otherwise; what it says of the same type need not be said again, and
+    its cascade stays what it was unless one is asked for.
 
     Raises `UsageError` naming the option that is missing or wrong, `NotFoundError` for what is not there.
     """
@@ -61,7 +72,7 @@ def resolved_target(
     if type == "prompt":
         return _prompt(desk, asked, before if isinstance(before, PromptTarget) else None)
     if type == "judge":
-        return _judge(asked, rubric, before if isinstance(before, JudgeTarget) else None)
+        return _judge(asked, rubric, before if isinstance(before, JudgeTarget) else None, cascade)
     return _component(desk, asked, before if isinstance(before, ComponentTarget) else None)
 
 
@@ -102,7 +113,9 @@ def _prompt(desk: ExperimentDesk, asked: TargetAsked, before: PromptTarget | Non
     return PromptTarget(prompt_id=prompt.id, version=version_of(prompt, asked.prompt_version_id or LATEST))
 
 
-def _judge(asked: TargetAsked, rubric: FindRubric, before: JudgeTarget | None) -> JudgeTarget:
+def _judge(
+    asked: TargetAsked, rubric: FindRubric, before: JudgeTarget | None, cascade: FindCascade | None
+) -> JudgeTarget:
     judge = asked.judge or (before.judge if before else None)
     if judge is None:
         raise UsageError("which judge? --judge rules, cascade or PROVIDER/MODEL")
@@ -110,7 +123,10 @@ def _judge(asked: TargetAsked, rubric: FindRubric, before: JudgeTarget | None) -
     if judge not in JUDGES and (provider not in PROVIDERS or not model):
         raise UsageError(f"--judge {judge!r} is none of rules, cascade, or PROVIDER/MODEL of {', '.join(PROVIDERS)}")
     found = rubric(asked.rubric or (before.rubric if before else FAILURE))
-    return JudgeTarget(judge=judge, rubric=f"{found.id}@{found.version}")
+    parts = before.cascade if before and asked.judge is None else None
+    if judge == CASCADE and parts is None and cascade is not None:
+        parts = cascade(found)
+    return JudgeTarget(judge=judge, rubric=f"{found.id}@{found.version}", cascade=parts)
 
 
 def _refuse_others(asked: TargetAsked, type: str) -> None:

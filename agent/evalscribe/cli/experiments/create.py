@@ -9,6 +9,11 @@ from evalscribe.cli.experiments.options import ExperimentArgument
 
 if TYPE_CHECKING:
     from evalscribe.app.experiments.asked import Asked
+    from evalscribe.app.experiments.desk import ExperimentDesk
+    from evalscribe.app.experiments.target import FindCascade
+    from evalscribe.cascade import CascadeParts
+    from evalscribe.rubric import Rubric as StoredRubric
+    from evalscribe.settings import Settings
 
 Name = Annotated[str | None, typer.Option(metavar="NAME", help="Its name; unique.", show_default=False)]
 DatasetId = Annotated[
@@ -100,7 +105,8 @@ def create(
     checked(form)
     found = settings(Options())
     with open_desk(found) as desk:
-        experiment, version = created(desk, resolved(desk, asked, binder(found, desk), rubrics(found, desk)))
+        bind, by_name = binder(found, desk), rubrics(found, desk)
+        experiment, version = created(desk, resolved(desk, asked, bind, by_name, _cascade(found, desk)))
     made(experiment.id, experiment, f"Made experiment {experiment.name}, version 1 ({version.id})", form)
     return 0
 
@@ -146,6 +152,17 @@ def _asked(options: dict[str, Any]) -> "Asked":
     )
 
 
+def _cascade(found: "Settings", desk: "ExperimentDesk") -> "FindCascade":
+    """What judges is loaded only where a cascade is asked for."""
+
+    def parts(question: "StoredRubric") -> "CascadeParts":
+        from evalscribe.wiring.judge_target import cascade_parts
+
+        return cascade_parts(found, desk, question)
+
+    return parts
+
+
 def _update(named: str, asked: "Asked", form: str) -> int:
     from evalscribe.app.experiments.asked import changed
     from evalscribe.app.experiments.create import as_wanted, updated
@@ -161,7 +178,8 @@ def _update(named: str, asked: "Asked", form: str) -> int:
         experiment = experiment_named(desk, named)
         before = version_named(desk, experiment, None)
         definition = as_wanted(experiment, before)
-        wanted = changed(desk, definition, asked, binder(found, desk), rubrics(found, desk))
+        bind, rubric = binder(found, desk), rubrics(found, desk)
+        wanted = changed(desk, definition, asked, bind, rubric, _cascade(found, desk))
         version = updated(desk, experiment, wanted)
     if version.id == before.id:
         told = f"{experiment.name} is so already: version {version.number}"
