@@ -33,7 +33,10 @@ def create(
     ] = None,
     type: Annotated[Literal["agent", "function", "workflow"], typer.Option(help="What the components are.")] = "agent",
     name: Annotated[
-        str, typer.Option(metavar="NAME", help="A name, usable in place of the id; the newest is meant.", show_default=False)
+        str,
+        typer.Option(
+            metavar="NAME", help="A name, usable in place of the id; the newest is meant.", show_default=False
+        ),
     ] = "",
     folder: Annotated[
         Path, typer.Option(metavar="DIR", help="Where Python imports from and commands run.", show_default=True)

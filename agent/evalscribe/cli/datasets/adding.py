@@ -47,7 +47,9 @@ def add_example(
     expected_output: Annotated[
         str | None, typer.Option(metavar="JSON|TEXT", help="What should come of it.", show_default=False)
     ] = None,
-    metadata: Annotated[str | None, typer.Option(metavar="JSON", help="What else belongs to it: an object.", show_default=False)] = None,
+    metadata: Annotated[
+        str | None, typer.Option(metavar="JSON", help="What else belongs to it: an object.", show_default=False)
+    ] = None,
     events: Annotated[
         str | None, typer.Option(metavar="JSON", help="A recorded trace: a list of messages.", show_default=False)
     ] = None,
@@ -145,23 +147,38 @@ def upload_csv(
     ],
     input_columns: Annotated[
         list[str],
-        typer.Option("--input-column", metavar="COLUMN", help="Holds the input. Repeatable: of several an object is made.", show_default=False),
+        typer.Option(
+            "--input-column",
+            metavar="COLUMN",
+            help="Holds the input. Repeatable: of several an object is made.",
+            show_default=False,
+        ),
     ],
     expected_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Holds what is expected; in an empty cell nothing is.", show_default=False)
+        str | None,
+        typer.Option(metavar="COLUMN", help="Holds what is expected; in an empty cell nothing is.", show_default=False),
     ] = None,
     metadata_columns: Annotated[
-        list[str] | None, typer.Option("--metadata-column", metavar="COLUMN", help="Holds metadata of its own name. Repeatable.", show_default=False)
+        list[str] | None,
+        typer.Option(
+            "--metadata-column",
+            metavar="COLUMN",
+            help="Becomes metadata under its own name. Repeatable.",
+            show_default=False,
+        ),
     ] = None,
     split_column: SplitColumn = None,
     cluster_column: ClusterColumn = None,
     key_column: KeyColumn = None,
     events_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Holds recorded traces: JSON lists of messages.", show_default=False)
+        str | None,
+        typer.Option(metavar="COLUMN", help="Holds recorded traces: JSON lists of messages.", show_default=False),
     ] = None,
     tags_column: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Holds tags: words with commas between them, or JSON lists.", show_default=False),
+        typer.Option(
+            metavar="COLUMN", help="Holds tags: words with commas between them, or JSON lists.", show_default=False
+        ),
     ] = None,
     source_run_id_column: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Holds the run that an item comes from.", show_default=False)

@@ -20,7 +20,8 @@ def list_all(
         str | None, typer.Option(metavar="active|archived", help="Only of this status.", show_default=False)
     ] = None,
     type: Annotated[
-        str | None, typer.Option(metavar="standard|regression|classifier", help="Only of this type.", show_default=False)
+        str | None,
+        typer.Option(metavar="standard|regression|classifier", help="Only of this type.", show_default=False),
     ] = None,
     page: Annotated[int, typer.Option(min=1, metavar="N", help="Which page, from 1.")] = 1,
     page_size: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="So many experiments a page.")] = 50,

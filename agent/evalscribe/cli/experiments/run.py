@@ -41,10 +41,24 @@ def run(
         str | None, typer.Option(metavar="ID|N", help="Run this version. Default: the latest.", show_default=False)
     ] = None,
     repetitions: Annotated[
-        int | None, typer.Option(min=1, max=100, metavar="N", help="Try each item so often. Default: its config's, else 1.", show_default=False)
+        int | None,
+        typer.Option(
+            min=1,
+            max=100,
+            metavar="N",
+            help="Try each item so often. Default: its config's, else 1.",
+            show_default=False,
+        ),
     ] = None,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, max=256, metavar="N", help="So many tries at a time. Default: its config's, else 4.", show_default=False)
+        int | None,
+        typer.Option(
+            min=1,
+            max=256,
+            metavar="N",
+            help="So many tries at a time. Default: its config's, else 4.",
+            show_default=False,
+        ),
     ] = None,
     budget: Budget = None,
     config: Annotated[
