@@ -5,9 +5,10 @@ import time
 
 import pytest
 
-from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
+from evalscribe.chat import CallFailed, Message, NoRoom, Reply, Request, Usage
 from evalscribe.errors import AccessError, UnavailableError
 from evalscribe.llm.anthropic import AnthropicModel
+from evalscribe.llm.budget import Budget, Budgeted
 from evalscribe.llm.retry import Patience, Persistent
 from evalscribe.llm.scripted import ScriptedModel, says
 from evalscribe.llm.transient import Transient
@@ -113,3 +114,11 @@ async def test_a_wait_is_left_at_once_when_cancelled() -> None:
             await task
         assert time.monotonic() - began < 5
         await model.close()
+
+
+async def test_a_budget_without_room_is_told_as_that() -> None:
+    """It concerns every other call of the run, not this one alone."""
+    poor = Budgeted(ScriptedModel([says("never")]), Budget(tokens=1), None)
+    with pytest.raises(NoRoom, match="has no room") as raised:
+        await Persistent(poor, QUICK).complete(ASKED)
+    assert (raised.value.free, raised.value.usage.calls) == (True, 0)

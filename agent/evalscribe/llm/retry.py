@@ -47,7 +47,8 @@ class Persistent:
                 lost += error.usage
                 await self._pause(error, failures, deadline, lost)
             except CallFailed as error:
-                raise CallFailed(error.reason, lost + error.usage, free=error.free and not lost.calls) from None
+                error.usage, error.free = lost + error.usage, error.free and not lost.calls
+                raise  # as what it is: whether the budget had no room concerns others
         raise AssertionError("the last attempt returns or raises")
 
     def forget(self, request: Request) -> None:

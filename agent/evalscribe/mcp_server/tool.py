@@ -42,6 +42,8 @@ INSTEAD = {
     r"datasets versions list NAME": "get_dataset",
 }
 """What people are told to run after `evalscribe`, as tools."""
+ARGUMENTS = {r"--budget(?: USD)?(?![\w-])": "`budget_usd`", r"--max-tokens(?: N)?(?![\w-])": "`max_tokens`"}
+"""Options that every tool has under another name."""
 log = logging.getLogger("evalscribe.mcp")
 
 
@@ -101,6 +103,8 @@ def by_tools(text: str) -> str:
     """Commands that people are told to run are told as tools."""
     for command, instead in INSTEAD.items():
         text = re.sub(f"`(evalscribe )?{command}`", instead, text)
+    for option, argument in ARGUMENTS.items():
+        text = re.sub(option, argument, text)
     return text
 
 
