@@ -16,7 +16,7 @@ from evalscribe.ids import content_id
 from evalscribe.judge_result import JudgeResult, ResultType
 from evalscribe.judging.cascade import CaseCascade, SubjectCascade, first_pass
 from evalscribe.judging.classifier import FirstPass
-from evalscribe.judging.classifier.labels import shipped_rubric
+from evalscribe.judging.failure_rubric import shipped_rubric
 from evalscribe.judging.rubric.judge import RubricJudge
 from evalscribe.judging.rules import RulesJudge
 from evalscribe.judging.subject import of_agent_run

@@ -49,7 +49,6 @@ def analyze(
     ] = None,
 ) -> int:
     """Find out why a model failed a run, and whose fault it was."""
-    from evalscribe import wiring
     from evalscribe.app.analysis.analyze import analyze as use_case
     from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan, Wish
     from evalscribe.app.analysis.publishing import committed
@@ -58,6 +57,7 @@ def analyze(
     from evalscribe.errors import UsageError
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
+    from evalscribe.wiring import analysis as wiring
 
     if discuss and (as_json or quiet or dry_run):
         raise UsageError("--discuss talks to a person: leave out --json, --quiet and --dry-run")

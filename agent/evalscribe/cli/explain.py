@@ -28,13 +28,13 @@ def explain(
     as_json: options.Json = False,
 ) -> int:
     """Explain one failure in full: the same analysis, every quotation, nothing written."""
-    from evalscribe import wiring
     from evalscribe.app.analysis.explain import explain as use_case
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.progress import Display
     from evalscribe.errors import UsageError
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
+    from evalscribe.wiring import analysis as wiring
 
     name = eval or wiring.eval_named(run)
     if name is None:

@@ -24,8 +24,9 @@ def fetch(
     from evalscribe.cli.display.progress import Display
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
+    from evalscribe.wiring.runs import Choice, open_source
 
-    given = wiring.Choice(
+    given = Choice(
         run=run,
         via=via,
         convex_dir=convex_dir,
@@ -33,7 +34,7 @@ def fetch(
     )
 
     async def main() -> None:
-        async with wiring.open_source(given, wiring.settings(given.options)) as source:
+        async with open_source(given, wiring.settings(given.options)) as source:
             with Display(quiet=False) as display:
                 fetched = await use_case(source, lambda run_id: wiring.snapshot_writer(output, run_id), display)
         for one in fetched.unreadable:

@@ -11,7 +11,7 @@ from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.judging.cascade import CaseCascade, SubjectCascade
 from evalscribe.judging.classifier import Bounds, FirstPass, ModelJudge
 from evalscribe.judging.classifier.first_pass import SECONDS
-from evalscribe.judging.classifier.labels import DEFAULT, shipped_rubric
+from evalscribe.judging.failure_rubric import DEFAULT, shipped_rubric
 from evalscribe.judging.rules import RulesJudge
 from evalscribe.ports import Judge, Model, Models, Shelf, Store
 from evalscribe.prompts import Prompts

@@ -129,7 +129,7 @@ def _run_of(path: str, choice: ImportChoice, found: Settings) -> Bring:
 async def _run(
     path: str, choice: ImportChoice, found: Settings, desk: ImportDesk, collection: Collection, watcher: ImportWatcher
 ) -> Imported:
-    from evalscribe.wiring import Choice, open_source
+    from evalscribe.wiring.runs import Choice, open_source
 
     try:
         async with open_source(Choice(run=path, options=choice.options), found) as source:

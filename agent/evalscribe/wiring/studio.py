@@ -6,11 +6,11 @@ from typing import Any
 
 from langgraph_sdk.runtime import ServerRuntime
 
-from evalscribe import wiring
 from evalscribe.app.analysis.thread import Nobody, shift
 from evalscribe.graph.build import builder
 from evalscribe.graph.deps import Start
 from evalscribe.settings import Options
+from evalscribe.wiring import analysis as wiring
 
 
 @asynccontextmanager

@@ -10,9 +10,9 @@ from evalscribe.errors import AccessError, UsageError
 from evalscribe.evidence import Document
 from evalscribe.finding import Precedent, Unclassified, Verdict
 from evalscribe.judging.classifier import Bounds, ModelJudge
-from evalscribe.judging.classifier.labels import shipped_rubric
 from evalscribe.judging.classifier.question import instructions
 from evalscribe.judging.classifier.tools import TOOLS
+from evalscribe.judging.failure_rubric import shipped_rubric
 from evalscribe.llm.budget import Budget, Budgeted
 from evalscribe.llm.prices import price
 from evalscribe.llm.scripted import ScriptedModel, calls

@@ -9,10 +9,10 @@ from evalscribe.cascade import Tag
 from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
 from evalscribe.finding import UNCERTAIN_CONFIDENCE, Case, Unclassified, Verdict
 from evalscribe.ids import canonical_json, content_id
-from evalscribe.judging.classifier.labels import judge_id, labels
 from evalscribe.judging.classifier.question import FOLDER, instructions, question
 from evalscribe.judging.classifier.submission import FirstSubmission, parse, verdict, verified
 from evalscribe.judging.classifier.tools import SUBMIT, submit_tool
+from evalscribe.judging.failure_rubric import judge_id, labels
 from evalscribe.judging.fence import Fence
 from evalscribe.judging.precedents import shown
 from evalscribe.ports import Estimate, Model

@@ -9,9 +9,9 @@ from evalscribe.chat import Effort, Message, Request, Usage
 from evalscribe.finding import Case, Unclassified, Verdict
 from evalscribe.ids import canonical_json, content_id
 from evalscribe.judging.classifier.investigation import Bounds, Investigation
-from evalscribe.judging.classifier.labels import judge_id, labels, shipped_rubric
 from evalscribe.judging.classifier.question import FOLDER, instructions, question
 from evalscribe.judging.classifier.tools import READING, Toolbox, submit_tool
+from evalscribe.judging.failure_rubric import judge_id, labels, shipped_rubric
 from evalscribe.judging.fence import Fence
 from evalscribe.judging.precedents import shown
 from evalscribe.judging.turns import likely
