@@ -101,6 +101,7 @@ def test_what_is_not_there_is_told_with_what_there_is(lab: Labs, option: dict[st
         ("{", "no valid JSON"),
         ('{"passed_threshold": 1, "passed_threshold": 0}', "member `passed_threshold` twice"),
         ('{"min_pass_rate": NaN}', "no JSON"),
+        ("", "no valid JSON"),
     ],
 )
 def test_a_config_that_is_none(text: str, said: str) -> None:

@@ -130,3 +130,11 @@ async def test_a_field_that_is_not_there_is_no_score(scored: Any, selector: str,
 async def test_fields_lead_to_members_and_items(scored: Any, selector: str, output: Any) -> None:
     config = {"pattern": "x", "output_field": selector}
     assert (await scored("contains", config, output=output, input="x", metadata={"gold": ["x"]})).passed
+
+
+@pytest.mark.parametrize("schema", [{"multipleOf": 0.1}, {"items": {"multipleOf": 0.1}}])
+async def test_a_number_beyond_every_float_is_an_error_of_its_item(schema: dict[str, Any]) -> None:
+    ready = runner(spec("json_schema", {"schema": schema}))
+    found = await ready.score(ScorerRequest(input=None, output=10**400 if "items" not in schema else [10**400]))
+    await ready.close()
+    assert (found.status, found.error_type) == ("error", "input_error")

@@ -90,7 +90,7 @@ def merged_config(before: Config, text: str | None) -> Config:
 
 def _object(text: str | None) -> dict[str, object]:
     try:
-        given = StrictJson().decode(text or "{}")
+        given = StrictJson().decode("{}" if text is None else text)
     except DataError as error:
         raise UsageError(f"--config: {error}") from None
     if not isinstance(given, dict):

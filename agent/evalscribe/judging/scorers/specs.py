@@ -54,6 +54,8 @@ class _Runner:
             return broken(error)
         except RecursionError:
             return broken(CannotScore("input_error", "the values of this item are nested too deeply to be compared"))
+        except OverflowError:
+            return broken(CannotScore("input_error", "a number of this item is too large to be compared"))
 
     async def close(self) -> None:
         await self.check.close()
