@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+from pydantic import computed_field
+
 from evalscribe.ids import Frozen
 from evalscribe.statistics import Cluster, Interval, Kappa, clustered, clustered_kappa, wilson
 
@@ -28,11 +30,13 @@ class LabelScore(Frozen):
     saids: int
     """How often the judge said it."""
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def precision(self) -> float | None:
         """Of the subjects that the judge called so; None where it called none."""
         return self.hits / self.saids if self.saids else None
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def recall(self) -> float | None:
         """Of the subjects that people called so; None where there is none."""

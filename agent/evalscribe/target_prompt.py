@@ -1,6 +1,5 @@
 """Prompts as targets of experiments: a template, a model and its parameters, in versions that never change."""
 
-import json
 import re
 from typing import Annotated, Any, Literal
 
@@ -8,6 +7,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from evalscribe.chat import Effort
 from evalscribe.ids import Frozen
+from evalscribe.json_value import as_text, member
 
 _VARIABLE = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
 _INPUT = re.compile(r"input(?:\.[\w-]+)*")
@@ -69,20 +69,14 @@ def filled(template: str, value: JsonValue) -> str:
 
     Raises `Unfilled`.
     """
-    return _VARIABLE.sub(lambda found: _text(_member(value, found[1])), template)
+    return _VARIABLE.sub(lambda found: as_text(_member(value, found[1])), template)
 
 
 def _member(value: JsonValue, name: str) -> JsonValue:
     """`input.items.0.id` of `{"items": [{"id": 7}]}` is 7."""
     for part in name.split(".")[1:]:
-        if isinstance(value, dict) and part in value:
-            value = value[part]
-        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            raise Unfilled(f"the item's input has no {part!r}, which {{{{{name}}}}} names")
+        try:
+            value = member(value, part)
+        except LookupError:
+            raise Unfilled(f"the item's input has no {part!r}, which {{{{{name}}}}} names") from None
     return value
-
-
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

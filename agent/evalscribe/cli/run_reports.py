@@ -4,6 +4,7 @@ They stand beside `reports list|show|check|parse`, which are about reports of an
 """
 
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -53,17 +54,18 @@ def failures(
     checked(form)
     with open_desk(settings(Options())) as desk:
         found = run_named(desk, run)
-        rows = use_case(desk, found, flaky=flaky, limit=limit)
+        rows = use_case(desk, found, flaky=flaky)
         if form != "table":
-            listing(rows, (), lambda _: (), form, none="")
+            listing(islice(rows, limit), (), lambda _: (), form, none="")
             return 0
         number = 0
-        for number, one in enumerate(rows, 1):  # noqa: B007 (the last number is told)
+        for number, one in enumerate(islice(rows, limit), 1):  # noqa: B007 (the last number is told)
             for line in failure_lines(one, repeated=found.repetitions > 1):
                 finish.say(line)
+        more = ", and more than --limit shows" if next(rows, None) else ""
     once = flaky and found.repetitions == 1
     why = "; every item was tried once, so none can be flaky" if once else ""
-    finish.say(f"({counted(number, 'try')} not passed{why})", file=sys.stderr)
+    finish.say(f"({counted(number, 'try')} not passed{more}{why})", file=sys.stderr)
     return 0
 
 
@@ -115,9 +117,11 @@ def export(
             "-f", "--artifact-format", metavar="csv|json|jsonl|junit|md|html", help="What to write.", show_default=False
         ),
     ],
-    out_file: Annotated[
+    output: Annotated[
         Path | None,
-        typer.Option("-o", "--out-file", metavar="FILE", help="Default: standard output.", show_default=False),
+        typer.Option(
+            "-o", "--output", "--out-file", metavar="FILE", help="Default: standard output.", show_default=False
+        ),
     ] = None,
 ) -> int:
     """Write every try of a run of an experiment, with its scores, for other programs or for people."""
@@ -135,10 +139,10 @@ def export(
     with open_desk(settings(Options())) as desk:
         found = run_named(desk, run)
         lines = written(artifact_format, reported(desk, found), lambda: tries(desk, found))
-        if out_file is None:
+        if output is None:
             shown = visible if sys.stdout.isatty() else finish.unobeyed if finish.in_log() else str
             lines = map(shown, lines)
-        write(lines, out_file)
-    if out_file is not None:
-        finish.say(f"run {found.name or found.id} is in {out_file}", file=sys.stderr)
+        write(lines, output)
+    if output is not None:
+        finish.say(f"run {found.name or found.id} is in {output}", file=sys.stderr)
     return 0

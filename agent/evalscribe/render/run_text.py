@@ -133,7 +133,8 @@ def shown(value: JsonValue, limit: int = SHORT) -> str:
 
 
 def text_of(value: JsonValue) -> str:
-    """Text as it is, everything else as JSON."""
+    """Text as it is, everything else as JSON in its one spelling: what is expected and what came are read side by
+    side, and an export of the same run is the same to the byte."""
     return value if isinstance(value, str) else canonical_json(value)
 
 

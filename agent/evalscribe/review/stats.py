@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from evalscribe.calibration import Calibration, Pair
+from evalscribe.calibration import Calibration, LabelScore, Pair
 from evalscribe.finding import CLASSIFICATIONS, Classification
 from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
@@ -26,15 +26,6 @@ Findings = Mapping[Subject, Judged]
 """By run and path every failed eval that a judge's report has."""
 
 
-class LabelRow(Frozen):
-    label: str
-    hits: int
-    truths: int
-    saids: int
-    precision: float | None
-    recall: float | None
-
-
 class JudgeRow(Frozen):
     """A judge beside the people who reviewed its findings; a label in force is the truth."""
 
@@ -46,7 +37,7 @@ class JudgeRow(Frozen):
     agreement: float | None
     interval: Interval
     kappa: Kappa | None
-    labels: tuple[LabelRow, ...]
+    labels: tuple[LabelScore, ...]
     confusion: dict[str, dict[str, int]]
     """By the people's label, then by the judge's."""
 
@@ -142,7 +133,7 @@ def _judge(name: str, labels: Sequence[GivenLabel]) -> JudgeRow:
         agreement=found.agreement,
         interval=found.interval,
         kappa=found.kappa,
-        labels=tuple(LabelRow(**dict(one), precision=one.precision, recall=one.recall) for one in found.scores),
+        labels=found.scores,
         confusion={truth: {said: found.confusion(truth, said) for said in found.labels} for truth in found.labels},
     )
 

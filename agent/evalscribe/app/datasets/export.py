@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
@@ -10,6 +9,7 @@ from pydantic import JsonValue
 from evalscribe.dataset import Item
 from evalscribe.errors import UsageError
 from evalscribe.item_line import FIELDS, written
+from evalscribe.json_value import as_text
 
 FORMATS = ("jsonl", "csv")
 
@@ -38,4 +38,4 @@ def _row(cells: Iterable[str]) -> str:
 def _cell(value: JsonValue) -> str:
     if value in (None, {}, []):
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return as_text(value)

@@ -1,6 +1,5 @@
 """Datasets and their items as they are listed."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -9,6 +8,7 @@ from pydantic import Field, JsonValue
 from evalscribe.dataset import Dataset, DatasetVersion, Item
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
+from evalscribe.json_value import as_text
 from evalscribe.ports import Datasets
 from evalscribe.prose import cut, one_line
 
@@ -121,9 +121,4 @@ def in_short(item: Item) -> Example:
 
 
 def excerpt(value: JsonValue) -> str:
-    return cut(one_line(payload(value)), EXCERPT)
-
-
-def payload(value: JsonValue) -> str:
-    """A text as it is, all else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return cut(one_line(as_text(value)), EXCERPT)

@@ -9,7 +9,7 @@ from evalscribe.app.judging.labelled import Example, Labelled, Members, labels_o
 from evalscribe.app.judging.labelled_source import LabelledSource
 from evalscribe.app.judging.subjects import Finder
 from evalscribe.app.watcher import Watcher
-from evalscribe.calibration import Calibration, Pair
+from evalscribe.calibration import Calibration, LabelScore, Pair
 from evalscribe.chat import Usage
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
@@ -37,15 +37,6 @@ class Row(Frozen):
     """Why the judge said nothing that counts."""
 
 
-class LabelRow(Frozen):
-    label: str
-    hits: int
-    truths: int
-    saids: int
-    precision: float | None
-    recall: float | None
-
-
 class Calibrated(Frozen):
     """One judge beside people; shares are among the judged."""
 
@@ -62,7 +53,7 @@ class Calibrated(Frozen):
     """With what was not judged counted as not agreeing."""
     balanced: float | None
     kappa: Kappa | None
-    labels: tuple[LabelRow, ...]
+    labels: tuple[LabelScore, ...]
     confusion: dict[str, dict[str, int]]
     """By the people's label, then by the judge's."""
     usage: Usage
@@ -171,7 +162,7 @@ def _counted(judge: LoadedJudge, rows: tuple[Row, ...], labels: Sequence[str], u
         agreement_over_all=found.agreement_over_all,
         balanced=found.balanced,
         kappa=found.kappa,
-        labels=tuple(LabelRow(**dict(score), precision=score.precision, recall=score.recall) for score in found.scores),
+        labels=found.scores,
         confusion={truth: {said: found.confusion(truth, said) for said in found.labels} for truth in found.labels},
         usage=usage,
         rows=rows,

@@ -72,9 +72,9 @@ def _short(one: "Example") -> tuple[object, ...]:
 
 
 def _whole(one: "Item") -> tuple[object, ...]:
-    from evalscribe.app.datasets.shown import payload
+    from evalscribe.json_value import as_text
     from evalscribe.prose import one_line
 
-    expected = None if one.expected_output is None else one_line(payload(one.expected_output))
-    metadata = one_line(payload(one.metadata)) if one.metadata else None
-    return one.key, one.split, one.cluster, one_line(payload(one.input)), expected, metadata, len(one.events) or None
+    expected = None if one.expected_output is None else one_line(as_text(one.expected_output))
+    metadata = one_line(as_text(one.metadata)) if one.metadata else None
+    return one.key, one.split, one.cluster, one_line(as_text(one.input)), expected, metadata, len(one.events) or None

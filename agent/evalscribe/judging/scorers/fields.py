@@ -8,6 +8,7 @@ from pydantic import AfterValidator, JsonValue
 
 from evalscribe.errors import DataError
 from evalscribe.json_clean import clean
+from evalscribe.json_value import member
 from evalscribe.judging.scorers.kind import Configured
 from evalscribe.judging.scorers.result import CannotScore
 from evalscribe.judging.scorers.values import kind
@@ -49,12 +50,10 @@ def within(whose: str, value: JsonValue, steps: list[str]) -> JsonValue:
     if steps and isinstance(value, str):
         value = _read(whose, value)
     for at, step in enumerate(steps):
-        if isinstance(value, dict) and step in value:
-            value = value[step]
-        elif isinstance(value, list) and step.isdecimal() and len(step) < 10 and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            raise CannotScore("input_error", _missing(whose, steps[:at], step, value))
+        try:
+            value = member(value, step)
+        except LookupError:
+            raise CannotScore("input_error", _missing(whose, steps[:at], step, value)) from None
     return value
 
 
@@ -83,7 +82,7 @@ def _read(whose: str, text: str) -> JsonValue:
         return parsed(text)
     except ValueError as error:
         raise CannotScore(
-            "input_error", f"the {whose} is text that is no JSON, so it has no fields: {error}"
+            "input_error", f"the {whose} is text that is not JSON, so it has no fields: {error}"
         ) from error
 
 

@@ -88,7 +88,10 @@ def told(value: object) -> str:
 
 
 def text_of(value: JsonValue) -> str | None:
-    """Text as it is, any other value as compact JSON; None for null, which is no output."""
+    """Text as it is, any other value as compact JSON; None for null, which is no output.
+
+    Scores that are stored rest on this spelling: edits are counted in it and expressions are looked for.
+    """
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
