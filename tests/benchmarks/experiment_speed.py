@@ -1,19 +1,19 @@
 """What a try of an experiment costs beside its target: CPU of all processes, memory, and time at a latency.
 
-    python tests/benchmarks/experiment_speed.py [ITEMS ...]
+    python tests/benchmarks/experiment_speed.py [ITEMS ...] [--late TIMES]
 
 Each size runs over a component in Python that answers at once, with three scorers, every item stored before its lane
-takes the next and archived; then 32 lanes over components that take 200 ms: a function, a coroutine, an
-address. Figures of a machine with two cores are in the commit that changed them.
+takes the next and archived; then, so many times, 32 lanes over components that take 200 ms: a function, a coroutine,
+an address. Figures of a machine with two cores are in the commit that changed them.
 """
 
 import argparse
-import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.experiment_lab import Lab, component, opened
+from benchmarks.late_server import late_server
 from evalscribe.deployment import Component
 from evalscribe.experiment import ExperimentRun
-from scripted_server import Answer, Call, ScriptedServer
 
 SOURCE = """\
 import asyncio, time
@@ -60,6 +60,10 @@ class Measured:
     items: int
     wall_s: float
     """From the worker's beginning to the last try."""
+    first_s: float
+    """From the worker's beginning to the first answer."""
+    process_s: float
+    """Of the worker's process: what comes before its beginning and after the last try is in it too."""
     cpu_s: float
     """Of the worker and of its children."""
     peak_kb: int
@@ -75,18 +79,24 @@ def measured(lab: Lab, run: ExperimentRun) -> Measured:
     """The run, in a process as `experiments run` starts it."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "evalscribe", "experiments", "runs", "work", run.id]
+    began = time.perf_counter()
     subprocess.run(command, cwd=lab.folder, check=True, stdout=subprocess.DEVNULL)
+    process_s = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = lab.now(run)
     assert ended.state == "completed", ended
     assert lab.desk.runs.tally(run.id) == {"passed": run.items}
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Measured(run.items, _tried_s(lab, ended), cpu, after.ru_maxrss)
+    first_s, last_s = _tried_s(lab, ended)
+    return Measured(run.items, last_s, first_s, process_s, cpu, after.ru_maxrss)
 
 
-def _tried_s(lab: Lab, run: ExperimentRun) -> float:
-    last = max(item.created_at for item in lab.desk.runs.items(run.id))
-    return (datetime.fromisoformat(last) - datetime.fromisoformat(run.started_at or "")).total_seconds()
+def _tried_s(lab: Lab, run: ExperimentRun) -> tuple[float, float]:
+    """When the first and the last answer came."""
+    at = [item.created_at for item in lab.desk.runs.items(run.id)]
+    began = datetime.fromisoformat(run.started_at or "")
+    first, last = ((datetime.fromisoformat(one) - began).total_seconds() for one in (min(at), max(at)))
+    return first, last
 
 
 @contextmanager
@@ -98,29 +108,32 @@ def folder() -> Iterator[Lab]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("items", nargs="*", type=int, default=[20, 1_000, 10_000])
-    for items in parser.parse_args().items:
+    parser.add_argument("--late", type=int, default=1)
+    given = parser.parse_args()
+    for items in given.items:
         for function in ("at_once", "with_messages"):
             with folder() as lab:
                 one = measured(lab, lab.ready(items, component(function), 4))
                 stored = os.path.getsize(lab.folder / ".evalscribe" / "store.db") / 1e6
             told = f"{one.cpu_s:.2f} s CPU, {one.ms:.2f} ms each, {one.wall_s:.2f} s of tries"
             print(f"{items} items {function}: {told}, {one.peak_kb / 1024:.0f} MB, {stored:.1f} MB stored", flush=True)
-    with ScriptedServer(_late) as server:
-        address = Component(name="address", kind="http", address=f"{server.url}/")
-        for one in (component("slowly"), component("awaited"), address):
+    with late_server(LATENCY_S) as url:
+        address = Component(name="address", kind="http", address=url)
+        for one in (component("slowly"), component("awaited"), address) * given.late:
             _late_tries(one)
 
 
-def _late(call: Call) -> Answer:
-    return Answer(body=json.dumps({"answer": call.body["input"]}).encode(), delay_s=LATENCY_S)
-
-
 def _late_tries(target: Component) -> None:
+    """How far it is from the ideal, and where that goes: before the first question, and beside each answer."""
     with folder() as lab:
         one = measured(lab, lab.ready(LANES * ROUNDS, target, LANES))
-    ideal = ROUNDS * LATENCY_S
+    ideal, start = ROUNDS * LATENCY_S, one.first_s - LATENCY_S
+    beside = (one.wall_s - start - ideal) / ROUNDS * 1000
     print(
-        f"200 ms, {LANES} lanes, {target.name}: {one.wall_s:.2f} s, {one.wall_s / ideal:.3f} of the ideal", flush=True
+        f"200 ms, {LANES} lanes, {target.name}: {one.wall_s:.2f} s, {one.wall_s / ideal:.3f} of the ideal; "
+        f"start {start:.2f} s, beside each answer {beside:.1f} ms; {one.ms:.2f} ms CPU each; "
+        f"its process {one.process_s:.2f} s",
+        flush=True,
     )
 
 

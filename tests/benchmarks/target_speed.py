@@ -6,18 +6,15 @@ CPU in milliseconds per try: of this process, and of those that it started and t
 """
 
 import asyncio
-import os
 import resource
-import signal
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.late_server import late_server
 from evalscribe.ports import Target
 from evalscribe.target import TargetCall, TargetReply
 from evalscribe.targets.cmd import CommandTarget
@@ -27,26 +24,6 @@ from evalscribe.targets.python import PythonTarget
 
 LANES = 32
 SOURCE = "def plain(input): return input\nasync def awaited(input): return input\n"
-
-
-class Echo(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        self.send_response(200)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        return None
-
-
-def serve(port: int) -> ThreadingHTTPServer:
-    server = ThreadingHTTPServer(("127.0.0.1", port), Echo)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
 
 
 async def measured(name: str, target: Target, tries: int) -> None:
@@ -85,21 +62,6 @@ async def main(url: str, tries: int) -> None:
     await measured("address", HttpTarget(url, {}, LANES), tries)
 
 
-@contextmanager
-def served() -> Iterator[str]:
-    """An address in a process of its own."""
-    reading, writing = os.pipe()
-    server = os.fork()
-    if not server:
-        os.write(writing, str(serve(0).server_port).encode())
-        time.sleep(3600)
-    try:
-        yield f"http://127.0.0.1:{int(os.read(reading, 10))}/"
-    finally:
-        os.kill(server, signal.SIGKILL)
-        os.waitpid(server, 0)
-
-
 if __name__ == "__main__":
-    with served() as address:
+    with late_server(0) as address:
         asyncio.run(main(address, int(sys.argv[1]) if len(sys.argv) > 1 else 3000))
