@@ -49,8 +49,9 @@ def _open_streams() -> None:
 
 
 def _stop(number: int, _frame: object) -> None:
-    """Until a use case listens for signals itself: libraries are still being loaded, nothing needs an orderly end."""
-    os.write(sys.stderr.fileno(), b"evalscribe: stopped before it began.\n")
+    """Until a use case listens for signals itself, and for those that never do: nothing needs an orderly end while
+    libraries are loaded, and transactions that are not committed never were."""
+    os.write(sys.stderr.fileno(), b"evalscribe: stopped; what was not finished is as it was before.\n")
     os._exit(128 + number)
 
 
