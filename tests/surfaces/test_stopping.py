@@ -11,7 +11,10 @@ from surfaces import made_runs
 from surfaces.command import Workspace, end
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-LINES = ("what is finished is kept, run the same command again to go on.", "evalscribe: stopped; what was not finished is as it was before.")
+LINES = (
+    "what is finished is kept, run the same command again to go on.",
+    "evalscribe: stopped; what was not finished is as it was before.",
+)
 
 
 @pytest.fixture(scope="module")
