@@ -69,6 +69,12 @@ EXPRESSIONS = [
         f"extract({field} from ({M}->>'time')::timestamp)"
         for field in ("epoch", "year", "dow", "isodow", "doy", "quarter", "week", "second", "month", "day")
     ),
+    f"({M}->>'time')::timestamp + interval '36 hours', ({M}->>'time')::date - interval '1 month', "
+    f"('2024-02-29'::timestamp + interval '1 year'), '2026-01-31'::date + interval '1' month",
+    f"extract(epoch from ({M}->>'time')::timestamp - '2026-01-02T03:04:05.678901'), extract(epoch from "
+    "('2026-01-01'::timestamp - '2026-01-02 00:00:01.1'::timestamp)), extract(epoch from '2026-01-02'::timestamp - interval '1 day')",
+    f"({M}->>'time')::date - '2024-02-28'::date, ({M}->>'time')::date + trial, 7 + ({M}->>'time')::date - 400",
+    f"{M}['scores']['n'], {M}['list'] -> 0, {M}['any']['aa'] ->> 'b', {M}['nope']['x']",
     f"({M}->>'time')::timestamp < '2026-01-01', ({M}->>'time')::timestamp::text, ({M}->>'time')::date::text",
     "trial / 2, trial % 2, -trial / 2, trial / 2.0, 7 / 2, -7 / 2, -7 % 3, 2 ^ 3, (-2) ^ 2, 1.5 + trial",
     "1 IN (1, NULL), 2 IN (1, NULL), NULL = 1, NULL IS DISTINCT FROM 1, trial = '1', trial = ANY(ARRAY[1,3])",
@@ -200,6 +206,10 @@ def test_a_query_has_one_answer(here: QueryDesk, there: QueryDesk, number: int) 
         "'maybe'::boolean",
         "'today'::date",
         "'2026-02-30'::date",
+        "'9999-12-31'::timestamp + interval '1 day'",
+        "'0001-01-01'::date - interval '1 month'",
+        "'9999-12-31'::date + 1",
+        "'2026-01-01'::date + 9223372036854775807",
         "9223372036854775807 + 1",
         "1e308 * 10",
         "'{'::jsonb",

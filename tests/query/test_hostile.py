@@ -357,6 +357,26 @@ def test_an_error_speaks_of_sql_and_not_of_the_parser() -> None:
         checked("SELECT id FROM agent_runs WHERE drop table", "sqlite")
 
 
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("SHOW TABLES", "only SELECT is run here, not SHOW"),
+        ("SELECT current_date", "current_date is not offered here"),
+        ("SELECT interval '1 day'", "line 1, column 8: an interval is no value here"),
+        ("SELECT '2026-01-01'::date + interval '1 day 2 hours'", "one whole number and one unit"),
+        ("SELECT '2026-01-01'::timestamp - '2026-01-01'::date", r"write extract\(epoch from a - b\)"),
+        ("SELECT '2026-01-01'::timestamp + 1", "timestamp and bigint do not go together here"),
+        ("SELECT metadata_json[0] FROM agent_runs", r"only JSON\['key'\] is read so"),
+    ],
+)
+def test_what_is_not_offered_is_said_once_and_with_a_way_out(
+    sql: str, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(UsageError, match=told):
+        checked(sql, "postgres")
+    assert caplog.records == []
+
+
 def test_the_engine_itself_would_refuse(here: QueryDesk) -> None:
     """Were the checks before it wrong, SQLite would still give nothing away."""
     tables = here.tables

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from evalscribe.query import json_values
+from evalscribe.query import json_values, times
 from evalscribe.query.aggregates import AGGREGATES, aggregate
 from evalscribe.query.casts import LEFT, ROUNDED, alike, fit, known, to
 from evalscribe.query.comparisons import collated
@@ -101,7 +101,7 @@ SYNONYMS = {
 FIELDS = ("epoch", "year", "month", "day", "hour", "minute", "second", "dow", "isodow", "doy", "quarter", "week")
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 REASONS = {
-    "now": "its answer would change from one moment to the next; give the time as a literal",
+    "now": times.CHANGES,
     "random": "its answer would change from one moment to the next",
     "generate_series": "rows come only from the documented tables",
     "repeat": "it makes text of any length",
@@ -212,6 +212,9 @@ def extract(node: exp.Expr, scope: Scope) -> Term:
     field = node.this.name.lower()
     if field not in FIELDS:
         raise refusal(node, f"extract takes one of: {', '.join(FIELDS)}")
+    between = node.expression.unnest()
+    if field == "epoch" and isinstance(between, exp.Sub) and not isinstance(between.expression, exp.Interval):
+        return times.elapsed(between, scope)
     time = fit("timestamp", scope.term(node.expression), scope.writing, node)
     place = Term("text", scope.writing.bound(field))
     return scope.writing.term("double precision", CALLS["date_part"][0].template, place, time)

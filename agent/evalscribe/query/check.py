@@ -11,6 +11,7 @@ from evalscribe.query import (
     operators,
     patterns,
     select,
+    times,
     windows,
 )
 from evalscribe.query.kinds import Dialect
@@ -27,10 +28,12 @@ HANDLERS: dict[type[exp.Expr], Handler] = {
     **patterns.HANDLERS,
     **calls.HANDLERS,
     **windows.HANDLERS,
+    **times.HANDLERS,
     exp.Cast: casts.cast,
     exp.Filter: aggregates.filtered,
     exp.WithinGroup: aggregates.within_group,
     exp.JSONExtract: json_paths.get,
+    exp.Bracket: json_paths.subscript,
     exp.JSONExtractScalar: json_paths.get_text,
     exp.JSONBExtract: json_paths.at_path,
     exp.JSONBExtractScalar: json_paths.at_path_text,

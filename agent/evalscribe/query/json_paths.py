@@ -38,6 +38,15 @@ def get(node: exp.Expr, scope: Scope) -> Term:
     return scope.writing.term("jsonb", _GET, document, known(asked, scope.writing))
 
 
+def subscript(node: exp.Expr, scope: Scope) -> Term:
+    """`['key']`"""
+    only(node, "this", "expressions")
+    key = node.expressions[0] if len(node.expressions) == 1 else None
+    if not isinstance(key, exp.Literal) or not key.is_string:
+        raise refusal(node, "only JSON['key'] is read so: write -> with an index, or jsonb_array_elements")
+    return _step(_json(node.this, scope), key.name, scope.writing)
+
+
 def get_text(node: exp.Expr, scope: Scope) -> Term:
     """`->>`"""
     return text_of(get(node, scope), scope.writing)

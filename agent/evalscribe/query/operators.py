@@ -2,6 +2,7 @@
 
 from sqlglot import exp
 
+from evalscribe.query import times
 from evalscribe.query.casts import alike, fit, known, to
 from evalscribe.query.comparisons import compare
 from evalscribe.query.kinds import NUMBERS
@@ -51,8 +52,15 @@ def paren(node: exp.Expr, scope: Scope) -> Term:
 
 
 def _numbers(node: exp.Expr, scope: Scope) -> tuple[Term, Term]:
+    return _as_numbers(node, _terms(node, scope), scope)
+
+
+def _terms(node: exp.Expr, scope: Scope) -> list[Term]:
     only(node, "this", "expression", "typed", "safe")
-    terms = [scope.term(node.this), scope.term(node.expression)]
+    return [scope.term(node.this), scope.term(node.expression)]
+
+
+def _as_numbers(node: exp.Expr, terms: list[Term], scope: Scope) -> tuple[Term, Term]:
     for term, part in zip(terms, (node.this, node.expression), strict=True):
         if term.kind not in (*NUMBERS, "unknown"):
             raise refusal(part, f"a number is wanted here and this is {term.kind}{_advice(term)}")
@@ -63,13 +71,18 @@ def _numbers(node: exp.Expr, scope: Scope) -> tuple[Term, Term]:
 
 
 def _advice(term: Term) -> str:
-    if term.kind in ("timestamp", "date"):
+    if term.kind in times.KINDS:
         return ": write extract(epoch from …), which gives seconds"
     return ": write CAST(… AS DOUBLE PRECISION)"
 
 
 def arithmetic(node: exp.Expr, scope: Scope) -> Term:
-    left, right = _numbers(node, scope)
+    if isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval):
+        return times.moved(node, scope)
+    terms = _terms(node, scope)
+    if any(term.kind in times.KINDS for term in terms) and not isinstance(node, exp.Mul):
+        return times.arithmetic(node, terms[0], terms[1], scope)
+    left, right = _as_numbers(node, terms, scope)
     return scope.writing.term(left.kind, "({0} {sign} {1})", left, right, sign=_SIGNS[type(node)])
 
 

@@ -45,8 +45,10 @@ class Spelling(Postgres):
                 return self.expression(exp.Neg(this=self._parse_primary()))
             return super()._parse_column_reference()
 
+        def _warn_unsupported(self) -> None:
+            """What is no SELECT is refused, and nothing said beside that."""
+
         def _parse_as_command(self, start: Token) -> exp.Command:
-            """What is no SELECT anyway would be logged."""
             self.raise_error(f"only SELECT is run here, not {start.text.upper()}", start)
             raise AssertionError
 

@@ -64,6 +64,10 @@ FUNCTIONS: dict[str, Function] = {
     "text_date": times.day,
     "date_trunc": times.truncated,
     "extract": times.field,
+    "moved": times.moved,
+    "day_moved": times.day_moved,
+    "days": times.days,
+    "elapsed": times.elapsed,
 }
 AGGREGATES: dict[str, type] = {
     "variance": aggregates.Variance,

@@ -1,7 +1,8 @@
 """Times without a zone, as text in one spelling that sorts: `2026-01-31 12:00:00[.123456]`."""
 
 import re
-from datetime import UTC, date, datetime, timedelta
+from calendar import monthrange
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:\.\d{1,6})?)?(Z|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1)
@@ -68,6 +69,36 @@ def truncated(unit: str, text: str | None) -> str | None:
 
 def _midnight(time: datetime) -> datetime:
     return time.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def moved(text: str | None, months: int, seconds: int) -> str | None:
+    """Of a month that is too short its last day."""
+    if text is None:
+        return None
+    time = datetime.fromisoformat(text)
+    year, month = divmod(time.year * 12 + time.month - 1 + months, 12)
+    last = monthrange(year, month + 1)[1] if MINYEAR <= year <= MAXYEAR else time.day
+    return _shown(time.replace(year=year, month=month + 1, day=min(time.day, last)) + timedelta(seconds=seconds))
+
+
+def day_moved(text: str | None, days: int | None) -> str | None:
+    return None if text is None or days is None else (date.fromisoformat(text) + timedelta(days=days)).isoformat()
+
+
+def days(left: str | None, right: str | None) -> int | None:
+    if left is None or right is None:
+        return None
+    return (date.fromisoformat(left) - date.fromisoformat(right)).days
+
+
+def elapsed(left: str | None, right: str | None) -> float | None:
+    """Seconds, with the rounding of Postgres, which adds days to the seconds of a day."""
+    if left is None or right is None:
+        return None
+    between = datetime.fromisoformat(left) - datetime.fromisoformat(right)
+    whole = abs(between)
+    seconds = (whole.seconds * 1_000_000 + whole.microseconds) / 1_000_000 + whole.days * 86_400.0
+    return seconds if between >= timedelta() else -seconds
 
 
 def field(name: str, text: str | None) -> float | None:
