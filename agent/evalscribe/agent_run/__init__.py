@@ -10,7 +10,6 @@ from evalscribe.agent_run.noun import (
     TranscriptToolCall,
     UserMessage,
 )
-from evalscribe.agent_run.parse import parse_agent_run, parse_agent_runs
 
 __all__ = [
     "AgentRun",
@@ -21,6 +20,4 @@ __all__ = [
     "Transcript",
     "TranscriptToolCall",
     "UserMessage",
-    "parse_agent_run",
-    "parse_agent_runs",
 ]

@@ -16,7 +16,8 @@ from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
-from evalscribe.agent_run import Transcript, parse_agent_run
+from evalscribe.agent_run import Transcript
+from evalscribe.agent_run.parse import parse_agent_run
 from evalscribe.chat import Usage
 from evalscribe.errors import DataError
 from evalscribe.json_clean import clean, clean_text

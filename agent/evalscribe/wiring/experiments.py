@@ -3,15 +3,18 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from evalscribe.app.experiments.asked import Bind
 from evalscribe.app.experiments.desk import ExperimentDesk
-from evalscribe.app.experiments.target import FindRubric
 from evalscribe.ports import Datasets, Definitions, ExperimentRuns
 from evalscribe.prompts import Prompts
 from evalscribe.settings import Settings
 from evalscribe.wiring.archive import archive
 from evalscribe.wiring.shelf import shelf
+
+if TYPE_CHECKING:
+    from evalscribe.app.experiments.asked import Bind
+    from evalscribe.app.experiments.target import FindRubric
 
 
 def datasets(found: Settings) -> Datasets:
@@ -47,7 +50,7 @@ def open_desk(found: Settings) -> Iterator[ExperimentDesk]:
         )
 
 
-def binder(found: Settings, desk: ExperimentDesk) -> Bind:
+def binder(found: Settings, desk: ExperimentDesk) -> "Bind":
     """How scorers are bound here: with the workspace's rubrics and prompts."""
     from evalscribe.app.scorers import bound, rulebook
 
@@ -55,7 +58,7 @@ def binder(found: Settings, desk: ExperimentDesk) -> Bind:
     return lambda builtin, scorer_ids: bound(desk.definitions, builtin, scorer_ids, rules)
 
 
-def rubrics(found: Settings, desk: ExperimentDesk) -> FindRubric:
+def rubrics(found: Settings, desk: ExperimentDesk) -> "FindRubric":
     """How rubrics are found here: stored versions, else the workspace's files and the shipped ones."""
     from evalscribe.app.rubrics import stored
 

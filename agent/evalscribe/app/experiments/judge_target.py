@@ -9,7 +9,7 @@ from typing import get_args
 
 from pydantic import JsonValue
 
-from evalscribe.agent_run import parse_agent_run
+from evalscribe.agent_run.parse import parse_agent_run
 from evalscribe.app.judging.judges import LoadedJudge
 from evalscribe.app.judging.subjects import Loaded, of_frozen, of_run
 from evalscribe.chat import Usage

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from evalscribe.agent_run import AgentRun, parse_agent_run
+from evalscribe.agent_run import AgentRun
+from evalscribe.agent_run.parse import parse_agent_run
 from evalscribe.app.analysis.explain import failure_named
 from evalscribe.app.judging.labelled_source import LabelledSource
 from evalscribe.app.judging.subjects import Finder, RunChoice, Waiting, agent_runs, of_frozen, of_run

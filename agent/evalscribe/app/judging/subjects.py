@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from evalscribe.agent_run import AgentRun, parse_agent_runs
+from evalscribe.agent_run import AgentRun
+from evalscribe.agent_run.parse import parse_agent_runs
 from evalscribe.app.analysis.explain import failure_named
 from evalscribe.app.watcher import Watcher
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError

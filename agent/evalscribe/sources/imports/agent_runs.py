@@ -8,7 +8,8 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
-from evalscribe.agent_run import AgentRun, Transcript, parse_agent_run
+from evalscribe.agent_run import AgentRun, Transcript
+from evalscribe.agent_run.parse import parse_agent_run
 from evalscribe.errors import DataError
 from evalscribe.record import Record
 from evalscribe.run import Eval, EvalStatus, Run, Step
