@@ -192,7 +192,16 @@ def test_failures_are_labelled_apart_and_say_why(workspace: Workspace, made: Mad
         json.loads(line) for line in workspace.run("reports", "failures", "pr-1", "--format=jsonl").out.splitlines()
     ]
     assert [row["item_key"] for row in rows] == ["b", "=SUM(1)", "e\ne"]
-    assert "FAILED" in workspace.run("reports", "failures", "pr-1", "--limit", "1").out
+    first = workspace.run("reports", "failures", "pr-1", "--limit", "1")
+    assert first.out.count("FAILED") == 1
+    assert "(1 try not passed, and more than --limit shows)" in first.err
+    assert "(3 tries not passed)" in workspace.run("reports", "failures", "pr-1").err
+
+
+def test_a_failed_gate_and_a_mistyped_option_say_what_to_look_at(workspace: Workspace, made: Made) -> None:
+    run = made.run("pfppp", name="pr-1")
+    assert f"Next: evalscribe reports failures {run.id}\n" in workspace.run("reports", "ci", "pr-1", code=2).err
+    assert "Try `evalscribe reports ci --help`." in workspace.run("reports", "ci", "pr-1", "--nope", code=64).err
 
 
 def test_flaky_failures_are_of_items_that_passed_too(workspace: Workspace, made: Made) -> None:

@@ -25,7 +25,7 @@ def exit_code(command: Callable[[], object]) -> int:
     except EvalscribeError as error:
         return _say(str(error), error.exit_code)
     except typer.TyperException as error:
-        return _say(f"{error.format_message()}\nTry `evalscribe --help`.", UsageError.exit_code)
+        return _say(f"{error.format_message()}\nTry `{_command(error)} --help`.", UsageError.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _say("Interrupted; what is finished is kept.", InterruptedError_.exit_code)
     except (BrokenPipeError, SystemExit):
@@ -38,6 +38,12 @@ def exit_code(command: Callable[[], object]) -> int:
     except Exception:
         return _bug()
     return code if isinstance(code, int) else 0
+
+
+def _command(error: typer.TyperException) -> str:
+    """The command that was typed wrongly, as far as it is known."""
+    context = getattr(error, "ctx", None)
+    return "evalscribe" if context is None else " ".join(("evalscribe", *context.command_path.split()[1:]))
 
 
 def _is_somewhere() -> bool:

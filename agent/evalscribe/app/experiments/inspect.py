@@ -1,7 +1,6 @@
 """What a run came to, and which of its tries did not pass."""
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 from pydantic import JsonValue
 
@@ -65,18 +64,15 @@ def _pairs(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[Pair]:
             yield Pair(truth=pair[0], said=pair[1], cluster=observed)
 
 
-def failures(
-    desk: ExperimentDesk, run: ExperimentRun, *, flaky: bool = False, limit: int | None = None
-) -> Iterator[ToldTry]:
+def failures(desk: ExperimentDesk, run: ExperimentRun, *, flaky: bool = False) -> Iterator[ToldTry]:
     """Tries that did not pass, in the order of the dataset; `flaky`: only of items that passed in another try."""
     wanted = frozenset(summary(desk, run, scored=False).flaky) if flaky else None
-    found = (
+    return (
         told_try(desk, run, attempt)
         for item in desk.runs.items(run.id, NOT_PASSED)
         if wanted is None or item.item_key in wanted
         if (attempt := desk.runs.attempt(item.id)) is not None
     )
-    return islice(found, limit)
 
 
 def told_try(desk: ExperimentDesk, run: ExperimentRun, attempt: Attempt) -> ToldTry:

@@ -64,6 +64,8 @@ def told(
         finish.say(line, file=sys.stderr if form != "table" else sys.stdout)
         for clause in gate_lines(report.gate) if clauses and form == "table" else ():
             finish.say(clause)
+        if code == GATE_FAILED and form == "table":
+            finish.say(f"Next: evalscribe reports failures {run.id}", file=sys.stderr)
     return code
 
 
