@@ -82,7 +82,7 @@ def _read(whose: str, text: str) -> JsonValue:
         return parsed(text)
     except ValueError as error:
         raise CannotScore(
-            "input_error", f"the {whose} is text that is not JSON, so it has no fields: {error}"
+            "input_error", f"the {whose} is text that is no JSON, so it has no fields: {error}"
         ) from error
 
 
