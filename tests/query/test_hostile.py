@@ -362,7 +362,7 @@ def test_an_error_speaks_of_sql_and_not_of_the_parser() -> None:
     [
         ("SHOW TABLES", "only SELECT is run here, not SHOW"),
         ("SELECT current_date", "current_date is not offered here"),
-        ("SELECT interval '1 day'", "line 1, column 8: an interval is no value here"),
+        ("SELECT interval '1 day'", "an interval is no value here"),
         ("SELECT '2026-01-01'::date + interval '1 day 2 hours'", "one whole number and one unit"),
         ("SELECT '2026-01-01'::timestamp - '2026-01-01'::date", r"write extract\(epoch from a - b\)"),
         ("SELECT '2026-01-01'::timestamp + 1", "timestamp and bigint do not go together here"),
