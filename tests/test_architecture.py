@@ -15,6 +15,8 @@ from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from evalscribe.store.sql import open_store
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "agent/evalscribe"
 HEAVY = ("langgraph", "anthropic", "openai", "sqlalchemy", "alembic", "git", "httpx2", "rich", "markdown_it", "scipy")
@@ -58,7 +60,35 @@ def test_the_command_line_loads_nothing_heavy() -> None:
         "-c",
         "import sys, evalscribe.cli.commands; print(*{name.split('.')[0] for name in sys.modules})",
     )
-    assert set(done.stdout.split()).isdisjoint((*HEAVY, "pydantic"))
+    assert set(done.stdout.split()).isdisjoint((*HEAVY, "pydantic", "asyncio"))
+
+
+LISTS = """
+import sys
+from evalscribe.cli import run
+assert run(sys.argv[1:]) == 0
+print(*sys.modules)
+"""
+
+
+@pytest.mark.parametrize("command", ["experiments list", "reports list"])
+def test_a_list_loads_nothing_that_judges_fetches_or_migrates(command: str, tmp_path: Path) -> None:
+    open_store(tmp_path / ".evalscribe").close()
+    ended = subprocess.run(
+        [sys.executable, "-c", LISTS, *command.split()], cwd=tmp_path, capture_output=True, text=True
+    )
+    loaded = set(ended.stdout.split())
+    assert "evalscribe.settings" in loaded, ended.stderr
+    unneeded = {
+        "evalscribe.llm",
+        "evalscribe.graph",
+        "evalscribe.sources",
+        "evalscribe.judging",
+        "evalscribe.redaction",
+    }
+    assert loaded.isdisjoint(
+        (set(HEAVY) - {"sqlalchemy", "markdown_it"}) | unneeded | {"jinja2", "sqlglot", "zstandard"}
+    )
 
 
 def test_help_is_quick() -> None:

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 
 from evalscribe.ids import Frozen, content_id
-from evalscribe.redaction import redact
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 """As git sees lines: nothing else ends one, whatever editors and languages think."""
@@ -47,6 +46,8 @@ class FileChange(Frozen):
     @property
     def shown(self) -> str:
         """The diff as anybody may see it: without the secrets of the lines around what is changed."""
+        from evalscribe.redaction import redact  # whoever opens a store knows patches, and few look at one
+
         before = None if self.before is None else redact(self.before)
         return self.model_copy(update={"before": before, "after": redact(self.after)}).diff
 
