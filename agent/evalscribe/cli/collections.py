@@ -103,7 +103,7 @@ def delete(
     from evalscribe.cli.display import finish
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
-    from evalscribe.wiring.shelf import shelf
+    from evalscribe.wiring.stores import shelf
 
     with closing(shelf(settings(Options()))) as shelves:
         one = chosen(shelves, collection, None)

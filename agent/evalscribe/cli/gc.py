@@ -26,7 +26,7 @@ def gc(
     from evalscribe.cli.display import finish
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
-    from evalscribe.wiring.archive import archive
+    from evalscribe.wiring.stores import archive
 
     with closing(archive(settings(Options()))) as opened:
         done = use_case.gc(opened, dry_run=dry_run)

@@ -112,7 +112,7 @@ def _workspace() -> "Iterator[tuple[Shelf, Prompts]]":
     from evalscribe import wiring
     from evalscribe.prompts import Prompts
     from evalscribe.settings import Options
-    from evalscribe.wiring.shelf import shelf
+    from evalscribe.wiring.stores import shelf
 
     found = wiring.settings(Options())
     with closing(shelf(found)) as opened:

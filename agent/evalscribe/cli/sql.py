@@ -42,7 +42,7 @@ def sql(
     from evalscribe.errors import UsageError
     from evalscribe.settings import Options
     from evalscribe.wiring.querying import open_query_desk
-    from evalscribe.wiring.shelf import shelf
+    from evalscribe.wiring.stores import shelf
 
     form = "json" if as_json else how or "table"
     if form not in rows.FORMATS:

@@ -21,7 +21,7 @@ from evalscribe.rubric import Collection, LabelSet, Rubric
 from evalscribe.settings import Options, load
 from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.requests import Room
-from evalscribe.wiring.shelf import shelf
+from evalscribe.wiring.stores import shelf
 
 if TYPE_CHECKING:
     from pandas import DataFrame

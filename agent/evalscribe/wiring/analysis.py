@@ -13,7 +13,7 @@ from evalscribe.wiring import Calendar, checkpoints, library, settings, store
 from evalscribe.wiring.models import models, purse
 from evalscribe.wiring.naming import SAMPLE
 from evalscribe.wiring.runs import Choice, eval_named, open_run
-from evalscribe.wiring.shelf import shelf
+from evalscribe.wiring.stores import shelf
 
 __all__ = ["Choice", "FileWish", "eval_named", "open_desk"]
 BATCH_LANES = 500

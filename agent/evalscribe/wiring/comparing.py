@@ -23,14 +23,12 @@ from evalscribe.settings import Options, Settings
 from evalscribe.sources.imports import Wish, open_records
 from evalscribe.wiring import library, settings
 from evalscribe.wiring.analysts import Bench
-from evalscribe.wiring.archive import archive
 from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.judging import JudgeChoice, Reached
 from evalscribe.wiring.models import RULES, judge_name, models
 from evalscribe.wiring.naming import collection_name
 from evalscribe.wiring.runs import of_experiment
-from evalscribe.wiring.shelf import shelf
-from evalscribe.wiring.stores import store
+from evalscribe.wiring.stores import archive, shelf, store
 
 REGRESSION, BEHAVIOURS = "regression", "behaviours"
 """The rubrics."""

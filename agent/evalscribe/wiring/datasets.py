@@ -13,9 +13,8 @@ from evalscribe.ports import Datasets, ItemRows
 from evalscribe.settings import Options, Settings
 from evalscribe.sources.items import Columns
 from evalscribe.wiring import settings
-from evalscribe.wiring.archive import archive
 from evalscribe.wiring.experiments import datasets, experiment_runs, now
-from evalscribe.wiring.stores import store
+from evalscribe.wiring.stores import archive, store
 
 if TYPE_CHECKING:
     from evalscribe.app.datasets.from_reviews import ReviewDesk

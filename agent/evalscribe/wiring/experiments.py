@@ -9,8 +9,7 @@ from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.ports import Datasets, Definitions, ExperimentRuns
 from evalscribe.prompts import Prompts
 from evalscribe.settings import Settings
-from evalscribe.wiring.archive import archive
-from evalscribe.wiring.shelf import shelf
+from evalscribe.wiring.stores import archive, shelf
 
 if TYPE_CHECKING:
     from evalscribe.app.experiments.asked import Bind

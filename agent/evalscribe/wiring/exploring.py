@@ -17,12 +17,10 @@ from evalscribe.ports import Models, Shelf
 from evalscribe.prompts import Prompts
 from evalscribe.settings import Options, Settings
 from evalscribe.wiring import library, settings
-from evalscribe.wiring.archive import archive
 from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.models import RULES, judge_name, models
 from evalscribe.wiring.querying import open_query_desk
-from evalscribe.wiring.shelf import shelf
-from evalscribe.wiring.stores import store
+from evalscribe.wiring.stores import archive, shelf, store
 
 OWN_PROMPTS = "The model was asked by the workspace's own prompts."
 

@@ -17,8 +17,7 @@ from evalscribe.settings import Options, Settings
 from evalscribe.sources.imports import Wish
 from evalscribe.wiring.import_afar import FilePiece, Readers, read_afar
 from evalscribe.wiring.naming import SAMPLE, collection_name
-from evalscribe.wiring.shelf import shelf
-from evalscribe.wiring.stores import has_store
+from evalscribe.wiring.stores import has_store, shelf
 
 __all__ = ["ImportChoice", "Wish", "collection_name", "given", "import_desk", "shelves", "written"]
 
@@ -34,7 +33,7 @@ class ImportChoice(Frozen):
 @contextmanager
 def shelves(found: Settings) -> Iterator[tuple[Shelf, Archive]]:
     """The collections and the archive of their runs, closed at the end."""
-    from evalscribe.wiring.archive import archive
+    from evalscribe.wiring.stores import archive
 
     with ExitStack() as stack:
         collections = stack.enter_context(closing(shelf(found)))

@@ -20,8 +20,7 @@ from evalscribe.wiring.experiments import rubrics
 from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.judging import CASCADE, Judges
 from evalscribe.wiring.models import RULES
-from evalscribe.wiring.shelf import shelf
-from evalscribe.wiring.stores import store
+from evalscribe.wiring.stores import shelf, store
 
 
 @asynccontextmanager

@@ -24,13 +24,12 @@ from evalscribe.rubric import Rubric
 from evalscribe.settings import Options, Settings
 from evalscribe.wiring import settings, store
 from evalscribe.wiring.analysts import Bench
-from evalscribe.wiring.archive import archive
 from evalscribe.wiring.engine import afar
 from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.models import RULES, models, purse
 from evalscribe.wiring.querying import open_query_desk
 from evalscribe.wiring.runs import Choice, address, source
-from evalscribe.wiring.shelf import shelf
+from evalscribe.wiring.stores import archive, shelf
 
 CASCADE = "cascade"
 BATCH_LANES = 10_000

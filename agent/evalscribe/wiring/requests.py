@@ -10,8 +10,7 @@ from evalscribe.ports import Archive, Models, ResultSets, Shelf
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Collection
 from evalscribe.settings import Settings
-from evalscribe.wiring.archive import archive
-from evalscribe.wiring.shelf import shelf
+from evalscribe.wiring.stores import archive, shelf
 
 
 class Room:

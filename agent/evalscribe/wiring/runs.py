@@ -13,10 +13,8 @@ from evalscribe.ports import Archive, Source
 from evalscribe.settings import Options, Settings
 from evalscribe.sources.address import SUMMARY, RunAddress, parse_address
 from evalscribe.sources.imports.wish import Wish
-from evalscribe.wiring.archive import archive
 from evalscribe.wiring.naming import SAMPLE, collection_name
-from evalscribe.wiring.shelf import shelf
-from evalscribe.wiring.stores import has_store, store
+from evalscribe.wiring.stores import archive, has_store, shelf, store
 
 if TYPE_CHECKING:
     from evalscribe.sources.payload_source import PayloadSource

@@ -21,7 +21,7 @@ from evalscribe.prompts import Prompts
 from evalscribe.scorer_spec import CUSTOM, Binding, ScorerSpec
 from evalscribe.settings import Settings
 from evalscribe.wiring.judges import Maker
-from evalscribe.wiring.shelf import shelf
+from evalscribe.wiring.stores import shelf
 
 if TYPE_CHECKING:
     from evalscribe.targets.host import Described, Host

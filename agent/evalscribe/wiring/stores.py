@@ -1,8 +1,8 @@
-"""The workspace's store, and where LangGraph keeps its checkpoints beside it."""
+"""The workspace's store with all that is in it, and where LangGraph keeps its checkpoints beside it."""
 
 from pathlib import Path
 
-from evalscribe.ports import Store
+from evalscribe.ports import Archive, Shelf, Store
 from evalscribe.settings import Settings
 
 DATABASE = "store.db"
@@ -13,6 +13,20 @@ def store(found: Settings) -> Store:
     from evalscribe.store.sql import open_store
 
     return open_store(found.store_place)
+
+
+def archive(found: Settings) -> Archive:
+    """Whole runs, in the same database. Raises `AccessError` or `DataError` where it cannot be used."""
+    from evalscribe.store.archive import open_archive
+
+    return open_archive(found.store_place)
+
+
+def shelf(found: Settings) -> Shelf:
+    """Collections, rubrics and results, in the same database. Raises as `archive` does."""
+    from evalscribe.store.shelf import open_shelf
+
+    return open_shelf(found.store_place)
 
 
 def has_store(found: Settings) -> bool:
