@@ -243,6 +243,29 @@ def test_what_sub_agents_said(read_value: Callable[..., Any]) -> None:
     ]
 
 
+def test_conversations_that_no_model_had_leave_the_sample(read_value: Callable[..., Any]) -> None:
+    endless = {**call("2", [], "h9", "x"), "input_refs": [[0, 3]] * 50_000}
+    torn = [
+        1,
+        {"event": "model"},
+        {"event": "model", "output": {"choices": [{"message": 1}]}},
+        begun("8", "x", "y", "8"),
+    ]
+    given = sample(messages=MAIN, events=[*DELEGATED[:8], endless, *torn], events_data={"messages": POOL})
+    read = read_value(log(given))
+    assert [one.name for one in read.records[0].transcripts] == [None, "helper", "add"]
+    assert read.left_out["a conversation of a sub-agent, of which the sample has too many or too long ones"] == 1
+
+
+def test_a_long_text_is_not_put_back_without_end(
+    read_value: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evalscribe.sources.imports.inspect_sample.LARGEST", 25)
+    said = [{"role": "user", "content": "attachment://k"}] * 3
+    (record,) = read_value(log(sample(messages=said, attachments={"k": "ten and so"}))).records
+    assert [one.content for one in record.transcripts[0].messages] == ["ten and so", "ten and so", "attachment://k"]
+
+
 def test_samples_in_pieces(read_value: Callable[..., Any], read_file: Callable[..., Any], tmp_path: Path) -> None:
     whole = sample("a/b", events=DELEGATED, messages=MAIN, events_data={"messages": [*POOL, *MAIN]})
     (wanted,) = read_value(log({**whole, "attachments": {"k": "let me see"}})).records

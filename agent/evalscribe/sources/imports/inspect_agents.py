@@ -1,6 +1,7 @@
 """Conversations of an Inspect sample that its messages do not hold: what sub-agents, critics and the like said."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from evalscribe.errors import DataError
@@ -10,7 +11,8 @@ from evalscribe.sources.imports.left_out import LeftOut
 MOST = 100
 """Conversations of one sample that are kept."""
 MOST_MESSAGES = 100_000
-"""Of one conversation, whose places in a pool a hostile file can name again and again."""
+"""Of one conversation and of all together: a hostile file can name the places in a pool again and again."""
+_TOO_MANY = "a conversation of a sub-agent, of which the sample has too many or too long ones"
 _NAMING = ("agent", "subtask", "tool", "solver")
 _GRADING = ("scorer", "scorers")
 
@@ -40,7 +42,9 @@ def conversations(
         answer = _answer(event)
         if not answer or (marks := _marks(answer)) & known:
             continue
-        asked = _asked(event, pool)
+        if (asked := _asked(event, pool)) is None:
+            left_out.add(_TOO_MANY)
+            continue
         new = Conversation(name, [*asked, answer], marks)
         told, before = found.setdefault(span, []), _marks_of(asked)
         continued = next((n for n in reversed(range(len(told))) if told[n].marks & before), None)
@@ -50,8 +54,18 @@ def conversations(
             told.append(new)
             kept += 1
         else:
-            left_out.add("a conversation of a sub-agent, of which the sample has too many")
-    return [one for told in found.values() for one in told]
+            left_out.add(_TOO_MANY)
+    return list(_bounded((one for told in found.values() for one in told), left_out))
+
+
+def _bounded(found: Iterable[Conversation], left_out: LeftOut) -> Iterator[Conversation]:
+    room = MOST_MESSAGES
+    for one in found:
+        room -= len(one.messages)
+        if room < 0:
+            left_out.add(_TOO_MANY)
+        else:
+            yield one
 
 
 def placed(refs: object, pool: Sequence[object]) -> list[object]:
@@ -93,9 +107,12 @@ def _outwards(id: str, spans: Mapping[str, _Span]) -> Iterator[_Span]:
         id = spans[id].parent
 
 
-def _asked(event: Mapping[str, object], pool: Sequence[object]) -> list[object]:
+def _asked(event: Mapping[str, object], pool: Sequence[object]) -> list[object] | None:
+    """None where they are too many."""
     given = event.get("input")
-    return given if isinstance(given, list) and given else placed(event.get("input_refs"), pool)
+    with suppress(DataError):
+        return given if isinstance(given, list) and given else placed(event.get("input_refs"), pool)
+    return None
 
 
 def _answer(event: Mapping[str, object]) -> Mapping[str, object]:

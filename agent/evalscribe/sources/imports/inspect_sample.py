@@ -12,6 +12,7 @@ from evalscribe.record import Record
 from evalscribe.run import Eval, EvalStatus, Step
 from evalscribe.sources.imports import inspect_agents, inspect_events, inspect_scores, values
 from evalscribe.sources.imports.left_out import LeftOut
+from evalscribe.sources.imports.zip_members import LARGEST
 
 LARGEST_KEPT = 20_000
 """Characters of a field that is kept in the metadata."""
@@ -48,12 +49,8 @@ def record(raw: Mapping[str, object], place: Place, left_out: LeftOut) -> Record
     for field in ("events_data", "timelines"):
         if plain.pop(field, None):
             left_out.add(f"the field `{field}` of a sample, which repeats its events")
-    sample = values.safe(
-        _resolved(
-            {**plain, "said": said, "agents": [{"name": one.name, "messages": one.messages} for one in spoken]},
-            attachments,
-        )
-    )
+    agents = [{"name": one.name, "messages": one.messages} for one in spoken]
+    sample = values.safe(_Attachments(attachments).back_in({**plain, "said": said, "agents": agents}))
     assert isinstance(sample, dict)
     return _record(sample, place, left_out)
 
@@ -93,16 +90,28 @@ def _record(sample: dict[str, JsonValue], place: Place, left_out: LeftOut) -> Re
     )
 
 
-def _resolved(value: object, attachments: Mapping[str, object]) -> object:
-    """The value with what stands in place of a long text put back."""
-    if isinstance(value, str):
-        key = value.removeprefix(_ATTACHMENT)
-        return attachments.get(key, value) if key is not value else value
-    if isinstance(value, list):
-        return [_resolved(item, attachments) for item in value]
-    if isinstance(value, dict):
-        return {key: _resolved(item, attachments) for key, item in value.items()}
-    return value
+class _Attachments:
+    """Texts that stand elsewhere because they are long. What refers to one again and again is put back once too often
+    by nobody but a hostile file: beyond `LARGEST` characters the reference stays."""
+
+    def __init__(self, texts: Mapping[str, object]) -> None:
+        self._texts = texts
+        self._room = LARGEST
+
+    def back_in(self, value: object) -> object:
+        """The value with what stands in place of a long text put back."""
+        if isinstance(value, str):
+            return self._text(value) if value.startswith(_ATTACHMENT) else value
+        if isinstance(value, list):
+            return [self.back_in(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self.back_in(item) for key, item in value.items()}
+        return value
+
+    def _text(self, reference: str) -> object:
+        text = self._texts.get(reference.removeprefix(_ATTACHMENT), reference)
+        self._room -= len(text) if isinstance(text, str) else 0
+        return text if self._room >= 0 else reference
 
 
 def _scores(sample: Sample) -> dict[str, dict[str, JsonValue]]:
