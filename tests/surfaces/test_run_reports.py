@@ -499,6 +499,9 @@ def test_a_summary_that_cannot_be_written_changes_nothing(workspace: Workspace, 
 def test_a_run_that_there_is_not(workspace: Workspace, made: Made) -> None:
     for command in ("summary", "failures", "wait", "ci"):
         assert "no experiment has a run 'nobody'" in workspace.run("reports", command, "nobody", code=66).err
+    assert "nothing has run yet" in workspace.run("reports", "ci", "nobody", code=66).err
+    made.run("ppppp", name="pr-1")
+    assert "there is: pr-1; `evalscribe" in workspace.run("reports", "ci", "nobody", code=66).err
 
 
 def test_a_reader_that_goes_away_does_not_hide_a_failed_gate(workspace: Workspace, made: Made) -> None:

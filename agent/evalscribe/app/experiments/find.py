@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.not_a_run import not_a_run
-from evalscribe.app.named import LATEST, no_version, nothing_called, version_called
+from evalscribe.app.named import LATEST, MOST_NAMED, no_version, nothing_called, version_called
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.experiment import Experiment, ExperimentRun, ExperimentVersion
+from evalscribe.prose import newest_of
 
 
 def experiment_named(desk: ExperimentDesk, named: str) -> Experiment:
@@ -34,9 +35,14 @@ def run_named(desk: ExperimentDesk, named: str) -> ExperimentRun:
         return found
     if why := not_a_run(desk, named):
         raise NotFoundError(why)
-    raise NotFoundError(
-        f"no experiment has a run {named!r}; `evalscribe experiments runs list EXPERIMENT` shows what there is"
-    )
+    raise NotFoundError(f"no experiment has a run {named!r}; {_newest(desk)}")
+
+
+def _newest(desk: ExperimentDesk) -> str:
+    there = list(dict.fromkeys(run.name or run.id for run in desk.runs.runs()))
+    if not there:
+        return "nothing has run yet: `evalscribe experiments run EXPERIMENT` makes a run"
+    return f"there is: {newest_of(there, MOST_NAMED)}; `evalscribe experiments runs list EXPERIMENT` has more"
 
 
 def run_of_experiment(desk: ExperimentDesk, named: Sequence[str]) -> ExperimentRun:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import run_named, version_of_run
 from evalscribe.app.experiments.inspect import summary
-from evalscribe.errors import EvalscribeError
+from evalscribe.errors import EvalscribeError, NotFoundError
 from evalscribe.evaluate.baseline import Baseline
 from evalscribe.evaluate.compare import new_failures
 from evalscribe.evaluate.gate import gate
@@ -74,6 +74,8 @@ def _baseline(desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersi
         base = run_named(desk, named)
         its = version_of_run(desk, base)
         why_not = _why_not(run, base) or _other_split(version, its) or _other_ruler(version, its)
+    except NotFoundError:  # What else there is changes from day to day; what is said of a gate does not.
+        return Baseline(why_not=f"no experiment has a run {named!r}")
     except EvalscribeError as error:
         return Baseline(why_not=" ".join(str(error).split()))
     if why_not is not None:
