@@ -3,6 +3,7 @@
 import asyncio
 import time
 
+import anthropic  # noqa: F401  (so that no patience below is spent on importing it)
 import pytest
 
 from evalscribe.chat import CallFailed, Message, NoRoom, Reply, Request, Usage
