@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from evalscribe.app import scorers as app
-from evalscribe.app.judging.judges import Made
 from evalscribe.errors import UsageError
 from evalscribe.experiment import ExperimentVersion
 from evalscribe.judging.scorers import runner
 from evalscribe.judging.scorers.custom import CustomScorer
-from evalscribe.judging.scorers.model.runner import ModelScorer
 from evalscribe.judging.scorers.order import in_order
 from evalscribe.ports import Models, ScorerRunner
 from evalscribe.prompts import Prompts
 from evalscribe.scorer_spec import CUSTOM, Binding, ScorerSpec
 from evalscribe.settings import Settings
-from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.stores import shelf
 
 if TYPE_CHECKING:
+    from evalscribe.app.judging.judges import Made
     from evalscribe.targets.host import Described, Host
+    from evalscribe.wiring.judges import Maker
 
 PYTHON = "python:"
 
@@ -36,6 +34,8 @@ async def function_of(
 
     It is imported once. Raises `UsageError` where it cannot be used.
     """
+    from evalscribe.app import scorers as app
+
     address = function.removeprefix(PYTHON)
     if address == function or address.count(":") != 1:
         raise UsageError(f"--function {function}: write python:package.module:function")
@@ -89,6 +89,8 @@ class _Makers:
             return CustomScorer(spec, self._host(_folder(binding, folders)), self._timeout_s)
         if spec.rubric is None:
             return runner(spec)
+        from evalscribe.judging.scorers.model.runner import ModelScorer
+
         maker, made = self._judges()
         return ModelScorer(spec, maker.by_model(spec.rubric, spec.model), made.knew)
 
@@ -100,7 +102,10 @@ class _Makers:
             self._opened.push_async_callback(self._hosts[folder].close)
         return self._hosts[folder]
 
-    def _judges(self) -> tuple[Maker, Made]:
+    def _judges(self) -> "tuple[Maker, Made]":
+        from evalscribe.app.judging.judges import Made
+        from evalscribe.wiring.judges import Maker
+
         if self._maker is None:
             made = Made(self._opened.enter_context(closing(shelf(self._found))))
             self._maker = Maker(self._models, Prompts(self._found.root), made), made
