@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, InterfaceError, OperationalError
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
@@ -19,7 +22,30 @@ from evalscribe.store.server_failures import explained
 LOCK = 4_712_390_715
 """Of those who make the tables."""
 PAUSE_S = 0.05
+STOPPED = ("08", "57P")
+"""How SQLSTATE begins where the connection broke or the server stops; where it broke midway there is none."""
 Connection = AsyncConnection[dict[str, Any]]
+T = TypeVar("T")
+
+
+class LastingSaver(AsyncPostgresSaver):
+    """Writes again what was on its way when the connection broke: each write puts the same rows however often."""
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        put = super().aput
+        return await _until_written(lambda: put(config, checkpoint, metadata, new_versions))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        put = super().aput_writes
+        await _until_written(lambda: put(config, writes, task_id, task_path))
 
 
 @asynccontextmanager
@@ -43,7 +69,18 @@ async def on_server(url: str) -> AsyncIterator[Saver]:
             check=AsyncConnectionPool.check_connection,
         )
         async with pool:
-            yield AsyncPostgresSaver(pool, serde=serializer())
+            yield LastingSaver(pool, serde=serializer())
+
+
+async def _until_written(write: Callable[[], Awaitable[T]]) -> T:
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return await write()
+        except (OperationalError, InterfaceError) as error:
+            if time.monotonic() > until or not (error.sqlstate or STOPPED[0]).startswith(STOPPED):
+                raise
+        await asyncio.sleep(PAUSE_S)
 
 
 def _silence() -> None:
