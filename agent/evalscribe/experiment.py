@@ -37,8 +37,8 @@ class JudgeTarget(Frozen):
     """`rules`, `cascade` or `provider/name`."""
     rubric: str
     """`name@version`."""
-    cascade: CascadeParts | None = None
-    """Of a cascade: what it was made of when the version was; None in versions from before this was kept."""
+    cascade: CascadeParts | None = Field(default=None, exclude_if=lambda parts: parts is None)
+    """Of a cascade alone: what it was made of when the version was; None in versions from before this was kept."""
 
 
 Target = Annotated[PromptTarget | ComponentTarget | JudgeTarget, Field(discriminator="type")]
