@@ -11,9 +11,8 @@ from evalscribe.agent_run import (
     ToolMessage,
     Transcript,
     UserMessage,
-    parse_agent_run,
-    parse_agent_runs,
 )
+from evalscribe.agent_run.parse import parse_agent_run, parse_agent_runs
 from evalscribe.errors import DataError
 
 

@@ -275,7 +275,7 @@ def test_a_run_is_cancelled(session: Session) -> None:
         ("run_experiment too dear", "budget of 5"),
         ("run_experiment wrong config", "`config` knows no 'nope'"),
         ("run_experiment no build", "there is no deployment 'dep-9'; there is: built"),
-        ("get_experiment_run unknown", "get_experiment shows what there is"),
+        ("get_experiment_run unknown", "under way; get_experiment has more"),
         ("compare_experiment_runs unfinished", "Wait for it: get_experiment_run with wait_seconds"),
         ("resume_experiment_run done", "run_experiment starts another one"),
         ("make_regression_dataset unread", "analyze with write_report"),
