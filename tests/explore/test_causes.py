@@ -1,15 +1,21 @@
 """Failures put together by their cause, in words that stand in markdown."""
 
+from typing import Any
+
 from evalscribe.exploration import Member
 from evalscribe.explore import Failure
 from evalscribe.explore.causes import by_cause, observations_of
 from evalscribe.prose import code_spans
 
 
-def failure(number: int, why: str) -> Failure:
+def failure(number: int, why: str, cause: str = "calls-no-tool", **more: Any) -> Failure:
     told = {"provider": "example", "model": "m", "task": f"task-{number}", "trial": 1, "status": "failed"}
     member = Member.model_validate({"id": f"e{number}", "run_id": "r", "eval": f"desk/task-{number}", **told})
-    return Failure(member=member, cause="calls-no-tool", kind="model", why=why, error="")
+    return Failure(member=member, cause=cause, kind="model", why=why, error="", **more)
+
+
+def names(*failures: Failure) -> list[tuple[str, int]]:
+    return [(each.name, len(each.observations)) for each in by_cause(failures, observations_of(failures))]
 
 
 def test_a_reason_that_is_cut_in_a_name_leaves_the_code_of_the_others_closed() -> None:
@@ -17,3 +23,15 @@ def test_a_reason_that_is_cut_in_a_name_leaves_the_code_of_the_others_closed() -
     (cluster,) = by_cause(failures, observations_of(failures))
     assert "`book` was expected" in cluster.text
     assert [cluster.text[first:end] for first, end in code_spans(cluster.text)] == ["`book`"]
+
+
+def test_an_end_that_several_come_to_is_not_named_after_one_ones_cause() -> None:
+    sure = failure(1, "repeats a call", "repeats-a-call", signature="limit")
+    unsure = [failure(n, "not finished", "limit-reached", signature="limit", uncertain=True) for n in (2, 3)]
+    assert names(sure, *unsure) == [("limit-reached", 2)]
+
+
+def test_what_nobody_is_sure_of_joins_a_sure_failure_with_the_same_error_and_no_unsure_one() -> None:
+    sure, unsure = (failure(n, "x", f"cause-{n}", signature="same", uncertain=n > 1) for n in (1, 2))
+    assert names(sure, unsure) == [("cause-1", 2)]
+    assert names(unsure, failure(3, "x", "cause-3", signature="same", uncertain=True)) == []

@@ -38,7 +38,8 @@ def observations_of(failures: Iterable[Failure]) -> tuple[Observation, ...]:
 
 
 def by_cause(failures: Sequence[Failure], observations: Sequence[Observation]) -> tuple[Node, ...]:
-    """Equal causes are one cluster, unsure ones as far as a surer failure ends in the same error; one alone is none."""
+    """Equal causes are one cluster; what nobody shares is none, but where it is unsure and a sure failure ends in the
+    same error it joins that one."""
     causes = _causes(failures)
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, one in enumerate(failures):
@@ -56,13 +57,17 @@ def by_cause(failures: Sequence[Failure], observations: Sequence[Observation]) -
 
 
 def _causes(failures: Sequence[Failure]) -> list[str]:
-    """By number; of equal errors the cause that is surest and most frequent."""
-    alike: dict[str, Counter[tuple[bool, str]]] = defaultdict(Counter)
+    """By number; what several failures say is not taken from them, for an end (a limit, say) may have many causes."""
+    shared = Counter(one.cause for one in failures)
+    sure: dict[str, Counter[str]] = defaultdict(Counter)
     for one in failures:
-        if one.signature:
-            alike[one.signature][not one.uncertain, one.cause] += 1
-    best = {key: max(causes, key=lambda each: (each[0], causes[each], each[1]))[1] for key, causes in alike.items()}
-    return [best[one.signature] if one.signature and one.uncertain else one.cause for one in failures]
+        if one.signature and not one.uncertain:
+            sure[one.signature][one.cause] += 1
+    best = {key: max(causes, key=lambda cause: (causes[cause], cause)) for key, causes in sure.items()}
+    return [
+        best.get(one.signature or "", one.cause) if one.uncertain and shared[one.cause] == 1 else one.cause
+        for one in failures
+    ]
 
 
 def _text(one: Failure) -> str:
