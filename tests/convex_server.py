@@ -10,6 +10,8 @@ from typing import Any
 
 KEY = "prod:fabulous-panther-525|dGVzdGtleQ=="
 RUN_ID = "jn7em9ag4xxa9s37nhh83rxw913phxtt"
+PATIENCE_S = 20
+"""That calls wait for those that should come at the same time."""
 EVAL_IDS = [f"jh7{n}yvaask9c22wej0dnknk4jk2135t6" for n in range(10)]
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -96,7 +98,8 @@ class Deployment:
     def __init__(self) -> None:
         self.answer: Callable[[str, dict[str, Any]], Answer] = self.usual
         self.requests: list[tuple[str, str | None, dict[str, Any]]] = []
-        self.at_once = self.most_at_once = 0
+        self.at_once = self.most_at_once = self._together = 0
+        self._gathered = threading.Event()
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
@@ -111,6 +114,11 @@ class Deployment:
             return success(summary() if args.get("runId") == RUN_ID else None)
         known = args.get("evalId") in EVAL_IDS
         return success(debug(args["evalId"]) if known else {"error": f"Eval {args.get('evalId')} not found"})
+
+    def gather(self, together: int) -> None:
+        """So many calls have to be open at once before the next one is answered: a busy machine sends them late."""
+        self._gathered.clear()
+        self._together = together
 
     def close(self) -> None:
         self._server.shutdown()
@@ -128,6 +136,9 @@ class Deployment:
                     deployment.requests.append((self.path, self.headers.get("Authorization"), body))
                     deployment.at_once += 1
                     deployment.most_at_once = max(deployment.most_at_once, deployment.at_once)
+                    if deployment.at_once >= deployment._together:
+                        deployment._gathered.set()
+                deployment._gathered.wait(PATIENCE_S)
                 status, headers, content = deployment.answer(self.path, body["args"])
                 with deployment._lock:
                     deployment.at_once -= 1

@@ -41,6 +41,8 @@ class Answer:
     """Between two pieces."""
 
 
+PATIENCE_S = 20
+"""That calls wait for those that should come at the same time."""
 Script = Answer | Sequence[Answer] | Callable[[Call], Answer]
 
 
@@ -62,6 +64,8 @@ class ScriptedServer:
         self.ended = threading.Event()
         """Set once a stream ended or its client had gone."""
         self._open = 0
+        self._together = 0
+        self._gathered = threading.Event()
         self._lock = threading.Lock()
         self._script = script
         self._latency_s = latency_s
@@ -83,12 +87,20 @@ class ScriptedServer:
         self._server.server_close()
         self._thread.join()
 
+    def gather(self, together: int) -> None:
+        """So many calls have to be open at once before the next one is answered: a busy machine sends them late."""
+        self._gathered.clear()
+        self._together = together
+
     def take(self, body: dict[str, Any], headers: dict[str, str], path: str) -> Answer:
         with self._lock:
             call = Call(len(self.calls), body, headers, path, time.monotonic())
             self.calls.append(call)
             self._open += 1
             self.peak = max(self.peak, self._open)
+            if self._open >= self._together:
+                self._gathered.set()
+        self._gathered.wait(PATIENCE_S)
         answer = self._answer(call)
         if body.get("stream") and answer.status == 200 and not answer.pieces:
             answer = self.streamed(answer)

@@ -84,6 +84,7 @@ def test_dollars_bound_a_model_with_a_price(providers: Providers, workspace: Pat
 
 def test_at_most_so_many_calls_at_a_time(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
     providers.anthropic._latency_s = 0.05
+    providers.anthropic.gather(3)
     judge = build_judge(RUBRIC, BaseLLMService(max_concurrency=3))
 
     async def many() -> None:

@@ -275,7 +275,7 @@ async def test_no_log_and_no_repr_holds_the_key(vendor: Vendor, caplog: pytest.L
 @WHOLE
 async def test_calls_at_the_same_time_share_one_client(vendor: Vendor) -> None:
     with vendor.server(vendor.says("x")) as server:
-        server._latency_s = 0.5  # a busy machine takes its time to open four connections
+        server.gather(4)
         model = vendor.model(server.url)
         await asyncio.gather(*(vendor.answer(model, ASKED) for _ in range(4)))
         await model.close()

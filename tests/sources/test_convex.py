@@ -75,6 +75,7 @@ async def test_never_more_calls_at_once_than_allowed(deployment: Deployment) -> 
     deployment.answer = lambda path, args: slowly(deployment.usual(path, args), 0.03)
     opened = source(deployment, concurrency=3)
     run = await opened.run()
+    deployment.gather(3)
     await asyncio.gather(*(opened.evidence(eval) for eval in run.failures))
     await opened.close()
     assert deployment.most_at_once == 3

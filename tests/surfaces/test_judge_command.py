@@ -129,6 +129,7 @@ def test_one_subject_that_fails_is_a_row_and_the_others_go_on(judging: Inside) -
 
 def test_never_more_at_once_than_asked_for(judging: Inside) -> None:
     with MessagesServer(says_json(POLITE), latency_s=0.1) as server:
+        server.gather(2)
         judging.run("judge", "polite", "runs.jsonl", "--concurrency", "2", **access(server))
         assert (server.peak, len(server.calls)) == (2, 8)
 

@@ -60,6 +60,7 @@ def test_forty_failures_in_four_lanes_take_little_more_than_the_answers(tmp_path
 
 def test_never_more_at_once_than_asked_for(workspace: Workspace, made: Path) -> None:
     with MessagesServer(latency_s=0.2) as server:
+        server.gather(2)
         workspace.run("analyze", made, "--quiet", "--concurrency", "2", **access(server))
         assert (server.peak, len(server.calls)) == (2, 8)
 

@@ -75,7 +75,8 @@ async def test_the_same_question_at_the_same_time_is_asked_once() -> None:
 
 
 async def test_without_a_memory_the_same_question_can_be_asked_many_times_at_once() -> None:
-    with MessagesServer(server_says(answer().text), latency_s=0.2) as server:
+    with MessagesServer(server_says(answer().text)) as server:
+        server.gather(3)
         model = AnthropicModel("claude-x", KEY, server.url)
         asked = RubricJudge(rubric(), model)
         await asyncio.gather(asked(RUN), asked(RUN), asked(RUN))
