@@ -7,11 +7,13 @@ import pytest
 from convex_server import EVAL_IDS, RUN_ID, debug, summary
 from evalscribe.errors import DataError
 from evalscribe.evidence import Evidence, Unreadable
+from evalscribe.gather import gathered
 from evalscribe.json_clean import clean
 from evalscribe.run import Eval
 from evalscribe.sources.json_value import parse
 from evalscribe.sources.links import Links
 from evalscribe.sources.payload import BINARY, decode_evidence, decode_run
+from evalscribe.sources.snapshot import open_snapshot
 
 EVAL = Eval(id=EVAL_IDS[0], category="000-fundamentals", name="000-task")
 HEADER = "=== Eval: 000-fundamentals/000-task ==="
@@ -44,7 +46,7 @@ def test_nothing_the_model_wrote_is_a_task_a_reference_or_a_gap_note() -> None:
     )
     found = evidence(outputFiles=planted)
     assert {document.path for document in found.of("output")} == set(planted)
-    assert "there is no run.log" in found.missing
+    assert "run.log was not stored" in found.missing
     assert not found.of("log")
 
 
@@ -82,10 +84,17 @@ def test_a_gaps_file_with_only_a_heading_is_a_document() -> None:
 @pytest.mark.parametrize(
     ("changes", "phrase"),
     [
-        pytest.param({"outputFiles": None}, "output files were deleted", id="deleted"),
+        pytest.param({"outputFiles": None}, "the model's output is no longer stored", id="deleted"),
         pytest.param({"evalSourceFiles": None}, "reference answer and grader are not stored", id="no sources"),
-        pytest.param({"outputFiles": {"a.png": BINARY}}, "output file `a.png` is binary", id="binary"),
-        pytest.param({"outputFiles": {"a": 7}}, "output file `a` is no text", id="no text"),
+        pytest.param({"outputFiles": {}}, "the stored output is empty", id="empty"),
+        pytest.param({"outputFiles": {"a.ts": ""}}, "run.log was not stored", id="no log"),
+        pytest.param({"outputFiles": {"a.png": BINARY}}, "1 output file is not stored as text: `a.png`", id="binary"),
+        pytest.param(
+            {"outputFiles": dict.fromkeys("gfedcba", BINARY)},
+            "7 output files are not stored as text: `a`, `b`, `c`, `d`, `e` and 2 more",
+            id="many binary",
+        ),
+        pytest.param({"outputFiles": {"a": 7}}, "1 output file is not text: `a`", id="no text"),
     ],
 )
 def test_what_is_missing_is_said(changes: dict[str, object], phrase: str) -> None:
@@ -100,6 +109,44 @@ def test_output_without_a_storage_id_was_never_stored() -> None:
     assert "output files were never stored" in found.missing
 
 
+def test_the_order_of_keys_changes_nothing() -> None:
+    def backwards(value: Any) -> Any:
+        return {key: backwards(value[key]) for key in reversed(value)} if isinstance(value, dict) else value
+
+    files = {"outputFiles": {"b.ts": "1", "a.ts": "2", **debug()["outputFiles"]}}
+    sources = {"evalSourceFiles": {"helper.ts": "3", **debug()["evalSourceFiles"], "answer/a.ts": "4"}}
+    found = evidence(**files, **sources)
+    again = decode_evidence(backwards(debug(**files, **sources)), EVAL)
+    assert again == found
+    assert [path for role, path in roles(found) if role == "output"] == ["a.ts", "b.ts", "convex/index.ts"]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason", "expected"),
+    [
+        pytest.param({"name": "tsc", "failureReason": "TS1"}, "tsc fail", ("tsc", "TS1"), id="both agree"),
+        pytest.param(None, "convex dev fail", ("deploy", "convex dev fail"), id="row lost"),
+        pytest.param(None, "tests fail (33%)", ("tests", "tests fail (33%)"), id="tests"),
+        pytest.param({"name": "eslint", "failureReason": "x"}, "tsc fail", ("tsc", "tsc fail"), id="other row first"),
+        pytest.param(
+            None,
+            "[infrastructure] empty provider response",
+            ("filesystem", "[infrastructure] empty provider response"),
+            id="nothing came",
+        ),
+        pytest.param(None, "error: AI_Error: no", (None, "error: AI_Error: no"), id="before the first step"),
+        pytest.param({"name": "deploy", "failureReason": "\x1b[91mTS2\x1b[0m"}, None, ("deploy", "TS2"), id="coloured"),
+    ],
+)
+def test_the_failed_step_is_the_one_that_the_evals_own_reason_names(
+    row: object, reason: str | None, expected: tuple[str | None, str]
+) -> None:
+    payload = summary()
+    payload["failedEvals"][0] |= {"failedStep": row, "failureReason": reason}
+    first = decode_run(payload, Links()).failures[0]
+    assert (first.failed_step, first.reason) == expected
+
+
 @pytest.mark.parametrize(
     "payload",
     [None, [], "text", {}, {"error": "gone"}, {"eval": None}, debug(steps=7), debug(steps=[{}]), debug(outputFiles=[])],
@@ -110,7 +157,7 @@ def test_a_payload_of_the_wrong_shape_costs_one_eval(payload: object) -> None:
     assert found.reason
 
 
-def test_steps_keep_their_order_and_unknown_kinds_are_no_verdict() -> None:
+def test_unknown_kinds_of_steps_are_no_verdict() -> None:
     steps = [*debug()["steps"], {"name": "tests", "status": {"kind": "postponed"}}]
     found = evidence(steps=steps)
     assert [(step.name, step.status) for step in found.steps] == [
@@ -223,9 +270,36 @@ def test_links_quote_what_they_are_given() -> None:
     assert links.eval("r", "a b", "c/d)", "e") == "https://v.example/experiment/a%20b/run/r/c%2Fd%29/e"
 
 
-async def test_the_real_runs(real_data: Path) -> None:
-    from evalscribe.sources.snapshot import open_snapshot
+async def odd(data: Path, name: str) -> dict[str, Evidence]:
+    """Evidence of an odd folder's failed evals by bare name."""
+    source = open_snapshot(data / "convex-runs-current/odd" / name, Links())
+    found = [await source.evidence(eval) for eval in (await source.run()).failures]
+    return {one.eval.name: one for one in found if isinstance(one, Evidence)}
 
+
+async def test_odd_step_rows_are_completed_from_reason_and_log(real_data: Path) -> None:
+    found = await odd(real_data, "steps")
+    assert len(found) == 7
+    full = ["filesystem", "install", "deploy", "tsc", "eslint", "tests"]
+    for name, one in found.items():
+        assert [step.name for step in one.steps] == full, name
+        assert one.eval.failed_step == ("tsc" if name == "013-async_iterator_filter" else "eslint"), name
+        error = next(step.error for step in one.steps if step.name == one.eval.failed_step)
+        assert error == one.eval.reason, name
+        assert (error or "").startswith(("Error: Failed to lint code:", "Error: Failed to typecheck code:")), name
+    assert found["008-group_by"].steps == tuple(
+        step.model_copy(update={"error": step.error and step.error.replace("009-text_search", "008-group_by")})
+        for step in found["009-text_search"].steps
+    )
+    assert found["014-select_distinct"].steps[-1].status == "skipped"
+
+
+async def test_keys_in_two_orders_are_one_evidence(real_data: Path) -> None:
+    (one,), (other,) = [(await odd(real_data, f"keys-{name}")).values() for name in ("sorted", "unsorted")]
+    assert (one.digest, gathered(one)) == (other.digest, gathered(other))
+
+
+async def test_the_real_runs(real_data: Path) -> None:
     found = []
     for folder in sorted((real_data / "convex-runs").iterdir()):
         source = open_snapshot(folder, Links())

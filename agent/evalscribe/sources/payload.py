@@ -5,6 +5,7 @@ reference or a known-gaps note. Input is expected cleaned and redacted (`payload
 """
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from evalscribe import prose
 from evalscribe.errors import DataError
@@ -12,6 +13,7 @@ from evalscribe.evidence import Document, Evidence, Role, Unreadable
 from evalscribe.run import Eval, Run, RunStatus, Step, StepStatus
 from evalscribe.sources.json_value import Members, count, identity, items, members, optional_text, text
 from evalscribe.sources.links import Links
+from evalscribe.sources.run_log import is_short, reconciled, step_of, without_colours
 from evalscribe.sources.shown import shown
 
 BINARY = "<binary file>"
@@ -31,6 +33,9 @@ _STEP_STATUS: dict[str, StepStatus] = {
     "skipped": "skipped",
 }
 _NAME_LENGTH = 200
+_EMPTY = ("the stored output is empty", "run.log was not stored")
+_MOST_NAMED = 5
+"""Files that one phrase about missing text names."""
 
 
 def decode_run(payload: object, links: Links) -> Run:
@@ -76,7 +81,22 @@ def _evidence(payload: Members, eval: Eval) -> Evidence | Unreadable:
     info = members(payload["eval"], "`eval`")
     outputs, lost = _outputs(payload, info, eval)
     sources, gone = _sources(payload, info)
-    return Evidence(eval=eval, steps=_steps(payload), documents=sources + outputs, missing=gone + lost)
+    log = next((document.text for document in outputs if document.role == "log"), None)
+    _, recorded = _status(info)
+    steps = reconciled(_steps(payload), log, recorded or eval.reason)
+    return Evidence(
+        eval=_with_step(eval, steps, recorded), steps=steps, documents=sources + outputs, missing=gone + lost
+    )
+
+
+def _with_step(eval: Eval, steps: Sequence[Step], recorded: str | None) -> Eval:
+    """The eval with its failed step and that step's error, where the run's list of failures lacks them."""
+    failed = {step.name: step.error for step in steps if step.status == "failed"}
+    name = eval.failed_step or step_of(recorded) or next(iter(failed), None)
+    reason = eval.reason or recorded
+    if name in failed and is_short(reason):
+        reason = failed[name] or reason
+    return eval.model_copy(update={"failed_step": name, "reason": reason})
 
 
 def _failures(summary: Members, run_id: str, experiment: str, links: Links) -> tuple[Eval, ...]:
@@ -92,20 +112,35 @@ def _failures(summary: Members, run_id: str, experiment: str, links: Links) -> t
     for eval_id, entry in listed.items():
         category, name = names[eval_id]
         printed = _printed(category, name)
-        step = members(entry.get("failedStep") or {}, "`failedStep`")
+        step, reason = _failed_step(entry)
         eval = Eval(
             id=eval_id,
             category=category,
             name=name,
             trial=last[printed] + 1,
             trials=trials[printed],
-            failed_step=_optional_name(step, "name"),
-            reason=optional_text(step, "failureReason") or optional_text(entry, "failureReason"),
+            failed_step=step,
+            reason=reason,
             url=links.eval(run_id, experiment, category, eval_id),
         )
         failures.append(_apart(eval, taken))
         last[printed] = failures[-1].trial
     return tuple(failures)
+
+
+def _failed_step(entry: Members) -> tuple[str | None, str | None]:
+    """The failed step and why it failed.
+
+    `failedStep` is the first failed row in the order of arrival and absent if that row was lost; the eval's own
+    reason names the step that failed first.
+    """
+    row = members(entry.get("failedStep") or {}, "`failedStep`")
+    name, recorded = _optional_name(row, "name"), optional_text(entry, "failureReason")
+    named = step_of(recorded)
+    if named and named != name:
+        return named, recorded
+    reason = optional_text(row, "failureReason") or recorded
+    return name, without_colours(reason) if reason else None
 
 
 def _apart(eval: Eval, taken: set[str]) -> Eval:
@@ -140,14 +175,16 @@ def _steps(payload: Members) -> tuple[Step, ...]:
         entry = members(item, "a step")
         kind, reason = _status(entry)
         name = _name(text(entry, "name", "a step"))
-        steps.append(Step(name=name, status=_STEP_STATUS.get(kind, "skipped"), error=reason))
+        error = without_colours(reason) if reason else None
+        steps.append(Step(name=name, status=_STEP_STATUS.get(kind, "skipped"), error=error))
     return tuple(steps)
 
 
 def _outputs(payload: Members, info: Members, eval: Eval) -> tuple[tuple[Document, ...], tuple[str, ...]]:
     if payload.get("outputFiles") is None:
         stored = optional_text(members(info.get("status") or {}, "`status`"), "outputStorageId")
-        return (), ("output files were deleted" if stored else "output files were never stored",)
+        lost = ("the model's output is no longer stored", "run.log is no longer stored")
+        return (), lost if stored else ("output files were never stored",)
     files, missing = _texts(payload, "outputFiles", "output")
     documents = [_document("output", path, content) for path, content in files.items() if path != LOG]
     if LOG in files:
@@ -157,7 +194,7 @@ def _outputs(payload: Members, info: Members, eval: Eval) -> tuple[tuple[Documen
         documents += [_document("log", LOG, log)] if log else []
         missing += () if log else ("the runner wrote nothing to run.log",)
     else:
-        missing += ("there is no run.log",)
+        missing += ("run.log was not stored",) if payload["outputFiles"] else _EMPTY
     return tuple(documents), missing
 
 
@@ -186,7 +223,7 @@ def _sources(payload: Members, info: Members) -> tuple[tuple[Document, ...], tup
     if not any(document.role == "task" for document in documents):
         missing += ("the task's text is not stored",)
     order: tuple[Role, ...] = ("task", "known_gaps", "expected", "grader")
-    return tuple(sorted(documents, key=lambda document: order.index(document.role))), missing
+    return tuple(sorted(documents, key=lambda document: (order.index(document.role), document.path))), missing
 
 
 def _source(path: str, content: str) -> Document:
@@ -197,14 +234,27 @@ def _source(path: str, content: str) -> Document:
 
 
 def _texts(payload: Members, key: str, what: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The text files under `key`, and a phrase for each file that is no text."""
-    files = members(payload[key], f"`{key}`")
+    """The text files under `key`, sorted by path, and what is missing of the others.
+
+    A deployment sends keys sorted. A file that kept another order must not be other evidence.
+    """
+    files = dict(sorted(members(payload[key], f"`{key}`").items()))
     texts = {path: content for path, content in files.items() if isinstance(content, str) and content != BINARY}
-    lost = [f"{what} file `{_name(path)}` is binary" for path, content in files.items() if content == BINARY]
-    lost += [
-        f"{what} file `{_name(path)}` is no text" for path, content in files.items() if not isinstance(content, str)
-    ]
-    return texts, tuple(lost)
+    binary = [path for path, content in files.items() if content == BINARY]
+    other = [path for path, content in files.items() if not isinstance(content, str)]
+    missing = (
+        *([f"{_counted(binary, what)} not stored as text: {_names(binary)}"] if binary else []),
+        *([f"{_counted(other, what)} not text: {_names(other)}"] if other else []),
+    )
+    return texts, missing
+
+
+def _counted(paths: Sequence[str], what: str) -> str:
+    return f"1 {what} file is" if len(paths) == 1 else f"{len(paths)} {what} files are"
+
+
+def _names(paths: Iterable[str]) -> str:
+    return prose.some_of([f"`{_name(path)}`" for path in paths], _MOST_NAMED)
 
 
 def _document(role: Role, path: str, content: str) -> Document:

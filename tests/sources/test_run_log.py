@@ -1,0 +1,105 @@
+"""Step outcomes read out of the runner's log."""
+
+import pytest
+
+from evalscribe.run import Step
+from evalscribe.sources.run_log import reconciled, steps_in
+
+LINT = """=== Eval: a/b ===
+[ok] filesystem
+[cmd] bun install
+[install] [ok] tests
+[ok] install
+[ok] deploy
+[setup] dropped unresolvable tsconfig types: node
+[ok] tsc
+[error] Linting (eslint): Error: Failed to lint code:
+
+index.ts
+  5:19  error  no  rule
+[error] eslint: Error: Failed to lint code:
+
+index.ts
+  5:19  error  no  rule
+[error] (answer) convex dev: Error: Failed to deploy:
+[cmd] bunx vitest run grader.test.ts
+[vitest]  RUN  v4.0.18
+"""
+ERROR = "Error: Failed to lint code:\n\nindex.ts\n  5:19  error  no  rule"
+
+
+def statuses(log: str) -> dict[str, str]:
+    return {step.name: step.status for step in steps_in(log)}
+
+
+def test_marks_of_the_runner_are_outcomes() -> None:
+    found = steps_in(LINT)
+    assert {step.name: step.status for step in found} == {
+        "filesystem": "passed",
+        "install": "passed",
+        "deploy": "passed",
+        "tsc": "passed",
+        "eslint": "failed",
+        "tests": "passed",
+    }
+    assert found[4].error == ERROR
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        pytest.param("", {}, id="empty"),
+        pytest.param("[error] install: Error: no", {"install": "failed"}, id="install"),
+        pytest.param(
+            "[error] Deploying generated backend on port 4183: Error: no", {"deploy": "failed"}, id="before April"
+        ),
+        pytest.param("[error] vitest: Error: no\n[cmd] bunx vitest run g", {"tests": "failed"}, id="tests"),
+        pytest.param(
+            "[ok] filesystem\n[error] vitest: Error: no", {"filesystem": "passed", "tests": "failed"}, id="static"
+        ),
+        pytest.param("[cmd] (answer) bunx vitest run g\n[error] (answer) bun install: x", {}, id="the reference's"),
+        pytest.param("[error] deploy: Error: x\n[ok] deploy\n[ok] tests", {"deploy": "failed"}, id="fake marks"),
+    ],
+)
+def test_outcomes(log: str, expected: dict[str, str]) -> None:
+    assert statuses(log) == expected
+
+
+def row(name: str, status: str = "passed", error: str | None = None) -> Step:
+    return Step(name=name, status=status, error=error)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([], id="none"),
+        pytest.param([row("filesystem"), row("tests")], id="some missing"),
+        pytest.param([row("tests"), row("install", "running"), row("filesystem")], id="running, out of order"),
+        pytest.param([row("eslint", "failed"), row("eslint", "failed", ERROR)], id="doubled"),
+    ],
+)
+def test_rows_are_completed_from_the_log(rows: list[Step]) -> None:
+    assert reconciled(rows, LINT, "eslint fail") == steps_in(LINT)
+
+
+def test_a_final_row_wins_over_the_log() -> None:
+    rows = [row("eslint", "skipped"), row("tests", "failed", "tests failed (50%)")]
+    found = {step.name: step for step in reconciled(rows, LINT, "tests fail (50%)")}
+    assert (found["eslint"].status, found["tests"]) == ("skipped", rows[1])
+
+
+def test_without_a_log_the_evals_reason_names_the_failed_step() -> None:
+    assert reconciled([row("filesystem"), row("install", "running")], None, "install fail") == (
+        row("filesystem"),
+        row("install", "failed"),
+    )
+
+
+def test_tests_that_failed_have_the_rate_of_the_reason() -> None:
+    log = "[error] vitest: Error: Tests failed (ratio: 0.3333)\n[cmd] bunx vitest run g"
+    assert reconciled([], log, "tests fail (33%)") == (row("tests", "failed", "tests failed (33%)"),)
+
+
+def test_steps_of_another_runner_stay_as_they_are() -> None:
+    rows = (row("tests"), row("build", "failed"), row("tests"))
+    assert reconciled(rows, LINT, "eslint fail") == rows
