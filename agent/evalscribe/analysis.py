@@ -92,6 +92,8 @@ class FindingSummary(Frozen):
     recurrence: RecurrenceSummary | None = None
     across: AcrossSummary | None = None
     """Null where no other model is known to fail in the same way."""
+    missing: str | None = None
+    """What the source could not give of the evidence: `the model's output is no longer stored`."""
     reviewer: ReviewerOpinion | None = None
     output_snippet: str | None = None
     expected_snippet: str | None = None
@@ -220,6 +222,7 @@ def _finding(n: int, entry: Entry, ref: EvalRef) -> FindingSummary:
         reasoning=entry.reasoning if entry.classification else None,
         recurrence=RecurrenceSummary(kind=seen.kind, reports=seen.reports, action=seen.action),
         across=_across(entry.across),
+        missing=entry.missing or None,
         reviewer=_reviewer(entry),
         output_snippet=_joined(entry.snippets, "output"),
         expected_snippet=_joined(entry.snippets, "expected"),

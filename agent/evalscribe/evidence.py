@@ -90,7 +90,7 @@ class Packed(Frozen):
     differences: str = ""
     """Output against reference as hunks, already bounded; what only one side has is named, not printed."""
     left_out: tuple[str, ...] = ()
-    """What the budget left out, one phrase each."""
+    """What the source could not give and what the budget left out, one phrase each."""
     tokens: int = 0
     """Estimated offline (`tokens.estimate`)."""
 
@@ -106,3 +106,7 @@ class Gathered(Frozen):
     signature: str | None = None
     sighting: Sighting | None = None
     """How it compares with other runs; None where it was read apart from its run."""
+    failed_step: str | None = None
+    """As the evidence says it: the run's list of failures may lack it."""
+    missing: tuple[str, ...] = ()
+    """What the source could not give (`Evidence.missing`)."""

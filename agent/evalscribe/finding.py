@@ -179,6 +179,8 @@ class Finding(Frozen):
     verdict: Verdict | Unclassified
     recurrence: Recurrence = Recurrence()
     across: Across | None = None
+    missing: tuple[str, ...] = ()
+    """What the source could not give, one phrase each; with names where it concerns some members only."""
 
     @property
     def judged(self) -> Verdict | None:

@@ -126,6 +126,8 @@ class Entry(Frozen):
     """The reasoning, or the reason why there is no verdict."""
     recurrence: Recurrence = Recurrence()
     across: Across | None = None
+    missing: prose.Prose = ""
+    """What the source could not give of the evidence: `the model's output is no longer stored`."""
     snippets: tuple[Snippet, ...] = ()
     reviewer: tuple[prose.Line, ...] = ()
     """Each `Reviewer:` line's text; a person wrote it."""

@@ -89,6 +89,7 @@ entries = st.builds(
     reasoning=text,
     recurrence=recurrences,
     across=st.one_of(st.none(), acrosses),
+    missing=text,
     snippets=several(snippets),
     reviewer=several(text),
     notes=several(text),

@@ -84,9 +84,9 @@ def test_a_gaps_file_with_only_a_heading_is_a_document() -> None:
 @pytest.mark.parametrize(
     ("changes", "phrase"),
     [
-        pytest.param({"outputFiles": None}, "the model's output is no longer stored", id="deleted"),
+        pytest.param({"outputFiles": None}, "the model's output is no longer stored, nor is run.log", id="deleted"),
         pytest.param({"evalSourceFiles": None}, "reference answer and grader are not stored", id="no sources"),
-        pytest.param({"outputFiles": {}}, "the stored output is empty", id="empty"),
+        pytest.param({"outputFiles": {}}, "the stored output is empty: no file of the model, no run.log", id="empty"),
         pytest.param({"outputFiles": {"a.ts": ""}}, "run.log was not stored", id="no log"),
         pytest.param({"outputFiles": {"a.png": BINARY}}, "1 output file is not stored as text: `a.png`", id="binary"),
         pytest.param(
@@ -222,8 +222,41 @@ def test_an_incomplete_run() -> None:
     payload = summary(totalEvals=20.0)
     payload["run"]["status"] = {"kind": "failed", "failureReason": "Only 15/20 evals completed"}
     run = decode_run(payload, Links())
-    assert (run.incomplete, run.status, run.status_reason) == (5, "failed", "Only 15/20 evals completed")
+    assert (run.incomplete, run.status, run.status_reason) == (
+        5,
+        "failed",
+        "ended before all its evals did; the runner says: Only 15/20 evals completed",
+    )
     assert not run.all_passed
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (
+            "preflight",
+            "stopped before the first eval, because a test request to the provider failed; the runner says: ",
+        ),
+        ("zero-tokens", "all evals ran, but no tokens were used for one of them, so the runner takes the whole result"),
+        ("rate-limit", "stopped by the provider's rate limit, so later evals never ran; the runner says: [rate_limit]"),
+        ("answer-validation", "a check of the reference answers that asked no model, so what fails is the eval's; the"),
+        ("stuck", "the runner stopped without a word and the run was closed later; the runner says: Run stuck in"),
+        ("backend-unhealthy", "stopped in the middle, because the local Convex backend no longer answered, so later"),
+        ("pending", None),
+        ("running", None),
+        ("all-passed", None),
+    ],
+)
+async def test_why_a_run_did_not_complete_is_explained(real_data: Path, state: str, said: str | None) -> None:
+    run = await open_snapshot(real_data / "convex-runs-current/odd/states" / state, Links()).run()
+    assert (run.status_reason or "")[: len(said or "")] == (said or "")
+    assert run.status == {"pending": "running", "running": "running", "all-passed": "completed"}.get(state, "failed")
+    assert run.all_passed is (state == "all-passed")
+
+
+def test_numbers_of_a_deployment_are_counts() -> None:
+    run = decode_run(summary(totalEvals=66.0, passedCount=50.0, failedCount=16.0), Links())
+    assert [str(number) for number in (run.total, run.passed, run.failed)] == ["66", "50", "16"]
 
 
 def test_trials_of_one_eval_are_numbered() -> None:

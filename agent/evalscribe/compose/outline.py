@@ -60,6 +60,7 @@ def _entry(finding: Finding) -> Entry:
             reasoning=verdict.reason,
             recurrence=finding.recurrence,
             across=finding.across,
+            missing="; ".join(finding.missing),
         )
     return _judged_entry(refs, finding, verdict)
 
@@ -83,5 +84,6 @@ def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict)
         reasoning=verdict.reasoning,
         recurrence=finding.recurrence,
         across=finding.across,
+        missing="; ".join(finding.missing),
         snippets=snippets(verdict.citations),
     )

@@ -58,6 +58,8 @@ def gathered(evidence: Evidence | Unreadable) -> Gathered:
         digest=evidence.digest,
         likeness=likeness(evidence),
         signature=signature(evidence.eval.failed_step, locate(evidence)),
+        failed_step=evidence.eval.failed_step,
+        missing=evidence.missing,
     )
 
 

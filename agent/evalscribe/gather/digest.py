@@ -44,7 +44,7 @@ def _read(evidence: Evidence) -> list[object]:
     log = failed_log(evidence)
     return [
         evidence.eval.failed_step,
-        _ACCIDENTS.sub("<n>", evidence.eval.reason or ""),
+        _ACCIDENTS.sub("<n>", _trimmed(evidence.eval.reason or "").rstrip()),
         [[excerpt.role, excerpt.path, _trimmed(excerpt.text)] for excerpt in packed.excerpts if excerpt.role != "log"],
         packed.differences,
         [_written(document) for document in evidence.of("output", "transcript", "known_gaps", "grader", "expected")],

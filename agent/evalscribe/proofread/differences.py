@@ -12,7 +12,7 @@ REVIEWER = re.compile(rf"^[\s>*+_#-]*{fields.REVIEWER.pattern}", re.IGNORECASE)
 RULE = re.compile(r"[\s|:-]*")
 """A table's line of dashes, which an editor may draw anew; or nothing."""
 ROW = re.compile(r"\|\s*((?:[^|\\]|\\.)*?)\s*\|")
-FACT = re.compile(r"- (Error|Cause|Judge|Seen):")
+FACT = re.compile(r"- (Error|Missing|Cause|Judge|Seen):")
 GONE = re.compile(r"- (?:Resolved|No longer failing)\b")
 IMPACT = "net impact"
 

@@ -95,5 +95,6 @@ def _evidence(evidence: Evidence) -> Iterator[str]:
 
 
 def _left_out(case: Case) -> Iterator[str]:
-    if case.packed.left_out:
-        yield from ("", "Not read at first, for the token budget", *(f"  {what}" for what in case.packed.left_out))
+    left_out = [what for what in case.packed.left_out if what not in case.evidence.missing]
+    if left_out:
+        yield from ("", "Not read at first, for the token budget", *(f"  {what}" for what in left_out))

@@ -28,7 +28,8 @@ REVIEWER = re.compile(rf"(?:\[[ x]\]\s+)?[*_]*reviewers?[*_]*{NAMED}?[*_]*\s*:[*
 
 def render(entry: Entry, own_prompts: bool) -> list[str]:
     seen, across = _seen(entry.recurrence, entry.cause), _across(entry.across)
-    facts = (_error(entry), _cause(entry), _judge(entry.judge, own_prompts), seen, across)
+    missing = f"Missing: {entry.missing}" if entry.missing else ""
+    facts = (_error(entry), missing, _cause(entry), _judge(entry.judge, own_prompts), seen, across)
     return [*(f"- {fact}" for fact in facts if fact), *(f"- Reviewer: {text}".rstrip() for text in entry.reviewer)]
 
 
@@ -90,6 +91,10 @@ def _parse_error(text: str, _line: int) -> dict[str, object]:
     return {"error": inline.uncode(text)}
 
 
+def _parse_missing(text: str, _line: int) -> dict[str, object]:
+    return {"missing": text}
+
+
 def _parse_cause(text: str, line: int) -> dict[str, object]:
     match = CAUSE.fullmatch(text)
     if match is None:
@@ -131,6 +136,7 @@ def _parse_across(text: str, line: int) -> dict[str, object]:
 
 PARSERS: dict[str, Callable[[str, int], dict[str, object]]] = {
     "Error": _parse_error,
+    "Missing": _parse_missing,
     "Cause": _parse_cause,
     "Judge": _parse_judge,
     "Seen": _parse_seen,

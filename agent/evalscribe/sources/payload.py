@@ -14,6 +14,7 @@ from evalscribe.run import Eval, Run, RunStatus, Step, StepStatus
 from evalscribe.sources.json_value import Members, count, identity, items, members, optional_text, text
 from evalscribe.sources.links import Links
 from evalscribe.sources.run_log import is_short, reconciled, step_of, without_colours
+from evalscribe.sources.run_state import explained
 from evalscribe.sources.shown import shown
 
 BINARY = "<binary file>"
@@ -33,7 +34,10 @@ _STEP_STATUS: dict[str, StepStatus] = {
     "skipped": "skipped",
 }
 _NAME_LENGTH = 200
-_EMPTY = ("the stored output is empty", "run.log was not stored")
+_DELETED = "the model's output is no longer stored, nor is run.log"
+_EMPTY = "the stored output is empty: no file of the model, no run.log"
+_LOCAL_STATE = "answer/convex_local_"
+"""A local backend's database that three evals have beside their reference; no part of the answer."""
 _MOST_NAMED = 5
 """Files that one phrase about missing text names."""
 
@@ -50,7 +54,7 @@ def decode_run(payload: object, links: Links) -> Run:
         model=_name(text(run, "model", "`run`")),
         experiment=_name(experiment),
         status=_RUN_STATUS.get(kind, "unknown"),
-        status_reason=shown(reason) if reason else None if kind in _RUN_STATUS else f"status {_name(kind)}",
+        status_reason=explained(shown(reason)) if reason else None if kind in _RUN_STATUS else f"status {_name(kind)}",
         passed=count(summary, "passedCount", "the run's summary"),
         failed=count(summary, "failedCount", "the run's summary"),
         total=count(summary, "totalEvals", "the run's summary"),
@@ -183,8 +187,7 @@ def _steps(payload: Members) -> tuple[Step, ...]:
 def _outputs(payload: Members, info: Members, eval: Eval) -> tuple[tuple[Document, ...], tuple[str, ...]]:
     if payload.get("outputFiles") is None:
         stored = optional_text(members(info.get("status") or {}, "`status`"), "outputStorageId")
-        lost = ("the model's output is no longer stored", "run.log is no longer stored")
-        return (), lost if stored else ("output files were never stored",)
+        return (), (_DELETED if stored else "output files were never stored",)
     files, missing = _texts(payload, "outputFiles", "output")
     documents = [_document("output", path, content) for path, content in files.items() if path != LOG]
     if LOG in files:
@@ -194,7 +197,7 @@ def _outputs(payload: Members, info: Members, eval: Eval) -> tuple[tuple[Documen
         documents += [_document("log", LOG, log)] if log else []
         missing += () if log else ("the runner wrote nothing to run.log",)
     else:
-        missing += ("run.log was not stored",) if payload["outputFiles"] else _EMPTY
+        missing += ("run.log was not stored" if payload["outputFiles"] else _EMPTY,)
     return tuple(documents), missing
 
 
@@ -240,7 +243,7 @@ def _texts(payload: Members, key: str, what: str) -> tuple[dict[str, str], tuple
     """
     files = dict(sorted(members(payload[key], f"`{key}`").items()))
     texts = {path: content for path, content in files.items() if isinstance(content, str) and content != BINARY}
-    binary = [path for path, content in files.items() if content == BINARY]
+    binary = [path for path, content in files.items() if content == BINARY and not path.startswith(_LOCAL_STATE)]
     other = [path for path, content in files.items() if not isinstance(content, str)]
     missing = (
         *([f"{_counted(binary, what)} not stored as text: {_names(binary)}"] if binary else []),

@@ -20,7 +20,13 @@ _ERROR = re.compile(
     r"|Deploying generated backend on port \d+|Typechecking \(tsc\)|Linting \(eslint\)): (?P<text>.*)"
 )
 _TESTS_RAN = re.compile(r"\[cmd\] (?!\(answer\)).*\bvitest run\b")
-_LABELS = {"vitest": "tests", "Installing": "install", "Deploying": "deploy", "Typechecking": "tsc", "Linting": "eslint"}
+_LABELS = {
+    "vitest": "tests",
+    "Installing": "install",
+    "Deploying": "deploy",
+    "Typechecking": "tsc",
+    "Linting": "eslint",
+}
 _SHORT = re.compile(
     r"(?:(?P<step>filesystem|install|deploy|tsc|eslint|tests)|(?P<dev>convex dev)) fail(?: \((?P<rate>\d+%)\))?"
 )

@@ -30,6 +30,8 @@ async def analyze(desk: Desk, wish: Wish, watcher: Watcher) -> Analyzed | Plan |
     with desk.store.lock(run.id):
         desk.store.put_run(run)
         found = await docket(desk, run, watcher)
+        if found.run != run:
+            desk.store.put_run(found.run)
         desk.store.put_sightings(run.id, found.sightings)
         if wish.dry_run:
             return plan(found, fresh=wish.fresh)
@@ -44,11 +46,28 @@ def nothing_failed(run: Run) -> str:
     """All passed is said only where it is so: every eval of a completed run."""
     if run.all_passed:
         return f"All {run.total} evals passed. Nothing was written."
-    so_far = f"{run.passed} of {run.total} evals passed, {run.incomplete} never completed"
+    so_far = _so_far(run)
     if run.failed:
         return f"The source counts {run.failed} failed evals but lists none of them ({so_far}). Nothing was written."
-    state = f"The run is {run.status}" + (f": {run.status_reason}" if run.status_reason else "")
-    return f"{state}. No failed eval is listed ({so_far}). Nothing was written."
+    state = f"{_STATES[run.status]}: {run.status_reason}" if run.status_reason else _STATES[run.status]
+    return f"{state.rstrip('.')}. No failed eval is listed ({so_far}). Nothing was written."
+
+
+_STATES = {
+    "completed": "The run is completed",
+    "failed": "The run did not complete",
+    "running": "The run has not ended",
+    "unknown": "It is not known whether the run has completed",
+}
+
+
+def _so_far(run: Run) -> str:
+    """How many evals passed of those that were begun: an unfinished run's total holds no others."""
+    if not run.total:
+        return "no eval was begun"
+    of = f"{run.total} evals" if run.status == "completed" else f"the {run.total} evals that were begun"
+    unfinished = "have not ended" if run.status == "running" else "never completed"
+    return f"{run.passed} of {of} passed" + (f", {run.incomplete} {unfinished}" if run.incomplete else "")
 
 
 def _renamed(run: Run, wish: Wish) -> Run:

@@ -42,8 +42,10 @@ async def explain(desk: Desk, name: str, watcher: Watcher) -> Explained:
         watcher.say(note)
     announce(found, watcher)
     findings, spent = await judge(found, watcher)
-    collation = collate(only, findings, found.history.precedents)
-    report = compose(only, collation, judges=desk.judges, date=desk.clock.today().isoformat(), evidence=found.digests)
+    collation = collate(found.run, findings, found.history.precedents)
+    report = compose(
+        found.run, collation, judges=desk.judges, date=desk.clock.today().isoformat(), evidence=found.digests
+    )
     said = analysis(report, collation.findings, report_path=None, changed=False, spent=spent)
     reviewed = _reviewed(desk, run, eval)
     return Explained(

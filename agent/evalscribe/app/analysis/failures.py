@@ -1,7 +1,7 @@
 """From a run to its failures, ready to be judged, and to their findings. Shared by `analyze` and `explain`."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,15 +11,18 @@ from evalscribe.app.analysis.labels import Labels, labels_for
 from evalscribe.app.analysis.sightings import elsewhere
 from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
-from evalscribe.evidence import Unreadable
+from evalscribe.evidence import Gathered, Unreadable
 from evalscribe.finding import Across, Case, Finding, Group, Verdict
 from evalscribe.gather import gather, pack
 from evalscribe.graph.deps import Deps, Judged
+from evalscribe.prose import some_of
 from evalscribe.recall import History, history
 from evalscribe.run import Eval, Run
 from evalscribe.sighting import Sighting
 from evalscribe.triage import groups
 
+MOST_NAMED = 8
+"""Evals named beside what is missing of some members of a group."""
 Spent = Mapping[str, Usage]
 """Usage by stage, in the order of their first calls."""
 
@@ -38,6 +41,8 @@ class Docket:
     """In the order of the run's failures."""
     elsewhere: Elsewhere
     labels: Labels
+    missing: Mapping[str, tuple[str, ...]]
+    """By eval id: what the source could not give of its evidence."""
 
     def case(self, group: Group) -> Case | Unreadable:
         """The case of the member that stands for a group, read from the store."""
@@ -77,10 +82,21 @@ class Docket:
         return isinstance(known, Verdict) and not known.provisional
 
 
+def _with_steps(run: Run, gathered: Iterable[Gathered]) -> Run:
+    """The run with the failed steps that only the evidence names."""
+    steps = {one.eval_id: one.failed_step for one in gathered}
+    failures = tuple(
+        eval if eval.failed_step else eval.model_copy(update={"failed_step": steps.get(eval.id)})
+        for eval in run.failures
+    )
+    return run.model_copy(update={"failures": failures})
+
+
 async def docket(desk: Desk, run: Run, watcher: Watcher) -> Docket:
     """Read the evidence of every failure and the earlier reports of the model."""
     past = await asyncio.to_thread(lambda: history(desk.library.of_model(run.provider, run.model), run))
     gathered = await gather(desk.source, run, desk.store, watcher.fetched)
+    run = _with_steps(run, gathered)
     seen = tuple(one.sighting for one in gathered if one.sighting)
     return Docket(
         desk=desk,
@@ -91,6 +107,7 @@ async def docket(desk: Desk, run: Run, watcher: Watcher) -> Docket:
         sightings=seen,
         elsewhere=await asyncio.to_thread(elsewhere, desk.store, run, seen),
         labels=await asyncio.to_thread(labels_for, desk.store, run, past),
+        missing={one.eval_id: one.missing for one in gathered},
     )
 
 
@@ -107,10 +124,25 @@ async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> tup
     desk = docket.desk
     outcome = await judge_groups(deps(docket, hear, fresh=fresh), desk.checkpoints)
     findings = tuple(
-        finding.model_copy(update={"across": docket.across(eval.id for eval in finding.evals)})
+        finding.model_copy(
+            update={
+                "across": docket.across(eval.id for eval in finding.evals),
+                "missing": tuple(_missing(finding.evals, docket.missing)),
+            }
+        )
         for finding in outcome.findings
     )
     return findings, _spent(desk, sum(spent, Usage()))
+
+
+def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """What the source could not give of these evals; a phrase that is not true of all names those it concerns."""
+    concerned: dict[str, list[str]] = {}
+    for eval in evals:
+        for phrase in missing.get(eval.id, ()):
+            concerned.setdefault(phrase, []).append(eval.path)
+    for phrase, paths in concerned.items():
+        yield phrase if len(paths) == len(evals) else f"{phrase} ({some_of(paths, MOST_NAMED)})"
 
 
 def deps(docket: Docket, hear: Callable[[Judged], None], *, fresh: bool = False) -> Deps:

@@ -1,0 +1,106 @@
+"""Odd payloads of today's Convex runner through the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from surfaces.command import Workspace
+
+MISSING = {
+    "001-single_column_index": "the model's output is no longer stored, nor is run.log",
+    "002-userspace_filter": "output files were never stored",
+    "003-multicolumn_equality": "the stored output is empty: no file of the model, no run.log",
+    "004-range_condition": "run.log was not stored",
+    "005-creation_time": "reference answer and grader are not stored",
+    "006-three_level_join": "reference answer and grader are not stored; the task's text is not stored",
+    "007-aggregation": "3 output files are not stored as text: `convex/lib.mjs`, `public/logo.png`, `yarn.lock`",
+}
+
+
+@pytest.fixture
+def odd(real_data: Path) -> Path:
+    return real_data / "convex-runs-current/odd"
+
+
+def test_the_report_says_what_is_no_longer_stored(workspace: Workspace, odd: Path) -> None:
+    done = workspace.run("analyze", odd / "stored", "--judge", "rules", "--json")
+    findings = {finding["eval"].rpartition("/")[2]: finding for finding in json.loads(done.out)["findings"]}
+    page = workspace.report.read_text()
+    assert findings.keys() == MISSING.keys()
+    for name, missing in MISSING.items():
+        told = findings[name]["missing"]
+        together = sum(one["group"] == findings[name]["group"] for one in findings.values())
+        assert (f"{missing} ({findings[name]['eval']})" in told) if together > 1 else (told == missing), name
+        assert f"- Missing: {told}\n" in page
+    again = workspace.run("analyze", odd / "stored", "--judge", "rules", "--json")
+    assert json.loads(again.out)["changed"] is False
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_explain_tells_what_is_gone_from_what_was_not_read(workspace: Workspace, odd: Path, name: str) -> None:
+    said = workspace.run("explain", odd / "stored", name, "--judge", "rules").out
+    evidence, _, budget = said.partition("Not read at first, for the token budget")
+    for phrase in MISSING[name].split("; "):
+        assert f"missing: {phrase}" in evidence
+        assert phrase not in budget
+
+
+def test_no_eval_is_quoted_from_what_is_not_stored(workspace: Workspace, odd: Path) -> None:
+    done = workspace.run("analyze", odd / "stored", "--judge", "rules", "--json")
+    for finding in json.loads(done.out)["findings"]:
+        if finding["eval"].endswith(("001-single_column_index", "002-userspace_filter", "003-multicolumn_equality")):
+            assert {citation["role"] for citation in finding["citations"]} <= {"task", "expected", "grader"}
+
+
+def test_lost_step_rows_do_not_hide_the_failed_step(workspace: Workspace, odd: Path) -> None:
+    done = workspace.run("analyze", odd / "steps", "--judge", "rules", "--json")
+    steps = {finding["eval"].rpartition("/")[2]: finding["step"] for finding in json.loads(done.out)["findings"]}
+    assert set(steps.values()) == {"eslint", "tsc"}
+    assert len(steps) == 7
+    assert "| – |" not in workspace.report.read_text()
+    assert "grading never began" not in workspace.run("explain", odd / "steps", "008-group_by", "--judge", "rules").out
+
+
+def test_a_step_that_only_the_log_names_is_in_the_report(workspace: Workspace, odd: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    summary = json.loads((odd / "steps/failed_evals.json").read_text())
+    summary["failedEvals"] = summary["failedEvals"][:1]
+    summary |= {"failedCount": 1, "totalEvals": 1, "passedCount": 0}
+    entry = summary["failedEvals"][0]
+    debug = json.loads((odd / f"steps/debug/{entry['_id']}.json").read_text())
+    del entry["failureReason"], debug["eval"]["status"]["failureReason"]
+    (folder / "debug").mkdir(parents=True)
+    (folder / "failed_evals.json").write_text(json.dumps(summary))
+    (folder / f"debug/{entry['_id']}.json").write_text(json.dumps(debug))
+    document = json.loads(workspace.run("analyze", folder, "--judge", "rules", "--json").out)
+    assert [finding["step"] for finding in document["findings"]] == ["eslint"]
+
+
+def test_keys_in_another_order_are_the_same_finding(workspace: Workspace, odd: Path) -> None:
+    documents = [
+        json.loads(workspace.run("analyze", odd / name, "--judge", "rules", "--json").out)
+        for name in ("keys-sorted", "keys-unsorted")
+    ]
+    assert documents[0]["findings"] == documents[1]["findings"]
+    assert documents[1]["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("all-passed", "All 12 evals passed."),
+        ("pending", "The run has not ended. No failed eval is listed (no eval was begun)."),
+        ("running", "The run has not ended. No failed eval is listed (3 of the 5 evals that were begun passed, 2 have"),
+        (
+            "preflight",
+            "The run did not complete: stopped before the first eval, because a test request to the provider",
+        ),
+        ("zero-tokens", "The run did not complete: all evals ran, but no tokens were used for one of them, so the"),
+        ("stuck", "The run did not complete: the runner stopped without a word and the run was closed later; the runn"),
+    ],
+)
+def test_a_run_without_failures_says_why_it_has_none(workspace: Workspace, odd: Path, state: str, said: str) -> None:
+    done = workspace.run("analyze", odd / "states" / state, "--judge", "rules")
+    assert done.out.startswith(said)
+    assert not workspace.reports
