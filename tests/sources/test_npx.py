@@ -24,6 +24,7 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "evalScores"
     folder.mkdir()
     (folder / "package.json").write_text('{"dependencies": {"convex": "1"}}')
+    (folder / "node_modules/convex").mkdir(parents=True)
     return folder
 
 
@@ -44,7 +45,7 @@ def write(npx: Path, body: str) -> None:
 def printing(folder: Path, answers: dict[str, object]) -> str:
     (folder / "answers").write_text(json.dumps(answers))
     return (
-        "answer = json.load(open('answers')).get(list(json.loads(sys.argv[5]).values())[0])\n"
+        "answer = json.load(open('answers')).get(list(json.loads(sys.argv[-1]).values())[0])\n"
         "print('[LOG] something', file=sys.stderr)\n"
         "if answer is not None: print(json.dumps(answer, indent=2))"
     )
@@ -60,7 +61,7 @@ async def test_the_two_functions_are_run_in_the_folder_without_a_shell(npx: Path
     assert isinstance(found[0], Evidence)
     assert isinstance(found[1], Unreadable), "nothing printed is null: no such eval"
     calls = [json.loads(line) for line in (folder / "calls").read_text().splitlines()]
-    start = ["convex", "run", "--prod"]
+    start = ["--no-install", "convex", "run", "--prod"]
     assert calls[0] == [str(folder), [*start, "debugQueries:getFailedEvalsForRun", json.dumps({"runId": RUN_ID})]]
     assert [*start, "debug:getEvalDebugInfo", json.dumps({"evalId": EVAL_IDS[0]})] in [call[1] for call in calls]
 
@@ -78,10 +79,6 @@ async def test_a_run_id_is_an_argument_and_never_a_command(npx: Path, folder: Pa
         pytest.param("", NotFoundError, RUN_ID, id="nothing printed is a missing run"),
         pytest.param("print('null')", NotFoundError, RUN_ID, id="null"),
         pytest.param("sys.exit('No CONVEX_DEPLOYMENT set, run npx convex dev')", AccessError, "login", id="no login"),
-        pytest.param(
-            "sys.exit('ArgumentValidationError: Path: .runId')", NotFoundError, "ArgumentValidation", id="malformed id"
-        ),
-        pytest.param("sys.exit('Could not find function for x')", UnavailableError, "not deployed", id="no function"),
         pytest.param(f"sys.exit('bad {KEY} here')", UnavailableError, "[redacted:convex-key]", id="key on stderr"),
         pytest.param("sys.exit(3)", UnavailableError, "no reason", id="silent failure"),
         pytest.param("print('Need to install convex')", UnavailableError, "something else", id="no JSON"),
@@ -99,7 +96,7 @@ async def test_what_ends_a_run(npx: Path, folder: Path, body: str, expected: typ
 
 async def test_one_eval_that_fails_costs_one_eval(npx: Path, folder: Path) -> None:
     answers: dict[str, object] = {RUN_ID: summary(EVAL_IDS[:2]), EVAL_IDS[1]: debug()}
-    write(npx, f"if {EVAL_IDS[0]!r} in sys.argv[5]: sys.exit('Uncaught Error: no zip')\n{printing(folder, answers)}")
+    write(npx, f"if {EVAL_IDS[0]!r} in sys.argv[-1]: sys.exit('Uncaught Error: no zip')\n{printing(folder, answers)}")
     source = open_npx(folder, RUN_ID, Links())
     run = await source.run()
     found = [await source.evidence(eval) for eval in run.failures]

@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.settings.place import DEFAULT, Origin, Place, Places, Value, find
+from evalscribe.settings.place import COMMAND_LINE, DEFAULT, Origin, Place, Places, Value, find
 from evalscribe.settings.providers import Provider
 
 DEPLOY_KEYS = ("CONVEX_DEPLOY_KEY", "CONVEX_DEPLOYMENT_TOKEN")
@@ -106,6 +106,22 @@ def check_host(host: str, host_origin: Origin, key: str, key_origin: Origin) -> 
         )
 
 
+def for_npx(places: Places) -> dict[str, str]:
+    """The key of `--key-file` as a variable for `npx convex`, which reads the environment and its own folder's files.
+
+    Raises `UsageError` where the command line names a deployment, for that cannot be handed over.
+    """
+    given = next((place for place in places if place.origin.trust == COMMAND_LINE), None)
+    if given is None:
+        return {}
+    if given.get(DEPLOYMENT):
+        raise UsageError(
+            "--deployment is for HTTP: with --via npx the folder or CONVEX_DEPLOY_KEY names the deployment"
+        )
+    key = given.get(DEPLOY_KEYS[0])
+    return {DEPLOY_KEYS[0]: key.value} if key else {}
+
+
 def _nothing_set(places: Places) -> str:
     logged_in = find(places, "CONVEX_DEPLOYMENT")
     return _LOGGED_IN.format(origin=logged_in.origin.where) if logged_in else _NOTHING
@@ -121,10 +137,22 @@ def _convex_key(places: Places) -> _Key | None:
     return None
 
 
+def missing_key(value: str) -> str:
+    """What stands in place of a key that somebody else has to set, as `npx convex` reads it; empty for a key."""
+    return value.removeprefix(_MISSING).rstrip(">") if value.startswith(_MISSING) else ""
+
+
+def is_set(places: Places) -> bool:
+    """Whether anything names a deployment or a key for one, good or bad."""
+    names = (*DEPLOY_KEYS, SELF_HOSTED_KEY)
+    keys = (place.get(name) for place in places for name in names)
+    return find(places, DEPLOYMENT) is not None or any(key and key.value != _IGNORED for key in keys)
+
+
 def _checked(key: _Key) -> _Key:
     value, where = key.secret.get_secret_value(), f"{key.name} ({key.origin.where})"
-    if value.startswith(_MISSING):
-        raise AccessError(f"{where} says: {value.removeprefix(_MISSING).rstrip('>')}")
+    if said := missing_key(value):
+        raise AccessError(f"{where} says: {said}")
     if value.startswith(("project:", "preview:")):
         raise UsageError(f"{where} is a project or preview key, which names no deployment: use a deploy key of one")
     if "|" not in value or not value.isascii() or not value.isprintable():

@@ -8,10 +8,10 @@ from typing import Literal
 import httpx2
 from pydantic import SecretStr
 
-from evalscribe.errors import AccessError, DataError, UnavailableError
+from evalscribe.errors import DataError, UnavailableError
 from evalscribe.ids import Frozen
 from evalscribe.settings.connections import as_environment_says
-from evalscribe.sources.deployment import DeploymentPayloads, FunctionFailed, NoAnswer
+from evalscribe.sources.deployment import DeploymentPayloads, FunctionFailed, NoAnswer, refuses_access
 from evalscribe.sources.json_value import Members, optional_text, parse
 from evalscribe.sources.links import Links
 from evalscribe.sources.payload_source import PayloadSource
@@ -58,6 +58,8 @@ class _TryAgain(Exception):
 
 class ConvexHttp:
     """Calls functions by POST (`deployment.Functions`). The key goes to `url` only: redirects are not followed."""
+
+    chosen_by = "--deployment"
 
     def __init__(self, url: str, key: SecretStr | None, patience: Patience, concurrency: int = 8) -> None:
         self.where = url
@@ -134,7 +136,7 @@ class ConvexHttp:
     def _value(self, status: int, content: bytes) -> object:
         """What the function returned, out of an answer that will not get better by asking again."""
         if status in _REFUSED or (status == 400 and b"InvalidAdminKey" in content):
-            raise AccessError(self._access_message(status, content))
+            raise refuses_access(self.where, self._error(content) or str(status), has_key=self.has_key)
         answer = _members(content)
         if answer is None or (status < 400 and answer.get("status") not in ("success", "error")):
             raise UnavailableError(
@@ -146,14 +148,6 @@ class ConvexHttp:
         if status >= 400:
             raise UnavailableError(f"{self.where} answers {status} {self._error(content)}")
         return answer.get("value")
-
-    def _access_message(self, status: int, content: bytes) -> str:
-        said = f"{self.where} answers {status} {self._error(content)}"
-        if b"OperationNotPermitted" in content:
-            return f"{said}\nthe key may read but not run actions: use a deploy key that may do both"
-        if not self.has_key:
-            return f"{said}\nno key was sent: set CONVEX_DEPLOY_KEY to a deploy key of this deployment"
-        return f"{said}\nset CONVEX_DEPLOY_KEY to a deploy key of this deployment, whole, with what stands before `|`"
 
     def _error(self, content: bytes) -> str:
         """`code: message` of an error, or the beginning of whatever else it is."""

@@ -7,17 +7,22 @@ of them ends the command.
 import re
 from typing import Literal, Protocol
 
-from evalscribe.errors import AccessError, NotFoundError, UnavailableError
+from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError
 from evalscribe.sources.payload_source import OneEvalFailed
 from evalscribe.sources.shown import shown
 
 SUMMARY = "debugQueries:getFailedEvalsForRun"
 DEBUG = "debug:getEvalDebugInfo"
+UNKNOWN_RUN, UNKNOWN_EVAL = "jn700000000000000000000000001rx8", "jh700000000000000000000000001rmp"
+"""Ids of no document, with right checksums and the table numbers of `runs` and `evals` in convex-evals' deployment
+(10005 and 10004). Asked for them, a function answers; asked for a malformed id, it never runs."""
 _NO_FUNCTION = re.compile(r"could not find (?:public )?function", re.IGNORECASE)
 _BAD_ID = re.compile(r"ArgumentValidationError|does not match the table name|Unable to decode ID", re.IGNORECASE)
 _REQUEST = re.compile(r"\[Request ID: \w+\] Server Error\s*(?=\S)")
 """Stands before every reason and differs from call to call, so a report that kept it would never be unchanged."""
 _WITHHELD = re.compile(r"\[Request ID: \w+\] (?=Server Error$)")
+"""All that a deployment says that withholds reasons (`--redact-logs-to-client`)."""
+_PERMISSION = ("OperationNotPermitted", "You do not have permission")
 _IN_A_ROW = 5
 """So many evals in a row without an answer are no longer a matter of one eval."""
 
@@ -36,11 +41,51 @@ class Functions(Protocol):
     where: str
     """What is called, for messages."""
     has_key: bool
+    chosen_by: str
+    """What names the deployment, for messages: an option or a file."""
 
     async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:
         """The returned value. Raises `FunctionFailed`, `NoAnswer`, or `EvalscribeError` for what concerns all calls."""
 
     async def close(self) -> None: ...
+
+
+def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessError:
+    """What a key that is missing, wrong or too weak comes to. `reason` is the deployment's."""
+    message = f"{where} refuses access: {reason}"
+    if any(sign in reason for sign in _PERMISSION):
+        return AccessError(f"{message}\nthe key may read but not run actions: use a deploy key that may do both")
+    if not has_key:
+        return AccessError(f"{message}\nno key was sent: set CONVEX_DEPLOY_KEY to a deploy key of this deployment")
+    return AccessError(
+        f"{message}\nset CONVEX_DEPLOY_KEY to a deploy key of this deployment, whole, with what stands before `|`"
+    )
+
+
+async def check(functions: Functions) -> str:
+    """Whether the key may do what reading a run takes: run the query and the action. Returns what is left in doubt.
+
+    Asks for ids that cannot exist, so nothing is read. Raises `EvalscribeError` as reading a run would.
+    """
+    payloads = DeploymentPayloads(functions, UNKNOWN_RUN)
+    in_doubt = ""
+    calls: tuple[tuple[Literal["query", "action"], str, dict[str, str]], ...] = (
+        ("query", SUMMARY, {"runId": UNKNOWN_RUN}),
+        ("action", DEBUG, {"evalId": UNKNOWN_EVAL}),
+    )
+    for kind, path, args in calls:
+        try:
+            await functions.call(kind, path, args)
+        except NoAnswer as failure:
+            raise UnavailableError(f"{functions.where} gave no answer: {failure}") from None
+        except FunctionFailed as failure:
+            message = str(failure)
+            if _is_withheld(message) and functions.has_key:
+                # Another deployment's tables may have other numbers, so the id may be refused.
+                in_doubt = "; it hides the reasons of errors, so whether it has the functions is not known"
+            elif not _BAD_ID.search(message):
+                raise await payloads.refused(message, path) from None
+    return in_doubt
 
 
 class DeploymentPayloads:
@@ -58,9 +103,11 @@ class DeploymentPayloads:
         except NoAnswer as failure:
             raise UnavailableError(f"{where} gave no answer about run {self._run_id}: {failure}") from None
         except FunctionFailed as failure:
-            raise self._refused(str(failure)) from None
+            raise await self.refused(str(failure)) from None
         if value is None:
-            raise NotFoundError(f"{where} has no run {self._run_id}\ncheck the id and the deployment (--deployment)")
+            raise NotFoundError(
+                f"{where} has no run {self._run_id}\ncheck the id and the deployment ({self._functions.chosen_by})"
+            )
         return value
 
     async def debug(self, eval_id: str) -> object:
@@ -80,34 +127,87 @@ class DeploymentPayloads:
     async def close(self) -> None:
         await self._functions.close()
 
+    async def refused(self, message: str, path: str = SUMMARY) -> EvalscribeError:
+        """What it means that the function answered with this error message."""
+        where = self._functions.where
+        if _NO_FUNCTION.search(message):
+            return self._no_function(path)
+        if _BAD_ID.search(message):
+            return NotFoundError(
+                f"{where} knows no run {self._run_id!r}: {_reason(message)}\ncopy the id out of the run's address"
+            )
+        if not self._functions.has_key:
+            return refuses_access(where, shown(message), has_key=False)
+        if _is_withheld(message):
+            return await self._withheld(shown(message))
+        return UnavailableError(f"{where} could not list the failures of run {self._run_id}: {shown(message)}")
+
+    async def _withheld(self, message: str) -> EvalscribeError:
+        """The deployment hides why. A wrong key is refused in other words, so the id or the functions are at fault."""
+        where = self._functions.where
+        if not _is_well_formed(self._run_id):
+            return NotFoundError(
+                f"{where} knows no run {self._run_id!r}: it is not a Convex id ({message})\n"
+                "copy the id out of the run's address"
+            )
+        if await self._answers_about_runs():
+            return NotFoundError(
+                f"{where} knows no run {self._run_id!r}: it is the id of something else ({message})\n"
+                "name the run, not one of its evals; the deployment hides the reasons of errors"
+            )
+        return UnavailableError(
+            f"{where} could not list the failures of run {self._run_id}, and hides the reason: {message}\n"
+            f"check that the id is a run's, and that the deployment ({self._functions.chosen_by}) has the functions"
+        )
+
+    async def _answers_about_runs(self) -> bool:
+        try:
+            return await self._functions.call("query", SUMMARY, {"runId": UNKNOWN_RUN}) is None
+        except (FunctionFailed, NoAnswer):
+            return False
+
     def _one_more_unanswered(self, reason: str) -> Exception:
         self._unanswered += 1
         if self._unanswered < _IN_A_ROW:
             return OneEvalFailed(reason)
         return UnavailableError(f"{self._functions.where} left {self._unanswered} evals in a row unanswered: {reason}")
 
-    def _refused(self, message: str) -> Exception:
-        if _NO_FUNCTION.search(message):
-            return self._no_function(SUMMARY)
-        if _BAD_ID.search(message):
-            return NotFoundError(f"{self._functions.where} knows no run {self._run_id!r}: {shown(message)}")
-        reason = f"{self._functions.where} could not list the failures of run {self._run_id}: {shown(message)}"
-        return UnavailableError(
-            reason if self._functions.has_key else f"{reason}\nno key was sent: set CONVEX_DEPLOY_KEY"
-        )
-
-    def _no_function(self, path: str) -> Exception:
+    def _no_function(self, path: str) -> EvalscribeError:
         """An unknown function and a missing key have one and the same answer."""
         where = self._functions.where
         if not self._functions.has_key:
             return AccessError(
                 f"{where} shows no function {path}: the key is missing, or the function is not deployed\n"
-                "set CONVEX_DEPLOY_KEY to a deploy key of this deployment, or name another one with --deployment"
+                "set CONVEX_DEPLOY_KEY to a deploy key of this deployment, or name another one "
+                f"({self._functions.chosen_by})"
             )
         return UnavailableError(
             f"{where} has no function {path}: it is not deployed there, or the key is no admin key\n"
-            "check that the key belongs to the deployment that holds the runs, and --deployment"
+            f"check that the key belongs to the deployment that holds the runs ({self._functions.chosen_by})"
         )
+
+
+def _is_withheld(message: str) -> bool:
+    return bool(_WITHHELD.match(message.strip()))
+
+
+_BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def _is_well_formed(document_id: str) -> bool:
+    """Whether it can be the id of a document: base32 of a table number, 16 bytes and a Fletcher-16 checksum of both.
+
+    Only used to explain a refusal: whether an id is good is for the deployment to say.
+    """
+    bits = "".join(f"{_BASE32.find(character):05b}" for character in document_id if character in _BASE32)
+    content = [int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8)]
+    if len(bits) != 5 * len(document_id) or not 19 <= len(content) <= 23:
+        return False
+    first = second = 0
+    for byte in content[:-2]:
+        first = (first + byte) % 256
+        second = (second + first) % 256
+    return content[-2:] == [first, second]
 
 
 def _reason(message: str) -> str:

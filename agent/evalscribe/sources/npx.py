@@ -1,34 +1,90 @@
-"""The original way: `npx convex run --prod …` in a folder where somebody is logged in."""
+"""The original way: `npx convex run` in a folder where somebody is logged in, or that names a deployment and a key."""
 
 import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from evalscribe.errors import AccessError, DataError, UsageError
-from evalscribe.sources.deployment import DeploymentPayloads, FunctionFailed, NoAnswer
-from evalscribe.sources.json_value import parse
+from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, UsageError
+from evalscribe.settings.access import DEPLOY_KEYS, SELF_HOSTED_URL, missing_key
+from evalscribe.settings.place import ENV_FILES, FOLDER, env_file
+from evalscribe.sources.deployment import DeploymentPayloads, FunctionFailed, NoAnswer, refuses_access
+from evalscribe.sources.json_value import optional_text, parse
 from evalscribe.sources.links import Links
 from evalscribe.sources.payload_source import PayloadSource
 from evalscribe.sources.shown import shown
 
 TIMEOUT = 180.0
-"""Seconds for one call; a first call may have to install the command."""
+"""Seconds for one call."""
 AT_ONCE = 4
-_NOT_LOGGED_IN = ("no convex_deployment set", "not logged in", "npx convex login", "missingaccesstoken", "badadminkey")
+MOST_WARNINGS = 100
+"""Lines of standard output that could begin the result."""
+_DEPENDENCIES = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
+_NOISE = re.compile(r"npm (?:notice|warn)\b|Ignoring `--prod`|This is determined by the permissions|\(node:\d+\)", re.I)
+"""Lines of stderr that npm, Node or the tool prints around the reason."""
+_WRAPPER = re.compile(r'Failed to run function "[^"\n]*":\n(?:Error: )?')
+_ANSWER = re.compile(r'^\{"code": *".*\}$', re.DOTALL)
+"""A refusal of the deployment, which the tool prints as it came."""
+_LOGIN = re.compile(
+    r"No CONVEX_DEPLOYMENT set|not logged in|npx convex login|MissingAccessToken|AccessTokenInvalid"
+    r"|Authenticate with|401 Unauthorized",
+    re.IGNORECASE,
+)
+_KEY = ("BadAdminKey", "BadDeployKey", "InvalidAdminKey", "InvalidAuthHeader", "403 Forbidden")
+_PERMISSION = "You do not have permission"
+_SETTING = (
+    "CONVEX_DEPLOYMENT must not be set",
+    "Please set CONVEX_DEPLOY_KEY",
+    "did not contain environment variables",
+    "cannot be used with a self-hosted deployment",
+    "add `convex` to your package.json",
+    "could not determine executable",
+    "npx canceled",
+)
+_NO_NETWORK = re.compile(r"fetch failed|ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def open_npx(folder: Path, run_id: str, links: Links, timeout: float = TIMEOUT) -> PayloadSource:
-    """Raises `UsageError` where `npx convex run` cannot work in the folder."""
+def open_npx(
+    folder: Path,
+    run_id: str,
+    links: Links,
+    timeout: float = TIMEOUT,
+    *,
+    settings: Mapping[str, str] | None = None,
+    env_path: Path | None = None,
+) -> PayloadSource:
+    """`settings` are CONVEX_* variables for the tool, before those of its folder; `env_path` replaces all of them.
+
+    Raises `UsageError` where `npx convex run` cannot work in the folder, `AccessError` where its key says so.
+    """
+    _require_convex(folder)
+    functions = ConvexNpx(folder, timeout, settings=settings, env_path=env_path)
+    return PayloadSource(DeploymentPayloads(functions, run_id), links, functions.where)
+
+
+def _require_convex(folder: Path) -> None:
+    """Without the package npx would download whatever is called `convex`, and the tool would refuse to work."""
     if not folder.is_dir():
         raise UsageError(f"--convex-dir {folder} is no folder")
-    if not (folder / "package.json").is_file():
+    package = folder / "package.json"
+    if not package.is_file():
         raise UsageError(f"{folder} has no package.json: --convex-dir names the folder in which `npx convex run` works")
-    functions = ConvexNpx(folder, timeout)
-    return PayloadSource(DeploymentPayloads(functions, run_id), links, functions.where)
+    try:
+        said = parse(package.read_bytes())
+    except (OSError, DataError):
+        raise UsageError(f"{package} cannot be read: --convex-dir names a folder with a package") from None
+    tables = [said.get(name) for name in _DEPENDENCIES] if isinstance(said, dict) else []
+    if not any(isinstance(table, dict) and "convex" in table for table in tables):
+        raise UsageError(f"{package} does not list `convex`: --convex-dir names the folder in which it is used")
+    installed = (parent / "node_modules" / "convex" for parent in (folder.resolve(), *folder.resolve().parents))
+    if not any(path.is_dir() for path in installed):
+        raise UsageError(f"`convex` is not installed in {folder}\nrun `npm install` (or `bun install`) there first")
 
 
 class ConvexNpx:
@@ -36,12 +92,23 @@ class ConvexNpx:
 
     has_key = True
     """Whoever is logged in there counts as one."""
+    chosen_by = ".env.local in --convex-dir"
 
-    def __init__(self, folder: Path, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        timeout: float = TIMEOUT,
+        *,
+        settings: Mapping[str, str] | None = None,
+        env_path: Path | None = None,
+    ) -> None:
         self.where = f"npx convex in {folder}"
         self._folder = folder
         self._timeout = timeout
         self._slots = asyncio.Semaphore(AT_ONCE)
+        # Without CI the tool reports its use to a third party.
+        self._environment = {**os.environ, **(settings or {}), "CI": "1"}
+        self._options = self._deployment_options(env_path)
 
     async def call(
         self,
@@ -56,13 +123,29 @@ class ConvexNpx:
             raise self._failure(errors.decode("utf-8", "replace"))
         if not output.strip():
             return None  # how the tool prints null
-        try:
-            return parse(output)
-        except DataError as error:
-            raise NoAnswer(f"npx convex printed something else than the result: {error}") from None
+        return _result(output)
 
     async def close(self) -> None:
         return None
+
+    def _deployment_options(self, env_path: Path | None) -> tuple[str, ...]:
+        """`--prod`, without which a login leads to the development deployment.
+
+        A deploy key names its own deployment, and with a self-hosted one the tool refuses the option. Like the tool,
+        looks in the environment, then in .env.local, then in .env.
+        """
+        names = (*DEPLOY_KEYS, SELF_HOSTED_URL)
+        paths = [env_path] if env_path else [self._folder / name for name in ENV_FILES]
+        places = [env_file(path, str(path), FOLDER, names) for path in paths if env_path or path.is_file()]
+        values = {name: value.value for place in reversed(places) for name in names if (value := place.get(name))}
+        if env_path is None:
+            values |= {name: self._environment[name] for name in names if name in self._environment}
+        key = next((value for name in DEPLOY_KEYS if (value := values.get(name))), "")
+        if said := missing_key(key):
+            raise AccessError(f"{self.where}: {said}")
+        named = ("--env-file", str(env_path.resolve())) if env_path else ()
+        names_itself = key.startswith(("prod:", "dev:")) or bool(values.get(SELF_HOSTED_URL))
+        return named if names_itself else (*named, "--prod")
 
     async def _run(self, path: str, args: str) -> tuple[int, bytes, bytes]:
         process = await self._start(path, args)
@@ -78,12 +161,12 @@ class ConvexNpx:
     async def _start(self, path: str, args: str) -> asyncio.subprocess.Process:
         try:
             return await asyncio.create_subprocess_exec(
-                *("npx", "convex", "run", "--prod", path, args),
+                *("npx", "--no-install", "convex", "run", *self._options, path, args),
                 cwd=self._folder,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                env={**os.environ, "CI": "1"},  # without CI the tool reports its use to a third party
+                env=self._environment,
                 start_new_session=True,
             )
         except FileNotFoundError:
@@ -93,10 +176,55 @@ class ConvexNpx:
         except OSError as error:
             raise UsageError(f"npx cannot be started: {error.strerror}") from None
 
-    def _failure(self, message: str) -> Exception:
-        if any(sign in message.lower() for sign in _NOT_LOGGED_IN):
-            return AccessError(f"{self.where} has no access: {shown(message)}\nrun `npx convex login` there first")
-        return FunctionFailed(shown(message) or "it gives no reason")
+    def _failure(self, stderr: str) -> EvalscribeError | FunctionFailed | NoAnswer:
+        """What an exit code other than 0 means, by what the tool printed: the same as over HTTP."""
+        message, ran = _reason(stderr)
+        if message.startswith("[Request ID"):
+            return FunctionFailed(message)  # whatever words the function itself threw
+        said = shown(message) or "it gives no reason"
+        if _PERMISSION in message or any(code in message for code in _KEY):
+            return refuses_access(self.where, said.removesuffix('"}'))
+        if _LOGIN.search(message):
+            return AccessError(
+                f"{self.where} is not logged in: {said}\nrun `npx convex login` there, or set CONVEX_DEPLOY_KEY"
+            )
+        if any(sign in message for sign in _SETTING):
+            return UsageError(f"{self.where}: {said}")
+        if _NO_NETWORK.search(message):
+            return UnavailableError(f"{self.where} cannot reach the deployment: {said}\ncheck the network")
+        return FunctionFailed(said) if ran else NoAnswer(said)
+
+
+def _reason(stderr: str) -> tuple[str, bool]:
+    """The reason out of what the tool printed, and whether it is about the function and not about this one call.
+
+    The tool prints a refusal of the deployment as JSON; it is worded here as it is over HTTP: `code: message`.
+    """
+    lines = [line for line in _COLOUR.sub("", stderr).splitlines() if line.strip() and not _NOISE.match(line.strip())]
+    text = "\n".join(line.removeprefix("✖ ") for line in lines).strip()
+    ran = _WRAPPER.search(text)
+    message = text[ran.end() :].strip() if ran else text
+    if not _ANSWER.match(message):
+        return message, bool(ran)
+    try:
+        answer = parse(message.encode())
+    except DataError:
+        return message, False
+    pair = (optional_text(answer, "code"), optional_text(answer, "message")) if isinstance(answer, dict) else ()
+    return ": ".join(filter(None, pair)) or message, False
+
+
+def _result(output: bytes) -> object:
+    """The value that the tool printed, after whatever warnings stand before it. Raises `NoAnswer` where there is none.
+
+    It begins a line and goes on to the end of the output.
+    """
+    text = output.decode("utf-8", "replace").strip()
+    starts = [0, *(found.start() + 1 for found in re.finditer(r"\n(?=[{\[n])", text))]
+    for start in starts[:MOST_WARNINGS]:
+        with contextlib.suppress(DataError):
+            return parse(text[start:].encode())
+    raise NoAnswer(f"npx convex printed something else than the result: {shown(text[:200])}")
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -146,7 +146,8 @@ class Reached:
         return Address(run_id=named.run_id, eval_id=named.eval_id, is_id=named.kind == "id")
 
     def source(self, name: str) -> Source:
-        reached = Choice(run=name, via=self._choice.via, convex_dir=self._choice.convex_dir)
+        chosen = self._choice
+        reached = Choice(run=name, via=chosen.via, convex_dir=chosen.convex_dir, options=chosen.options)
         runs = source(reached, self._found)
         self._opened.push_async_callback(runs.close)
         return runs

@@ -11,6 +11,7 @@ from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Archive, Source
 from evalscribe.settings import Options, Settings
+from evalscribe.settings.access import for_npx
 from evalscribe.sources.address import SUMMARY, RunAddress, parse_address
 from evalscribe.sources.imports.wish import Wish
 from evalscribe.wiring.naming import SAMPLE, collection_name
@@ -81,7 +82,8 @@ def source(choice: Choice, found: Settings) -> "PayloadSource":
 
         if choice.convex_dir is None:
             raise UsageError("--via npx needs --convex-dir DIR, the folder in which `npx convex run` works")
-        return open_npx(choice.convex_dir, run_id, links)
+        env_path = choice.options.env_file
+        return open_npx(choice.convex_dir, run_id, links, settings=for_npx(found.places), env_path=env_path)
     if choice.via != "http":
         raise UsageError(f"--via {choice.via} is not known: http or npx")
     from evalscribe.sources.convex import open_convex
