@@ -63,7 +63,7 @@ def test_no_key_is_in_any_byte(workspace: Workspace, served: Deployment) -> None
         workspace.run("analyze", "kept", "--judge", "rules"),
         workspace.run("analyze", PAGE, "--judge", "rules", "--fresh", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY),
         workspace.run("explain", "kept", made_runs.eval_path(1), "--judge", "rules"),
-        workspace.run("doctor", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY, ANTHROPIC_API_KEY=ANTHROPIC_KEY,
+        workspace.run("doctor", *where, code=69, CONVEX_DEPLOY_KEY=DEPLOY_KEY, ANTHROPIC_API_KEY=ANTHROPIC_KEY,
                       ANTHROPIC_BASE_URL="http://127.0.0.1:9"),
     ]  # fmt: skip
     for secret in (ANTHROPIC_KEY, DEPLOY_KEY.partition("|")[2], "Zq9XwV8uT7sR6pQ5"):

@@ -55,7 +55,7 @@ def test_doctor_asks_every_provider_that_can_be_asked(inside: Inside) -> None:
             "OPENROUTER_API_KEY": KEY,
             "OPENROUTER_BASE_URL": refusing.url,
         }
-        out = inside.run("doctor", **environment).out
+        out = inside.run("doctor", code=77, **environment).out
     assert f"OpenAI: {server.url} answers, without a key" in out
     assert any(
         line.startswith("NOT OK") and "OpenRouter" in line and "refused the key" in line for line in out.splitlines()

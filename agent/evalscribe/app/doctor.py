@@ -1,9 +1,9 @@
 """Whether what is configured can be reached."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Literal
 
-from evalscribe.errors import EvalscribeError
+from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError
 from evalscribe.ids import Frozen
 
 State = Literal["ok", "not set", "NOT OK"]
@@ -24,6 +24,18 @@ class Check(Frozen):
     name: str
     state: State
     detail: str
+    exit_code: int = 0
+    """Of the error that ended it."""
+
+
+_FIRST_TO_FIX = (UsageError.exit_code, AccessError.exit_code, UnavailableError.exit_code)
+"""A service behind a wrong setting or key cannot be reached either."""
+
+
+def exit_code(checks: Iterable[Check]) -> int:
+    """0 where nothing is wrong, else the code of what to fix first: a setting, a key, a service, anything else."""
+    codes = {check.exit_code for check in checks} - {0}
+    return next((code for code in _FIRST_TO_FIX if code in codes), min(codes, default=0))
 
 
 async def checks(attempts: Mapping[str, Attempt]) -> tuple[Check, ...]:
@@ -35,7 +47,8 @@ async def _tried(name: str, attempt: Attempt) -> Check:
     try:
         said = await attempt()
     except EvalscribeError as error:
-        return Check(name=name, state="NOT OK", detail=str(error).split("\n")[0])
+        detail = str(error).split("\n")[0]
+        return Check(name=name, state="NOT OK", detail=detail, exit_code=error.exit_code)
     if isinstance(said, Unset):
         return Check(name=name, state="not set", detail=said.detail.split("\n")[0])
     return Check(name=name, state="ok", detail=said)

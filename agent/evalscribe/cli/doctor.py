@@ -9,14 +9,18 @@ def doctor(
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
 ) -> int:
-    """Show what is configured with its origin, what can be reached, and what is missing."""
+    """Show what is configured with its origin, what can be reached, and what is missing.
+
+    Exit code: 0 nothing is wrong, 64 a setting does not work, 77 a key is refused, 69 a service does not answer.
+    """
     from evalscribe import wiring
-    from evalscribe.app.doctor import checks
+    from evalscribe.app.doctor import checks, exit_code
     from evalscribe.cli.display import finish
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.wiring.doctor import attempts
 
     settings = wiring.settings(Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file))
-    finish.diagnosis(settings.describe(), run_until_signal(checks(attempts(settings))))
-    return 0
+    found = run_until_signal(checks(attempts(settings)))
+    finish.diagnosis(settings.describe(), found)
+    return exit_code(found)

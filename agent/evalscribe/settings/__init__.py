@@ -115,6 +115,11 @@ class Settings(Frozen):
         """The deployment and its key. Raises `AccessError` or `UsageError` saying what to set."""
         return access.convex(self.places)
 
+    @property
+    def names_convex(self) -> bool:
+        """Whether a deployment or a key for one is set, whether or not it is any good."""
+        return access.is_set(self.places)
+
     def provider(self, name: str) -> Access | None:
         """The host and key of `anthropic`, `openai` …; None without a key where one is needed.
 

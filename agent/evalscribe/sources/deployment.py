@@ -75,7 +75,7 @@ async def check(functions: Functions) -> str:
     )
     for kind, path, args in calls:
         try:
-            await functions.call(kind, path, args)
+            value = await functions.call(kind, path, args)
         except NoAnswer as failure:
             raise UnavailableError(f"{functions.where} gave no answer: {failure}") from None
         except FunctionFailed as failure:
@@ -85,6 +85,9 @@ async def check(functions: Functions) -> str:
                 in_doubt = "; it hides the reasons of errors, so whether it has the functions is not known"
             elif not _BAD_ID.search(message):
                 raise await payloads.refused(message, path) from None
+        else:
+            if not (value is None or (isinstance(value, dict) and "error" in value)):
+                raise UnavailableError(f"{functions.where}: {path} is not the function of convex-evals")
     return in_doubt
 
 

@@ -3,10 +3,12 @@
 from functools import partial
 
 from evalscribe.app.doctor import Attempt, Unset
-from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UsageError
+from evalscribe.errors import AccessError, EvalscribeError, UsageError
 from evalscribe.rubric import DEFAULT_MODEL
 from evalscribe.settings import Settings
 from evalscribe.settings.providers import ANTHROPIC, PROVIDERS, Provider
+from evalscribe.wiring.engine import LOCAL, engine
+from evalscribe.wiring.models import RULES, judge_name, models
 
 TIMEOUT_S = 20.0
 
@@ -15,7 +17,10 @@ def attempts(found: Settings) -> dict[str, Attempt]:
     """By what each is about. Of the providers: those that can be asked, and the one whose model judges by default."""
     asked = {p.title: partial(_provider_answers, found, p) for p in PROVIDERS.values() if _is_tried(found, p)}
     forges = {"GitHub": partial(_github_answers, found)} if _has_token(found) else {}
-    return {"store": partial(_store_opens, found), "Convex": partial(_convex_answers, found), **asked, **forges}
+    judges = {} if found.judge.value is None else {"judge": partial(_judge_is_known, found)}
+    engines = {} if found.engine.value == LOCAL else {"engine": partial(_engine_is_known, found)}
+    always = {"store": partial(_store_opens, found), "Convex": partial(_convex_answers, found)}
+    return {**judges, **engines, **always, **asked, **forges}
 
 
 def _is_tried(found: Settings, provider: Provider) -> bool:
@@ -43,22 +48,39 @@ async def _store_opens(found: Settings) -> str:
 
 
 async def _convex_answers(found: Settings) -> str | Unset:
-    """Asks for a run that cannot be: only a function that ran knows no such run, so the key may ask."""
-    from evalscribe.sources.convex import Patience, open_convex
-    from evalscribe.sources.links import Links
+    """Whether the key may run both functions: asks for a run and an eval that cannot exist."""
+    from evalscribe.sources.convex import ConvexHttp, Patience
+    from evalscribe.sources.deployment import check
 
     try:
         access = found.convex()
     except AccessError as error:
+        if found.names_convex:
+            raise
         return Unset(detail=str(error))
-    runs = open_convex(access.url, access.key, "doctor", Links(), Patience(attempts=1, whole=20))
+    functions = ConvexHttp(access.url, access.key, Patience(attempts=1, whole=20))
     try:
-        await runs.run()
-    except NotFoundError:
-        pass
+        in_doubt = await check(functions)
     finally:
-        await runs.close()
-    return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}"
+        await functions.close()
+    return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}{in_doubt}"
+
+
+async def _judge_is_known(found: Settings) -> str:
+    name = judge_name(found)
+    if name == RULES:
+        return "the rules judge"
+    asked = models(found)
+    try:
+        asked.open(name, "judge")
+    finally:
+        await asked.close()
+    return f"{name} has what it needs"
+
+
+async def _engine_is_known(found: Settings) -> str:
+    engine(found)
+    return f"{found.engine.value} is installed"
 
 
 async def _provider_answers(found: Settings, provider: Provider) -> str | Unset:
