@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from jinja2 import Environment, FunctionLoader, StrictUndefined, meta
 
+from evalscribe.cascade import Tag
 from evalscribe.errors import UsageError
 from evalscribe.prompts import Prompts, shipped
 
@@ -91,3 +93,133 @@ def test_no_template_leads_out_of_its_folder(tmp_path: Path, name: str) -> None:
     assert prompts.own() == ("classify/system.md.j2",)
     with pytest.raises(UsageError, match="no template"):
         prompts.render("classify/system.md.j2")
+
+
+VALUES = {
+    "baseline": ["", "run-1"],
+    "budget_usd": ["5"],
+    "changeable": ["", "<files>"],
+    "citation_help": [None, "Cite [T0B1]."],
+    "collection": ["", "c-1"],
+    "concluded": ["", "<concluded>"],
+    "differences": ["", "<differences>"],
+    "examples": ["", "<examples>"],
+    "excerpts": [[], ["<first {{ 1 }}>", "<second & third>"]],
+    "files": [[], ["<file>"]],
+    "findings": [[], ["<finding>"]],
+    "first_pass": ["", "tag first"],
+    "folders": ["", "<folders>"],
+    "history": ["", "<history>"],
+    "labels": [["pass", "fail"], ["good", "fair", "bad"]],
+    "missing": ["", "<missing>"],
+    "models": ["", "3 of 4 models fail."],
+    "output_schema": [None, '{"type": "object"}'],
+    "tags": [(), (Tag(name="loops", about="goes in circles", rubric="on"), Tag(name="b", about="é", rubric="on"))],
+}
+"""What shipped templates are given; a variable that is not here gets its own name."""
+NAMES = [name for name in Prompts().names("") if name.endswith(".j2")]
+
+
+@pytest.mark.parametrize("which", [0, -1], ids=["empty", "full"])
+@pytest.mark.parametrize("name", NAMES)
+def test_shipped_templates_render_as_plain_jinja_renders_them(name: str, which: int) -> None:
+    prompts = Prompts()
+    jinja = Environment(
+        loader=FunctionLoader(prompts.source),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    variables = meta.find_undeclared_variables(jinja.parse(prompts.source(name)))
+    values = {each: VALUES.get(each, [f"<{each}> {{{{ x }}}}"])[which] for each in variables}
+    assert prompts.render(name, **values) == jinja.get_template(name).render(values)
+
+
+TAGS = (Tag(name="loops", about="goes in circles", rubric="on"),)
+USEFUL = {
+    "{{ tags[0].name }} {{ tags[0]['about'] }}": "loops goes in circles",
+    "{{ tags | map(attribute='name') | join(', ') | upper }}": "LOOPS",
+    "{% for tag in tags %}{{ loop.index ~ ' ' ~ tag.name }}{{ ', ' if not loop.last }}{% endfor %}": "1 loops",
+    "{% macro said(text) %}<{{ text }}>{{ caller() }}{% endmacro %}{% call said('a') %}b{% endcall %}": "<a>b",
+    "{% for key, value in tags[0] | items %}{{ key }} {% endfor %}": "name about rubric ",
+    "{{ tags[0].no_such is defined }} {{ 2 ** 10 }} {{ '-' * 3 }} {{ rest[1:] }} {{ 7 % 4 }}": "False 1024 --- est 3",
+    "{{ 'a\nb' | indent(2) }} {{ 'a,b' | replace(',', ';') }} {{ tags | length }}": "a\n  b a;b 1",
+    "{{ tags }}": "[{'name': 'loops', 'about': 'goes in circles', 'rubric': 'on'}]",
+}
+
+
+@pytest.mark.parametrize("text", USEFUL)
+def test_own_templates_can_use_items_filters_loops_and_macros(text: str, tmp_path: Path) -> None:
+    put(tmp_path, "judging/tag.md.j2", text)
+    assert Prompts(tmp_path).render("judging/tag.md.j2", tags=TAGS, rest="rest") == USEFUL[text]
+
+
+REFUSED = {
+    "a model's method": "{{ tags[0].model_dump_json() }}",
+    "a model's class method": "{{ tags[0].parse_raw('{}') }}",
+    "a method of a string": "{{ rest.upper() }}",
+    "format": "{{ '{0.__class__}'.format(rest) }}",
+    "format of a format": "{{ rest.format }}",
+    "percent": "{{ '%1000000000d' % 1 }}",
+    "a method of a list": "{{ tags.append(1) }}",
+    "a method of a dict": "{{ tags[0].items() }}",
+    "a chain": "{{ rest.__class__.__mro__[1].__subclasses__() }}",
+    "a chain of items": "{{ rest['__class__']['__mro__'] }}",
+    "a literal's class": "{{ ().__class__ }}",
+    "attr": "{{ rest | attr('__class__') }}",
+    "map": "{{ tags | map(attribute='__class__') | list }}",
+    "a deep map": "{{ tags | map(attribute='name.__class__') | list }}",
+    "map of attr": "{{ tags | map('attr', '__class__') | list }}",
+    "selectattr": "{{ tags | selectattr('name.__class__') | list }}",
+    "groupby": "{{ tags | groupby('name.__class__') }}",
+    "sort": "{{ tags | sort(attribute='name.__class__') }}",
+    "cycler": "{{ cycler.__init__.__globals__ }}",
+    "joiner": "{{ joiner('').__call__ }}",
+    "namespace": "{{ namespace(a=1) }}",
+    "lipsum": "{{ lipsum.__globals__ }}",
+    "dict": "{{ dict(a=1) }}",
+    "self": "{{ self.__init__.__globals__ }}",
+    "self, printed": "{{ self }}",
+    "a macro": "{% macro m() %}{% endmacro %}{{ m.__init__ }}",
+    "a macro, printed": "{% macro m() %}{% endmacro %}{{ m }}",
+    "caller": "{% macro m() %}{{ caller.__globals__ }}{% endmacro %}{% call m() %}{% endcall %}",
+    "loop": "{% for tag in tags %}{{ loop.__class__ }}{% endfor %}",
+    "loop's method": "{% for tag in tags %}{{ loop.cycle.__globals__ }}{% endfor %}",
+    "a call of data": "{{ rest() }}",
+    "a long string": "{{ 'a' * 10**9 }}",
+    "a long list": "{{ [1] * 10**9 }}",
+    "a large power": "{{ 10 ** 1000000000 }}",
+    "range": "{% for one in range(10**9) %}{% endfor %}",
+    "a wide text": "{{ 'a' | center(1000000000) }}",
+    "a wide indent": "{{ rest | indent(1000000000) }}",
+    "a long rounding": "{{ 1 | round(1000000000, 'ceil') }}",
+    "a long separator": "{{ ('a' * 9999) | join('b' * 9999) }}",
+    "a long replacement": "{{ ('a' * 9999) | replace('a', 'b' * 9999) }}",
+    "doubled text": "{% set a = 'aaaaaaaa' %}" + "{% set a = a ~ a %}" * 40,
+    "doubled blocks": "{% set a %}aaaaaaaa{% endset %}" + "{% set a %}{{ a }}{{ a }}{% endset %}" * 40,
+    "doubled lists": "{% set a = [1] %}" + "{% set a = [a, a] %}" * 60 + "{{ a }}",
+    "nested loops": "{% for a in 'x' * 99 %}" * 5 + "{% endfor %}" * 5,
+    "itself": "{% include 'judging/tag.md.j2' %}" * 2,
+    "two macros": "{% macro m(n) %}{{ m(n) }}{{ m(n) }}{% endmacro %}{{ m(1) }}",
+}
+
+
+@pytest.mark.parametrize("attack", REFUSED)
+def test_everything_else_is_refused_with_template_and_line(attack: str, tmp_path: Path) -> None:
+    put(tmp_path, "judging/tag.md.j2", f"Tags:\n{REFUSED[attack]}")
+    with pytest.raises(UsageError, match=r"^template judging/tag\.md\.j2:[12] cannot be rendered: ."):
+        Prompts(tmp_path).render("judging/tag.md.j2", tags=TAGS, rest="rest")
+
+
+def test_an_included_template_is_named_with_its_own_line(tmp_path: Path) -> None:
+    put(tmp_path, "judging/tag.md.j2", "{% include 'judging/more.md.j2' %}")
+    put(tmp_path, "judging/more.md.j2", "\n\n{{ rest.upper() }}")
+    with pytest.raises(UsageError, match=r"judging/more\.md\.j2:3"):
+        Prompts(tmp_path).render("judging/tag.md.j2", rest="rest")
+
+
+def test_objects_are_never_given_to_a_template(tmp_path: Path) -> None:
+    put(tmp_path, "judging/tag.md.j2", "{{ rest }}")
+    with pytest.raises(UsageError, match=r"value of type \w*Path"):
+        Prompts(tmp_path).render("judging/tag.md.j2", rest=tmp_path)

@@ -1,6 +1,7 @@
 """Prompt templates: found in a wheel, in a checkout or in the workspace, and rendered strictly.
 
-Data enters a template only as the value of a variable; it is never itself a template.
+Data enters a template only as the value of a variable; it is never itself a template. Values are turned into plain data
+first, whatever the caller has: a template may be a stranger's.
 """
 
 from pathlib import Path
@@ -10,7 +11,7 @@ from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import content_id
 
 if TYPE_CHECKING:
-    from jinja2.sandbox import SandboxedEnvironment
+    from evalscribe.template_environment import PlainDataEnvironment
 
 
 LARGEST = 1024 * 1024
@@ -35,7 +36,7 @@ class Prompts:
     def __init__(self, workspace: Path | None = None) -> None:
         self._shipped = shipped("prompts")
         self._workspace = _own_folder(workspace, self._shipped)
-        self._environment: SandboxedEnvironment | None = None
+        self._environment: PlainDataEnvironment | None = None
 
     def own(self, folder: str = "") -> tuple[str, ...]:
         """Names below `folder` whose text is the workspace's own and differs from what was shipped."""
@@ -62,27 +63,18 @@ class Prompts:
     def render(self, name: str, **values: object) -> str:
         """Raises `UsageError` naming the template where it is broken or asks for what it is not given."""
         try:
-            return self._jinja().get_template(name).render(values)
+            return self._jinja().rendered(name, values)
         except UsageError:
             raise
         except Exception as error:  # a template is a program: it can divide by zero
-            line = getattr(error, "lineno", None)
-            place = f"{name}:{line}" if line else name
+            place = _place(error, name)
             raise UsageError(f"template {place} cannot be rendered: {error}") from error
 
-    def _jinja(self) -> "SandboxedEnvironment":
-        from jinja2 import FunctionLoader, StrictUndefined
-        from jinja2.sandbox import SandboxedEnvironment
+    def _jinja(self) -> "PlainDataEnvironment":
+        from evalscribe.template_environment import PlainDataEnvironment
 
         if self._environment is None:
-            self._environment = SandboxedEnvironment(
-                loader=FunctionLoader(self.source),
-                undefined=StrictUndefined,
-                autoescape=False,
-                trim_blocks=True,
-                lstrip_blocks=True,
-                keep_trailing_newline=True,
-            )
+            self._environment = PlainDataEnvironment(self.source)
         return self._environment
 
     def _is_own(self, name: str) -> bool:
@@ -93,6 +85,20 @@ class Prompts:
 
     def _folders(self) -> tuple[Path, ...]:
         return (self._workspace, self._shipped) if self._workspace else (self._shipped,)
+
+
+def _place(error: Exception, name: str) -> str:
+    """`template:line` where a rendering failed, which may be in a template that `name` includes."""
+    line = getattr(error, "lineno", None)  # of a syntax error
+    if line:
+        return f"{getattr(error, 'name', None) or name}:{line}"
+    place, trace = name, error.__traceback__
+    while trace is not None:
+        # Jinja gives its frames the name that the template was loaded by.
+        if trace.tb_frame.f_code.co_filename.endswith(ENDINGS):
+            place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
 
 
 def _own_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:

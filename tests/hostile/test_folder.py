@@ -230,3 +230,32 @@ def test_arguments_that_are_no_text(work: Path, command: Command, monkeypatch: p
 def test_an_environment_that_is_no_text(work: Path) -> None:
     done = evalscribe(work, "doctor", EVALSCRIBE_JUDGE="\udcff", ANTHROPIC_BASE_URL="\udcfe\x1b[2J")
     assert done.returncode in (0, 64), done.stderr
+
+
+PICKLE = "cos\\nsystem\\n(S'touch {ran}'\\ntR."
+ATTACKS = {
+    "pickle": '{{ tags[0].parse_raw("' + PICKLE + """", content_type='application/x-pickle', allow_pickle=True) }}""",
+    "a file": "{{ tags[0].parse_file('{secret}') }}",
+    "a chain": "{{ tags[0].__class__.__mro__[-1].__subclasses__() }}",
+    "attr": "{{ (tags[0] | attr('parse_raw'))('{}') }}",
+    "map": "{{ tags | map(attribute='parse_raw') | list }}",
+    "a global": "{{ lipsum.__globals__['os'].system('touch {ran}') }}",
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_hostile_template_runs_nothing(
+    attack: str, work: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran, secret = work.parent / "ran", work.parent / "outside/file"
+    template = work / "prompts/judging/tag.md.j2"
+    template.parent.mkdir(parents=True)
+    text = ATTACKS[attack].replace("{ran}", str(ran)).replace("{secret}", str(secret))
+    template.write_text(f"Tags:\n{text}\n")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    # In this process warnings are errors, which would end the attack before its command runs.
+    called = evalscribe if attack == "pickle" else command
+    done = called(work, "analyze", "sample", "--cascade", "--dry-run")
+    said = done.stderr.decode()
+    assert (done.returncode, ran.exists(), PRECIOUS.strip() in said + done.stdout.decode()) == (64, False, False), said
+    assert "template judging/tag.md.j2:2 cannot be rendered" in said
