@@ -12,8 +12,8 @@ from itertools import permutations
 from typing import Any, TypeGuard
 
 from jinja2 import FunctionLoader, StrictUndefined, Template, nodes
-from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.exceptions import SecurityError
+from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.runtime import BlockReference, Context, LoopContext, Macro, Undefined
 from jinja2.sandbox import SandboxedEnvironment
 from jinja2.visitor import NodeTransformer
