@@ -32,7 +32,16 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     text = text.replace("\r\n", "\n").replace("\r", "\n").translate(SPACES)
-    return "".join(character for character in text if _kept(character))
+    return "".join(character for character in text if is_visible(character))
+
+
+def is_visible(character: str) -> bool:
+    """Whether a terminal shows the character, or it is a line end or a tab; False for what it would obey or hide."""
+    if character in "\n\t":
+        return True
+    point = ord(character)
+    no_character = point & 0xFFFE == 0xFFFE or 0xFDD0 <= point <= 0xFDEF
+    return not no_character and unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
 
 def printable(text: str) -> str:
@@ -134,14 +143,6 @@ def masked(text: str) -> str:
     for start, end in code_spans(text):
         text = text[:start] + "\0" * (end - start) + text[end:]
     return text
-
-
-def _kept(character: str) -> bool:
-    if character in "\n\t":
-        return True
-    point = ord(character)
-    no_character = point & 0xFFFE == 0xFFFE or 0xFDD0 <= point <= 0xFDEF
-    return not no_character and unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co")
 
 
 def _guarded(text: str, also: re.Pattern[str] | None) -> str:

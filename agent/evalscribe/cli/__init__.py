@@ -57,12 +57,14 @@ def _stop(number: int, _frame: object) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
+    from evalscribe.cli.display.streams import guarded
     from evalscribe.cli.exits import exit_code
 
-    if not arguments:
-        return exit_code(lambda: print(EXAMPLES))
-    from evalscribe.cli.commands import app
+    with guarded():
+        if not arguments:
+            return exit_code(lambda: print(EXAMPLES))
+        from evalscribe.cli.commands import app
 
-    return exit_code(
-        lambda: app([SPELT.get(each, each) for each in arguments], prog_name="evalscribe", standalone_mode=False)
-    )
+        return exit_code(
+            lambda: app([SPELT.get(each, each) for each in arguments], prog_name="evalscribe", standalone_mode=False)
+        )

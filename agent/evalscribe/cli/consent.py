@@ -9,10 +9,10 @@ from shlex import quote
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
-from rich.console import Console
 from rich.text import Text
 
 from evalscribe.app.reports.apply import Applied, Offer, propose, put, settle
+from evalscribe.cli.display.console import console
 from evalscribe.cli.display.finish import in_terminal, say, spent
 from evalscribe.compose.analysis import spent_summary
 from evalscribe.errors import InterruptedError_, TerminatedError, UsageError
@@ -90,9 +90,9 @@ def _show(offer: Offer) -> None:
     files = ", ".join(f"{change.path} ({change.counts})" for change in patch.changes)
     say(f"{counted(len(patch.changes), 'file')}: {files}")
     say()
-    console = Console(highlight=False, soft_wrap=True)
+    shown = console(sys.stdout, highlight=False, soft_wrap=True)
     for line in _LINE.split(patch.shown.rstrip("\n")):
-        console.print(Text(printable(line.expandtabs(4)), style=STYLES.get(line[:1], "")))
+        shown.print(Text(printable(line.expandtabs(4)), style=STYLES.get(line[:1], "")))
 
 
 def _question(offer: Offer, choice: ApplyChoice) -> str:

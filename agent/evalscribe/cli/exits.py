@@ -55,10 +55,10 @@ def _is_somewhere() -> bool:
 
 
 def _say(message: str, code: int) -> int:
-    from evalscribe.prose import visible
+    from evalscribe.cli.display.finish import say
     from evalscribe.redaction import redact
 
-    print(visible(f"evalscribe: {redact(message)}"), file=sys.stderr)
+    say(f"evalscribe: {redact(message)}", file=sys.stderr)
     return code
 
 

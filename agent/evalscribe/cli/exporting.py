@@ -30,7 +30,7 @@ def export(
     found = settings(Options())
     with shelves(found) as (shelf, archive):
         one = chosen(shelf, collection, found.collection.value)
-        number = write(lines(archive, one, runs or (), written()), output)
+        number = write(lines(archive, one, runs or (), written()), output, json=True)
     if output is not None:
         finish.say(f"{number} lines of {one.name} are in {output}")
     return 0

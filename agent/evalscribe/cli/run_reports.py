@@ -130,7 +130,6 @@ def export(
     from evalscribe.app.experiments.gate import reported
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.line_file import write
-    from evalscribe.prose import visible
     from evalscribe.render.run_export import written
     from evalscribe.settings import Options
     from evalscribe.wiring import settings
@@ -139,10 +138,7 @@ def export(
     with open_desk(settings(Options())) as desk:
         found = run_named(desk, run)
         lines = written(artifact_format, reported(desk, found), lambda: tries(desk, found))
-        if output is None:
-            shown = visible if sys.stdout.isatty() else finish.unobeyed if finish.in_log() else str
-            lines = map(shown, lines)
-        write(lines, output)
+        write(lines, output, json=artifact_format in ("json", "jsonl"))
     if output is not None:
         finish.say(f"run {found.name or found.id} is in {output}", file=sys.stderr)
     return 0

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 GRACE_S = 0.5
 """How long a cancelled use case may wind down before the process ends without it."""
-SHOW_CURSOR = "\x1b[?25h"
+SHOW_CURSOR = b"\x1b[?25h"
 """A progress display hides it, and will not get to show it again."""
 GO_ON = "what is finished is kept, run the same command again to go on."
 
@@ -72,8 +72,10 @@ class _Ending:
     @staticmethod
     def _give_up(error: EvalscribeError) -> None:
         """End the process where something, a thread for one, will not: everything finished is already on disk."""
-        shown_again = SHOW_CURSOR if sys.stderr.isatty() else ""
-        print(f"{shown_again}{error}", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            # Straight to the terminal: the command line's own stream prints no escape codes.
+            os.write(sys.stderr.fileno(), SHOW_CURSOR)
+        print(error, file=sys.stderr, flush=True)
         os._exit(error.exit_code)
 
 

@@ -114,7 +114,7 @@ def export(
     with open_datasets() as datasets:
         one = found(datasets, dataset)
         wanted = version_named(datasets, one, version)
-        write(lines(datasets.items(wanted.id), form), output)
+        write(lines(datasets.items(wanted.id), form), output, json=form == "jsonl")
     if output is not None:
         finish.say(f"Version {wanted.number} of {one.name} is in {output}: {wanted.items:,} items")
     return 0

@@ -4,15 +4,16 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
 from rich.progress import Progress, ProgressColumn
+
+from evalscribe.cli.display.console import console
 
 
 class Bar:
     """What displays of all that takes long share; `quiet` tells nothing."""
 
     def __init__(self, *columns: ProgressColumn, quiet: bool = False) -> None:
-        self._console = Console(file=sys.stderr, quiet=quiet, highlight=False, soft_wrap=True)
+        self._console = console(sys.stderr, quiet=quiet, highlight=False, soft_wrap=True)
         self._bar = Progress(
             *columns, console=self._console, disable=quiet or not self._console.is_terminal, transient=True
         )

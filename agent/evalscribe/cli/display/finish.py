@@ -1,9 +1,5 @@
 """What a command prints when it is done: results on standard output. Every command loads this, so it loads little."""
 
-import json
-import os
-import re
-import stat
 import sys
 from collections.abc import Iterable, Sequence
 from shlex import quote
@@ -11,6 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from pydantic import BaseModel
 
+from evalscribe.cli.display import streams
 from evalscribe.prose import dollars, visible
 
 if TYPE_CHECKING:
@@ -26,22 +23,11 @@ CLOSING = (
     "or would you like to discuss specific failures in more detail?"
 )
 """The last words of an analysis, as the people who asked for it want them."""
-_ORDER = re.compile(r"^\s*::|##\[", re.MULTILINE)
-_UNPRINTABLE = re.compile(r"[^\n -~]")
-"""What JSON leaves as it is although a terminal may obey it: DEL, C1 controls, directions."""
 
 
 def in_terminal() -> bool:
     """Whether a person can be asked."""
     return sys.stdin.isatty() and sys.stdout.isatty()
-
-
-def in_log() -> bool:
-    """Whether standard output is read as it comes, and is no file."""
-    try:
-        return not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
-    except (OSError, ValueError):
-        return True
 
 
 def analysis(outcome: "Analyzed | Plan | NothingFailed", run: str, *, as_json: bool, quiet: bool) -> None:
@@ -180,27 +166,19 @@ def notes(notes: Iterable[str]) -> None:
 
 
 def say(text: object = "", file: TextIO | None = None) -> None:
-    """A line, on standard output unless elsewhere, without anything that a terminal or a CI job's runner would obey."""
-    command(unobeyed(str(text)), file)
+    """Print a line for people, on standard output unless elsewhere, without control characters.
+
+    In a CI job its runner obeys none of it, also where a file is printed to the log later.
+    """
+    shown = visible(str(text))
+    print(streams.neutral(shown) if streams.in_ci() else shown, file=file)
 
 
 def command(line: str, file: TextIO | None = None) -> None:
-    """A line that a CI job's runner is to obey."""
-    print(visible(line), file=file)
-
-
-def unobeyed(text: str) -> str:
-    """In GitHub Actions, where what a command prints is read for orders (`::set-output …`, `##[add-mask]…`), the text
-    with none in it."""
-    if os.environ.get("GITHUB_ACTIONS") != "true":
-        return text
-    return _ORDER.sub(lambda found: f"{found[0][:-1]} {found[0][-1]}", visible(text))
+    """Print a line that a CI job's runner is meant to obey."""
+    streams.command(visible(line), file)
 
 
 def print_json(document: BaseModel, *, indent: int | None = 2) -> None:
-    told = _UNPRINTABLE.sub(_escaped, document.model_dump_json(indent=indent))
-    print(told.replace("##[", "#\\u0023["), flush=True)  # the same text, which no CI job's runner obeys
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1]
+    """Print a document as JSON that no terminal and no CI job's runner obeys, wherever it goes."""
+    print(streams.neutral_json(streams.escaped(document.model_dump_json(indent=indent))), flush=True)

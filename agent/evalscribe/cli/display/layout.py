@@ -1,10 +1,13 @@
 """A report laid out for a terminal."""
 
+import sys
 from typing import ClassVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Markdown, TableElement
 from rich.table import Table
+
+from evalscribe.cli.display.console import console
 
 
 class WholeWords(TableElement):
@@ -23,4 +26,4 @@ class Page(Markdown):
 
 
 def show(markdown: str) -> None:
-    Console().print(Page(markdown, hyperlinks=False))
+    console(sys.stdout).print(Page(markdown, hyperlinks=False))

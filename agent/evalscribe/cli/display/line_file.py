@@ -3,21 +3,26 @@
 import gzip
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TextIO, cast
 
+from evalscribe.cli.display import streams
 from evalscribe.errors import not_written
 
 DEVICES = (Path("/dev"), Path("/dev/fd"))
 
 
-def write(lines: Iterator[str], output: Path | None) -> int:
-    """How many lines were written. Raises `EvalscribeError` where the file cannot be."""
+def write(lines: Iterator[str], output: Path | None, *, json: bool = False) -> int:
+    """How many lines were written. Raises `EvalscribeError` where the file cannot be.
+
+    `json`: in the log of a CI job, lines of JSON are spelt so that its runner obeys none and their values stay exact.
+    """
     if output is None:
-        return _print(lines, sys.stdout)
+        neutral = json and streams.in_ci() and streams.in_log()
+        return _print(map(streams.neutral_json, lines) if neutral else lines, sys.stdout)
     try:
         with output.open("w", encoding="utf-8") if _is_written_into(output) else _replacing(output) as file:
             return _print(lines, file)
@@ -25,7 +30,7 @@ def write(lines: Iterator[str], output: Path | None) -> int:
         raise not_written(f"cannot write {output}", error) from None
 
 
-def _print(lines: Iterator[str], file: TextIO) -> int:
+def _print(lines: Iterable[str], file: TextIO) -> int:
     number = 0
     for number, line in enumerate(lines, 1):  # noqa: B007 (the last number is the answer)
         file.write(f"{line}\n")

@@ -58,9 +58,8 @@ def show_tables(desk: "QueryDesk", collection_id: str | None, form: str) -> None
 
 def _write_csv(answer: "Answer") -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    shown = visible if sys.stdout.isatty() else str
     for row in (answer.columns, *answer.rows):
-        writer.writerow("" if cell is None else shown(_text(cell)) for cell in row)
+        writer.writerow("" if cell is None else _text(cell) for cell in row)
 
 
 def write_table(rows: Sequence[Sequence[str]]) -> None:
