@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import tty
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -207,8 +206,8 @@ def test_no_command_prints_what_a_ci_job_obeys(
 
 
 @pytest.fixture
-def folder(planted: tuple[Path, dict[str, str]]) -> Iterator[Path]:
-    yield planted[0]
+def folder(planted: tuple[Path, dict[str, str]]) -> Path:
+    return planted[0]
 
 
 def piped(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
