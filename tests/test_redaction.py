@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.redaction import hints_in, redact, redact_json
-from evalscribe.redaction.hints import NONE
+from evalscribe.redaction import NONE, hints_in, redact, redact_json
 
 RANDOM = random.Random(7)
 ALNUM, LOWER_HEX = string.ascii_letters + string.digits, "0123456789abcdef"

@@ -10,8 +10,7 @@ from evalscribe import prose
 from evalscribe.dataset import Item
 from evalscribe.errors import DataError
 from evalscribe.json_clean import strings
-from evalscribe.redaction import hints_in, redact, redact_json
-from evalscribe.redaction.hints import Hints
+from evalscribe.redaction import Hints, hints_in, redact, redact_json
 
 FIELDS = tuple(Item.model_fields)
 _NAMES = ("key", "split", "cluster")

@@ -5,8 +5,7 @@ and a random-looking literal that is assigned to a name such as `token`. Ids, ha
 Every pattern is linear: a run of token characters is tried from its first character only, and what precedes is bounded.
 """
 
-from evalscribe.redaction.hints import hints_in
-from evalscribe.redaction.text import redact
+from evalscribe.redaction.text import NONE, Hints, hints_in, redact
 from evalscribe.redaction.values import redact_json
 
-__all__ = ["hints_in", "redact", "redact_json"]
+__all__ = ["NONE", "Hints", "hints_in", "redact", "redact_json"]

@@ -1,22 +1,26 @@
-"""Secrets that follow a word: `Authorization: Bearer …`, `api_key = "…"`."""
+"""Secrets that follow a word: `Authorization: Bearer …`, `api_key = "…"`, `--token …`."""
 
-import base64
-import binascii
 import re
-from collections.abc import Callable, Iterator, Sequence
-from heapq import merge
+from collections.abc import Callable, Sequence
 
-from evalscribe.redaction.names import is_secret, kind_of, readable
+from evalscribe.redaction.names import is_basic, is_secret, kind_of, readable
+
+ASSIGNED = ("key", "token", "secret", "pass", "pwd", "credential", "auth")
+"""How names end to which secrets are assigned, in lower case."""
 
 _CREDENTIALS = re.compile(
-    r"(bearer[ \t]{1,4}|basic[ \t]{1,4}|authorization[\"'\\]{0,3}[ \t]{0,4}[:=][ \t]{0,4}[\"'`\\]{0,2}"
-    r"(?:convex|token|apikey|api-key)[ \t]{1,4})([A-Za-z0-9._~+/=:|-]{8,4000}+)",
+    r"(bearer[ \t]{1,4}|basic[ \t]{1,4}|authorization[\"'\\]{0,8}[ \t]{0,4}[:=,][ \t]{0,4}[\"'`\\]{0,8}"
+    r"(?!(?:bearer|basic)[ \t])[a-z][a-z0-9_-]{1,24}[ \t]{1,4})([A-Za-z0-9._~+/=:|-]{8,8000}+)",
     re.IGNORECASE,
 )
 _ASSIGNED = re.compile(
-    r"((?:key|token|secret|password|passwd|passphrase|pwd|credential|authorization)s?(?:_?[0-9]{1,3}|_?value|_base64)?"
-    r"[\"'`\]\\]{0,3}[ \t]{0,4}(?::[ \t]{0,4}(?:string|str)[ \t]{0,4})?(?:===?|=>|:=|[=:,])[ \t]{0,4}\\?([\"'`]?))"
-    r"([A-Za-z0-9+/=_.~!@#%^*-]{10,1000}+)",
+    r"((?:key|token|secret|pass(?:w(?:or)?d|phrase|code)?|pwd|credential|auth(?:orization)?)s?"
+    r"(?:_?[0-9]{1,3}|_?value|_base64|_b64)?"
+    r"(?:[\"'`\]\\]{0,8}[ \t]{0,4}(?::[ \t]{0,4}(?:string|str)[ \t]{0,4})?(?:===?|=>|:=|[=:,]|%3d)[ \t]{0,4}"
+    r"|[\"'`\\]{0,8},?(?:\s|\\n){0,40}[\"'`\\]{0,8}value[\"'`\\]{0,8}[ \t]{0,4}[=:][ \t]{0,4}"
+    r"|[ \t]{1,4}|>(?=[^<>\s]{8,8000}+<))"
+    r"\\{0,7}([\"'`])?)"
+    r"((?(2)[^\s\"'`\\<>]{10,8000}+|[A-Za-z0-9+/=_.~!@#%^*-]{10,8000}+))",
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[A-Za-z0-9_.-]{0,40}$")
@@ -28,56 +32,56 @@ _ENV_LEAD = re.compile(r"[A-Z0-9_]=$")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
-def redact_credentials(text: str, words: Sequence[str]) -> str:
-    """`words`: those of `hints.CREDENTIALS` that the text may hold."""
-    return _sub(_CREDENTIALS, _credentials, text, words)
+def redact_credentials(text: str) -> str:
+    return sub_at(("bearer", "basic", "authorization"), _CREDENTIALS, _credentials, text)
 
 
-def redact_assigned(text: str, words: Sequence[str]) -> str:
-    """`words`: those of `hints.ASSIGNED` that the text may hold."""
-    return _sub(_ASSIGNED, _assigned, text, words)
+def redact_assigned(text: str) -> str:
+    return sub_at(ASSIGNED, _ASSIGNED, _assigned, text)
 
 
-def _sub(pattern: re.Pattern[str], replaced: Callable[[re.Match[str]], str], text: str, words: Sequence[str]) -> str:
+def redact_header(value: str) -> str:
+    """The value of a header such as `Authorization`: a scheme and a secret."""
+    scheme, space, secret = value.partition(" ")
+    return f"{scheme} [redacted:authorization]" if space and " " not in secret and _is_opaque(secret) else value
+
+
+def sub_at(words: Sequence[str], pattern: re.Pattern[str], replaced: Callable[[re.Match[str]], str], text: str) -> str:
     """`pattern.sub` of a pattern that begins with one of the words: tried only where they stand, a hundredth of the
     time."""
-    lowered = text.lower()
-    words = [word for word in words if word in lowered]
-    if len(lowered) != len(text):
-        return pattern.sub(replaced, text) if words else text
-    pieces, end = [], 0
-    for start in merge(*(_places(word, lowered) for word in words)):
-        if start >= end and (found := pattern.match(text, start)):
-            pieces += [text[end:start], replaced(found)]
-            end = found.end()
+    lowered = text.encode("latin-1", "replace").lower()
+    pieces, end, ends = [], 0, 0
+    for start in _places(words, lowered):
+        if start >= ends and (found := pattern.match(text, start)):
+            ends = found.end()
+            if (shown := replaced(found)) != found[0]:
+                pieces += [text[end:start], shown]
+                end = ends
     return "".join([*pieces, text[end:]]) if pieces else text
 
 
-def _places(word: str, text: str) -> Iterator[int]:
-    at = text.find(word)
-    while at >= 0:
-        yield at
-        at = text.find(word, at + 1)
+def _places(words: Sequence[str], text: bytes) -> list[int]:
+    found = []
+    for word in words:
+        encoded = word.encode()
+        at = text.find(encoded)
+        while at >= 0:
+            found.append(at)
+            at = text.find(encoded, at + 1)
+    found.sort()
+    return found
 
 
 def _credentials(match: re.Match[str]) -> str:
     lead, value = match[1], match[2]
-    secret = _is_basic(value) if lead.lower().startswith("basic") else _is_opaque(value)
+    secret = is_basic(value) if lead.lower().startswith("basic") else _is_opaque(value)
     return f"{lead}[redacted:authorization]" if secret else match[0]
-
-
-def _is_basic(value: str) -> bool:
-    """Whether this is base64 of `user:password`."""
-    try:
-        return b":" in base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        return False
 
 
 def _is_opaque(value: str) -> bool:
     """Whether a bearer token is more than readable words such as `test-token` or an expression."""
     expression = _CHAIN.fullmatch(value) and max(map(len, value.split("."))) < LONG_PART
-    return any(c.isdigit() for c in value) and not readable(value) and not expression
+    return len(value) >= 8 and any(c.isdigit() for c in value) and not readable(value) and not expression
 
 
 def _assigned(match: re.Match[str]) -> str:
@@ -86,7 +90,12 @@ def _assigned(match: re.Match[str]) -> str:
     name = (before[0] if before else "") + lead
     if not quote and ("," in lead or _is_expression(lead, value)):
         return match[0]
+    if lead[-1] in " \t" and not _SEPARATED.search(lead) and not name.startswith("--"):
+        return match[0]
     return f"{lead}[redacted:{kind_of(name)}]" if is_secret(name, value) else match[0]
+
+
+_SEPARATED = re.compile(r"[=:,>]")
 
 
 def _is_expression(lead: str, value: str) -> bool:

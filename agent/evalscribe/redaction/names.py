@@ -1,5 +1,7 @@
 """Whether a literal that is assigned to a name is a secret, rather than an id, a hash or words."""
 
+import base64
+import binascii
 import math
 import re
 from collections import Counter
@@ -11,14 +13,26 @@ SHORT = 48
 _STRONG_NAME = re.compile(r"secret|passw|passphrase|pwd|credential|token|authorization", re.IGNORECASE)
 _QUALIFIED_KEY = re.compile(
     r"(?:api|access|secret|private|auth|deploy|admin|account|signing|encryption|master|service|licen[sc]e|session|jwt|hmac"
-    r"|aes|ssh|webhook)[_.-]?key",
+    r"|aes|ssh|webhook|app|application|client|consumer|read|write|bot|shared|root|storage[_.-]?account)[_.-]?key",
     re.IGNORECASE,
 )
+_ENV_KEY = re.compile(r"(?<![A-Za-z0-9_])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_KEY(?![A-Za-z0-9_])")
+"""`WANDB_KEY`: in capitals a key is a credential also where its value looks like a hash."""
 _HARMLESS_KEY = re.compile(
     r"(?:public|publishable|primary|foreign|idempotency|cache|partition|sort|storage|index|query|object)[_.-]?key",
     re.IGNORECASE,
 )
-_PLAIN_KEY = re.compile(r"(?:^|[_.-])keys?|[a-z0-9]Keys?|KEYS?")
+_PLAIN_KEY = re.compile(
+    r"(?:^|[_.-])keys?|[a-z0-9]Keys?|KEYS?|(?:^|[^A-Za-z])(?:auth|pass)(?![a-z])|[a-z](?:Auth|Pass)(?![a-z])"
+    r"|(?:AUTH|PASS)(?![A-Z])"
+)
+_AUTH = re.compile(r"(?:^|[^A-Za-z])auth(?![A-Za-z])", re.IGNORECASE)
+_UUID_NAME = re.compile(
+    r"(?:api|access|secret|private)[_.-]?key|secret|passw|pwd"
+    r"|(?:heroku|snyk|railway|postmark|hubspot|docker|squarespace|sendbird)[A-Za-z_-]{0,20}token",
+    re.IGNORECASE,
+)
+"""Names of keys that are UUIDs with some vendors. A token that is a UUID is mostly an id."""
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HASH = re.compile(
@@ -27,8 +41,11 @@ _HASH = re.compile(
 _RECORD_ID = re.compile(r"[a-z][a-z0-9]{30,32}")
 _SHORT_NAME = re.compile(r"pass|pwd|secret", re.IGNORECASE)
 _SPACE = re.compile(r"\s")
+_TEMPLATE = re.compile(r"\$\{|\{\{|://|^\.{0,2}/|\[redacted:")
+"""What stands in no key: a placeholder, a URL, a path, and what is redacted already."""
 _JOINT = re.compile(r"[^A-Za-z0-9]+")
 _READABLE_PIECE = re.compile(r"(?:[A-Z]?[a-z]{2,20}+){0,6}+[0-9]{0,4}|[A-Z]{0,20}[0-9]{0,4}|[0-9]+")
+_LONGEST = 8000
 
 
 def kind_of(name: str) -> str:
@@ -45,14 +62,27 @@ def may_name(name: str) -> bool:
 
 def is_secret(name: str, value: str) -> bool:
     """Whether the literal `value`, assigned to `name`, is a secret rather than an id, a hash or words."""
-    if not _SHORTEST <= len(value) <= 1000:
+    if not _SHORTEST <= len(value) <= _LONGEST:
         return False
     shortest, strong = _secrets_of(name) if len(name) > SHORT else _secrets_of_short(name)
-    if shortest is None or len(value) < shortest:
+    if shortest is None:
         return False
-    if not strong and (_HASH.fullmatch(value) or _RECORD_ID.fullmatch(value)):
+    if _AUTH.search(name) and is_basic(value):
+        return True
+    if len(value) < shortest or (not strong and (_HASH.fullmatch(value) or _RECORD_ID.fullmatch(value))):
         return False
-    return not _UUID.fullmatch(value) and looks_random(value)
+    if _UUID.fullmatch(value):
+        return bool(_UUID_NAME.search(name))
+    return not _TEMPLATE.search(value) and looks_random(value)
+
+
+def is_basic(value: str) -> bool:
+    """Whether this is base64 of `user:password`."""
+    try:
+        decoded = base64.b64decode(value, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return False
+    return ":" in decoded and decoded.isprintable()
 
 
 def _secrets_of(name: str) -> tuple[int | None, bool]:
@@ -60,7 +90,7 @@ def _secrets_of(name: str) -> tuple[int | None, bool]:
     strong = bool(_STRONG_NAME.search(name) or _QUALIFIED_KEY.search(name))
     if not strong and (_HARMLESS_KEY.search(name) or not _PLAIN_KEY.search(name)):
         return None, False
-    return (_SHORTEST if _SHORT_NAME.search(name) else 16), strong
+    return (_SHORTEST if _SHORT_NAME.search(name) else 16), strong or bool(_ENV_KEY.search(name))
 
 
 _SHORTEST = 10

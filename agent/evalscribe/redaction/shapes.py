@@ -1,84 +1,283 @@
-"""Shapes that only keys have: a provider's prefix, and what follows it."""
+"""The shapes that keys of known vendors have: a prefix, an alphabet and a length.
+
+The prefixes, alphabets and lengths are facts taken from public lists, brought into our own table and mostly given
+lower bounds in place of exact lengths, because vendors lengthen their keys:
+gitleaks' default rules (MIT) at b58d3f10, after v8.30.0; the detectors of trufflehog at 3ab759fe, after v3.97.0;
+detect-secrets at 5e14193, after v1.5.0; GitHub's page "Supported secret scanning patterns"; the vendors' own pages.
+"""
 
 import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
+from evalscribe.redaction.names import looks_random
 
-def began(before: int) -> str:
-    """A pattern for where a token may have begun `before` characters ago: not inside a longer one, but after an escaped
-    line end or a percent escape."""
-    passed = rf"[\s\S]{{{before}}}" if before else ""
-    return rf"(?:(?<![A-Za-z0-9_-]{passed})|(?<=\\[nrt]{passed})|(?<=%[0-9A-Fa-f]{{2}}{passed}))"
+_ALPHABETS = {
+    "a": "[A-Za-z0-9]",
+    "b": "[A-Za-z0-9+/=_-]",
+    "d": "[0-9]",
+    "g": "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
+    "h": "[0-9a-f]",
+    "l": "[a-z0-9]",
+    "p": "[A-Za-z0-9_=.-]",
+    "u": "[A-Z0-9]",
+    "w": "[A-Za-z0-9_-]",
+    "x": "[0-9A-Fa-f]",
+}
+"""What a letter of a body stands for. `g` is a UUID."""
 
+_TABLE = """
+anthropic-key           w16+        sk-ant-
+openrouter-key          w16+        sk-or-
+langfuse-key            w20+        sk-lf- pk-lf-
+openai-key              w20+        sk-proj- sk-svcacct- sk-service- sk-admin- sk-None-
+mapbox-token            w40+        sk.eyJ tk.eyJ
+stripe-key              a16+        sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_
+api-key                 w20+?       sk-
+api-key                 a20+?       sk_
+elevenlabs-key          h40+        sk_ xi_
+langsmith-key           w20+        lsv2_pt_ lsv2_sk_ ls__
+github-token            a30+        ghp_ gho_ ghu_ ghs_ ghr_
+github-token            w22+        github_pat_
+gitlab-token            p20+        glpat- gldt- glrt- glrtr- glptt- glcbt- glsoat- glft- glagent- gloas- glimt- glffct- glwt-
+gitlab-token            w20+        GR1348941
+bitbucket-token         p24+        ATBB BBDC-
+atlassian-token         b50+        ATATT3 ATCTT3 ATSTT3
+trello-token            a50+        ATTA
+aws-key                 u16         AKIA ASIA ABIA ACCA A3T
+aws-session-token       b40+        IQoJb3JpZ2lu FwoGZXIvYXdz FQoGZXIvYXdz
+bedrock-key             b60+        ABSK
+bedrock-key             b20+        bedrock-api-key-
+google-key              w35         AIza
+google-key              p30+?       AQ.Ab8
+google-token            w20+        ya29. 1//0 4/0A
+google-secret           w20+        GOCSPX-
+slack-token             p10+        xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs- xapp- xoxe.xoxb- xoxe.xoxp-
+huggingface-token       a30+        hf_ api_org_
+npm-token               a36+        npm_
+pypi-token              w50+        pypi-
+sendgrid-key            w16+.w16+   SG.
+webhook-secret          b24+        whsec_ v1,whsec_
+groq-key                a40+        gsk_
+xai-key                 w40+        xai-
+perplexity-key          a40+        pplx-
+replicate-token         w30+        r8_
+databricks-token        h32         dapi dsapi dose dkea
+digitalocean-token      h64+        dop_v1_ doo_v1_ dor_v1_ dosatv1_
+supabase-key            h40+        sbp_ sbp_oauth_
+supabase-key            w20+        sb_secret_
+shopify-token           x32+        shpat_ shpca_ shppa_ shpss_ shptka_
+resend-key              a8_a20+     re_
+twilio-key              x32         SK
+linear-key              a30+        lin_api_ lin_oauth_ lin_wh_
+notion-token            a40+        ntn_ secret_
+mailgun-key             l32         key- pubkey-
+mailgun-key             a40+?       key-
+vault-token             w24+        hvs. hvb. hvr.
+vault-token             a24?        s. b. r.
+doppler-token           a40+        dp.pt. dp.ct. dp.sa. dp.st. dp.scim. dp.audit. dp.said.
+square-token            w22+        EAAA sq0atp- sq0csp- sq0idp- sq0idb- sandbox-sq0idb- sandbox-sq0csb-
+facebook-token          a60+        EAA
+facebook-token          w50+        IGQV THQW
+planetscale-token       p30+        pscale_tkn_ pscale_pw_ pscale_oauth_ pscale_app_
+grafana-token           a32_x8+     glsa_
+grafana-token           b32+        glc_
+grafana-token           b30+        eyJrIjoi
+newrelic-key            w19+        NRAK- NRII- NRIQ- NRJS- NRBR- NRRA- NRSP- NRAA-
+sentry-token            h60+        sntryu_ sntrya_ sntryi_
+sentry-token            b40+        sntrys_
+postman-key             w40+        PMAK- PMAT-
+tavily-key              w20+        tvly-
+fireworks-key           a20+?       fw_ fw- fpk_
+age-key                 u50+        AGE-SECRET-KEY-1 AGE-PLUGIN-
+figma-token             w36+        figd_ figu_ figo_ figp_ figor_ figoh_ figuh_ figur_
+airtable-token          a14.h64     pat
+airtable-key            a14?        key
+netlify-token           w36+        nfp_ nfc_ nfo_ nfu_ nfb_ nfs_
+vercel-token            a24+        vcp_ vci_ vca_ vcr_ vck_
+vercel-token            w24+        vercel_blob_rw_
+heroku-key              w50+        HRKU-AA HRKU-
+ngrok-token             a26_d1a20+  2 3 ak_ cr_
+e2b-key                 a30+        e2b_ sk_e2b_
+pinecone-key            a5+_a40+    pcsk_
+modal-token             a22?        ak- as- wk- ws-
+docker-token            w27+        dckr_pat_ dckr_oat_
+discord-token           w23+.w6+.w27+  M N O
+cloudflare-token        a40+        cfut_ cfat_ cfk_
+cloudflare-key          h24-h100+   v1.0-
+nvidia-key              w40+        nvapi-
+cerebras-key            a40+        csk-
+together-key            w40+        tgp_v1_ tgp_
+voyage-key              w40+        pa- al-
+jina-key                w40+        jina_
+llamacloud-key          a40+        llx-
+firecrawl-key           h32+        fc-
+brave-key               w27+        BSA
+browserbase-key         w20+        bb_live_ bb_test_
+apify-token             a30+        apify_api_ apify_proxy_
+posthog-key             w40+        phx_ phs_ phr_
+neon-key                a40+        napi_ neon_api_
+wandb-key               w60+        wandb_v1_
+vertex-key              a30+        vtx_
+flyio-token             b40+        fo1_ fm1a_ fm1r_ fm2_
+render-key              a20+        rnd_
+railway-token           w40+        rw_Fe26
+pulumi-token            h40+        pul-
+terraform-token         b30+        tfe-
+rubygems-key            h40+        rubygems_
+crates-token            a32?        cio
+clojars-token           a50+        CLOJARS_
+nuget-key               l43         oy2
+deno-token              a36+        ddp_ ddw_
+jfrog-key               a60+        AKCp cmVmd
+buildkite-token         w40+        bkua_ bkct_ bkaj_ bkps_
+circleci-token          w40+        CCIPAT_ CCIPRJ_
+tailscale-key           w20+        tskey-
+1password-token         b100+       ops_eyJ
+1password-key           u6-p25+     A3-
+hubspot-token           g           pat-na1- pat-na2- pat-na3- pat-eu1- pat-ap1-
+brevo-key               h60+-a16+   xkeysib- xsmtpsib-
+adafruit-key            a28+        aio_
+adobe-secret            l32+        p8e- p8-
+alibaba-key             a17+        LTAI
+tencent-key             a32+        AKID
+yandex-key              w35+        AQVN YCAJE YCMNO y0_Ag y0__
+easypost-key            a54+        EZAK EZTK
+duffel-token            b40+        duffel_live_ duffel_test_
+dropbox-token           w100+       sl. sl.u.
+dynatrace-token         u24.u60+    dt0c01. dt0s01. dt0s02. dt0s16.
+openshift-token         w43+        sha256~
+prefect-token           a36+        pnu_ pnb_
+readme-key              l60+        rdme_
+sonar-token             h40+        squ_ sqp_ sqa_ sqco_
+sourcegraph-token       w40+        sgp_ sgd_ slk_
+shippo-token            h40+        shippo_live_ shippo_test_
+typeform-token          p40+        tfp_
+plaid-token             g           access-sandbox- access-production- access-development-
+plaid-token             g           public-sandbox- public-production-
+launchdarkly-key        g           sdk- api- mob- rel-
+contentful-token        w40+        CFPAT-
+frameio-token           w60+        fio-u-
+flutterwave-key         a12+        FLWSECK_TEST- FLWSECK-
+infracost-key           a32+        ico-
+octopus-key             u25+        API-
+rootly-token            h60+        rootly_
+ramp-token              a40+        ramp_id_ ramp_sec_
+settlemint-token        a16+        sm_aat_ sm_pat_ sm_sat_
+scalingo-token          w48+        tk-us- tk-eu-
+zuplo-key               w30+        zpka_
+harness-token           w22.a24.a20+  pat. sat.
+clickhouse-key          a38         4b1d
+intra42-secret          h64+        s-s4t2ud- s-s4t2af-
+mongodb-secret          w40+        mdb_sa_sk_
+stytch-secret           w36+        secret-live- secret-test-
+clerk-key               a40+        ak_
+authress-key            p40+?       authress_ scauth_
+prefect-key             w40+        pnc_
+persona-key             a20+        persona_sandbox_ persona_production_
+razorpay-key            a14+        rzp_live_ rzp_test_
+paystack-key            h40+        sk_live_ sk_test_
+sendbird-token          h40+        sb_api_
+helicone-key            w20+        sk-helicone-
+portkey-key             w24+        pk-portkey-
+daytona-key             h60+        dtn_
+unkey-key               a20+?       unkey_
+upstash-token           a30+        UPSTASH_
+svix-key                p30+        sk_svix_ testsk_
+coda-token              g           coda-
+gocardless-token        w40+?       live_
+private-key             b20+        LS0tLS1CRUdJTiBSU0EgUFJJVkFURS LS0tLS1CRUdJTiBQUklWQVRF LS0tLS1CRUdJTiBFQyBQUklWQVRF
+private-key             b20+        LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEU LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJVkFURS
+private-key             b20+        LS0tLS1CRUdJTiBEU0EgUFJJVkFURS RWRTY0Iy
+"""
+"""A line per shape: kind, body, prefixes. A body is letters of `_ALPHABETS` with a length, `+` for "or more", and what
+stands between them as it is; with `?` it must look random too, because words can have the same shape."""
 
-_START = began(0)
-_GITLAB = ("glpat-", "gldt-", "glrt-", "glptt-", "glcbt-", "glsoat-", "glft-", "glagent-")
+_OTHERS = (
+    ("jwt", "e", r"eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]{8,}+){0,2}"),
+    ("telegram-token", "0123456789", r"[0-9]{8,10}:AA[\w-]{32,}+"),
+    ("facebook-token", "0123456789", r"[0-9]{15,17}\|[\w-]{27,}+"),
+    ("mailchimp-key", "0123456789abcdef", r"[0-9a-f]{32}-us[0-9]{1,2}(?![\w-])"),
+    ("newrelic-key", "0123456789abcdefA", r"[A0-9a-f][0-9a-fuxA]{29,41}+(?:FFFFNRAL|NRAL|-NRMA)(?![\w-])"),
+    (
+        "private-key",
+        "P",
+        r"PuTTY-User-Key-File-[23]:(?:(?!PuTTY-User)[\s\S]){0,4000}?Private-Lines: [0-9]+"
+        r"(?:(?:\s|\\[nr]){1,4}+[A-Za-z0-9+/=]++(?!-|:))*",
+    ),
+)
+"""Kind, the characters that it can begin with, and pattern."""
+
+_PART = re.compile(r"([abdghlpuwx])([0-9]+)(\+?)|(g)|([^?])")
 
 
 class Shape(NamedTuple):
-    """A pattern that can only match where one of `hints` stands."""
-
     kind: str
-    hints: tuple[str, ...]
-    pattern: re.Pattern[str]
-    leads: bool = False
-    """Whether the hint is what the token begins with."""
+    prefix: str
+    """What it begins with; empty for those of `_OTHERS`."""
+    body: str
+    random: bool
+    """Whether what follows the prefix must look random."""
 
 
-def _prefixed(kind: str, prefix: str, rest: str, ends: tuple[str, ...] = ("",)) -> Shape:
-    """The prefix comes first in the pattern and what may precede it second: so it is searched for and not tried.
-
-    `ends`: what follows the prefix, one of them at least, where the prefix alone is frequent.
-    """
-    pattern = re.compile(re.escape(prefix) + began(len(prefix)) + rest)
-    return Shape(kind, tuple(prefix + end for end in ends), pattern, leads=True)
+class Key(NamedTuple):
+    end: int
+    kind: str
 
 
-SHAPES = (
-    _prefixed("anthropic-key", "sk-ant-", r"[A-Za-z0-9_-]{16,}+"),
-    _prefixed("openrouter-key", "sk-or-", r"[A-Za-z0-9_-]{16,}+"),
-    _prefixed("openai-key", "sk-", r"(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{20,}+"),
-    _prefixed("api-key", "sk-", r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{20,}+"),
-    _prefixed("langsmith-key", "lsv2_", r"(?:pt|sk)_[A-Za-z0-9_]{20,}+"),
-    Shape(
-        "github-token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), re.compile(_START + r"gh[pousr]_[A-Za-z0-9]{30,}+")
-    ),
-    _prefixed("github-token", "github_pat_", r"[A-Za-z0-9_]{22,}+"),
-    Shape("gitlab-token", _GITLAB, re.compile(_START + f"(?:{'|'.join(_GITLAB)})[A-Za-z0-9_.-]{{20,}}+")),
-    Shape("aws-key", ("AKIA", "ASIA"), re.compile(_START + r"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])")),
-    _prefixed("google-key", "AIza", r"[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
-    _prefixed("google-token", "ya29.", r"[A-Za-z0-9_-]{20,}+"),
-    _prefixed("google-secret", "GOCSPX-", r"[A-Za-z0-9_-]{20,}+"),
-    Shape("slack-token", ("xox", "xapp-"), re.compile(_START + r"(?:xox[abceoprs]|xapp)-[A-Za-z0-9-]{10,}+")),
-    _prefixed("slack-webhook", "hooks.slack.com/services/", r"[A-Za-z0-9/]{20,}+"),
-    _prefixed("huggingface-token", "hf_", r"(?=[A-Za-z]*[0-9A-Z])[A-Za-z0-9]{30,}+"),
-    _prefixed("npm-token", "npm_", r"[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
-    _prefixed("pypi-token", "pypi-", r"[A-Za-z0-9_-]{50,}+"),
-    _prefixed("sendgrid-key", "SG.", r"[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{16,}+"),
-    Shape("stripe-key", ("k_live_", "k_test_"), re.compile(_START + r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+")),
-    _prefixed("webhook-secret", "whsec_", r"[A-Za-z0-9+/=]{24,}+"),
-    _prefixed("groq-key", "gsk_", r"[A-Za-z0-9]{40,}+"),
-    _prefixed("xai-key", "xai-", r"[A-Za-z0-9]{40,}+"),
-    _prefixed("perplexity-key", "pplx-", r"[A-Za-z0-9]{40,}+"),
-    _prefixed("replicate-token", "r8_", r"[A-Za-z0-9]{30,}+"),
-    _prefixed("databricks-token", "dapi", r"[a-f0-9]{32}(?![A-Za-z0-9])"),
-    Shape("digitalocean-token", ("_v1_",), re.compile(_START + r"do[opr]_v1_[a-f0-9]{64}")),
-    _prefixed("supabase-key", "sb", r"(?:p_[a-f0-9]{40}|_secret_[A-Za-z0-9_-]{20,}+)", ("p_", "_secret_")),
-    _prefixed("shopify-token", "shp", r"(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}", ("at_", "ca_", "pa_", "ss_")),
-    _prefixed("resend-key", "re_", r"[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}+"),
-    _prefixed("twilio-key", "SK", r"[0-9a-f]{32}(?![A-Za-z0-9])"),
-    _prefixed("linear-key", "lin_api_", r"[A-Za-z0-9]{30,}+"),
-    _prefixed("notion-token", "ntn_", r"[A-Za-z0-9]{40,}+"),
-    _prefixed("mailgun-key", "key-", r"[a-f0-9]{32}(?![A-Za-z0-9])"),
-    Shape("telegram-token", (":AA",), re.compile(_START + r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])")),
-    Shape(
-        "convex-key",
-        ("prod:", "dev:", "preview:", "project:"),
-        re.compile(
-            _START + r"(?:prod|dev|preview|project):[A-Za-z0-9:_-]{2,120}+\|"
-            r"(?=[A-Za-z+/_-]{0,600}[0-9A-Z=])(?:(?!(?:prod|dev|preview|project):)[A-Za-z0-9+/=_-]){8,}+"
-        ),
-    ),
-    Shape("convex-key", ("|01",), re.compile(_START + r"[a-z][a-z0-9-]{2,80}+\|01[0-9a-f]{40,}+")),
-    _prefixed("jwt", "eyJ", r"[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+"),
-)
+def _shapes() -> Iterator[Shape]:
+    for line in _TABLE.strip().splitlines():
+        kind, body, *prefixes = line.split()
+        pattern = _pattern(body)
+        yield from (Shape(kind, prefix, pattern, body.endswith("?")) for prefix in prefixes)
+
+
+def _pattern(body: str) -> str:
+    """A body of the table as a pattern. One of exact length must end where it ends."""
+    pattern, exact = "", False
+    for letter, length, more, uuid, other in _PART.findall(body):
+        exact = not more
+        if other:
+            pattern += re.escape(other)
+        else:
+            pattern += _ALPHABETS[letter or uuid] + (f"{{{length}{',}+' if more else '}'}" if letter else "")
+    return pattern + (r"(?![\w-])" if exact else "")
+
+
+def _by_beginning() -> dict[str, list[Shape]]:
+    """Shapes by their first two characters, or one where the prefix has one; long prefixes first."""
+    shapes: dict[str, list[Shape]] = defaultdict(list)
+    for shape in sorted(_shapes(), key=lambda shape: -len(shape.prefix)):
+        shapes[shape.prefix[:2]].append(shape)
+    for kind, beginnings, pattern in _OTHERS:
+        for one in beginnings:
+            shapes[one].append(Shape(kind, "", pattern, False))
+    return dict(shapes)
+
+
+_SHAPES = _by_beginning()
+_compiled = lru_cache(1024)(re.compile)
+"""Most processes meet few beginnings, and compiling all of them would take as long as a short command."""
+
+
+_TERRAFORM = re.compile(r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{50,}+")
+
+
+def may_begin(text: str, start: int) -> bool:
+    """Whether a key can begin at `start`, by its first two characters."""
+    return text[start : start + 2] in _SHAPES or text[start] in _SHAPES
+
+
+def key_at(text: str, start: int) -> Key | None:
+    """The key that begins at `start`."""
+    for beginning in (text[start : start + 2], text[start : start + 1]):
+        for shape in _SHAPES.get(beginning, ()):
+            if text.startswith(shape.prefix, start):
+                match = _compiled(shape.body).match(text, start + len(shape.prefix))
+                if match and not (shape.random and not looks_random(match[0])):
+                    return Key(match.end(), shape.kind)
+    if text.startswith(".atlasv1.", start + 14) and (match := _TERRAFORM.match(text, start)):
+        return Key(match.end(), "terraform-token")
+    return None

@@ -1,17 +1,35 @@
 """One text without its secrets."""
 
-import re
+from collections.abc import Callable
+from typing import NamedTuple
 
-from evalscribe.redaction.assigned import redact_assigned, redact_credentials
-from evalscribe.redaction.hints import EVERY, NONE, Hints, hints_in
-from evalscribe.redaction.names import looks_random
+from evalscribe.redaction import assigned, places
+from evalscribe.redaction.tokens import redact_keys
 
-_PEM = re.compile(
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:(?:[^-]|-(?!----)){0,20000}+-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-    r"|(?:\s{1,80}+[A-Za-z0-9+/=]{16,}+)*)"
-)
-_URL_LOGIN = re.compile(r"://([^\s/:@\"'`<>|]{0,200}+)(:[^\s/@\"'`<>]{1,400}+)?@")
+_ROUNDS = 4
+"""A mark ends a word, so that what stood right behind it may only now be seen. Text that needs more rounds than this is
+made for it."""
+_NAMING = frozenset((*assigned.ASSIGNED, "cookie", "kty"))
+
+
+class Pass(NamedTuple):
+    """One way to find secrets."""
+
+    words: frozenset[str]
+    """Any of them, in lower case, stands in each text that this changes; empty where there is no such word."""
+    redacted: Callable[[str], str]
+
+
+class Hints(NamedTuple):
+    """What a text may hold, and any part of it; empty where there can be no secret."""
+
+    passes: tuple[Pass, ...] = ()
+    """Those that found something in it."""
+    named: bool = False
+    """Whether a member of the JSON value that the text was may have a name that makes its text a secret."""
+
+
+NONE = Hints()
 
 
 def redact(text: str, hints: Hints | None = None) -> str:
@@ -19,35 +37,72 @@ def redact(text: str, hints: Hints | None = None) -> str:
 
     `hints`: what a larger text holds of which this is a part, where that was looked for already.
     """
-    if hints is None:
-        hints = hints_in(text)
-    if hints == NONE:
+    if hints is not None:
+        shown = _applied(text, hints.passes)
+        if shown == text:
+            return text
+        text = shown
+    for _ in range(_ROUNDS):
+        shown = _applied(text, _worth_trying(_words_in(text)))
+        if shown == text:
+            break
+        text = shown
+    return text
+
+
+def hints_in(text: str) -> Hints:
+    words = _words_in(text)
+    found = tuple(one for one in _worth_trying(words) if one.redacted(text) != text)
+    return Hints(found, not words.isdisjoint(_NAMING))
+
+
+def _applied(text: str, passes: tuple[Pass, ...]) -> str:
+    for one in passes:
+        text = one.redacted(text)
+    return text
+
+
+def _worth_trying(words: frozenset[str]) -> tuple[Pass, ...]:
+    return tuple(one for one in _PASSES if not one.words or not one.words.isdisjoint(words))
+
+
+def _words_in(text: str) -> frozenset[str]:
+    lowered = text.encode("latin-1", "replace").lower()
+    return frozenset(word for word, encoded in _WORDS if encoded in lowered)
+
+
+def _redact_colored(text: str) -> str:
+    """Lines in which a color stands inside a secret, without their colors."""
+    plain = places.COLOR.sub("", text)
+    if plain == text:
         return text
-    shown = _without_shapes(text, hints)
-    if shown != text:
-        hints, shown = EVERY, _without_shapes(text, EVERY)
-    if hints.credentials:
-        shown = redact_credentials(shown, hints.credentials)
-    return redact_assigned(shown, hints.assigned) if hints.assigned else shown
+    shown = _applied(plain, tuple(one for one in _worth_trying(_words_in(plain)) if one is not _COLORED))
+    if shown == plain:
+        return text
+    lines = zip(text.split("\n"), plain.split("\n"), shown.split("\n"), strict=True)
+    return "\n".join(one if before == after else after for one, before, after in lines)
 
 
-def _without_shapes(text: str, hints: Hints) -> str:
-    if hints.pem:
-        text = _PEM.sub(_pem, text)
-    for one in hints.tries:
-        if one.hint in text:
-            text = one.pattern.sub(one.mark, text)
-    return _URL_LOGIN.sub(_url_login, text) if hints.login else text
+def _pass(redacted: Callable[[str], str], *words: str) -> Pass:
+    return Pass(frozenset(words), redacted)
 
 
-def _pem(match: re.Match[str]) -> str:
-    return "[redacted:private-key]" + "\n" * match[0].count("\n")
-
-
-def _url_login(match: re.Match[str]) -> str:
-    user, password = match[1], match[2]
-    if password is None:
-        return "://[redacted:basic-auth]@" if len(user) >= 20 and looks_random(user) else match[0]
-    if password.startswith((":${", ":{", ":$", ":[redacted")) or user.startswith("[redacted"):
-        return match[0]
-    return f"://{user}:[redacted:basic-auth]@"
+_COLORED = _pass(_redact_colored, "\x1b", "1b[")
+_PASSES = (
+    _pass(places.redact_block, "private key"),
+    _pass(redact_keys),
+    _pass(places.redact_webhooks, "hook"),
+    _pass(places.redact_azure, "q~"),
+    _pass(places.redact_convex, "|", "%"),
+    _pass(places.redact_url_login, "://", "%", ":\\/"),
+    _pass(places.redact_signatures, "sig"),
+    _pass(places.redact_cookies, "cookie"),
+    _pass(places.redact_netrc, "login", "machine"),
+    _pass(places.redact_pgpass, ":543", ":6543:", ":*:"),
+    _pass(places.redact_user_option, "curl"),
+    _pass(places.redact_jwk, "kty"),
+    _pass(assigned.redact_credentials, "bearer", "basic", "auth"),
+    _pass(assigned.redact_assigned, *assigned.ASSIGNED),
+    _COLORED,
+)
+_WORDS = tuple((word, word.encode()) for word in sorted(frozenset().union(*(one.words for one in _PASSES))))

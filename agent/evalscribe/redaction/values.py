@@ -3,12 +3,14 @@
 from functools import lru_cache
 
 from evalscribe.json_clean import strings
-from evalscribe.redaction.hints import NONE, Hints, hints_in
+from evalscribe.redaction.assigned import redact_header
 from evalscribe.redaction.names import SHORT, is_secret, kind_of, may_name
-from evalscribe.redaction.text import redact
+from evalscribe.redaction.places import redact_cookie
+from evalscribe.redaction.text import NONE, Hints, hints_in, redact
 
 _redact_short = lru_cache(8192)(redact)
 """Names and roles come again and again."""
+_JWK_PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "k"))
 
 
 def redact_json(value: object, hints: Hints | None = None) -> object:
@@ -27,8 +29,18 @@ def _redacted(value: object, hints: Hints) -> object:
     if isinstance(value, list):
         return [_redacted(item, hints) for item in value]
     if isinstance(value, dict):
-        return {_text(str(name), hints): _member(str(name), item, hints) for name, item in value.items()}
+        return _object(value, hints)
     return value
+
+
+def _object(value: dict[object, object], hints: Hints) -> dict[str, object]:
+    shown = {_text(str(name), hints): _member(str(name), item, hints) for name, item in value.items()}
+    if isinstance(named := value.get("name", value.get("key")), str) and "value" in value:
+        shown["value"] = _member(named, value["value"], hints)
+    if "kty" in value:
+        for name in _JWK_PRIVATE & shown.keys():
+            shown[name] = "[redacted:private-key]"
+    return shown
 
 
 def _member(name: str, value: object, hints: Hints) -> object:
@@ -39,8 +51,16 @@ def _member(name: str, value: object, hints: Hints) -> object:
         return _redacted(value, hints)
     if may_name(name) and is_secret(name, value):
         return f"[redacted:{kind_of(name)}]"
+    if len(name) <= SHORT:
+        lowered = name.lower()
+        if "cookie" in lowered:
+            value = redact_cookie(value)
+        elif lowered.endswith("authorization"):
+            value = redact_header(value)
     return _text(value, hints)
 
 
 def _text(text: str, hints: Hints) -> str:
+    if not hints.passes:
+        return text
     return _redact_short(text) if len(text) <= SHORT else redact(text, hints)

@@ -1,0 +1,188 @@
+"""Secrets that are known by the place where they stand: URLs, cookies, `.netrc`, `.pgpass`, private key blocks."""
+
+import re
+from collections.abc import Callable
+
+from evalscribe.redaction.assigned import sub_at
+from evalscribe.redaction.names import looks_random
+
+_GAP = r"(?:\s|\\[nrt])"
+"""White space, also as it is written in a JSON string."""
+_BLOCK = re.compile(
+    r"-{4,5} ?(BEGIN) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
+    r"(?:((?:[^-]|-(?!---)){0,20000}+)-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
+    rf"|(?:{_GAP}{{1,80}}+(?:[A-Z][A-Za-z-]{{2,20}}: [^\n\\\"']{{0,100}}+|[A-Za-z0-9+/=]{{16,}}+|[A-Za-z0-9+/]{{1,15}}=))*)"
+)
+_CHUNK = re.compile(r"[A-Za-z0-9+/=]{12,}+")
+_LOGIN = r"([^\s/:@\"'`<>|\\]{0,200}+)(:[^\s/\"'`<>\\]{1,400})?@"
+_URL_LOGIN = re.compile("://" + _LOGIN)
+_ESCAPED_URL_LOGIN = re.compile(r"(:\\{1,7}/\\{1,7}/)" + _LOGIN)
+_ENCODED_URL_LOGIN = re.compile(r"(?i:(%3A%2F%2F[^\s/%\"'&]{0,200}+%3A)([^\s/\"'&]{1,400}?)(%40))")
+_HOOKS = (
+    ("slack-webhook", re.compile(r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_-]{20,}+")),
+    ("discord-webhook", re.compile(r"discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]{10,25}/[\w-]{30,}+")),
+    ("teams-webhook", re.compile(r"webhook\.office\.com/webhookb2/[\w@/-]{40,}+")),
+    ("zapier-webhook", re.compile(r"hooks\.zapier\.com/hooks/catch/[0-9]+/\w{5,}+")),
+)
+_AZURE = re.compile(r"(?:(?<![\w.~-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))[\w.~-]{3}[0-9]Q~[\w.~-]{31,}+")
+_START = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
+_CONVEX = re.compile(
+    _START + r"(?:prod|dev|preview|project)(?::|%3[Aa])[A-Za-z0-9:_-]{2,120}+(?:\||%7[Cc])"
+    r"(?=[A-Za-z+/_-]{0,600}[0-9A-Z=])(?:(?!(?:prod|dev|preview|project):)[A-Za-z0-9+/=_-]){8,}+"
+)
+_CONVEX_BAR = re.compile(r"\|[A-Za-z0-9+/=_-]{8}")
+_CONVEX_ENCODED_BAR = re.compile(r"%7[Cc][A-Za-z0-9+/=_-]{8}")
+_CONVEX_HOSTED = re.compile(_START + r"[a-z][a-z0-9-]{2,80}+\|01[0-9a-f]{40,}+")
+_SIGNATURE = re.compile(
+    r"((?:(?<=[?&;,\s\"'-])|(?<=u0026)|(?<=%26))sig(?:nature)?(?:=|%3d))([A-Za-z0-9%+/=_.~-]{20,2000}+)", re.IGNORECASE
+)
+_COOKIE = re.compile(
+    r"cookies?[\"'`\]\\]{0,8}[ \t]{0,4}(?:=>|[:=,])[ \t]{0,4}([\[{(]?)[ \t]{0,4}\\{0,7}([\"'`]?)", re.IGNORECASE
+)
+_COOKIE_PAIR = re.compile(
+    r"([A-Za-z0-9_!#$%&*+.^|~-]{1,100}\\{0,7}[\"']?[ ]?[:=][ ]?\\{0,7}[\"']?)([^\s;,\"'`\\}\]]{8,4000}+)"
+)
+_COOKIE_LINE = re.compile(r"(\t(?:TRUE|FALSE)\t[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]+\t[^\t\n]{1,200}\t)([^\s\"'\\]{6,4000}+)")
+_COOKIE_ENDS = {"[": "]", "{": "}", "(": ")"}
+_LONGEST_COOKIES = 8000
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_NETRC = re.compile(
+    rf"(login{_GAP}{{1,20}}+[^\s\"'\\]{{1,200}}+"
+    rf"{_GAP}{{1,20}}+(?:account{_GAP}{{1,20}}+[^\s\"'\\]{{1,200}}+{_GAP}{{1,20}}+)?password{_GAP}{{1,20}}+)"
+    r"([^\s\"'\\]{1,400}+)"
+)
+_NETRC_SHORT = re.compile(
+    rf"(machine{_GAP}{{1,20}}+[^\s\"'\\]{{1,200}}+{_GAP}{{1,20}}+password{_GAP}{{1,20}}+)([^\s\"'\\]{{6,400}}+)"
+)
+_PGPASS = re.compile(
+    r"((?<![^\s\"'`n])[^\s:\"'`\\=]{1,200}+:(?:[0-9]{4,5}|\*):[^\s:\"'`\\]{1,100}+:[^\s:\"'`\\]{1,100}+:)([^\s\"'`]{4,400}?)"
+    r"(?=[\s\"'`]|\\[nr]|$)"
+)
+_USER_OPTION = re.compile(
+    r"((?:\s-u|--(?:proxy-)?user)[ =]?\\{0,3}[\"']?[^\s:\"'\\$-][^\s:\"'\\$]{0,100}+:)([^\s\"'\\$*{<]{1,400}+)"
+)
+_JWK = re.compile(r"([\"']\\{0,7}(?:d|p|q|dp|dq|qi|k)\\{0,7}[\"']\s{0,4}:\s{0,4}\\{0,7}[\"'])([A-Za-z0-9_=-]{20,4000}+)")
+COLOR = re.compile(r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]))\[[0-9;?]{0,40}[A-Za-z]")
+
+
+def redact_block(text: str) -> str:
+    return _BLOCK.sub(_block, text)
+
+
+def _block(match: re.Match[str]) -> str:
+    """One mark for a key; a mark for each line where it is put together of strings, which stay strings."""
+    whole, body = match[0], match[2] or ""
+    if any(quote in whole for quote in "\"'`"):
+        start = match.start(2) - match.start() if body else 0
+        return whole[:start] + _CHUNK.sub("[redacted:private-key]", body) + whole[start + len(body) :]
+    return "[redacted:private-key]" + "\n" * whole.count("\n")
+
+
+def redact_url_login(text: str) -> str:
+    """`https://user:password@host`, also with escaped slashes and in a query."""
+    text = _URL_LOGIN.sub(lambda match: _url_login("://", match[1], match[2]) or match[0], text)
+    if ":\\/" in text:
+        text = _ESCAPED_URL_LOGIN.sub(lambda match: _url_login(match[1], match[2], match[3]) or match[0], text)
+    return _ENCODED_URL_LOGIN.sub(_kept_lead("basic-auth", _any), text) if "%40" in text else text
+
+
+def _url_login(lead: str, user: str, password: str | None) -> str | None:
+    if password is None:
+        return f"{lead}[redacted:basic-auth]@" if len(user) >= 20 and looks_random(user) else None
+    if password.startswith((":${", ":{", ":$", ":[redacted", ":%5Bredacted")) or user.startswith("[redacted"):
+        return None
+    return f"{lead}{user}:[redacted:basic-auth]@"
+
+
+def redact_webhooks(text: str) -> str:
+    for kind, pattern in _HOOKS:
+        text = pattern.sub(f"[redacted:{kind}]", text)
+    return text
+
+
+def redact_azure(text: str) -> str:
+    return _AZURE.sub("[redacted:azure-secret]", text)
+
+
+def redact_convex(text: str) -> str:
+    if not _CONVEX_BAR.search(text) and not _CONVEX_ENCODED_BAR.search(text):
+        return text
+    return _CONVEX_HOSTED.sub("[redacted:convex-key]", _CONVEX.sub("[redacted:convex-key]", text))
+
+
+def redact_signatures(text: str) -> str:
+    """The signatures of links that let in who has them: Azure's shared access, S3's and others' signed links."""
+    return sub_at(("sig",), _SIGNATURE, _kept_lead("signature", looks_random), text)
+
+
+def redact_cookies(text: str) -> str:
+    """What `Cookie` and `Set-Cookie` say, as headers, as JSON, and as lines of a cookie file."""
+    text = _in_cookies(text)
+    return _COOKIE_LINE.sub(_kept_lead("cookie", _any), text)
+
+
+def _in_cookies(text: str) -> str:
+    pieces, end = [], 0
+    for head in _COOKIE.finditer(text):
+        if head.end() < end:
+            continue
+        stop = _end_of_cookies(text, head)
+        pieces += [text[end : head.end()], redact_cookie(text[head.end() : stop])]
+        end = stop
+    return "".join([*pieces, text[end:]]) if pieces else text
+
+
+def _end_of_cookies(text: str, head: re.Match[str]) -> int:
+    limit = min(len(text), head.end() + _LONGEST_COOKIES)
+    closing = _COOKIE_ENDS.get(head[1]) or head[2] or "\n"
+    ends = [text.find(one, head.end(), limit) for one in (closing, "\n") if closing in "\"'`\n" or one == closing]
+    return min((end for end in ends if end >= 0), default=limit)
+
+
+def redact_cookie(value: str) -> str:
+    """A value such as `sid=…; theme=dark`: what looks random goes."""
+    return _COOKIE_PAIR.sub(_kept_lead("cookie", _is_cookie), value)
+
+
+def _is_cookie(value: str) -> bool:
+    return looks_random(value) and not _DATE.match(value)
+
+
+def redact_netrc(text: str) -> str:
+    if "password" not in text:
+        return text
+    text = sub_at(("login",), _NETRC, _kept_lead("password", _any), text)
+    return sub_at(("machine",), _NETRC_SHORT, _kept_lead("password", _has_digit), text)
+
+
+def redact_pgpass(text: str) -> str:
+    return _PGPASS.sub(_kept_lead("password", _any), text)
+
+
+def redact_user_option(text: str) -> str:
+    """`curl -u user:password`."""
+    return _USER_OPTION.sub(_kept_lead("basic-auth", lambda value: not value.isdecimal()), text)
+
+
+def redact_jwk(text: str) -> str:
+    """The private members of a JSON web key."""
+    return _JWK.sub(_kept_lead("private-key", _has_digit), text)
+
+
+def _kept_lead(kind: str, secret: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:
+    """What replaces a match: its first group as it is, a mark for the second if it is secret, and its third."""
+
+    def replaced(match: re.Match[str]) -> str:
+        if match[2].startswith("[redacted:") or not secret(match[2]):
+            return match[0]
+        return f"{match[1]}[redacted:{kind}]{match[3] if match.re.groups > 2 else ''}"
+
+    return replaced
+
+
+def _any(value: str) -> bool:
+    return True
+
+
+def _has_digit(value: str) -> bool:
+    return any(c.isdigit() for c in value)

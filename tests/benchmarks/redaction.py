@@ -1,0 +1,160 @@
+"""Measures redaction: planted keys that survive, text that is taken for a key, and time per megabyte.
+
+    python tests/benchmarks/redaction.py [--before COMMIT] [--sample] [PATH ...]
+
+Every text file below the paths is searched for false alarms; without a path it is Python's standard library, what is
+installed beside it, and the data at `$EVALSCRIBE_REAL_DATA`. With `--before`, redaction as it was at that commit of this
+repository is loaded too and timed by turns with today's, so that a busy machine disturbs both alike. `--sample` shows
+what was redacted, a line per find.
+"""
+
+import argparse
+import io
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from planted_keys import CONTEXTS, planted  # noqa: E402
+
+from evalscribe.redaction import redact, redact_json  # noqa: E402
+
+LARGEST = 2_000_000
+ROUNDS = 5
+ENDINGS = (".py", ".pyi", ".js", ".mjs", ".ts", ".json", ".jsonl", ".md", ".txt", ".log", ".html", ".css", ".toml", ".c")
+
+
+class Texts(NamedTuple):
+    name: str
+    texts: list[str]
+
+    @property
+    def megabytes(self) -> float:
+        return sum(map(len, self.texts)) / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("paths", nargs="*", type=Path)
+    parser.add_argument("--before")
+    parser.add_argument("--sample", action="store_true")
+    wish = parser.parse_args()
+    misses()
+    corpora = [Texts(str(path), list(texts_below(path))) for path in wish.paths or default_paths()]
+    false_alarms(corpora, wish.sample)
+    with tempfile.TemporaryDirectory() as folder:
+        before = redaction_at(wish.before, Path(folder)) if wish.before else None
+        if before:
+            misses(before[0])
+        speed(corpora, before)
+
+
+def misses(redacted: Callable[[str], str] = redact) -> None:
+    survived = Counter(
+        key.kind
+        for key in planted()
+        for context in CONTEXTS
+        if any(part in redacted(context.text(key.text)) for part in key.parts)
+    )
+    kinds = len({key.kind for key in planted()})
+    print(f"planted: {kinds} kinds in {len(CONTEXTS)} contexts; {len(survived)} kinds survive somewhere")
+    for kind, times in survived.most_common():
+        print(f"  {kind}: {times} of {len(CONTEXTS)}")
+
+
+def false_alarms(corpora: list[Texts], sample: bool) -> None:
+    for corpus in corpora:
+        finds = [find for text in corpus.texts for find in found_in(text)]
+        size = corpus.megabytes
+        print(f"{corpus.name}: {size:.1f} MB, {len(finds)} redacted, {len(finds) / max(size, 1e-9):.2f} per MB")
+        for find in finds if sample else finds[:5]:
+            print(f"  {find[:200]}")
+
+
+def found_in(text: str) -> Iterator[str]:
+    """The lines that redaction changes."""
+    shown = redact(text)
+    if shown != text:
+        lines = zip(text.split("\n"), shown.split("\n"), strict=True)
+        yield from (f"{after.strip()[:90]}   <-   {before.strip()[:100]}" for before, after in lines if before != after)
+
+
+def speed(corpora: list[Texts], before: tuple[Callable[[str], str], Callable[[object], object]] | None) -> None:
+    """The best of some rounds, so that what else runs on the machine counts little."""
+    payloads = [json.loads(path.read_text()) for path in payload_paths()]
+    size = sum(path.stat().st_size for path in payload_paths()) / 1e6
+    timed("payloads as JSON", size, lambda: run_all(redact_json, payloads), before and (lambda: run_all(before[1], payloads)))
+    for corpus in corpora:
+        texts = corpus.texts[:400]
+        size = sum(map(len, texts)) / 1e6
+        timed(corpus.name, size, lambda: run_all(redact, texts), before and (lambda: run_all(before[0], texts)))
+
+
+def run_all(function: Callable[..., object], values: list[object] | list[str]) -> None:
+    for value in values:
+        function(value)
+
+
+def timed(name: str, size: float, now: Callable[[], None], before: Callable[[], None] | None) -> None:
+    best = {"now": float("inf"), "before": float("inf")}
+    for _ in range(ROUNDS if size else 0):
+        for label, run in (("now", now), ("before", before)):
+            if run:
+                begun = time.process_time()
+                run()
+                best[label] = min(best[label], time.process_time() - begun)
+    if size:
+        ratio = f", {best['now'] / best['before']:.2f} of before" if before else ""
+        print(f"{name}: {best['now'] / size * 1000:.1f} ms per MB{ratio}")
+
+
+def redaction_at(commit: str, folder: Path) -> tuple[Callable[[str], str], Callable[[object], object]]:
+    """Redaction as of that commit, under another name."""
+    archive = subprocess.run(
+        ["git", "archive", commit, "agent/evalscribe/redaction"],
+        cwd=Path(__file__).parent.parent.parent,
+        check=True,
+        capture_output=True,
+    ).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        tar.extractall(folder, filter="data")
+    package = folder / "redaction_before"
+    (folder / "agent" / "evalscribe" / "redaction").rename(package)
+    for path in package.glob("*.py"):
+        path.write_text(path.read_text().replace("evalscribe.redaction", "redaction_before"))
+    sys.path.insert(0, str(folder))
+    module = import_module("redaction_before")
+    return module.redact, module.redact_json
+
+
+def default_paths() -> list[Path]:
+    real = os.environ.get("EVALSCRIBE_REAL_DATA")
+    folders = [Path(sysconfig.get_path("stdlib")), Path(sysconfig.get_path("purelib"))]
+    return [*folders, *(path for path in sorted(Path(real).iterdir()) if path.is_dir())] if real else folders
+
+
+def payload_paths() -> list[Path]:
+    real = os.environ.get("EVALSCRIBE_REAL_DATA")
+    return sorted((Path(real) / "convex-runs").glob("*/debug/*.json")) if real else []
+
+
+def texts_below(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.rglob("*")):
+        inner = path.relative_to(folder).parts
+        if path.suffix in ENDINGS and path.is_file() and path.stat().st_size < LARGEST and "site-packages" not in inner:
+            yield path.read_text("utf-8", errors="replace")
+
+
+if __name__ == "__main__":
+    main()
