@@ -277,10 +277,10 @@ def in_place() -> list[Planted]:
     add("netrc", "machine api.example login me password {}", r(ALNUM, 10))
     add("npmrc", "//host.example/:_authToken={}", r(ALNUM, 36))
     add("npmrc auth", "//host.example/:_auth={}", b64("me:" + r(ALNUM, 12)))
-    add("docker", '{"auths": {"https://index.example/v1/": {"auth": "{}"}}}', b64("me:" + r(ALNUM, 12)))
+    add("docker auth", '{"auths": {"https://index.example/v1/": {"auth": "{}"}}}', b64("me:" + r(ALNUM, 12)))
     add("pgpass", "db.example:5432:app:admin:{}", r(ALNUM, 12))
     add("curl", "curl -u admin:{} https://a.example", r(ALNUM, 12))
-    add("nuget", "<password>{}</password>", r(ALNUM, 24))
+    add("xml", "<password>{}</password>", r(ALNUM, 24))
     add("named value", '{"name": "API_TOKEN", "value": "{}"}', r(ALNUM, 32))
     add("jwk", '{"kty": "EC", "crv": "P-256", "d": "{}"}', r(WORD, 43))
     return made

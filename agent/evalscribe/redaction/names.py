@@ -16,7 +16,7 @@ _QUALIFIED_KEY = re.compile(
     r"|aes|ssh|webhook|app|application|client|consumer|read|write|bot|shared|root|storage[_.-]?account)[_.-]?key",
     re.IGNORECASE,
 )
-_ENV_KEY = re.compile(r"(?<![A-Za-z0-9_])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_KEY(?![A-Za-z0-9_])")
+_ENV_KEY = re.compile(r"[A-Z][A-Z0-9_]*_KEY(?![A-Za-z0-9_])")
 """`WANDB_KEY`: in capitals a key is a credential also where its value looks like a hash."""
 _HARMLESS_KEY = re.compile(
     r"(?:public|publishable|primary|foreign|idempotency|cache|partition|sort|storage|index|query|object)[_.-]?key",

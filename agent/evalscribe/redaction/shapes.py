@@ -78,6 +78,7 @@ mailgun-key             a40+?       key-
 vault-token             w24+        hvs. hvb. hvr.
 vault-token             a24?        s. b. r.
 doppler-token           a40+        dp.pt. dp.ct. dp.sa. dp.st. dp.scim. dp.audit. dp.said.
+doppler-token           w2+.a40+    dp.st.
 square-token            w22+        EAAA sq0atp- sq0csp- sq0idp- sq0idb- sandbox-sq0idb- sandbox-sq0csb-
 facebook-token          a60+        EAA
 facebook-token          w50+        IGQV THQW
@@ -131,12 +132,12 @@ crates-token            a32?        cio
 clojars-token           a50+        CLOJARS_
 nuget-key               l43         oy2
 deno-token              a36+        ddp_ ddw_
-jfrog-key               a60+        AKCp cmVmd
+jfrog-key               a55+        AKCp cmVmd
 buildkite-token         w40+        bkua_ bkct_ bkaj_ bkps_
 circleci-token          w40+        CCIPAT_ CCIPRJ_
 tailscale-key           w20+        tskey-
 1password-token         b100+       ops_eyJ
-1password-key           u6-p25+     A3-
+1password-key           u6-p20+     A3-
 hubspot-token           g           pat-na1- pat-na2- pat-na3- pat-eu1- pat-ap1-
 brevo-key               h60+-a16+   xkeysib- xsmtpsib-
 adafruit-key            a28+        aio_

@@ -89,6 +89,7 @@ def _pass(redacted: Callable[[str], str], *words: str) -> Pass:
 
 _COLORED = _pass(_redact_colored, "\x1b", "1b[")
 _PASSES = (
+    _COLORED,
     _pass(places.redact_block, "private key"),
     _pass(redact_keys),
     _pass(places.redact_webhooks, "hook"),
@@ -103,6 +104,5 @@ _PASSES = (
     _pass(places.redact_jwk, "kty"),
     _pass(assigned.redact_credentials, "bearer", "basic", "auth"),
     _pass(assigned.redact_assigned, *assigned.ASSIGNED),
-    _COLORED,
 )
 _WORDS = tuple((word, word.encode()) for word in sorted(frozenset().union(*(one.words for one in _PASSES))))

@@ -18,8 +18,10 @@ _SEGMENT = 40
 """Characters before a run in which a key may have begun: `dp.st.production.` and more."""
 _ESCAPED = {"n": 1, "r": 1, "t": 1, "b": 1, "f": 1, "u": 5, "x": 3}
 """Characters of an escape after its backslash: what follows is where a key may begin."""
-_ODD = ".~/:|,\\%[;"
-"""Before a run: what can stand inside a key, end an escape or begin one."""
+_INSIDE = ".~/:|,+"
+"""What can stand between the runs of a key."""
+_ODD = _INSIDE + "\\%[;"
+"""What can end an escape too."""
 _COLOR_END = re.compile(r"[0-9]{0,3}m")
 
 
@@ -71,7 +73,7 @@ def _key_from(text: str, classes: bytes, run: int, end: int) -> Found | None:
 def _starts(text: str, classes: bytes, run: int) -> Iterator[int]:
     """Where a key may begin that has this run: in parts before it, with it, or behind an escape that looks like it."""
     before = text[run - 1] if run else " "
-    if before in ".~:|," or before == "/" and text[run - 2 : run] in ("//", "4/"):
+    if before in _INSIDE:
         for start in _starts_before(text, classes, run):
             yield from _unescaped(text, start)
     yield from _unescaped(text, run)
@@ -98,5 +100,5 @@ def _starts_before(text: str, classes: bytes, run: int) -> Iterator[int]:
     for _ in range(4):
         start = classes.rfind(b" ", max(0, start - _SEGMENT), start - 1) + 1
         yield start
-        if not start or text[start - 1] not in ".,":
+        if not start or text[start - 1] not in _INSIDE:
             return
