@@ -1,15 +1,21 @@
 """Every test runs without network beyond loopback, without the user's settings, and in a home of its own."""
 
 import os
+import random
 import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+import hypothesis
 import pytest
 
 from postgres_server import NoPostgres, PostgresServer, running
+
+# The same examples in every run, and no deadline: a run does not fail by chance or because the machine is busy.
+hypothesis.settings.register_profile("evalscribe", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("evalscribe")
 
 REAL_DATA = os.environ.get("EVALSCRIBE_REAL_DATA")
 REQUIRED = frozenset(os.environ.get("EVALSCRIBE_REQUIRE", "").split(","))
@@ -18,6 +24,26 @@ LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "PYTHON", "PYTEST", "COVERAGE", "EVALSCRIBE_R")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--order-seed", type=int, help="run modules, and the tests in each, in a random order")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle modules, and the tests in each: every worker of xdist comes to the same order."""
+    seed: int | None = config.getoption("--order-seed")
+    if seed is not None:
+        chance = random.Random(seed)
+        modules: dict[Path, list[pytest.Item]] = {}
+        for item in items:
+            modules.setdefault(item.path, []).append(item)
+        shuffled = list(modules.values())
+        chance.shuffle(shuffled)
+        for module in shuffled:
+            chance.shuffle(module)
+        items[:] = [item for module in shuffled for item in module]
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from waiting import PATIENCE_S
+
 KEY = "prod:fabulous-panther-525|dGVzdGtleQ=="
 RUN_ID = "jn7em9ag4xxa9s37nhh83rxw913phxtt"
-PATIENCE_S = 20
-"""That calls wait for those that should come at the same time."""
 EVAL_IDS = [f"jh7{n}yvaask9c22wej0dnknk4jk2135t6" for n in range(10)]
 Answer = tuple[int, dict[str, str], bytes]
 

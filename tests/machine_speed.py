@@ -4,7 +4,8 @@ import hashlib
 import json
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 USUAL_S = 0.02
 """What a piece of work takes on the machine, and at the moment, that bounds were measured on."""
@@ -30,3 +31,13 @@ def _worked(clock: Callable[[], float]) -> float:
         zlib.compress(text.encode())
         {message["content"]: [*message["tool_calls"]] for message in json.loads(text)}
     return clock() - began
+
+
+@contextmanager
+def cpu_below(seconds: float) -> Iterator[None]:
+    """For benchmarks: fail if the block takes more CPU time than this, or than a slower machine would take."""
+    began = time.process_time()
+    yield
+    took = time.process_time() - began
+    print(f"{took:.2f} s of CPU, at most {seconds}")
+    assert took < seconds or took < seconds * slowness(time.process_time)

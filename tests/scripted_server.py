@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+from waiting import PATIENCE_S
+
 
 @dataclass(frozen=True)
 class Call:
@@ -33,6 +35,8 @@ class Answer:
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
     delay_s: float = 0.0
+    held: bool = False
+    """Not sent before the server's `release` or end."""
     cut: str = ""
     """`reset` drops the connection without an answer, `half` after half of the body or of the pieces."""
     pieces: tuple[bytes, ...] = ()
@@ -41,8 +45,6 @@ class Answer:
     """Between two pieces."""
 
 
-PATIENCE_S = 20
-"""That calls wait for those that should come at the same time."""
 Script = Answer | Sequence[Answer] | Callable[[Call], Answer]
 
 
@@ -70,6 +72,7 @@ class ScriptedServer:
         self._script = script
         self._latency_s = latency_s
         self._over = threading.Event()
+        self._released = threading.Event()
         self._server = _Quiet(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 
@@ -83,6 +86,7 @@ class ScriptedServer:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
+        self.release()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -91,6 +95,10 @@ class ScriptedServer:
         """So many calls have to be open at once before the next one is answered: a busy machine sends them late."""
         self._gathered.clear()
         self._together = together
+
+    def release(self) -> None:
+        """Send every answer that is held, and hold none from now on."""
+        self._released.set()
 
     def take(self, body: dict[str, Any], headers: dict[str, str], path: str) -> Answer:
         with self._lock:
@@ -104,6 +112,8 @@ class ScriptedServer:
         answer = self._answer(call)
         if body.get("stream") and answer.status == 200 and not answer.pieces:
             answer = self.streamed(answer)
+        if answer.held:
+            self._released.wait()
         self._over.wait(self._latency_s + answer.delay_s)
         return answer
 

@@ -13,6 +13,7 @@ import pytest
 from client.providers import Providers
 from evalscribe import AgentRun, Client, ResultType, Rubric
 from evalscribe.errors import AccessError, DataError, NotFoundError, RubricError, UsageError
+from waiting import PATIENCE_S
 
 RUBRIC = Rubric(rubric_text="Is it right?", id="right")
 CHANGED = Rubric(rubric_text="Is it right and short?", id="right")
@@ -236,7 +237,9 @@ def test_a_program_that_never_closes_it_ends_quietly(workspace: Path, providers:
         "run = AgentRun(transcripts=[Transcript(messages=[UserMessage(content='x')])])\n"
         "print(asyncio.run(judge(run)).output['label'])\n"
     )
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert (done.stdout, done.stderr, done.returncode) == ("match\n", "", 0)
 
 

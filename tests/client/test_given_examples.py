@@ -17,6 +17,7 @@ import pytest
 
 from client.providers import Providers
 from evalscribe import AgentRun, BaseLLMService, Client, OutputParsingMode, ResultType, Rubric, build_judge
+from waiting import PATIENCE_S
 
 START = re.compile(r"(from \S+ )?import \S|[a-z_]+ ?= ?\S")
 LONGEST = 100
@@ -143,7 +144,11 @@ def test_the_whole_program_of_the_examples(blocks: list[str], providers: Provide
     providers.fixed = '<response>{"label": "helpful", "explanation": "It says so: [T0B1]"}</response>'
     (workspace / "program.py").write_text(ours(program))
     done = subprocess.run(
-        [sys.executable, "-W", "error", "program.py"], env=os.environ, capture_output=True, text=True, timeout=60
+        [sys.executable, "-W", "error", "program.py"],
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert (done.stdout, done.stderr) == ("Label: helpful\nExplanation: It says so: [T0B1]\n", "")
     assert len(providers.anthropic.calls) == 1

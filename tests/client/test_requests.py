@@ -15,7 +15,8 @@ from client import trajectories
 from client.providers import Providers
 from evalscribe import AgentRunRef, Client, LLMRequest, Prompt, ResultRef
 from evalscribe.errors import AccessError, NotFoundError, UsageError
-from surfaces.command import wait_until
+from scripted_server import Answer, Call
+from waiting import PATIENCE_S, wait_until
 
 MODEL = "openai/gpt-5-mini"
 SCHEMA = {
@@ -213,7 +214,14 @@ print(done["counts"])
 def test_interrupted_and_killed_it_goes_on_where_it_was(
     client: Client, collection: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with ChatServer(chat_server.says("Well."), latency_s=0.2) as server:
+    """One call at a time; the second of each process that is interrupted is never answered."""
+    answer = chat_server.says("Well.")
+    asked_before = 0
+
+    def script(call: Call) -> Answer:
+        return answer if call.number == asked_before else Answer(held=True)
+
+    with ChatServer(script) as server:
         monkeypatch.setenv("OPENAI_API_KEY", "test-key")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
 
@@ -222,15 +230,17 @@ def test_interrupted_and_killed_it_goes_on_where_it_was(
             return int(sets[0]["result_count"]) if sets else 0
 
         for number in (signal.SIGINT, signal.SIGKILL):
-            before = finished()
+            before, asked_before = finished(), len(server.calls)
             process = subprocess.Popen([sys.executable, "-c", SCRIPT], stderr=subprocess.PIPE, text=True)
             wait_until(lambda before=before: finished() > before, "another result")
+            wait_until(lambda asked=asked_before: len(server.calls) == asked + 2, "the call after it")
             process.send_signal(number)
-            _, err = process.communicate(timeout=20)
+            _, err = process.communicate(timeout=PATIENCE_S)
             assert process.returncode != 0
             assert ("KeyboardInterrupt" in err) == (number == signal.SIGINT)
         done, asked = finished(), len(server.calls)
-        assert 2 <= done < 6
+        assert done == 2
+        server._script = answer
         exec(SCRIPT, {})
         assert len(server.calls) == asked + 6 - done
     told = f"{{'requests': 6, 'results': 6, 'errors': 0, 'pending': 0, 'asked': {6 - done}}}\n"

@@ -1,7 +1,5 @@
 """Pull requests and comments through a real client and a real server on loopback."""
 
-import time
-
 import pytest
 
 from evalscribe.branch import Pushed
@@ -142,10 +140,8 @@ REFUSALS = {
 def test_refusals_say_what_to_do_and_that_the_branch_is_pushed(server: GitHubServer, forge: GitHub, name: str) -> None:
     answer, kind, words = REFUSALS[name]
     server.refuse = lambda request: answer
-    began = time.monotonic()
     with pytest.raises(kind) as caught:
         propose(forge)
-    assert time.monotonic() - began < 8
     assert words in str(caught.value)
     assert f"is pushed; open the pull request by hand: {server.root}/ada/evals/compare/main..." in str(caught.value)
     assert server.token not in str(caught.value)

@@ -1,7 +1,6 @@
 """Runs whose names, ids and payloads are attacks: every failure is reported, nothing leaves the reports folder."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from evalscribe.sources.links import Links
 from evalscribe.sources.payload import decode_run
 from evalscribe.sources.snapshot import open_snapshot
 from hostile_run import Command, analyzed, failed, payload, snapshot, summary
+from machine_speed import cpu_below
 
 ESCAPES = "\x1b]0;pwned\x07\x1b[2J\x9b31m\u202e"
 ACTIVE = "<img src=x onerror=alert(1)> [x](javascript:alert(1)) @octocat `$(touch pwned)`"
@@ -49,12 +49,12 @@ def test_every_failure_has_a_path_of_its_own_whatever_it_is_called(tmp_path: Pat
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.benchmark
 def test_ten_thousand_evals_of_one_name_are_told_apart_quickly() -> None:
     names = [f"x#{n}" for n in range(5_000)] + ["x"] * 5_000
-    start = time.process_time()
-    run = decode_run(summary([failed(f"e{n}", name=name) for n, name in enumerate(names)]), Links())
+    with cpu_below(5):
+        run = decode_run(summary([failed(f"e{n}", name=name) for n, name in enumerate(names)]), Links())
     assert len({printed(eval.path) for eval in run.failures}) == 10_000
-    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("depth", [90, 500, 700, 900, 200_000])

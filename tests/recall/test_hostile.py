@@ -1,21 +1,20 @@
 """Reports that nobody meant to be read: large, deep, broken."""
 
-import time
-
 import pytest
 
 from evalscribe import recall
 from evalscribe.errors import DataError
+from machine_speed import cpu_below
 
 ENTRY = "### 1. 001-hello (000-basics) -- tests\n\n**Classification**: MODEL_FAULT\n\nLeft out the args.\n\n---\n\n"
 
 
+@pytest.mark.benchmark
 def test_a_file_of_five_megabytes() -> None:
     text = ENTRY + "A long line about `001-hello` and more.\n\n" * 5_000 + "word " * 950_000
     assert len(text) > 4_800_000
-    started = time.process_time()
-    assert [one.eval for one in recall.read(text, "r.md").findings] == ["000-basics/001-hello"]
-    assert time.process_time() - started < 20
+    with cpu_below(20):
+        assert [one.eval for one in recall.read(text, "r.md").findings] == ["000-basics/001-hello"]
 
 
 def test_a_text_of_too_many_lines_is_refused_by_name() -> None:
@@ -29,13 +28,13 @@ def test_lists_too_deep_to_read_are_refused(text: str) -> None:
         recall.read(f"{text}x\n\n{ENTRY}", "r.md")
 
 
+@pytest.mark.benchmark
 def test_a_table_of_ten_thousand_rows() -> None:
     rows = "".join(f"| cat-{n % 7}/{n:05}-name | tests | MODEL_FAULT | because |\n" for n in range(10_000))
-    started = time.process_time()
-    found = recall.read(f"| Eval | Step | Classification | Why |\n|---|---|---|---|\n{rows}", "r.md").findings
+    with cpu_below(20):
+        found = recall.read(f"| Eval | Step | Classification | Why |\n|---|---|---|---|\n{rows}", "r.md").findings
     assert len(found) == 10_000
     assert {one.classification for one in found} == {"MODEL_FAULT"}
-    assert time.process_time() - started < 20
 
 
 @pytest.mark.parametrize(
@@ -60,10 +59,8 @@ def test_a_table_of_ten_thousand_rows() -> None:
     ],
 )
 def test_what_stands_before_an_entry_hides_and_stops_nothing(text: str) -> None:
-    started = time.process_time()
     found = recall.read(f"{text}{ENTRY}", "r.md").findings
     assert [(one.eval, one.classification) for one in found] == [("000-basics/001-hello", "MODEL_FAULT")]
-    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize(

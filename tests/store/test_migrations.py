@@ -137,6 +137,7 @@ def test_killed_half_way_through_a_migration(folder: Path) -> None:
     store.close()
 
 
+@pytest.mark.benchmark
 def test_a_warm_start_does_not_load_alembic(folder: Path) -> None:
     open_store(folder).close()
     code = (
@@ -147,6 +148,7 @@ def test_a_warm_start_does_not_load_alembic(folder: Path) -> None:
     assert out.stdout == "False\n"
 
 
+@pytest.mark.benchmark
 def test_a_warm_start_is_quick(folder: Path) -> None:
     """The best of five processes: all that is ours takes less than importing SQLAlchemy does, a third of it of late."""
     open_store(folder).close()

@@ -1,7 +1,6 @@
 """Texts made to be slow or to crash: answers of any shape, subjects of any size."""
 
 import random
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +11,7 @@ from evalscribe.evidence import Document, Evidence
 from evalscribe.judging.marks import resolve
 from evalscribe.judging.subject import Subject, of_agent_run, of_evidence
 from evalscribe.run import Eval
+from machine_speed import cpu_below
 
 MEGABYTE = 1_000_000
 PIECES = (
@@ -37,19 +37,20 @@ DOCUMENTS = of_evidence(
 )
 
 
-def read_twice(text: str, known: Subject) -> float:
-    """Seconds of CPU for a text, without and with an end of a quotation at its end."""
-    started = time.process_time()
+def read_twice(text: str, known: Subject) -> None:
+    """Without and with an end of a quotation at its end."""
     assert resolve(text, known).text == text
     assert resolve(text + "</RANGE>]", known).text == text + "</RANGE>]"
-    return time.process_time() - started
 
 
+@pytest.mark.benchmark
 @pytest.mark.parametrize("piece", ["[", "[T0B0:<RANGE>", "[output a:"])
 def test_a_megabyte_of_openings_is_read_in_one_pass(piece: str) -> None:
-    assert read_twice(piece * (MEGABYTE // len(piece)), SMALL) < 10
+    with cpu_below(10):
+        read_twice(piece * (MEGABYTE // len(piece)), SMALL)
 
 
+@pytest.mark.benchmark
 @pytest.mark.parametrize(
     "piece",
     [
@@ -60,7 +61,8 @@ def test_a_megabyte_of_openings_is_read_in_one_pass(piece: str) -> None:
 )
 def test_nothing_that_repeats_in_an_answer_hangs(piece: str) -> None:
     for known in (SMALL, DOCUMENTS):
-        assert read_twice(piece * (MEGABYTE // 20 // len(piece)), known) < 3
+        with cpu_below(3):
+            read_twice(piece * (MEGABYTE // 20 // len(piece)), known)
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30))
@@ -80,6 +82,7 @@ def test_offsets_are_in_order_and_statuses_are_honest(pieces: list[str]) -> None
                 assert citation.quote
 
 
+@pytest.mark.benchmark
 def test_a_hundred_citations_of_a_million_tokens_take_no_two_seconds() -> None:
     chance = random.Random(5)
     texts = [
@@ -93,14 +96,12 @@ def test_a_hundred_citations_of_a_million_tokens_take_no_two_seconds() -> None:
         f"[T0B{n * 10 if n % 3 else 7}:<RANGE>{quote if n % 5 else quote + ' x'}</RANGE>]"
         for n, quote in enumerate(quotes)
     )
-    started = time.process_time()
-    statuses = [citation.status for citation in resolve(answer, known).citations]
-    took = time.process_time() - started
-    print(f"100 citations of {sum(map(len, texts))} characters: {took:.2f} s of CPU")
+    with cpu_below(2):
+        statuses = [citation.status for citation in resolve(answer, known).citations]
     assert statuses == ["unverified" if n % 5 == 0 else "verified" if n % 3 else "relocated" for n in range(100)]
-    assert took < 2
 
 
+@pytest.mark.benchmark
 @pytest.mark.parametrize(
     ("text", "quote"),
     [
@@ -116,19 +117,17 @@ def test_a_hundred_citations_of_a_million_tokens_take_no_two_seconds() -> None:
     ],
 )
 def test_texts_that_repeat_themselves_do_not_hang_the_search(text: str, quote: str) -> None:
-    started = time.process_time()
-    known = subject("nothing", text)
-    (citation,) = resolve(f"[T0B0:<RANGE>{quote}</RANGE>]", known).citations
+    with cpu_below(6):
+        (citation,) = resolve(f"[T0B0:<RANGE>{quote}</RANGE>]", subject("nothing", text)).citations
     assert citation.status in ("relocated", "unverified")
-    assert time.process_time() - started < 6
 
 
+@pytest.mark.benchmark
 def test_metadata_made_to_be_ambiguous_does_not_hang() -> None:
     nested: dict[str, object] = {}
     for _ in range(13):
         nested = {"a": nested, "a.a": nested}
     run = AgentRun(metadata={"x": nested}, transcripts=(Transcript(),))
-    started = time.process_time()
-    (citation,) = resolve(f"[R0M.x{'.a' * 40}]", of_agent_run(run)).citations
+    with cpu_below(2):
+        (citation,) = resolve(f"[R0M.x{'.a' * 40}]", of_agent_run(run)).citations
     assert citation.status == "unverified"
-    assert time.process_time() - started < 2

@@ -85,6 +85,7 @@ def test_the_line_of_the_table_is_short() -> None:
     assert len(decide(long).why) <= 90
 
 
+@pytest.mark.benchmark
 def test_large_files_take_time_in_proportion() -> None:
     def seconds(lines: int) -> float:
         output = "".join(f"const v{i} = ctx.call{i}.run({i});\n" for i in range(lines))
@@ -95,8 +96,8 @@ def test_large_files_take_time_in_proportion() -> None:
             expected={"a.ts": output.replace("run", "go")},
             gaps="a:\n- Uses `take`",
         )
-        start = time.perf_counter()
+        start = time.process_time()
         decide(case)
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     assert seconds(4000) < 20 * max(seconds(1000), 0.05)
