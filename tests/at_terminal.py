@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-PATIENCE_S = 60
+from waiting import PATIENCE_S
 
 
 class AtTerminal:

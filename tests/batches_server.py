@@ -9,7 +9,6 @@
 
 import json
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -227,11 +226,3 @@ def _handler(server: BatchesServer) -> type[BaseHTTPRequestHandler]:
             return None
 
     return Handler
-
-
-def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Wait in a thread for what another one does."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)

@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit, urlunsplit
 
+from waiting import PATIENCE_S
+
 NAMED = os.environ.get("EVALSCRIBE_TEST_POSTGRES_URL")
 OWNER, PASSWORD = "owner", "pass%20word"
 """As they are in a URL."""
-PATIENCE_S = 60
 TUNED = (
     *("fsync=off", "full_page_writes=off", "synchronous_commit=off", "autovacuum=off", "max_connections=200"),
     *("shared_buffers=16MB", "jit=off", "log_min_messages=fatal", "listen_addresses=127.0.0.1"),

@@ -93,8 +93,10 @@ class ScriptedServer:
 
     def gather(self, together: int) -> None:
         """So many calls have to be open at once before the next one is answered: a busy machine sends them late."""
-        self._gathered.clear()
         self._together = together
+        self._gathered.clear()
+        if together < 2:
+            self._gathered.set()
 
     def release(self) -> None:
         """Send every answer that is held, and hold none from now on."""

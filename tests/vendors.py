@@ -13,6 +13,7 @@ from evalscribe.ports import Model
 from evalscribe.settings import Access, Origin
 from evalscribe.settings.providers import ANTHROPIC, GOOGLE, OPENAI, OPENROUTER, Provider
 from scripted_server import Answer, Call, Script, ScriptedServer
+from waiting import PATIENCE_S
 
 KEY = "sk-secret-of-nobody-123456"
 HERE = Origin(where="test", trust=3)
@@ -49,7 +50,7 @@ class Vendor:
         assert "".join(heard) == reply.text
         return reply
 
-    def model(self, url: str, timeout_s: float = 30.0) -> Adapter:
+    def model(self, url: str, timeout_s: float = PATIENCE_S) -> Adapter:
         access = Access(url=url, url_origin=HERE, key=self.key or None, key_origin=HERE if self.key else None)
         return adapter(self.provider, "vendor/model-x", access, None, timeout_s)
 

@@ -18,8 +18,8 @@ def wait_until(condition: Callable[[], object], what: str = "a condition") -> No
 
 
 async def until(condition: Callable[[], object], what: str = "a condition") -> None:
-    """As `wait_until`, while other tasks of the event loop go on."""
+    """As `wait_until`, while other tasks of the event loop go on, even where a `LoopClock` stands still."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}"
-        await asyncio.sleep(POLL_S)
+        await asyncio.to_thread(time.sleep, POLL_S)

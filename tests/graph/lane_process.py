@@ -1,5 +1,6 @@
-"""A whole process that judges a run in lanes: `python lane_process.py FOLDER GROUPS SECONDS [stubborn|busy]`.
+"""A whole process that judges a run in lanes: `python lane_process.py FOLDER GROUPS ANSWERS [stubborn|busy]`.
 
+No question is answered once FOLDER/answered has so many lines.
 The store is in FOLDER or, where LANE_STORE is set, at that postgresql:// address. Each question is noted in
 FOLDER/asked as it is sent, each answer in FOLDER/answered, the way a provider would see it.
 """
@@ -25,14 +26,20 @@ def note(file: Path, line: str) -> None:
         out.write(f"{line}\n")
 
 
-async def main(folder: Path, count: int, seconds: float, manner: str) -> Counts:
+def lines(file: Path) -> int:
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+async def main(folder: Path, count: int, answers: int, manner: str) -> Counts:
     async def script(path: str) -> None:
         note(folder / "asked", path)
         if manner == "stubborn":
-            await asyncio.to_thread(time.sleep, 30)
+            await asyncio.to_thread(time.sleep, 3600)
         while manner == "busy":
             """Never lets the event loop have a turn."""
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(0)
+        if lines(folder / "answered") >= answers:
+            await asyncio.sleep(3600)
         note(folder / "answered", path)
 
     url = os.environ.get("LANE_STORE")
@@ -45,10 +52,10 @@ async def main(folder: Path, count: int, seconds: float, manner: str) -> Counts:
 
 
 if __name__ == "__main__":
-    folder, count, seconds = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    folder, count, answers = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     code = 0
     try:
-        counts = run_until_signal(main(folder, count, seconds, sys.argv[4] if len(sys.argv) > 4 else ""))
+        counts = run_until_signal(main(folder, count, answers, sys.argv[4] if len(sys.argv) > 4 else ""))
         print(counts.model_dump_json())
     except EvalscribeError as error:
         print(error, file=sys.stderr, flush=True)

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,10 +19,10 @@ import pytest
 from conftest import skip_or_fail
 from messages_server import Answer, MessagesServer, submit
 from surfaces import made_runs
+from waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).parents[2]
 COUNT = 8
-PATIENCE_S = 60
 QUIETLY = ("--no-browser", "--no-reload", "--allow-blocking")
 """The store's operations are short and synchronous."""
 
@@ -41,7 +40,7 @@ def test_a_thread_streams_its_verdicts_and_goes_on_where_it_was_stopped(tmp_path
     body = {"assistant_id": "evalscribe", "context": context, "stream_mode": ["custom", "values"]}
 
     def script(call: Any) -> Answer:
-        return submit() if call.number < 3 else Answer(body=submit().body, delay_s=30)
+        return submit() if call.number < 3 else Answer(body=submit().body, held=True)
 
     with MessagesServer(script) as models, server(tmp_path, models) as url:
         schema = post(f"{url}/assistants/search", {})[0]["assistant_id"]
@@ -133,13 +132,6 @@ def stream(url: str, body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _request(url: str, body: dict[str, Any]) -> urllib.request.Request:
     return urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
-
-
-def wait_until(true: Any) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.1)
 
 
 @pytest.fixture(autouse=True)

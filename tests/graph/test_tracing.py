@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import PATIENCE_S
+
 PROCESS = Path(__file__).with_name("lane_process.py")
 PLAIN = """
 import asyncio
@@ -65,16 +67,16 @@ def test_a_bare_graph_would_post(endpoint: tuple[str, list[str]]) -> None:
     """The endpoint works: without our care LangGraph posts its state."""
     url, received = endpoint
     environment = {**switched_on(url), "LANGSMITH_OTEL_ENABLED": "false"}
-    subprocess.run([sys.executable, "-c", PLAIN], env=environment, check=True, capture_output=True, timeout=60)
+    subprocess.run([sys.executable, "-c", PLAIN], env=environment, check=True, capture_output=True, timeout=PATIENCE_S)
     assert received
 
 
 @pytest.mark.parametrize("ancient", [{}, {"LANGCHAIN_TRACING": "true", "LANGCHAIN_HANDLER": "langchain"}])
 def test_the_lanes_post_nothing(endpoint: tuple[str, list[str]], ancient: dict[str, str], tmp_path: Path) -> None:
     url, received = endpoint
-    command = [sys.executable, str(PROCESS), str(tmp_path), "6", "0.01"]
+    command = [sys.executable, str(PROCESS), str(tmp_path), "6", "99"]
     environment = {**switched_on(url), **ancient}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["judged"] == 6
     assert received == []
@@ -82,7 +84,7 @@ def test_the_lanes_post_nothing(endpoint: tuple[str, list[str]], ancient: dict[s
 
 def test_the_only_tracer_switched_on_is_the_ancient_one(tmp_path: Path) -> None:
     """Left alone the library refuses to run then."""
-    command = [sys.executable, str(PROCESS), str(tmp_path), "6", "0.01"]
+    command = [sys.executable, str(PROCESS), str(tmp_path), "6", "99"]
     environment = {**os.environ, "LANGCHAIN_TRACING": "true"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr) == (0, "")

@@ -16,6 +16,7 @@ from evalscribe.llm.prices import price
 from evalscribe.llm.transient import Transient
 from evalscribe.settings.providers import ANTHROPIC
 from messages_server import Answer, MessagesServer, failure, message, says
+from waiting import PATIENCE_S
 
 KEY = "sk-ant-secret-123456"
 TOOL = Tool(name="submit", description="Submit.", input_schema={"type": "object", "properties": {}})
@@ -28,7 +29,7 @@ def model(url: str, **options: float) -> AnthropicModel:
 
 
 async def ask(server: MessagesServer, request: Request = ASKED) -> Reply:
-    asked = model(server.url, timeout_s=1.0)
+    asked = model(server.url, timeout_s=PATIENCE_S)
     try:
         return await asked.complete(request)
     finally:

@@ -12,6 +12,7 @@ import pytest
 
 import batch_child
 from batches_server import BatchesServer
+from waiting import PATIENCE_S
 
 QUESTIONS = [f"q{n}" for n in range(5)]
 CLIENTS = [
@@ -62,7 +63,7 @@ class Machine:
         """The exit code of a process that is killed at the moment, where it comes to it."""
         self._moment = moment
         self._victim = self.start(QUESTIONS, moment)
-        self._victim.join(30)
+        self._victim.join(PATIENCE_S)
         self._moment = ""
         return self._victim.exitcode
 
@@ -108,7 +109,7 @@ def test_two_processes_at_once_submit_what_both_ask_once(machine: Machine) -> No
     halves = [QUESTIONS[:4], QUESTIONS[1:]]
     both = [machine.start(questions, out=f"verdicts {n}") for n, questions in enumerate(halves)]
     for process in both:
-        process.join(30)
+        process.join(PATIENCE_S)
     assert [process.exitcode for process in both] == [0, 0]
     assert [machine.verdicts(f"verdicts {n}") for n in range(2)] == [[f"to {q}" for q in half] for half in halves]
     assert sorted(machine.server.submitted.values()) == [1] * len(QUESTIONS)
@@ -119,6 +120,6 @@ def test_two_processes_that_find_what_a_killed_one_left_submit_nothing_twice(mac
     machine.run(moment)
     both = [machine.start(QUESTIONS, out=f"verdicts {n}") for n in range(2)]
     for process in both:
-        process.join(30)
+        process.join(PATIENCE_S)
     assert [process.exitcode for process in both] == [0, 0]
     assert sorted(machine.server.submitted.values()) == [1] * len(QUESTIONS)

@@ -13,6 +13,7 @@ from evalscribe.llm.prices import price
 from evalscribe.llm.retry import Patience, Persistent
 from evalscribe.llm.scripted import ScriptedModel, says
 from messages_server import Answer, MessagesServer, failure, message, page
+from waiting import PATIENCE_S
 
 OPUS = price("anthropic/claude-opus-5-5")
 ASKED = Request(system="s" * 4000, messages=(Message(role="user", text="Why?"),), max_tokens=1000)
@@ -89,7 +90,7 @@ async def test_tokens_are_a_budget_of_their_own() -> None:
 async def test_a_cancelled_call_counts_at_its_worst() -> None:
     budget = Budget(usd=1.0)
     task = asyncio.create_task(Budgeted(Slow(), budget, OPUS).complete(ASKED))
-    await asyncio.sleep(0.005)
+    await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -99,7 +100,7 @@ async def test_a_cancelled_call_counts_at_its_worst() -> None:
 async def spend(answer: Answer) -> tuple[Budget, Exception | None]:
     budget = Budget(usd=1.0)
     with MessagesServer(answer) as server:
-        timeout_s = 0.5 if answer.delay_s else 30.0
+        timeout_s = 0.5 if answer.held else PATIENCE_S
         model = Budgeted(AnthropicModel("claude-opus-5-5", "key", server.url, OPUS, timeout_s=timeout_s), budget, OPUS)
         try:
             await model.complete(ASKED)
@@ -123,7 +124,7 @@ async def test_what_was_turned_away_is_free(status: int) -> None:
         pytest.param(page(), id="page"),
         pytest.param(Answer(body=b'{"id": "m'), id="half"),
         pytest.param(Answer(cut="reset"), id="reset"),
-        pytest.param(replace(message(), delay_s=5.0), id="late"),
+        pytest.param(replace(message(), held=True), id="late"),
     ],
 )
 async def test_what_ended_without_usage_counts_at_its_worst(answer: Answer) -> None:

@@ -12,6 +12,7 @@ from evalscribe.llm.budget import Budget, Budgeted, worst_case
 from evalscribe.llm.prices import Price, price
 from evalscribe.llm.retry import Patience, Persistent
 from messages_server import Answer, Call, MessagesServer, failure, message, page
+from waiting import PATIENCE_S
 
 TRIALS = 200
 AT_ONCE = 12
@@ -20,8 +21,8 @@ STAGES = ("tag", "observe", "judge")
 SCHEMA = {"type": "object", "properties": {"label": {"type": "string"}}, "additionalProperties": False}
 TOOL = Tool(name="submit", description="Submit the verdict.", input_schema=SCHEMA)
 WORDS = ("return x == 1;\n", '{"a": [1, 2]}', "0f3a9c7e", "The task asks for 2. ", "überprüft ", "評価する", "🙂")
-PATIENCE = Patience(attempts=4, first_wait_s=0.001, longest_wait_s=0.004, total_s=1.0)
-TIMEOUT_S = 0.4
+PATIENCE = Patience(attempts=4, first_wait_s=0.001, longest_wait_s=0.004, total_s=60)
+TIMEOUT_S = 0.5
 BILLED = ("whole",) * 10 + ("half", "reset", "late", "page", "no usage")
 """Answers that the server has worked for, heard or not."""
 FREE = (429, 529, 500, 400)
@@ -83,7 +84,7 @@ def told(kind: str, bill: dict[str, int]) -> Answer:
     if kind in ("half", "reset"):
         return replace(whole, cut=kind)
     if kind == "late":
-        return replace(whole, delay_s=TIMEOUT_S * 1.25)
+        return replace(whole, held=True)
     if kind == "no usage":
         return Answer(body=json.dumps({**json.loads(whole.body), "usage": None}).encode())
     return page() if kind == "page" else whole
@@ -163,7 +164,7 @@ async def play(trials: list[Trial]) -> None:
     open_now = asyncio.Semaphore(AT_ONCE)
 
     async def one(trial: Trial) -> None:
-        async with open_now, asyncio.timeout(60):
+        async with open_now, asyncio.timeout(PATIENCE_S):
             await trial.run()
 
     await asyncio.gather(*map(one, trials))

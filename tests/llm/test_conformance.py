@@ -17,6 +17,7 @@ from evalscribe.llm.service import Adapter
 from evalscribe.llm.transient import Transient
 from scripted_server import Answer, Script, page
 from vendors import KEY, VENDORS, Vendor
+from waiting import PATIENCE_S
 
 SCHEMA = {
     "type": "object",
@@ -44,7 +45,7 @@ WHOLE = pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.nam
 """For what a stream has no part in."""
 
 
-async def ask(vendor: Vendor, script: Script, request: Request = ASKED, timeout_s: float = 30.0) -> Reply:
+async def ask(vendor: Vendor, script: Script, request: Request = ASKED, timeout_s: float = PATIENCE_S) -> Reply:
     """One answer of one attempt."""
     with vendor.server(script) as server:
         model = vendor.model(server.url, timeout_s)
@@ -55,7 +56,7 @@ async def ask(vendor: Vendor, script: Script, request: Request = ASKED, timeout_
 
 
 async def failures(
-    vendor: Vendor, answers: Sequence[Answer], timeout_s: float = 30.0
+    vendor: Vendor, answers: Sequence[Answer], timeout_s: float = PATIENCE_S
 ) -> list[CallFailed | EvalscribeError]:
     """How one attempt at each of these answers failed; the key is in nothing of it."""
     with vendor.server(answers) as server:
@@ -76,7 +77,7 @@ async def _failure(vendor: Vendor, model: Adapter) -> CallFailed | EvalscribeErr
     return error
 
 
-async def failed(vendor: Vendor, answer: Answer, timeout_s: float = 30.0) -> CallFailed | EvalscribeError:
+async def failed(vendor: Vendor, answer: Answer, timeout_s: float = PATIENCE_S) -> CallFailed | EvalscribeError:
     (failure,) = await failures(vendor, [answer], timeout_s)
     return failure
 
@@ -225,8 +226,7 @@ async def test_an_error_inside_a_200_may_have_cost(vendor: Vendor) -> None:
 
 
 async def test_a_server_that_hangs_is_left(vendor: Vendor) -> None:
-    async with asyncio.timeout(5):
-        failure = await failed(vendor, replace(vendor.says("x"), delay_s=30.0), timeout_s=0.3)
+    failure = await failed(vendor, replace(vendor.says("x"), held=True), timeout_s=0.3)
     assert isinstance(failure, Transient)
     assert "in time" in failure.reason
     assert not failure.free

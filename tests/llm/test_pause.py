@@ -1,7 +1,8 @@
-"""A refusal for the rate pauses one lane; three in a row pause all. Timed by the server's own record of arrivals."""
+"""A refusal for the rate pauses one lane; three in a row pause all. The loop's clock moves when a test says so."""
 
 import asyncio
-import time
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -10,8 +11,10 @@ from evalscribe.chat import CallFailed, Message, Reply, Request
 from evalscribe.llm.openai import OpenAIModel
 from evalscribe.llm.pause import IN_A_ROW, Pause
 from evalscribe.llm.retry import Patience, Persistent
+from loop_clock import LoopClock
+from waiting import until
 
-QUICK = Patience(attempts=6, first_wait_s=0.01, longest_wait_s=0.02, total_s=6.0)
+PATIENCE = Patience(attempts=6, first_wait_s=0.01, longest_wait_s=0.02, total_s=6.0)
 LONG = "0.6"
 
 
@@ -32,10 +35,26 @@ def limited(wait: str = LONG) -> Answer:
 class Lanes:
     """Models of one provider that share a pause, and one that does not."""
 
-    def __init__(self, server: ChatServer, patience: Patience = QUICK) -> None:
+    def __init__(self, server: ChatServer, patience: Patience = PATIENCE) -> None:
         self._model = OpenAIModel("test", "key", base_url=server.url)
         self._patience = patience
+        self._server = server
         self.shared = Pause()
+        self.clock = LoopClock()
+
+    @property
+    def refusals(self) -> int:
+        """Since the last answer."""
+        return self.shared._refused
+
+    async def refused(self, names: str) -> list[asyncio.Task[Reply]]:
+        """Calls that were refused at the same time, and wait now."""
+        before = self.refusals
+        self._server.gather(len(names))
+        tasks = [asyncio.create_task(self.ask(name)) for name in names]
+        await until(lambda: self.refusals == before + len(names), "refusals")
+        self._server.gather(0)
+        return tasks
 
     async def ask(self, name: str, pause: Pause | None = None) -> Reply:
         return await Persistent(self._model, self._patience, pause or self.shared).complete(asked(name))
@@ -44,31 +63,26 @@ class Lanes:
         await self._model.close()
 
 
-async def taken(server: ChatServer, number: int) -> None:
-    """Return when so many requests have come in."""
-    async with asyncio.timeout(5):
-        while len(server.calls) < number:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-
-
 async def test_one_refusal_pauses_its_own_lane_only() -> None:
     def answer(call: Call) -> Answer:
         return limited() if call.number == 0 else says("Done.")
 
     with ChatServer(answer) as server:
         lanes = Lanes(server)
-        first = asyncio.create_task(lanes.ask("a"))
-        await taken(server, 1)
-        await asyncio.sleep(0.1)
+        (first,) = await lanes.refused("a")
         await lanes.ask("b")
+        assert [lane(call) for call in server.calls] == ["a", "b"]
+        lanes.clock.advance(0.59)
+        await lanes.ask("b")
+        assert [lane(call) for call in server.calls] == ["a", "b", "b"]
+        lanes.clock.advance(0.02)
         await first
         await lanes.close()
-    assert [lane(call) for call in server.calls] == ["a", "b", "a"]
-    assert server.calls[2].at - server.calls[0].at >= 0.6
+    assert [lane(call) for call in server.calls] == ["a", "b", "b", "a"]
 
 
 async def test_three_in_a_row_pause_every_lane_until_the_longest_wait_is_over() -> None:
-    """The longest is the first one's; the third asks for less."""
+    """The longest is the first one's; the others ask for less."""
     waits = [LONG, "0.1", "0.1"]
 
     def answer(call: Call) -> Answer:
@@ -76,14 +90,15 @@ async def test_three_in_a_row_pause_every_lane_until_the_longest_wait_is_over() 
 
     with ChatServer(answer) as server:
         lanes = Lanes(server)
-        refused = [asyncio.create_task(lanes.ask(name)) for name in "abc"]
-        await taken(server, IN_A_ROW)
-        await asyncio.sleep(0.05)
-        await asyncio.gather(*refused, *(lanes.ask(name) for name in "de"))
+        tasks = await lanes.refused("abc")
+        tasks += [asyncio.create_task(lanes.ask(name)) for name in "de"]
+        lanes.clock.advance(0.59)
+        await settled()
+        assert len(server.calls) == IN_A_ROW
+        lanes.clock.advance(0.02)
+        await asyncio.gather(*tasks)
         await lanes.close()
-    after = [call for call in server.calls if call.number >= IN_A_ROW]
-    assert {lane(call) for call in after} == set("abcde")
-    assert min(call.at for call in after) - server.calls[0].at >= 0.58
+    assert {lane(call) for call in server.calls[IN_A_ROW:]} == set("abcde")
 
 
 async def test_the_first_answer_ends_the_pause() -> None:
@@ -91,40 +106,37 @@ async def test_the_first_answer_ends_the_pause() -> None:
 
     def answer(call: Call) -> Answer:
         if lane(call) == "slow":
-            return Answer(body=says("Done.").body, delay_s=0.5)
+            return replace(says("Done."), held=True)
         return limited("2") if call.number <= IN_A_ROW else says("Done.")
 
     with ChatServer(answer) as server:
         lanes = Lanes(server)
         slow = asyncio.create_task(lanes.ask("slow"))
-        await taken(server, 1)
-        refused = [asyncio.create_task(lanes.ask(name)) for name in "abc"]
-        await taken(server, 1 + IN_A_ROW)
-        await asyncio.sleep(0.1)
-        began = time.monotonic()
-        await lanes.ask("new")
-        waited = time.monotonic() - began
+        await until(lambda: server.calls, "the slow call")
+        refused = await lanes.refused("abc")
+        new = asyncio.create_task(lanes.ask("new"))
+        await settled()
+        assert len(server.calls) == 1 + IN_A_ROW, "it waits as long as the pause holds"
+        server.release()
         await slow
-        for task in refused:
-            task.cancel()
-        await asyncio.gather(*refused, return_exceptions=True)
+        await new
+        assert not any(task.done() for task in refused), "each waits as it was told"
+        await cancelled(refused)
         await lanes.close()
-    assert waited < 1.75
-    at = {lane(call): call.at for call in server.calls}
-    assert at["new"] - at["slow"] >= 0.49, "it waited as long as the pause held"
 
 
 async def test_an_answer_in_between_starts_the_count_anew() -> None:
     script = [limited("0.05"), limited("0.05"), says("Done."), limited("2"), says("Done.")]
     with ChatServer(script) as server:
         lanes = Lanes(server)
-        await lanes.ask("a")
-        late = asyncio.create_task(lanes.ask("b"))
-        await taken(server, 4)
-        await asyncio.sleep(0.1)
+        answered = asyncio.create_task(lanes.ask("a"))
+        for refusals in (1, 2):
+            await until(lambda number=refusals: lanes.refusals == number, "a refusal")
+            lanes.clock.advance(0.06)
+        await answered
+        (late,) = await lanes.refused("b")
         assert lanes.shared.left_s() == 0.0
-        late.cancel()
-        await asyncio.gather(late, return_exceptions=True)
+        await cancelled([late])
         await lanes.close()
 
 
@@ -134,36 +146,43 @@ async def test_another_provider_goes_on() -> None:
 
     with ChatServer(answer) as server:
         lanes = Lanes(server)
-        refused = [asyncio.create_task(lanes.ask(name)) for name in "abc"]
-        await taken(server, IN_A_ROW)
-        await asyncio.sleep(0.1)
-        assert lanes.shared.left_s() > 1.0
+        refused = await lanes.refused("abc")
+        assert lanes.shared.left_s() == 2.0
         await lanes.ask("other", Pause())
-        assert lanes.shared.left_s() > 0.0
-        for task in refused:
-            task.cancel()
-        await asyncio.gather(*refused, return_exceptions=True)
+        assert lanes.shared.left_s() == 2.0
+        await cancelled(refused)
         await lanes.close()
 
 
 async def test_nobody_waits_for_longer_than_any_call_has_patience() -> None:
+    """The clock stands still: who waited would wait for ever."""
     with ChatServer(limited("60")) as server:
-        lanes = Lanes(server, QUICK.model_copy(update={"total_s": 1.0}))
-        began = time.monotonic()
+        lanes = Lanes(server)
         for name in "abcd":
             with pytest.raises(CallFailed, match="asks to wait 60 s"):
                 await lanes.ask(name)
-        assert time.monotonic() - began < 5.0
         await lanes.close()
     assert len(server.calls) == 4
 
 
 async def test_a_call_that_would_be_paused_beyond_its_patience_is_given_up() -> None:
-    with ChatServer(limited("0.4")) as server:
-        lanes = Lanes(server, QUICK.model_copy(update={"total_s": 1.0}))
-        began = time.monotonic()
-        outcomes = await asyncio.gather(*(lanes.ask(name) for name in "abcdef"), return_exceptions=True)
-        took = time.monotonic() - began
+    with ChatServer(limited("4")) as server:
+        lanes = Lanes(server)
+        refused = await lanes.refused("abcdef")
+        lanes.clock.advance(4.1)
+        outcomes = await asyncio.gather(*refused, return_exceptions=True)
         await lanes.close()
     assert all(isinstance(outcome, CallFailed) for outcome in outcomes)
-    assert took < 2.5
+    assert len(server.calls) == 12, "none waits a second time: it would end after its six seconds"
+
+
+async def settled() -> None:
+    """Let every task go on that can."""
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
+async def cancelled(tasks: Sequence[asyncio.Task[Reply]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

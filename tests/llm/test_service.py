@@ -15,9 +15,11 @@ from evalscribe.llm.retry import Patience
 from evalscribe.llm.service import Service, parsed
 from evalscribe.settings import Access, Origin
 from evalscribe.settings.providers import PROVIDERS
+from loop_clock import LoopClock
 from messages_server import MessagesServer
 from messages_server import says as claude_says
 from scripted_server import Answer
+from waiting import until
 
 ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),), max_tokens=100)
 HERE = Origin(where="test", trust=3)
@@ -105,14 +107,16 @@ async def test_models_of_one_provider_pause_together_and_the_others_go_on() -> N
 
     with ChatServer(answer) as chat, MessagesServer(claude_says("Done.")) as claude:
         models = service(openai=chat.url, anthropic=claude.url)
+        clock = LoopClock()
+        chat.gather(3)
         refused = [asyncio.create_task(models.open(f"openai/{name}", "judge").complete(ASKED)) for name in "abc"]
-        await asyncio.sleep(0)
+        shared = models.open("openai/d", "tag")
+        pause = models._pauses["openai"]
+        await until(pause.left_s, "the pause")
+        later = asyncio.create_task(shared.complete(ASKED))
         await models.open("anthropic/claude-x", "judge").complete(ASKED)
-        while len(chat.finished) < 3:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
-        await asyncio.gather(models.open("openai/d", "tag").complete(ASKED), *refused)
+        assert (len(chat.calls), len(claude.calls)) == (3, 1), "the fourth waits, another provider's does not"
+        clock.advance(0.51)
+        await asyncio.gather(later, *refused)
         await models.close()
-    assert claude.finished[0] < chat.calls[3].at
-    later = [call for call in chat.calls if call.body["model"] == "d"]
-    assert later[0].at - chat.calls[0].at >= 0.49
+    assert sorted(call.body["model"] for call in chat.calls[3:]) == list("abcd")

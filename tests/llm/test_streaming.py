@@ -24,12 +24,13 @@ from evalscribe.llm.transient import Transient
 from messages_server import event
 from scripted_server import Answer, Script, ScriptedServer
 from vendors import VENDORS, Vendor
+from waiting import PATIENCE_S
 
 ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),), max_tokens=50)
 ANTHROPIC = next(vendor for vendor in VENDORS if vendor.name == "anthropic")
 OPENAI = next(vendor for vendor in VENDORS if vendor.name == "openai")
 LONG = "Because the grader asks another port, and nobody listens there: \U0001f50c né."
-SOON = Patience(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, total_s=5.0)
+SOON = Patience(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, total_s=60)
 Outcome = Reply | CallFailed
 OVERLOADED = {"type": "overloaded_error", "message": "Overloaded"}
 
@@ -62,7 +63,7 @@ def error_event(vendor: Vendor) -> bytes:
 
 
 async def hear_each(
-    vendor: Vendor, answers: Sequence[Answer], timeout_s: float = 30.0
+    vendor: Vendor, answers: Sequence[Answer], timeout_s: float = PATIENCE_S
 ) -> list[tuple[Outcome, list[str]]]:
     """What came of one attempt at each, and what was heard of it."""
     told: list[tuple[Outcome, list[str]]] = []
@@ -84,7 +85,9 @@ async def hear(vendor: Vendor, answer: Answer) -> tuple[Outcome, list[str]]:
     return told
 
 
-async def failures(vendor: Vendor, answers: Sequence[Answer], timeout_s: float = 30.0) -> list[tuple[CallFailed, str]]:
+async def failures(
+    vendor: Vendor, answers: Sequence[Answer], timeout_s: float = PATIENCE_S
+) -> list[tuple[CallFailed, str]]:
     """The failures that these answers come to, and what was heard before."""
     told: list[tuple[CallFailed, str]] = []
     for outcome, heard in await hear_each(vendor, answers, timeout_s):
@@ -95,7 +98,7 @@ async def failures(vendor: Vendor, answers: Sequence[Answer], timeout_s: float =
 
 
 async def failed(
-    vendor: Vendor, *pieces: bytes, every_s: float = 0.0, timeout_s: float = 30.0
+    vendor: Vendor, *pieces: bytes, every_s: float = 0.0, timeout_s: float = PATIENCE_S
 ) -> tuple[CallFailed, str]:
     (told,) = await failures(vendor, [Answer(pieces=pieces, every_s=every_s)], timeout_s)
     return told
@@ -339,26 +342,25 @@ async def test_lines_that_are_no_events_are_left_out(vendor: Vendor) -> None:
 
 
 async def test_a_stream_that_stalls_is_left(vendor: Vendor) -> None:
-    async with asyncio.timeout(10):
-        for at, final in ((1, False), (texts_in(vendor), True)):
-            pieces = (b"".join(stream(vendor)[:at]), b"".join(stream(vendor)[at:]))
-            failure, _ = await failed(vendor, *pieces, every_s=5.0, timeout_s=1.0)
-            assert "did not answer in time" in failure.reason
-            assert isinstance(failure, Transient) != final
+    for at, final in ((1, False), (texts_in(vendor), True)):
+        pieces = (b"".join(stream(vendor)[:at]), b"".join(stream(vendor)[at:]))
+        failure, _ = await failed(vendor, *pieces, every_s=PATIENCE_S, timeout_s=1.0)
+        assert "did not answer in time" in failure.reason
+        assert isinstance(failure, Transient) != final
 
 
 async def test_keep_alives_do_not_keep_a_stalled_stream_alive(vendor: Vendor) -> None:
-    async with asyncio.timeout(10):
-        failure, _ = await failed(vendor, stream(vendor)[0], *[keep_alive(vendor)] * 200, every_s=0.05, timeout_s=1.0)
+    pieces = (stream(vendor)[0], *[keep_alive(vendor)] * 20 * PATIENCE_S)
+    failure, _ = await failed(vendor, *pieces, every_s=0.05, timeout_s=1.0)
     assert "in time" in failure.reason
 
 
 async def test_a_stream_that_drips_for_ever_is_left(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "LONGEST", 1)
     begun = stream(vendor)
-    drip = [begun[texts_in(vendor) - 1]] * 1000
-    async with asyncio.timeout(10):
-        failure, heard = await failed(vendor, *begun[: texts_in(vendor) - 1], *drip, every_s=0.02, timeout_s=1.0)
+    drip = begun[texts_in(vendor) - 1]
+    pieces = (*begun[: texts_in(vendor) - 1], drip * 6, *[drip] * 50 * PATIENCE_S)
+    failure, heard = await failed(vendor, *pieces, every_s=0.02, timeout_s=1.0)
     assert "the answer broke off" in failure.reason
     assert "in time" in failure.reason
     assert heard.count("Because") > 5

@@ -22,6 +22,8 @@ from evalscribe.ports import ScoreQuery
 from evalscribe.target import TargetCall, TargetFailed, TargetReply
 
 Labs = Callable[..., Lab]
+NEVER_S = 3600.0
+"""Later than anybody waits."""
 
 
 async def test_every_item_is_tried_scored_and_archived(lab: Labs) -> None:
@@ -77,9 +79,14 @@ async def test_a_run_is_archived_while_it_waits_and_in_the_order_of_its_items(la
     one = lab(items=40, concurrency=4)
     run = one.run()
     seen: list[int] = []
+    answered = {"k3": asyncio.Event(), "k10": asyncio.Event()}
+    waits_for = {"k0": "k3", "k7": "k10"}
 
     async def answer(call: TargetCall) -> TargetReply:
-        await asyncio.sleep(0.01 if call.item_key in ("k0", "k7") else 0)
+        if call.item_key in waits_for:
+            await answered[waits_for[call.item_key]].wait()
+        if call.item_key in answered:
+            answered[call.item_key].set()
         if call.item_key == "k39":
             seen.append(len(one.desk.archive.graded(run.id)))
         return key(call)
@@ -144,16 +151,14 @@ async def test_tries_under_way_are_kept_when_another_ends_the_run(lab: Labs) -> 
     assert one.verdicts(run) == {"k1/1": "passed"}
 
 
-async def test_a_cancelled_run_ends_its_tries_within_a_second(lab: Labs) -> None:
+async def test_a_cancelled_run_ends_its_tries(lab: Labs) -> None:
     one = lab(items=4, concurrency=2)
     run = one.run()
-    target = Scripted(key, latency_s=30)
+    target = Scripted(key, latency_s=NEVER_S)
     worker = asyncio.create_task(one.work(run, target))
     await target.begun.wait()
-    began = asyncio.get_running_loop().time()
     told = await cancelled(one.desk, one.desk.runs.run(run.id) or run)
     assert told.state == "cancelled"
-    assert asyncio.get_running_loop().time() - began < 2
     assert (await worker).state == "cancelled"
     assert target.closed == 1
     with pytest.raises(UsageError, match="has ended already"):
@@ -175,20 +180,27 @@ async def test_a_second_worker_leaves(lab: Labs, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("evalscribe.app.experiments.work.CLAIM_S", 0.2)
     one = lab()
     run = one.run()
-    first = Scripted(key, latency_s=0.5)
+    over = asyncio.Event()
+
+    async def answer(call: TargetCall) -> TargetReply:
+        await over.wait()
+        return key(call)
+
+    first = Scripted(answer)
     worker = asyncio.create_task(one.work(run, first))
     await first.begun.wait()
     with pytest.raises(UnavailableError, match="worked on already, by here:1"):
         await one.work(run, Scripted(key))
     with pytest.raises(UnavailableError, match="being worked on"):
         resumed(one.desk, run, None)
+    over.set()
     assert (await worker).state == "completed"
 
 
 async def test_a_signal_leaves_the_run_resumable(lab: Labs) -> None:
     one = lab()
     run = one.run()
-    target = Scripted(key, latency_s=30)
+    target = Scripted(key, latency_s=NEVER_S)
     worker = asyncio.create_task(one.work(run, target))
     await target.begun.wait()
     worker.cancel()
@@ -237,7 +249,7 @@ async def test_a_target_that_never_answers_is_a_time_out(lab: Labs, monkeypatch:
     monkeypatch.setattr("evalscribe.evaluate.work.LATE_S", 0.02)
     one = lab(items=1, timeout_s=0.03)
     run = one.run()
-    assert (await one.work(run, Scripted(key, latency_s=30))).state == "completed"
+    assert (await one.work(run, Scripted(key, latency_s=NEVER_S))).state == "completed"
     (item,) = one.desk.runs.items(run.id)
     assert (item.status, item.verdict, item.error) == ("timeout", "error", "no answer within 0.03 s")
 
@@ -274,13 +286,17 @@ async def test_scorers_see_those_that_they_depend_on_and_no_expected_reaches_the
 async def test_each_try_is_stored_before_its_lane_takes_the_next(lab: Labs) -> None:
     one = lab(items=30, concurrency=4)
     run = one.run()
-    worker = asyncio.create_task(one.work(run, Scripted(key, latency_s=0.002)))
-    seen = set()
-    while not worker.done():
-        seen.add(sum(one.desk.runs.tally(run.id).values()))
-        await asyncio.sleep(0.005)
-    assert (await worker).state == "completed"
-    assert len(seen) > 2
+    asked: list[str] = []
+    under_way: list[int] = []
+
+    def answer(call: TargetCall) -> TargetReply:
+        asked.append(call.item_key)
+        under_way.append(len(asked) - sum(one.desk.runs.tally(run.id).values()))
+        return key(call)
+
+    assert (await one.work(run, Scripted(answer))).state == "completed"
+    assert len(asked) == 30
+    assert max(under_way) <= 4
 
 
 async def test_a_run_without_a_worker_is_told_as_such(lab: Labs) -> None:

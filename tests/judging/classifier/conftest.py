@@ -24,9 +24,9 @@ async def judged() -> AsyncIterator[Judged]:
             script: Script | None = None, of: Case | None = None, bounds: Bounds | None = None
         ) -> tuple[Verdict | Unclassified, MessagesServer]:
             server = stack.enter_context(MessagesServer(script))
-            attempt = AnthropicModel("claude-opus-5-5", "key", server.url, timeout_s=5.0)
+            attempt = AnthropicModel("claude-opus-5-5", "key", server.url, timeout_s=60)
             stack.push_async_callback(attempt.close)
-            model = Persistent(attempt, Patience(attempts=3, first_wait_s=0.01, total_s=1.0))
+            model = Persistent(attempt, Patience(attempts=3, first_wait_s=0.01, total_s=60))
             return await ModelJudge(model, Prompts(), bounds=bounds).judge(of or case()), server
 
         yield ask

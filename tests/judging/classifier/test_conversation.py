@@ -1,6 +1,5 @@
 """The judge against a Messages API on loopback: every way in which a model fails has a bound and a word."""
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -250,11 +249,9 @@ async def test_an_answer_that_is_none_leaves_the_failure_unclassified(judged: Ju
 
 
 async def test_a_model_that_hangs_is_left(judged: Judged) -> None:
-    began = time.monotonic()
-    outcome, _ = await judged(replace(submit(), delay_s=30), bounds=Bounds(seconds=0.3))
+    outcome, _ = await judged(replace(submit(), held=True), bounds=Bounds(seconds=0.3))
     assert isinstance(outcome, Unclassified)
     assert outcome.reason == "no verdict within 0.3 s"
-    assert time.monotonic() - began < 3
 
 
 async def test_instructions_and_tools_are_the_same_for_every_case(judged: Judged) -> None:

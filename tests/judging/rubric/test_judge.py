@@ -144,7 +144,7 @@ def test_the_key_is_of_all_that_the_answer_depends_on() -> None:
     }
     assert len(keys) == 8
     same = [
-        judge(model, timeout_s=1.0, fresh=True, observer=other_model),
+        judge(model, timeout_s=60.0, fresh=True, observer=other_model),
         RubricJudge(rubric(id="x", version=2), model),
     ]
     assert {one.key(subject()) for one in same} == {judge(model).key(subject())}

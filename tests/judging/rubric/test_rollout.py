@@ -14,16 +14,17 @@ from evalscribe.judging.rubric.rollout import LONGEST_KEPT, LONGEST_REASON, MOST
 from evalscribe.judging.subject import of_agent_run
 from evalscribe.llm.scripted import says
 from evalscribe.rubric import Rubric
+from loop_clock import LoopClock
 from panel_case import USAGE, Panelists, Step, answer, output, rubric, subject
 
 BAD = says('<response>{"label": "maybe", "why": ""}</response>', usage=USAGE)
 
 
-async def roll(*script: Step, timeout_s: float | None = 5.0, **fields: Any) -> tuple[Rollout, Panelists]:
+async def roll(*script: Step, timeout_s: float | None = 60.0, **fields: Any) -> tuple[Rollout, Panelists]:
     return await converse(Panelists(script), rubric(**fields), timeout_s)
 
 
-async def converse(model: Panelists, judged_by: Rubric, timeout_s: float | None = 5.0) -> tuple[Rollout, Panelists]:
+async def converse(model: Panelists, judged_by: Rubric, timeout_s: float | None = 60.0) -> tuple[Rollout, Panelists]:
     opening = asked(judged_by, subject(), 1000)
     return await Conversation(model, opening, judged_by, subject()).run(timeout_s), model
 
@@ -182,10 +183,14 @@ async def test_a_call_that_failed_says_why_and_what_it_took() -> None:
 
 
 async def test_a_time_out_keeps_what_is_known_of_the_usage() -> None:
+    clock = LoopClock()
+
     class Slow(Panelists):
         async def complete(self, request: Request, on_text: object = None) -> Reply:
             reply = await super().complete(request)
-            await asyncio.sleep(0 if reply is BAD else 60)
+            if reply is not BAD:
+                clock.advance(1)
+                await asyncio.sleep(3600)
             return reply
 
     rollout, _ = await converse(Slow([BAD, answer()]), rubric(), timeout_s=0.05)
@@ -201,7 +206,7 @@ async def test_what_concerns_all_subjects_is_raised() -> None:
 async def test_a_cancellation_from_outside_goes_through() -> None:
     class Hanging(Panelists):
         async def complete(self, request: Request, on_text: object = None) -> Reply:
-            await asyncio.sleep(60)
+            await asyncio.sleep(3600)
             raise AssertionError
 
     task = asyncio.create_task(converse(Hanging(), rubric()))
