@@ -101,6 +101,17 @@ def _failure(name: str, line: Line, message: Sequence[Line]) -> Failure:
     return Failure(name, texts, line.number, quoted[-1].number if quoted else line.number, places[:20])
 
 
+def _body(lines: Sequence[Line], at: int, ends: Callable[[str], bool]) -> list[Line]:
+    """The lines below `at` up to the first whose text `ends` the section.
+
+    By index: a copy of the rest of the log for every failure takes quadratic time.
+    """
+    last = at + 1
+    while last < len(lines) and not ends(lines[last].text):
+        last += 1
+    return list(lines[at + 1 : last])
+
+
 def _places(text: str) -> list[tuple[str, int]]:
     return [(match["path"], int(match["line"])) for match in PATH_LINE.finditer(text[:1000])]
 
@@ -134,11 +145,7 @@ def _pytest_sections(lines: Sequence[Line]) -> Iterator[Failure]:
         match = _PYTEST_SECTION.match(line.text)
         if not match:
             continue
-        body: list[Line] = []
-        for below in lines[at + 1 :]:
-            if _PYTEST_SECTION.match(below.text) or _PYTEST_END.match(below.text):
-                break
-            body.append(below)
+        body = _body(lines, at, lambda text: bool(_PYTEST_SECTION.match(text) or _PYTEST_END.match(text)))
         said = [below for below in body if _PYTEST_SAID.match(below.text)][:MESSAGE_LINES]
         texts = tuple(_PYTEST_SAID.sub(r"\g<text>", below.text).strip() for below in said)
         first, last = (said[0].number, said[-1].number) if said else (line.number, line.number)
@@ -171,16 +178,17 @@ def _unittest(lines: Sequence[Line]) -> Ran | None:
     return Ran("unittest", max(0, counted[-1] - failed), failed, failures)
 
 
+def _ends_unittest_body(text: str) -> bool:
+    """The next failure ends a body even without the rule between them: bodies that overlap take quadratic time."""
+    return bool(text.startswith("=====") or _UNITTEST_COUNT.match(text) or _UNITTEST_FAILED.match(text))
+
+
 def _unittest_failures(lines: Sequence[Line]) -> Iterator[Failure]:
     for at, line in enumerate(lines):
         match = _UNITTEST_FAILED.match(line.text)
         if not match:
             continue
-        body: list[Line] = []
-        for below in lines[at + 1 :]:
-            if below.text.startswith("=====") or _UNITTEST_COUNT.match(below.text):
-                break
-            body.append(below)
+        body = _body(lines, at, _ends_unittest_body)
         said = [b for b in body if b.text[:1].strip() and not b.text.startswith(("-----", "Traceback "))]
         frames = re.findall(r'File "([^"]{1,400})", line (\d+)', "\n".join(b.text[:1000] for b in body))
         places = tuple((path, int(number)) for path, number in reversed(frames[-20:]))
