@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from evalscribe.evidence import Citation, Document, Evidence
 from evalscribe.signature.diagnostics import diagnostics
 from evalscribe.signature.found import Found
 from evalscribe.signature.general import below_heading, error_lines, first_saying, installers, raised, tracebacks
 from evalscribe.signature.located import FailedTest, Located, Place, TestOutcome
-from evalscribe.signature.log import Line, failed_sections, lines_of, log_of, names_tests, plain_lines
+from evalscribe.signature.log import REMEMBERED, Line, failed_sections, lines_of, log_of, names_tests, plain_lines
 from evalscribe.signature.runners import Failure, Ran, ran
 from evalscribe.signature.wording import is_stock, normalised, quoted, stripped
 
@@ -18,6 +19,7 @@ _ASSERTION = re.compile(
 )
 
 
+@lru_cache(REMEMBERED)
 def locate_all(evidence: Evidence) -> tuple[Located, ...]:
     """Every error of the failed step, errors before warnings, at most fifty.
 
@@ -45,6 +47,7 @@ def signature(step: str | None, located: Located | None) -> str | None:
     return f"{step or 'before grading'}: {said}"
 
 
+@lru_cache(REMEMBERED)
 def tests(evidence: Evidence) -> TestOutcome:
     """What the test runner said; without a runner in the log only what the source recorded of the step."""
     step = next((step.status for step in evidence.steps if names_tests(step.name)), None)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from evalscribe.evidence import Document, Evidence, Excerpt
@@ -9,6 +10,9 @@ from evalscribe.evidence import Document, Evidence, Excerpt
 MAX_LINE = 20_000
 """Characters of a line that are looked at: a single line of megabytes is data, not an error."""
 MAX_LINES = 50_000
+REMEMBERED = 2
+"""Failures whose located errors are remembered. One failure is asked about a dozen times in a row, and its log may
+have tens of megabytes. No more than two, because their evidence stays in memory."""
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _TAG = re.compile(r"\[([\w.@/+-]{1,40})\](?: |$)")
@@ -54,6 +58,7 @@ def clean(text: str) -> str:
     return _CONTROL.sub("", text) if not text.isprintable() else text
 
 
+@lru_cache(REMEMBERED)
 def lines_of(document: Document, first: int = 1) -> list[Line]:
     """The lines of a log without tags such as `[vitest] `; of a very long log the first and the last."""
     numbered = list(enumerate(document.lines, first))
@@ -67,6 +72,7 @@ def plain_lines(text: str) -> list[Line]:
     return [Line(number, "", clean(line)) for number, line in enumerate(text.split("\n")[:MAX_LINES], 1)]
 
 
+@lru_cache(REMEMBERED)
 def failed_sections(evidence: Evidence) -> list[Line]:
     """The lines that belong to the failed step; the whole log where its runner marks nothing."""
     log = log_of(evidence)
