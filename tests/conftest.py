@@ -14,8 +14,10 @@ import pytest
 from postgres_server import NoPostgres, PostgresServer, running
 
 # The same examples in every run, and no deadline: a run does not fail by chance or because the machine is busy.
-hypothesis.settings.register_profile("evalscribe", deadline=None, derandomize=True)
-hypothesis.settings.load_profile("evalscribe")
+SLOW = [hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture]
+hypothesis.settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=SLOW)
+hypothesis.settings.register_profile("random", deadline=None, suppress_health_check=SLOW)
+hypothesis.settings.load_profile("same")
 
 REAL_DATA = os.environ.get("EVALSCRIBE_REAL_DATA")
 REQUIRED = frozenset(os.environ.get("EVALSCRIBE_REQUIRE", "").split(","))

@@ -38,7 +38,7 @@ class Doubler:
                 return answer
             if number == 200:
                 try:
-                    await asyncio.sleep(60)
+                    await asyncio.sleep(3600)
                 except asyncio.CancelledError:
                     self.note("cancelled", number)
                     raise

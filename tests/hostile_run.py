@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from waiting import PATIENCE_S
+
 RUN_ID = "jn7hostile0a4xxa9s37nhh83rxw913ph"
 Command = Callable[..., subprocess.CompletedProcess[bytes]]
 LOG = "=== Eval: {path} ===\n[error] tests: AssertionError: expected 1 to be 2\n"
@@ -64,7 +66,7 @@ def snapshot(folder: Path, payloads: Mapping[str, dict[str, Any]] | None = None,
 def evalscribe(folder: Path, *arguments: str | bytes, **environ: str) -> subprocess.CompletedProcess[bytes]:
     """The command, run in `folder`."""
     command = [sys.executable, "-m", "evalscribe", *arguments]
-    return subprocess.run(command, cwd=folder, env={**os.environ, **environ}, capture_output=True, timeout=100)
+    return subprocess.run(command, cwd=folder, env={**os.environ, **environ}, capture_output=True, timeout=PATIENCE_S)
 
 
 def analyzed(command: Command, folder: Path, run: Path) -> tuple[dict[str, Any], str]:

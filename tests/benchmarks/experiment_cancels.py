@@ -69,7 +69,7 @@ if __name__ == "__main__":
 """
 KINDS = ("busy", "hogging", "helped", "deaf", "hanging")
 LANES = 4
-PATIENCE_S = 30
+PATIENCE_S = 300
 
 
 @dataclass(frozen=True)

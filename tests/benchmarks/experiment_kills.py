@@ -64,7 +64,7 @@ WAYS = ("worker", "host", "all")
 JUDGE = '{"name": "llm_judge", "config": {"criteria": "It answers.", "model": "anthropic/claude-haiku-5-5"}}'
 SCORES = 3
 """Of each try."""
-PATIENCE_S = 120
+PATIENCE_S = 300
 
 
 @dataclass
@@ -122,13 +122,15 @@ class Killing:
         run = self._lab.ready(items, component(function), LANES, ["json_valid", JUDGE], ["marked"])
         start_worker(self._lab.found, run.id)
         for number in range(rounds):
-            self._at_work(run)
-            time.sleep(self._chance.uniform(0, 0.5))
-            if self._lab.now(run).terminal:
-                self._settle(run)
-                run = self._another(run)
+            while True:
                 self._at_work(run)
-            self._kill(run, ways[number % len(ways)])
+                time.sleep(self._chance.uniform(0, 0.5))
+                if self._lab.now(run).terminal:
+                    self._settle(run)
+                    run = self._another(run)
+                    self._at_work(run)
+                if self._kill(run, ways[number % len(ways)]):
+                    break
         self._settle(run)
 
     def _another(self, run: ExperimentRun) -> ExperimentRun:
@@ -138,15 +140,16 @@ class Killing:
         start_worker(self._lab.found, another.id)
         return another
 
-    def _kill(self, run: ExperimentRun, way: str) -> None:
+    def _kill(self, run: ExperimentRun, way: str) -> bool:
+        """Whether there was anything to kill: the run may have ended meanwhile."""
         worker = self._lab.worker(run)
         if worker is None or self._lab.now(run).terminal:
-            return
+            return False
         all_of_it = descendants(worker)
         kill({"worker": {worker}, "host": all_of_it - {worker}, "all": all_of_it}[way])
         self.losses.kills[way] += 1
         if way == "host":
-            return
+            return True
         self._gone(all_of_it, run)
         before, called = self._lab.desk.runs.done(run.id), len(self._noted("tries"))
         if not self._lab.now(run).terminal:
@@ -154,6 +157,7 @@ class Killing:
             self._at_work(run)
         twice = {f"{run.id}/{key}/{n}" for key, n in before} & set(self._noted("tries")[called:])
         self.losses.wrong += [f"{one} was stored and is tried again" for one in sorted(twice)]
+        return True
 
     def _gone(self, pids: set[int], run: ExperimentRun) -> None:
         began = time.monotonic()

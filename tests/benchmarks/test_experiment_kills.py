@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.experiment_cancels import SOURCE, cancelled
+from benchmarks.experiment_cancels import SOURCE, Cancelled, cancelled
 from benchmarks.experiment_kills import LANES, judged
 from benchmarks.experiment_lab import opened
 from machine_speed import slowness
@@ -23,9 +23,18 @@ def test_what_was_stored_when_all_processes_were_killed_is_not_done_again(tmp_pa
 def test_nothing_that_a_target_started_outlives_a_cancelled_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    cancelled_run(tmp_path, monkeypatch)
+
+
+@pytest.mark.benchmark
+def test_a_cancelled_run_is_over_within_two_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cancelled_run(tmp_path, monkeypatch).from_flag_s < 2 * slowness()
+
+
+def cancelled_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cancelled:
     """A command that ignores SIGTERM, with a child, and another one in a session of its own."""
     monkeypatch.chdir(tmp_path)
     with opened(tmp_path, SOURCE) as lab:
         done = cancelled(lab, "deaf")
     assert (done.state, done.tries, done.gate) == ("cancelled", 4, False)
-    assert done.from_flag_s < 2 * slowness()
+    return done

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.experiment_lab import component, opened
 from benchmarks.experiment_speed import SOURCE, measured
 from machine_speed import slowness
 
 
+@pytest.mark.benchmark
 def test_a_run_costs_by_its_items_and_keeps_none_in_memory(tmp_path: Path) -> None:
     """About 2.5 ms of CPU an item on the machine it was measured on, beside more than a second for starting."""
     with opened(tmp_path, SOURCE) as lab:

@@ -5,6 +5,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from benchmarks.import_speed import COLLECTION, imported, write
 from evalscribe.ports import Added
 from evalscribe.store.shelf import open_shelf
@@ -13,6 +15,7 @@ from machine_speed import slowness
 EVALS = 3_000
 
 
+@pytest.mark.benchmark
 def test_three_thousand_evals(tmp_path: Path) -> None:
     """Over 4,000 a second of CPU on the machine it was measured on."""
     write(tmp_path / "evals.jsonl", EVALS)

@@ -12,6 +12,7 @@ TRIES = 3
 """Busy neighbours cost caches, and so CPU time; they only ever add."""
 
 
+@pytest.mark.benchmark
 @pytest.mark.parametrize("provider", list(SERVERS))
 async def test_a_verdict_adds_little_to_a_bare_call(provider: str) -> None:
     costs = []

@@ -44,7 +44,7 @@ VERDICT = Verdict(
     judge="scripted@1",
 )
 Place = Path | str
-PATIENCE_S = 60
+PATIENCE_S = 300
 FORKED = multiprocessing.get_context("fork")
 """What they work with is imported once; no database is open when they begin."""
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evalscribe.discuss import Dossier
@@ -264,7 +264,7 @@ PARTS = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(parts=st.lists(PARTS, max_size=14), size=st.integers(1, 9))
 def test_pieces_make_no_difference(two: Dossier, parts: list[str], size: int) -> None:
     text = "".join(parts)
@@ -273,7 +273,7 @@ def test_pieces_make_no_difference(two: Dossier, parts: list[str], size: int) ->
     assert pieced.citations == whole.citations
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(parts=st.lists(PARTS, max_size=14))
 @example(parts=["[2 output app/[id]/page.tsx:1", ", 2 output ", ", 2 output ", "[2 output app/[id]/page.tsx:1"])
 @example(parts=["[", "report", "[1 output a] [1 grader test.py:1"])

@@ -13,10 +13,9 @@ from engine_work import Doubler
 from evalscribe.engine.local import LocalEngine
 from evalscribe.errors import DataError, RubricError
 from evalscribe.ports import Ask, Engine, Lost
+from waiting import until
 
 Make = Callable[[], Engine]
-STARTED_S = 60
-"""Until a worker of a cluster has started and imported what it works with, on a busy machine; not what is measured."""
 
 
 @pytest.fixture(params=["local", "ray"])
@@ -83,17 +82,15 @@ async def test_a_cancelled_piece_is_cancelled_where_it_is_done(make: Make, tmp_p
     worker = Doubler(tmp_path)
     async with make().crew(worker) as crew:
         piece = asyncio.ensure_future(crew.do(200))
-        await _noted(worker, "began", STARTED_S)
+        await _noted(worker, "began")
         piece.cancel()
         with pytest.raises(asyncio.CancelledError):
             await piece
         await _noted(worker, "cancelled")
 
 
-async def _noted(worker: Doubler, what: str, patience_s: float = 5) -> None:
-    async with asyncio.timeout(patience_s):
-        while not worker.times(what, 200):  # noqa: ASYNC110 - it happens in another process
-            await asyncio.sleep(0.02)
+async def _noted(worker: Doubler, what: str) -> None:
+    await until(lambda: worker.times(what, 200), what)
 
 
 async def test_what_nobody_can_unpickle_is_told_in_words(cluster: Make, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,7 @@ def test_the_report_is_the_local_one_byte_for_byte(workspace: Workspace, made: P
         return submit(confidence=0.3 + len(json.dumps(call.body["messages"])) % 7 / 10)
 
     with MessagesServer(script, latency_s=0.1) as server:
+        server.gather(2)
         workspace.run("analyze", made, *DATED, *RAY, "--concurrency", "6", **access(server))
         assert (len(server.calls), set(asked(server).values())) == (12, {1})
         assert 1 < server.peak <= 6
@@ -150,12 +152,14 @@ def test_kill_9_of_the_command_asks_nothing_twice_but_what_was_in_flight(
 ) -> None:
     """It joins a cluster by its address, and its workers die with it."""
     joins = (*RAY, "--ray-address", address.head)
-    with MessagesServer(latency_s=0.3) as server:
+    answer = submit()
+    with MessagesServer(lambda call: answer if call.number < 6 else replace(answer, held=True)) as server:
         process = workspace.start("analyze", made, "--concurrency", "2", *joins, **access(server), **address.token)
-        wait_until(lambda: len(server.finished) >= 6, "half of the answers", 80)
+        wait_until(lambda: len(server.calls) == 6 + 2, "half of the answers and two more questions")
         killed, _ = end(process, signal.SIGKILL)
         assert killed.code == -signal.SIGKILL
         assert workspace.reports == []
+        server._script = answer
         workspace.run("analyze", made, **access(server))
         questions = asked(server)
     assert len(questions) == 12

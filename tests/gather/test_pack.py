@@ -162,7 +162,6 @@ def test_hostile_paths_are_one_bounded_line(path: str) -> None:
     assert all(len(phrase) < 500 and phrase.isprintable() for phrase in packed.left_out)
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "text", ["y" * 5_000_000, "y\0\x1b[31m\r\n" * 300_000, "}\n" * 300_000], ids=["line", "nul", "lines"]
 )

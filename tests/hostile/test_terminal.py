@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hostile_run import RUN_ID, Command, evalscribe, failed, payload, snapshot
+from waiting import PATIENCE_S
 
 ESCAPES = "\x1b]0;pwned\x07\x1b[2J\x9b31m\x7f\u202e\u2066\x08"
 SHELL = "$(touch pwned);`touch pwned`'\"&&touch pwned"
@@ -80,7 +81,9 @@ def test_a_report_on_a_terminal_holds_only_our_own_codes(tmp_path: Path) -> None
     (folder / "planted.md").write_text(f"# Title\n\n{ESCAPES}[x](javascript:alert(1)) words\n\n    {ESCAPES}\n")
     master, slave = pty.openpty()
     command = [sys.executable, "-m", "evalscribe", "reports", "show", "planted"]
-    subprocess.run(command, cwd=tmp_path, stdout=slave, env={**os.environ, "TERM": "xterm"}, timeout=60, check=True)
+    subprocess.run(
+        command, cwd=tmp_path, stdout=slave, env={**os.environ, "TERM": "xterm"}, timeout=PATIENCE_S, check=True
+    )
     os.close(slave)
     shown = os.read(master, 100_000).decode()
     os.close(master)

@@ -216,7 +216,7 @@ BLOCKS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(BLOCKS, max_size=4), st.integers(1, 9))
 def test_any_message_in_any_pieces_is_built_again(blocks: list[dict[str, Any]], every: int) -> None:
     body = json.loads(messages_server.message(*blocks).body)
@@ -231,7 +231,7 @@ def test_any_message_in_any_pieces_is_built_again(blocks: list[dict[str, Any]], 
     assert "".join(heard) == text
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(TEXT, st.lists(st.dictionaries(TEXT, TEXT, max_size=2), max_size=3), st.integers(1, 9))
 def test_any_completion_in_any_pieces_is_built_again(text: str, inputs: list[dict[str, Any]], every: int) -> None:
     calls = json.loads(chat_server.use(*(("n", fields) for fields in inputs)).body)["choices"][0]["message"]

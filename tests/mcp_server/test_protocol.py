@@ -5,8 +5,7 @@ import json
 import logging
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from evalscribe.mcp_server.server import Server
 from evalscribe.mcp_server.tool import BUG, READS, tool
 from mcp_server.conftest import KEY, environment
 from messages_server import MessagesServer, submit
+from waiting import PATIENCE_S, until
 
 MODEL = "anthropic/claude-opus-5-5"
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -40,14 +40,6 @@ async def said(connected: Client, name: str, **arguments: Any) -> Any:
     assert isinstance(result, CallToolResult)
     assert not result.is_error, result.content
     return result.structured_content
-
-
-async def until(true: Callable[[], bool]) -> None:
-    for _ in range(2500):
-        if true():
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("not within 50 s")
 
 
 def asked_at(anthropic: MessagesServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,11 +83,10 @@ async def test_a_model_is_asked_only_with_a_budget(place: Place, monkeypatch: py
 async def test_a_cancelled_call_stops_and_leaves_the_run_free(
     mode: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with MessagesServer(lambda _: submit(), latency_s=100) as anthropic:
+    with MessagesServer(lambda _: submit(), latency_s=3600) as anthropic:
         asked_at(anthropic, monkeypatch)
         async with client(mode) as connected:
-            began = time.monotonic()
-            async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+            async with asyncio.TaskGroup() as tasks:
                 asking = tasks.create_task(
                     said(connected, "analyze", run="sample", judge=MODEL, budget_usd=1), name="asking"
                 )
@@ -103,7 +94,6 @@ async def test_a_cancelled_call_stops_and_leaves_the_run_free(
                 assert (await said(connected, "list_collections"))["collections"] == [], "others are answered meanwhile"
                 asking.cancel()
             await said(connected, "analyze", run="sample")
-            assert time.monotonic() - began < 60, "nobody waited for the model"
 
 
 async def test_calls_for_one_run_wait_for_each_other(place: Place) -> None:
@@ -154,9 +144,7 @@ async def test_slow_sql_stops_nobody(place: Place, monkeypatch: pytest.MonkeyPat
         with anyio.move_on_after(0.7) as scope:
             await connected.call_tool("execute_sql", {"sql": slow})
         assert scope.cancelled_caught
-        began = time.monotonic()
         assert (await said(connected, "list_runs"))["total"] == 2
-        assert time.monotonic() - began < 20
 
 
 class Found(Frozen):
@@ -193,7 +181,6 @@ def server(folder: Path, *options: str) -> subprocess.Popen[str]:
 
 def test_it_starts_answers_nonsense_and_ends_with_its_client(tmp_path: Path) -> None:
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    began = time.monotonic()
     process = server(tmp_path)
     assert process.stdin
     assert process.stdout
@@ -203,7 +190,6 @@ def test_it_starts_answers_nonsense_and_ends_with_its_client(tmp_path: Path) -> 
     answers = [json.loads(process.stdout.readline())]
     while answers[-1].get("id") != 1:
         answers.append(json.loads(process.stdout.readline()))
-    assert time.monotonic() - began < 30, "a loaded machine"
     assert answers[-1]["result"]["serverInfo"]["name"] == "evalscribe"
     call = {"name": "import_file", "arguments": {"path": "sample", "write": True}}
     process.stdin.write(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}) + "\n")
@@ -211,7 +197,7 @@ def test_it_starts_answers_nonsense_and_ends_with_its_client(tmp_path: Path) -> 
     process.stdin.flush()
     process.stdin.close()
     process.stdin = None
-    out, errors = process.communicate(timeout=30)
+    out, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
     assert "Traceback" not in errors
@@ -229,6 +215,6 @@ def test_without_the_sdk_it_says_what_to_install(
 
 def test_a_folder_that_is_none_is_told(tmp_path: Path) -> None:
     process = server(tmp_path, "--folder", "nowhere")
-    out, errors = process.communicate(timeout=30)
+    out, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (66, "")
     assert "--folder nowhere" in errors

@@ -1,7 +1,7 @@
 """Edits become a whole patch or are refused with every reason."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evalscribe.patch import Edit
@@ -148,7 +148,6 @@ def test_of_a_shared_file_only_the_tables_of_such_tools(path: str, old: str, new
         assert allowed
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.builds(edit, st.sampled_from([*TEXTS, "new/x", ".git/x"]), st.text(max_size=4), st.text(max_size=6)))
 )

@@ -101,7 +101,7 @@ def test_a_report_that_cannot_be_read_is_not_added_to() -> None:
         with_action(TEXT.replace("## Findings\n", ""), LINE)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=80))
 def test_nothing_that_people_wrote_is_lost(people: str) -> None:
     text = BODY + people
@@ -125,7 +125,6 @@ def test_a_commit_is_known_again_by_its_trailers() -> None:
     assert not is_of(Tip(commit="1", message="R3 for smp7q2kax0d4m81v"), "R3", "smp7q2kax0d4m81v")
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60), st.text(max_size=40))
 def test_no_word_of_a_message_is_acted_on(summary: str, eval: str) -> None:
     patch = PATCH.model_copy(update={"summary": f"fixes #{summary}", "judge": f"@{eval}"})

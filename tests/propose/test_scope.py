@@ -1,7 +1,7 @@
 """What a recommendation concerns, and what nothing may touch."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evalscribe.evidence import Document
@@ -180,7 +180,6 @@ def test_may_not_be_touched(path: str, reason: str) -> None:
     assert reason in (CONCERNED.refusal(path) or "nothing against it")
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60), st.sampled_from(["", "evals/style/002-loop/", "../", ".git/", "/"]))
 def test_whatever_is_allowed_stays_where_it_belongs(name: str, folder: str) -> None:
     path = folder + name

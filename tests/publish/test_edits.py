@@ -37,7 +37,7 @@ def judged_anew(report: Report, label: Classification) -> Report:
     return replaced(report, entries=entries)
 
 
-@settings(max_examples=75, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=75, suppress_health_check=list(HealthCheck))
 @given(
     corrections=st.dictionaries(st.integers(1, 5), st.tuples(labels, st.booleans()), max_size=3),
     reviews=st.dictionaries(st.integers(1, 5), words, max_size=2),

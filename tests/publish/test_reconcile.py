@@ -42,7 +42,7 @@ def edits(kind: str) -> st.SearchStrategy[Edit]:
 several = st.lists(kinds.flatmap(edits), max_size=4)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(ours=several, theirs=several, newer=st.booleans(), known=st.booleans())
 def test_everything_that_either_wrote_is_there(
     report: Report, ours: list[Edit], theirs: list[Edit], newer: bool, known: bool

@@ -60,12 +60,12 @@ def filled_url(postgres_server: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 def here(filled_folder: Path) -> QueryDesk:
-    return QueryDesk(Inside(filled_folder / "store.db"), timeout_s=20)  # type: ignore[arg-type]
+    return QueryDesk(Inside(filled_folder / "store.db"), timeout_s=60)  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def there(filled_url: str) -> QueryDesk:
-    return QueryDesk(PostgresTables(filled_url, "the server"), timeout_s=20)
+    return QueryDesk(PostgresTables(filled_url, "the server"), timeout_s=60)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -17,7 +17,7 @@ PIECES = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=60).map("".join))
 def test_it_is_read_or_refused_by_name(text: str) -> None:
     with contextlib.suppress(DataError):

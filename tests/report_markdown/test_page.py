@@ -25,7 +25,7 @@ assert spec.loader
 made_reports = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(made_reports)
 
-often = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+often = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 
 def test_round_trip(report: Report) -> None:

@@ -22,7 +22,7 @@ NOTES = (
     "Reviewer: me", "two\nlines", "\r\n## Findings", "`<b>`",
     "\\<b>", "| 1 | x | y | z | a | b |", "", "  ", "é😀", "~~no~~", "\u202ea",
 )  # fmt: skip
-often = settings(max_examples=15, deadline=None)
+often = settings(max_examples=15)
 
 
 def changed_lines(before: str, after: str) -> list[str]:

@@ -91,7 +91,7 @@ def nodes(schema: Schema, path: str = "output_schema") -> Iterator[tuple[str, Sc
 
 
 @given(SCHEMAS, st.data())
-@settings(max_examples=75, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=75, suppress_health_check=list(HealthCheck))
 def test_a_made_schema_is_allowed_and_its_answers_fit(schema: Schema, data: st.DataObject) -> None:
     check_schema(schema)
     assert META.is_valid(schema)
@@ -111,7 +111,7 @@ WRONG: dict[str, tuple[str, Any]] = {
 
 
 @given(SCHEMAS, st.sampled_from(sorted(WRONG)), st.data())
-@settings(max_examples=75, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=75, suppress_health_check=list(HealthCheck))
 def test_one_wrong_thing_is_found_in_its_place(schema: Schema, what: str, data: st.DataObject) -> None:
     changed = deepcopy(schema)
     path, node = data.draw(st.sampled_from(list(nodes(changed))))
@@ -124,7 +124,7 @@ def test_one_wrong_thing_is_found_in_its_place(schema: Schema, what: str, data: 
 
 
 @given(SCHEMAS, st.data())
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, suppress_health_check=list(HealthCheck))
 def test_what_is_required_must_be_there_at_any_depth(schema: Schema, data: st.DataObject) -> None:
     changed = deepcopy(schema)
     path, node = data.draw(st.sampled_from([pair for pair in nodes(changed) if "required" in pair[1]]))
@@ -142,7 +142,7 @@ JSON = st.recursive(
 
 
 @given(JSON | st.builds(lambda value: {"type": "object", "properties": {"a": value}}, JSON))
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=75)
 def test_any_value_is_allowed_or_refused_with_a_path(value: Any) -> None:
     refused = None
     try:
@@ -180,7 +180,7 @@ def rubrics(draw: st.DrawFn) -> Rubric:
 
 
 @given(rubrics())
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 def test_every_rubric_reads_back_from_what_is_written(rubric: Rubric) -> None:
     again = parse_rubric(to_yaml(rubric), "again", "f.yaml")
     assert again.digest == rubric.digest

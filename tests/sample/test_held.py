@@ -65,7 +65,6 @@ def about(report: Report, eval: str) -> FollowUp:
     return found
 
 
-@pytest.mark.timeout(300)
 def test_what_was_agreed_to_lets_the_eval_pass_and_the_next_report_says_that_it_held(
     workspace: Workspace, changed: SuiteRepository, tmp_path: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 import yaml
 
 from evalscribe.sample import earlier_reports, outputs_folder, snapshot_folder, suite_folder
@@ -12,13 +11,11 @@ PLANTED = {"http/001-retry": "tests", "style/005-any": "lint", "text/004-tags": 
 """Where the reference answer fails too: a broken grader, a known gap, a flaky test, an index that never answers."""
 
 
-@pytest.mark.timeout(300)
 def test_remaking_the_run_changes_nothing() -> None:
     committed = remake.texts(snapshot_folder())
     assert remake.snapshot(remake.grade_all()) == committed
 
 
-@pytest.mark.timeout(300)
 def test_reference_answers_fail_only_where_that_is_planted() -> None:
     graded = remake.grade_all(answers=True)
     assert {path: result.failed[0] for path, result in graded.items() if result and result.failed} == PLANTED

@@ -24,7 +24,7 @@ def deals(task: Task) -> list[Fraction]:
 
 
 @given(st.lists(st.builds(Task, TRIALS, TRIALS), max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_it_is_the_share_of_all_deals(tasks: list[Task]) -> None:
     sums = [sum(each) for each in product(*map(deals, tasks))]
     observed = sum(task.difference**2 for task in tasks)

@@ -28,7 +28,7 @@ def enumerated(differences: Sequence[Fraction]) -> float:
 
 
 @given(st.lists(SOME, min_size=1, max_size=9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_it_is_what_enumerating_every_flip_gives(differences: list[Fraction]) -> None:
     luck = sign_flip(differences)
     assert luck.exact

@@ -83,7 +83,7 @@ def test_unequal_trials_are_tested_by_as_many_of_each() -> None:
 
 
 @given(st.lists(st.builds(Task, TRIALS, TRIALS), max_size=14))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_interval_and_test_say_the_same_of_zero(some: list[Task]) -> None:
     found = paired(some)
     low, high = found.interval

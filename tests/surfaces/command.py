@@ -5,19 +5,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from evalscribe.cli import run
+from waiting import PATIENCE_S
+from waiting import wait_until as wait_until
 
 CLOSING = (
     "These are my findings. Would you like me to implement any of these recommendations, "
     "or would you like to discuss specific failures in more detail?"
 )
-PATIENCE_S = 90
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,5 @@ def end(process: subprocess.Popen[str], number: signal.Signals) -> tuple[Ended, 
     """Send a signal; how the process ended, and after how many seconds."""
     began = time.monotonic()
     process.send_signal(number)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=PATIENCE_S)
     return Ended(process.returncode, out, err), time.monotonic() - began
-
-
-def wait_until(true: Callable[[], bool], what: str, seconds: float = 40) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.01)

@@ -4,6 +4,7 @@ import json
 import re
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,7 +112,7 @@ def test_a_killed_cascade_asks_nothing_twice(workspace: Workspace, made: Path) -
     configured(workspace, WITHOUT_RULES)
 
     def slow(call: Call) -> Answer:
-        return Answer(body=submit().body, delay_s=30) if of(call)[0] == OPUS else tagged(sure=False)
+        return replace(submit(), held=True) if of(call)[0] == OPUS else tagged(sure=False)
 
     with MessagesServer(slow) as server:
         process = workspace.start("analyze", made, "--cascade", **access(server))

@@ -12,6 +12,7 @@ import pytest
 
 from messages_server import Answer, Call, MessagesServer, failure, says
 from surfaces.command import Workspace, wait_until
+from waiting import PATIENCE_S
 
 KEY = "sk-ant-test-0000"
 
@@ -273,11 +274,11 @@ def test_where_the_budget_ends_the_rules_go_on_and_more_of_it_asks_the_rest(
 
 
 def test_killed_at_any_time_it_goes_on_and_nothing_is_asked_twice(workspace: Workspace, sides: tuple[str, str]) -> None:
-    with MessagesServer(explains, latency_s=0.3) as server:
+    with MessagesServer(lambda call: explains(call) if call.number < 2 else Answer(held=True)) as server:
         process = workspace.apart.start("compare", *sides, "--concurrency", "1", **access(server))
         wait_until(lambda: len(server.calls) == 3, "the third eval is asked about")
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE_S)
     assert workspace.reports == []
     with MessagesServer(explains) as server:
         ended = workspace.run("compare", *sides, "--concurrency", "1", **access(server))

@@ -19,6 +19,7 @@ from evalscribe.cli import run
 from messages_server import Answer, Call, MessagesServer, events, failure, says, submit, use
 from suite_repository import RELAXED, SELECT, SuiteRepository, patch
 from surfaces.command import CLOSING, Ended, Workspace, end
+from waiting import PATIENCE_S
 
 RUN = "smp7q2ka"
 QUESTION = "why is 4 not the model's fault?"
@@ -235,7 +236,7 @@ def test_a_signal_ends_a_program_in_its_answer(
     pieces.number = number
     with MessagesServer([replace(answer, pieces=pieces), says(SAYS)]) as server:
         ended = discuss(analyzed, server, code=code)
-        assert 10 < ended.out.count("word") < 300
+        assert 0 < ended.out.count("word") < 400
         assert all(words in ended.out + ended.err for words in told)
         assert kept(analyzed.folder) == before
         assert discuss(analyzed, server).out == f"{SHOWN}\n\n"
@@ -255,7 +256,8 @@ def test_killed_in_an_answer_nothing_is_lost(analyzed: Workspace) -> None:
 
 
 def test_a_reader_that_goes_away_is_no_error_and_nothing_more_is_paid_for(analyzed: Workspace) -> None:
-    with MessagesServer(slowly(says("word " * 2000), 0.01)) as server:
+    answer = slowly(says("word " * 2000), 0.05)
+    with MessagesServer(answer) as server:
         process = analyzed.start(*ASKED, "--ask", QUESTION, **access(server))
         assert process.stdout is not None
         assert process.stderr is not None
@@ -263,9 +265,9 @@ def test_a_reader_that_goes_away_is_no_error_and_nothing_more_is_paid_for(analyz
         process.stdout.close()
         err = process.stderr.read()
         process.stderr.close()
-        assert process.wait(timeout=30) == 0
-        assert server.ended.wait(5)
-    assert server.sent[0] < 400, "of the answer's 1,429 pieces"
+        assert process.wait(timeout=PATIENCE_S) == 0
+        assert server.ended.wait(PATIENCE_S)
+    assert server.sent[0] < len(answer.pieces) // 2
     assert "Spent: discuss 1 call" in err
     assert "Traceback" not in err
 

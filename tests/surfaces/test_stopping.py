@@ -1,15 +1,18 @@
-"""Stopped at any moment, a command is over within a second, with one line and the right code."""
+"""Stopped at any moment, a command is over, with one line and the right code."""
 
+import fcntl
 import signal
-import time
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from promptly import within_a_second
+from machine_speed import slowness
 from surfaces import made_runs
-from surfaces.command import Workspace, end
+from surfaces.command import Workspace, end, wait_until
 
+Moment = Callable[[subprocess.Popen[str], Path], None]
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 LINES = (
     "what is finished is kept, run the same command again to go on.",
@@ -22,19 +25,50 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_runs.write(tmp_path_factory.mktemp("many") / "run", 500)
 
 
-@pytest.mark.parametrize("delay", [0.8, 1.6, 3.2])
-@pytest.mark.parametrize("number", CODES)
-def test_stopped_at_any_moment(number: signal.Signals, delay: float, workspace: Workspace, many: Path) -> None:
-    def stopped(_attempt: int) -> float:
-        process = workspace.start("analyze", many, "--judge", "rules")
-        time.sleep(delay)
-        ended, seconds = end(process, number)
-        assert ended.code == CODES[number], ended
-        assert ended.err.rstrip().endswith(LINES)
-        assert "Traceback" not in ended.err
-        return seconds
+def at_start(process: subprocess.Popen[str], _: Path) -> None:
+    """As soon as it handles signals: long before everything is imported."""
+    status = Path(f"/proc/{process.pid}/status")
+    if not status.exists():
+        pytest.skip("signals that a process handles are shown by Linux only")
+    wait_until(lambda: handled(status.read_text()) >> (signal.SIGTERM - 1) & 1, "SIGTERM is handled")
 
-    assert within_a_second(stopped)
+
+def handled(status: str) -> int:
+    return int(status.partition("SigCgt:")[2].split()[0], 16)
+
+
+def at_its_store(_: subprocess.Popen[str], folder: Path) -> None:
+    wait_until(lambda: (folder / ".evalscribe" / "store.db").exists(), "a store")
+
+
+def at_a_hundred(process: subprocess.Popen[str], _: Path) -> None:
+    """Its lines do not fit into the pipe: it waits for somebody to read them."""
+    assert process.stderr is not None
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+    next(line for line in process.stderr if line.strip().startswith("100/500"))
+
+
+@pytest.mark.parametrize("moment", [at_start, at_its_store, at_a_hundred])
+@pytest.mark.parametrize("number", CODES)
+def test_stopped_at_any_moment(number: signal.Signals, moment: Moment, workspace: Workspace, many: Path) -> None:
+    stopped_at(moment, number, workspace, many)
+
+
+@pytest.mark.benchmark
+@pytest.mark.parametrize("moment", [at_its_store, at_a_hundred])
+def test_stopped_within_a_second(moment: Moment, workspace: Workspace, many: Path) -> None:
+    assert stopped_at(moment, signal.SIGINT, workspace, many) < slowness()
+
+
+def stopped_at(moment: Moment, number: signal.Signals, workspace: Workspace, many: Path) -> float:
+    process = workspace.start("analyze", many, "--judge", "rules")
+    moment(process, workspace.folder)
+    ended, seconds = end(process, number)
+    assert ended.code == CODES[number], ended
+    assert ended.err.rstrip().endswith(LINES)
+    assert "Traceback" not in ended.err
+    return seconds
 
 
 def test_what_was_finished_is_known(workspace: Workspace, many: Path) -> None:

@@ -25,7 +25,7 @@ async def hosted(tmp_path: Path) -> AsyncIterator[Hosted]:
         await host.close()
 
 
-def asked(value: object, timeout_s: float = 20.0, **changed: object) -> TargetCall:
+def asked(value: object, timeout_s: float = 300.0, **changed: object) -> TargetCall:
     given = {"run_id": "r1", "item_key": "k", "repetition": 2, "input": value, "timeout_s": timeout_s, **changed}
     return TargetCall.model_validate(given)
 

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ import pytest
 
 from evalscribe.targets.child_process import ChildProcess
 from evalscribe.targets.host import MOST_ABANDONED, Host, HostReply
-from machine_speed import cpu_below, slowness
+from machine_speed import cpu_below
+from waiting import PATIENCE_S, until, wait_until
 
 Hosted = Callable[[str], Host]
 
@@ -32,16 +32,16 @@ def loops(input):
     while True: time.sleep(0.01)
 async def sleeps(input):
     print("began")
-    await asyncio.sleep(60)
-async def holds_up(input): time.sleep(60)
+    await asyncio.sleep(3600)
+async def holds_up(input): time.sleep(3600)
 def quick(input): return os.getpid()
-def starts(input): return [os.getpid(), subprocess.Popen(["sleep", "60"]).pid]
+def starts(input): return [os.getpid(), subprocess.Popen(["sleep", "3600"]).pid]
 def noisy(input):
     for n in range(30_000): print(n)
 """
 
 
-async def called(host: Host, name: str, value: Any = 1, timeout_s: float = 20.0) -> HostReply:
+async def called(host: Host, name: str, value: Any = 1, timeout_s: float = PATIENCE_S) -> HostReply:
     return await host.call(f"user:{name}", "component", {"input": value, "context": {}}, timeout_s)
 
 
@@ -63,7 +63,7 @@ import gc, json, time
 def channel(): return next(o._channel for o in gc.get_objects() if type(o).__name__ == "Child")
 def says(input):
     channel().sendall(input.encode())
-    time.sleep(60)
+    time.sleep(3600)
 def patches(input):
     json.dumps = lambda *_, **__: '{"value": 1}'
     return 1
@@ -81,7 +81,7 @@ NO_REPLIES = (
 
 async def test_who_writes_on_the_connection_of_its_process_fails_alone(hosted: Hosted) -> None:
     host = hosted(MEDDLES)
-    wrong = [called(host, "says", f"{line}\n", 2.0) for line in NO_REPLIES]
+    wrong = [called(host, "says", f"{line}\n") for line in NO_REPLIES]
     slow, patched, *said = await asyncio.gather(called(host, "slow"), called(host, "patches"), *wrong)
     assert (slow.error, slow.value) == (None, "mine")
     assert patched.error == "what came from its process is no reply of ours"
@@ -107,7 +107,7 @@ async def test_what_takes_too_long_keeps_its_log_and_the_others_go_on(hosted: Ho
     host = hosted(BAD)
     pid = (await called(host, "quick")).value
     late, also_late, slow = await asyncio.gather(
-        called(host, "loops", timeout_s=0.2), called(host, "sleeps", timeout_s=0.2), called(host, "slow")
+        called(host, "loops", timeout_s=2.0), called(host, "sleeps", timeout_s=2.0), called(host, "slow")
     )
     assert late.timed_out
     assert also_late.timed_out
@@ -122,17 +122,15 @@ async def test_threads_that_do_not_end_are_left_behind_with_their_process(hosted
     await asyncio.gather(*(called(host, "loops", timeout_s=0.1) for _ in range(MOST_ABANDONED)))
     assert (await called(host, "quick")).value != pid
     assert (await slow).value == pid  # what was in the old process is finished there
-    assert not alive(int(str(pid)))
+    await until(lambda: not alive(int(str(pid))), "its end")
 
 
 async def test_an_async_function_that_does_not_give_way_is_ended(hosted: Hosted) -> None:
     host = hosted(BAD)
     await called(host, "quick")
-    began = time.monotonic()
     late, slow = await asyncio.gather(called(host, "holds_up", timeout_s=0.3), called(host, "slow_async"))
     assert late.timed_out
     assert slow.error is None
-    assert time.monotonic() - began < 10
 
 
 async def test_a_log_keeps_its_end(hosted: Hosted) -> None:
@@ -144,16 +142,14 @@ async def test_a_log_keeps_its_end(hosted: Hosted) -> None:
 async def test_closing_ends_what_was_started(hosted: Hosted) -> None:
     host = hosted(BAD)
     pids = (await called(host, "starts")).value
-    began = time.monotonic()
     await host.close()
-    assert time.monotonic() - began < 2 * slowness()
     assert isinstance(pids, list)
     await asyncio.to_thread(gone, [int(str(pid)) for pid in pids])
 
 
 DAEMON = """
 import os, subprocess, sys
-AGAIN = "import os, sys, time; os.setsid(); os.fork() and os._exit(0); print(os.getpid(), flush=True); time.sleep(60)"
+AGAIN = "import os, sys, time; os.setsid(); os.fork() and os._exit(0); print(os.getpid(), flush=True); time.sleep(3600)"
 def starts(input):
     with subprocess.Popen([sys.executable, "-S", "-E", "-c", AGAIN], stdout=subprocess.PIPE) as started:
         return int(started.stdout.readline())
@@ -188,11 +184,8 @@ async def test_what_is_no_business_of_a_component_is_not_in_its_environment(
 
 
 def gone(pids: Sequence[int]) -> None:
-    """They end within two seconds."""
-    deadline = time.monotonic() + 2 * slowness()
-    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not any(alive(pid) for pid in pids)
+    """Return when all have ended; left alone they would not for an hour."""
+    wait_until(lambda: not any(alive(pid) for pid in pids), "the end of what was started")
 
 
 def test_a_process_whose_parent_is_killed_ends_with_all_that_it_started(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Python functions: how they are called, and what becomes of what they give."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from evalscribe.errors import UsageError
 from evalscribe.target import TargetCall, TargetFailed, TargetReply
 from evalscribe.targets.host import Host
 from evalscribe.targets.python import PythonTarget
+from waiting import wait_until
 
 Function = Callable[..., PythonTarget]
 Hosted = Callable[[str], Host]
@@ -88,9 +88,7 @@ async def test_what_a_function_gives_is_json(hosted: Hosted, calling: Calling) -
 
 def until_there(path: Path) -> bool:
     """Without a turn for the event loop."""
-    deadline = time.monotonic() + 20
-    while not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(path.exists, str(path))
     return path.exists()
 
 

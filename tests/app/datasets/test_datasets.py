@@ -6,7 +6,7 @@ from tempfile import NamedTemporaryFile
 from typing import cast
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalscribe.app.datasets.adding import Example, created, put_in, taken_out
@@ -35,7 +35,7 @@ def _upload(datasets: Datasets, dataset: Dataset, path: Path, *, partial: bool =
     return uploaded(datasets, dataset, path.name, lambda: open_items(path, path.name), partial=partial)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(items=st.lists(ITEMS, min_size=1, max_size=4, unique_by=lambda item: item.key))
 def test_an_export_that_is_uploaded_and_published_is_the_same(
     datasets: Datasets, make: Callable[[], Dataset], items: list[Item]

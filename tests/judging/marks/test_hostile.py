@@ -66,7 +66,7 @@ def test_nothing_that_repeats_in_an_answer_hangs(piece: str) -> None:
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_offsets_are_in_order_and_statuses_are_honest(pieces: list[str]) -> None:
     text = "".join(pieces)
     for known in (SMALL, DOCUMENTS):

@@ -62,7 +62,7 @@ SPECS = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(request=REQUESTS)
 def test_every_scorer_gives_a_whole_result_for_any_json(request: ScorerRequest) -> None:
     for result in asyncio.run(_scored(request)):

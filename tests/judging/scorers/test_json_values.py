@@ -122,7 +122,7 @@ async def test_json_schema_tells_every_problem_with_its_place(scored: Any) -> No
 
 
 async def test_a_pattern_in_a_schema_that_takes_for_ever_is_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "LONGEST_S", 0.2)
+    monkeypatch.setattr(bounded, "LONGEST_S", 2.0)
     ready = runner(spec("json_schema", {"schema": {"pattern": "^(a+)+$"}}))
     good = await ready.score(ScorerRequest(input=None, output='"aaa"'))
     bad = await ready.score(ScorerRequest(input=None, output='"b"'))

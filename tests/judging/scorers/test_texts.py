@@ -1,7 +1,6 @@
 """exact_match, contains, levenshtein, regex_match: cases of their rules."""
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
@@ -168,15 +167,13 @@ async def test_regex_match_searches_anywhere(scored: Any, pattern: str, output: 
 async def test_a_regular_expression_without_end_is_ended_and_the_next_text_is_scored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bounded, "LONGEST_S", 0.2)
+    monkeypatch.setattr(bounded, "LONGEST_S", 2.0)
     ready = runner(spec("regex_match", {"pattern": "(a+)+$"}))
-    began = time.monotonic()
     first = await ready.score(ScorerRequest(input=None, output="a" * 60 + "b"))
     second = await ready.score(ScorerRequest(input=None, output="aaa"))
     await ready.close()
     assert (first.status, first.error_type) == ("error", "timeout_error")
     assert second.passed
-    assert time.monotonic() - began < 30
 
 
 async def test_an_answer_nobody_waited_for_is_not_taken_for_the_next() -> None:

@@ -46,7 +46,7 @@ def test_what_evalscribe_wrote_is_right(text: str) -> None:
     assert is_ours(text)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(reports)
 def test_every_report_that_can_be_made_agrees_with_itself(report: Report) -> None:
     text = render(report)

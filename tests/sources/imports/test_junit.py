@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from evalscribe.errors import DataError
+from waiting import PATIENCE_S
 
 TESTS = r"""
 import pytest, warnings
@@ -57,7 +58,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         env={**plain, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         check=False,
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     return folder / "out.xml"
 

@@ -64,7 +64,7 @@ RECORDS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(RECORDS)
 def test_what_is_written_is_read_again(record: Record) -> None:
     assert parsed(decode(written(record)), None) == record

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from waiting import PATIENCE_S
+
 EVALS, SIZE = 600, 30_000
 ROOM = 14 * 1024 * 1024
 """Bytes that reading may take; the file has more, its text as Python holds it several times as much."""
@@ -28,6 +30,6 @@ def test_a_file_larger_than_memory(tmp_path: Path) -> None:
         file.write("]")
     assert path.stat().st_size > ROOM
     child = subprocess.run(
-        [sys.executable, "-c", CHILD, str(path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", CHILD, str(path)], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert (child.stdout, child.stderr) == (f"{EVALS + 1}\n", "")
