@@ -7,11 +7,13 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from typer.main import get_command
 
 from evalscribe.cli.commands import app
@@ -31,13 +33,18 @@ CLOSING = (
 COMMANDS = get_command(app)
 
 
+@cache
+def tokens(text: str) -> list[Token]:
+    return MarkdownIt().parse(text)
+
+
 def fences(text: str, language: str) -> Iterator[str]:
     """Contents of the fenced blocks in one language."""
-    return (t.content for t in MarkdownIt().parse(text) if t.type == "fence" and t.info == language)
+    return (t.content for t in tokens(text) if t.type == "fence" and t.info == language)
 
 
 def inline_code(text: str) -> Iterator[str]:
-    for token in MarkdownIt().parse(text):
+    for token in tokens(text):
         yield from (child.content for child in token.children or () if child.type == "code_inline")
 
 

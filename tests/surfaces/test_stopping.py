@@ -13,6 +13,7 @@ from surfaces import made_runs
 from surfaces.command import Workspace, end, wait_until
 
 Moment = Callable[[subprocess.Popen[str], Path], None]
+MANY = 300
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 LINES = (
     "what is finished is kept, run the same command again to go on.",
@@ -22,7 +23,7 @@ LINES = (
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_runs.write(tmp_path_factory.mktemp("many") / "run", 500)
+    return made_runs.write(tmp_path_factory.mktemp("many") / "run", MANY)
 
 
 def at_start(process: subprocess.Popen[str], _: Path) -> None:
@@ -46,7 +47,7 @@ def at_a_hundred(process: subprocess.Popen[str], _: Path) -> None:
     assert process.stderr is not None
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)
-    next(line for line in process.stderr if line.strip().startswith("100/500"))
+    next(line for line in process.stderr if line.strip().startswith(f"100/{MANY}"))
 
 
 @pytest.mark.parametrize("moment", [at_start, at_its_store, at_a_hundred])
@@ -75,10 +76,10 @@ def test_what_was_finished_is_known(workspace: Workspace, many: Path) -> None:
     process = workspace.start("analyze", many, "--judge", "rules")
     assert process.stderr is not None
     for line in process.stderr:
-        if line.strip().startswith("100/500"):
+        if line.strip().startswith(f"100/{MANY}"):
             break
     ended, _ = end(process, signal.SIGKILL)
     assert ended.code == -signal.SIGKILL
     again = workspace.run("analyze", many, "--judge", "rules")
     assert again.err.count("(known)") >= 100 - 4
-    assert again.out.startswith("# sample-model-2: 500 of 1000 evals failed")
+    assert again.out.startswith(f"# sample-model-2: {MANY} of {2 * MANY} evals failed")
