@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from waiting import PATIENCE_S
+from waiting import PATIENCE_S, wait_until
 
 
 class AtTerminal:
@@ -36,6 +36,23 @@ class AtTerminal:
         while words not in self.shown:
             assert time.monotonic() < deadline, f"never printed {words!r}: {self.shown[-2000:]}"
             assert self._read(), f"ended without printing {words!r}: {self.shown[-2000:]}"
+
+    def reads(self) -> None:
+        """Return once the command waits for a line: what it prints before comes earlier than that.
+
+        Where there is no /proc, it gets half a second for it.
+        """
+        status = Path(f"/proc/{self._process.pid}/status")
+        if not status.exists():
+            time.sleep(0.5)
+            return
+
+        def still() -> bool:
+            before = status.read_text()
+            time.sleep(0.2)
+            return "State:\tS" in before and _switches(before) == _switches(status.read_text())
+
+        wait_until(still, "it waits for a line")
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
@@ -64,6 +81,10 @@ class AtTerminal:
             return False
         self.shown += piece.decode("utf-8", "replace")
         return bool(piece)
+
+
+def _switches(status: str) -> list[str]:
+    return [line for line in status.splitlines() if "ctxt_switches" in line]
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:

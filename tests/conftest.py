@@ -12,7 +12,9 @@ from typing import Any, NoReturn
 import hypothesis
 import pytest
 
+from evalscribe.store import schema
 from postgres_server import NoPostgres, PostgresServer, running
+from quick_stores import QuickUpgrade
 
 # The same examples in every run, and no deadline: a run does not fail by chance or because the machine is busy.
 SLOW = [hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture]
@@ -102,6 +104,15 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, homes: Path) -> None:
     home = tempfile.mkdtemp(dir=homes)
     monkeypatch.setenv("HOME", home)
     monkeypatch.setenv("SSL_CERT_DIR", home)
+
+
+QUICK_UPGRADE = QuickUpgrade(schema._upgrade)
+
+
+@pytest.fixture(autouse=True)
+def quick_stores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Overridden where the migrations themselves are tested."""
+    monkeypatch.setattr(schema, "_upgrade", QUICK_UPGRADE)
 
 
 @pytest.fixture(autouse=True)

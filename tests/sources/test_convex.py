@@ -248,10 +248,10 @@ async def test_nobody_listens() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    opened = open_convex(url, SecretStr(KEY), RUN_ID, Links(), QUICK)
-    with pytest.raises(UnavailableError, match=r"cannot be reached.*\n.*--deployment"):
-        await opened.run()
-    await opened.close()
+        opened = open_convex(url, SecretStr(KEY), RUN_ID, Links(), QUICK)
+        with pytest.raises(UnavailableError, match=r"cannot be reached.*\n.*--deployment"):
+            await opened.run()
+        await opened.close()
 
 
 async def test_a_server_that_does_not_answer(deployment: Deployment) -> None:

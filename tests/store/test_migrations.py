@@ -22,8 +22,15 @@ from evalscribe.store import schema, tables
 from evalscribe.store.archive import open_archive
 from evalscribe.store.shelf import open_shelf
 from evalscribe.store.sql import open_store
+from quick_stores import QuickUpgrade
 from store.shelf_cases import FAILED, HERE, LABELS, RESULT, RUBRIC
 from store.store_cases import EVAL, EVIDENCE, LABEL, PROPOSAL, RUN, SIGHTING, VERDICT
+
+
+@pytest.fixture(autouse=True)
+def quick_stores() -> None:
+    """The real migrations here."""
+
 
 RELEASED = {
     "0001": "7262111b2845f500f8879565de6d81171b2fa9df0213f3e29e888bb1278033b5",
@@ -162,3 +169,18 @@ def test_a_warm_start_is_quick(folder: Path) -> None:
     command = [sys.executable, "-c", code, str(folder)]
     shares = [float(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(5)]
     assert min(shares) < 1
+
+
+def test_stores_that_tests_make_quickly_are_what_the_migrations_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_store(tmp_path / "migrated").close()
+    monkeypatch.setattr(schema, "_upgrade", QuickUpgrade(schema._upgrade))
+    for name in ("first", "quick"):
+        open_store(tmp_path / name).close()
+    dumps = []
+    for name in ("migrated", "quick"):
+        with closing(sqlite3.connect(tmp_path / name / "store.db")) as database:
+            pragmas = [database.execute(f"PRAGMA {pragma}").fetchall() for pragma in ("auto_vacuum", "journal_mode")]
+            dumps.append((list(database.iterdump()), pragmas))
+    assert dumps[0] == dumps[1]

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -290,7 +289,7 @@ def test_an_analysis_in_a_terminal_ends_with_a_discussion(workspace: Workspace, 
         person.says("second?\n")
         person.expect("It is 4.")
         person.expect(PROMPT)
-        time.sleep(0.5)  # the prompt is printed before the line is read
+        person.reads()
         person.interrupt()
         assert person.ended() == 0
     assert "\x1b]0" not in person.shown
