@@ -1,9 +1,9 @@
 """Secrets that follow a word: `Authorization: Bearer …`, `api_key = "…"`, `--token …`."""
 
 import re
-from collections.abc import Callable, Sequence
 
 from evalscribe.redaction.names import is_basic, is_secret, kind_of, readable
+from evalscribe.redaction.scanned import Scanned
 
 ASSIGNED = ("key", "token", "secret", "pass", "pwd", "credential", "auth")
 """How names end to which secrets are assigned, in lower case."""
@@ -32,44 +32,24 @@ _ENV_LEAD = re.compile(r"[A-Z0-9_]=$")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
-def redact_credentials(text: str) -> str:
-    return sub_at(("bearer", "basic", "authorization"), _CREDENTIALS, _credentials, text)
+_BEHIND_WORD = b"s_0123456789\"'`]\\ \t:=,>%vb"
+_FOLLOWING = {word: _BEHIND_WORD + (b"wpc" if word == "pass" else b"") for word in (*ASSIGNED, "authorization")}
+_SCHEMES = {"bearer": b" \t", "basic": b" \t", "authorization": b""}
 
 
-def redact_assigned(text: str) -> str:
-    return sub_at(ASSIGNED, _ASSIGNED, _assigned, text)
+def redact_credentials(scanned: Scanned) -> str:
+    return scanned.sub(_CREDENTIALS, _credentials, _SCHEMES)
+
+
+def redact_assigned(scanned: Scanned) -> str:
+    present = {word: behind for word, behind in _FOLLOWING.items() if word in scanned.words}
+    return scanned.sub(_ASSIGNED, _assigned, present)
 
 
 def redact_header(value: str) -> str:
     """The value of a header such as `Authorization`: a scheme and a secret."""
     scheme, space, secret = value.partition(" ")
     return f"{scheme} [redacted:authorization]" if space and " " not in secret and _is_opaque(secret) else value
-
-
-def sub_at(words: Sequence[str], pattern: re.Pattern[str], replaced: Callable[[re.Match[str]], str], text: str) -> str:
-    """`pattern.sub` of a pattern that begins with one of the words: tried only where they stand, a hundredth of the
-    time."""
-    lowered = text.encode("latin-1", "replace").lower()
-    pieces, end, ends = [], 0, 0
-    for start in _places(words, lowered):
-        if start >= ends and (found := pattern.match(text, start)):
-            ends = found.end()
-            if (shown := replaced(found)) != found[0]:
-                pieces += [text[end:start], shown]
-                end = ends
-    return "".join([*pieces, text[end:]]) if pieces else text
-
-
-def _places(words: Sequence[str], text: bytes) -> list[int]:
-    found = []
-    for word in words:
-        encoded = word.encode()
-        at = text.find(encoded)
-        while at >= 0:
-            found.append(at)
-            at = text.find(encoded, at + 1)
-    found.sort()
-    return found
 
 
 def _credentials(match: re.Match[str]) -> str:

@@ -41,10 +41,12 @@ _HASH = re.compile(
 _RECORD_ID = re.compile(r"[a-z][a-z0-9]{30,32}")
 _SHORT_NAME = re.compile(r"pass|pwd|secret", re.IGNORECASE)
 _SPACE = re.compile(r"\s")
-_TEMPLATE = re.compile(r"\$\{|\{\{|://|^\.{0,2}/|\[redacted:")
-"""What stands in no key: a placeholder, a URL, a path, and what is redacted already."""
+TEMPLATE = re.compile(
+    r"\$\{|\{\{|://|^\.{0,2}/|\[redacted:|\.(?:pem|key|crt|cer|env|json|[jt]sx?|py|txt|md|ya?ml|toml|html)$"
+)
+"""What stands in no key: a placeholder, a URL, a path or file, and what is redacted already."""
 _JOINT = re.compile(r"[^A-Za-z0-9]+")
-_READABLE_PIECE = re.compile(r"(?:[A-Z]?[a-z]{2,20}+){0,6}+[0-9]{0,4}|[A-Z]{0,20}[0-9]{0,4}|[0-9]+")
+_READABLE_PIECE = re.compile(r"(?:[A-Z]?[a-z]{2,20}+){0,6}+[0-9]{0,4}|[A-Z]{0,20}[0-9]{0,4}|[0-9]+|[a-z]")
 _LONGEST = 8000
 
 
@@ -73,7 +75,7 @@ def is_secret(name: str, value: str) -> bool:
         return False
     if _UUID.fullmatch(value):
         return bool(_UUID_NAME.search(name))
-    return not _TEMPLATE.search(value) and looks_random(value)
+    return not TEMPLATE.search(value) and looks_random(value)
 
 
 def is_basic(value: str) -> bool:

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable
 
-from evalscribe.redaction.assigned import sub_at
-from evalscribe.redaction.names import looks_random
+from evalscribe.redaction.names import TEMPLATE, looks_random
+from evalscribe.redaction.scanned import Scanned
 
 _GAP = r"(?:\s|\\[nrt])"
 """White space, also as it is written in a JSON string."""
@@ -30,8 +30,7 @@ _CONVEX = re.compile(
     _START + r"(?:prod|dev|preview|project)(?::|%3[Aa])[A-Za-z0-9:_-]{2,120}+(?:\||%7[Cc])"
     r"(?=[A-Za-z+/_-]{0,600}[0-9A-Z=])(?:(?!(?:prod|dev|preview|project):)[A-Za-z0-9+/=_-]){8,}+"
 )
-_CONVEX_BAR = re.compile(r"\|[A-Za-z0-9+/=_-]{8}")
-_CONVEX_ENCODED_BAR = re.compile(r"%7[Cc][A-Za-z0-9+/=_-]{8}")
+_BAR = re.compile(r"\|[A-Za-z0-9+/=_-]{8}")
 _CONVEX_HOSTED = re.compile(_START + r"[a-z][a-z0-9-]{2,80}+\|01[0-9a-f]{40,}+")
 _SIGNATURE = re.compile(
     r"((?:(?<=[?&;,\s\"'-])|(?<=u0026)|(?<=%26))sig(?:nature)?(?:=|%3d))([A-Za-z0-9%+/=_.~-]{20,2000}+)", re.IGNORECASE
@@ -40,19 +39,16 @@ _COOKIE = re.compile(
     r"cookies?[\"'`\]\\]{0,8}[ \t]{0,4}(?:=>|[:=,])[ \t]{0,4}([\[{(]?)[ \t]{0,4}\\{0,7}([\"'`]?)", re.IGNORECASE
 )
 _COOKIE_PAIR = re.compile(
-    r"([A-Za-z0-9_!#$%&*+.^|~-]{1,100}\\{0,7}[\"']?[ ]?[:=][ ]?\\{0,7}[\"']?)([^\s;,\"'`\\}\]]{8,4000}+)"
+    r"([A-Za-z0-9_!#$%&*+.^|~-]{1,100}+(?:=\"?|\\{0,7}[\"'][ ]?[:=,][ ]?\\{0,7}[\"']))([^\s;,\"'\\`}\]]{8,4000}+)"
 )
 _COOKIE_LINE = re.compile(r"(\t(?:TRUE|FALSE)\t[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]+\t[^\t\n]{1,200}\t)([^\s\"'\\]{6,4000}+)")
 _COOKIE_ENDS = {"[": "]", "{": "}", "(": ")"}
 _LONGEST_COOKIES = 8000
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_FIELD = r"[^\s\"'\\=]{1,200}+"
 _NETRC = re.compile(
-    rf"(login{_GAP}{{1,20}}+[^\s\"'\\]{{1,200}}+"
-    rf"{_GAP}{{1,20}}+(?:account{_GAP}{{1,20}}+[^\s\"'\\]{{1,200}}+{_GAP}{{1,20}}+)?password{_GAP}{{1,20}}+)"
-    r"([^\s\"'\\]{1,400}+)"
-)
-_NETRC_SHORT = re.compile(
-    rf"(machine{_GAP}{{1,20}}+[^\s\"'\\]{{1,200}}+{_GAP}{{1,20}}+password{_GAP}{{1,20}}+)([^\s\"'\\]{{6,400}}+)"
+    rf"((?:machine{_GAP}{{1,20}}+{_FIELD}|default){_GAP}{{1,20}}+(?:(?:login|account){_GAP}{{1,20}}+{_FIELD}{_GAP}{{1,20}}+){{0,2}}"
+    rf"password{_GAP}{{1,20}}+)([^\s\"'\\=]{{1,400}}+)"
 )
 _PGPASS = re.compile(
     r"((?<![^\s\"'`n])[^\s:\"'`\\=]{1,200}+:(?:[0-9]{4,5}|\*):[^\s:\"'`\\]{1,100}+:[^\s:\"'`\\]{1,100}+:)([^\s\"'`]{4,400}?)"
@@ -65,8 +61,9 @@ _JWK = re.compile(r"([\"']\\{0,7}(?:d|p|q|dp|dq|qi|k)\\{0,7}[\"']\s{0,4}:\s{0,4}
 COLOR = re.compile(r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]))\[[0-9;?]{0,40}[A-Za-z]")
 
 
-def redact_block(text: str) -> str:
-    return _BLOCK.sub(_block, text)
+def redact_block(scanned: Scanned) -> str:
+    text = scanned.text
+    return _BLOCK.sub(_block, text) if "PRIVATE KEY" in text and "BEGIN " in text else text
 
 
 def _block(match: re.Match[str]) -> str:
@@ -78,12 +75,14 @@ def _block(match: re.Match[str]) -> str:
     return "[redacted:private-key]" + "\n" * whole.count("\n")
 
 
-def redact_url_login(text: str) -> str:
+def redact_url_login(scanned: Scanned) -> str:
     """`https://user:password@host`, also with escaped slashes and in a query."""
-    text = _URL_LOGIN.sub(lambda match: _url_login("://", match[1], match[2]) or match[0], text)
-    if ":\\/" in text:
+    text = scanned.text
+    if "@" in text:
+        text = _URL_LOGIN.sub(lambda match: _url_login("://", match[1], match[2]) or match[0], text)
+    if ":\\/" in scanned.words:
         text = _ESCAPED_URL_LOGIN.sub(lambda match: _url_login(match[1], match[2], match[3]) or match[0], text)
-    return _ENCODED_URL_LOGIN.sub(_kept_lead("basic-auth", _any), text) if "%40" in text else text
+    return _ENCODED_URL_LOGIN.sub(_kept_lead("basic-auth", _any), text) if "%40" in scanned.words else text
 
 
 def _url_login(lead: str, user: str, password: str | None) -> str | None:
@@ -94,31 +93,34 @@ def _url_login(lead: str, user: str, password: str | None) -> str | None:
     return f"{lead}{user}:[redacted:basic-auth]@"
 
 
-def redact_webhooks(text: str) -> str:
+def redact_webhooks(scanned: Scanned) -> str:
+    text = scanned.text
     for kind, pattern in _HOOKS:
         text = pattern.sub(f"[redacted:{kind}]", text)
     return text
 
 
-def redact_azure(text: str) -> str:
-    return _AZURE.sub("[redacted:azure-secret]", text)
+def redact_azure(scanned: Scanned) -> str:
+    return _AZURE.sub("[redacted:azure-secret]", scanned.text)
 
 
-def redact_convex(text: str) -> str:
-    if not _CONVEX_BAR.search(text) and not _CONVEX_ENCODED_BAR.search(text):
-        return text
-    return _CONVEX_HOSTED.sub("[redacted:convex-key]", _CONVEX.sub("[redacted:convex-key]", text))
+def redact_convex(scanned: Scanned) -> str:
+    text = scanned.text
+    if "%7c" in scanned.words or _BAR.search(text):
+        text = _CONVEX.sub("[redacted:convex-key]", text)
+        text = _CONVEX_HOSTED.sub("[redacted:convex-key]", text) if "|01" in text else text
+    return text
 
 
-def redact_signatures(text: str) -> str:
+def redact_signatures(scanned: Scanned) -> str:
     """The signatures of links that let in who has them: Azure's shared access, S3's and others' signed links."""
-    return sub_at(("sig",), _SIGNATURE, _kept_lead("signature", looks_random), text)
+    return scanned.sub(_SIGNATURE, _kept_lead("signature", looks_random), {"sig": b"=n%"})
 
 
-def redact_cookies(text: str) -> str:
+def redact_cookies(scanned: Scanned) -> str:
     """What `Cookie` and `Set-Cookie` say, as headers, as JSON, and as lines of a cookie file."""
-    text = _in_cookies(text)
-    return _COOKIE_LINE.sub(_kept_lead("cookie", _any), text)
+    text = _in_cookies(scanned.text)
+    return _COOKIE_LINE.sub(_kept_lead("cookie", _any), text) if "\tTRUE\t" in text or "\tFALSE\t" in text else text
 
 
 def _in_cookies(text: str) -> str:
@@ -145,28 +147,25 @@ def redact_cookie(value: str) -> str:
 
 
 def _is_cookie(value: str) -> bool:
-    return looks_random(value) and not _DATE.match(value)
+    return looks_random(value) and not _DATE.match(value) and not TEMPLATE.search(value)
 
 
-def redact_netrc(text: str) -> str:
-    if "password" not in text:
-        return text
-    text = sub_at(("login",), _NETRC, _kept_lead("password", _any), text)
-    return sub_at(("machine",), _NETRC_SHORT, _kept_lead("password", _has_digit), text)
+def redact_netrc(scanned: Scanned) -> str:
+    return scanned.sub(_NETRC, _kept_lead("password", _any), {"machine": b" \t\r\n\\", "default": b" \t\r\n\\"})
 
 
-def redact_pgpass(text: str) -> str:
-    return _PGPASS.sub(_kept_lead("password", _any), text)
+def redact_pgpass(scanned: Scanned) -> str:
+    return _PGPASS.sub(_kept_lead("password", _any), scanned.text)
 
 
-def redact_user_option(text: str) -> str:
+def redact_user_option(scanned: Scanned) -> str:
     """`curl -u user:password`."""
-    return _USER_OPTION.sub(_kept_lead("basic-auth", lambda value: not value.isdecimal()), text)
+    return _USER_OPTION.sub(_kept_lead("basic-auth", lambda value: not value.isdecimal()), scanned.text)
 
 
-def redact_jwk(text: str) -> str:
+def redact_jwk(scanned: Scanned) -> str:
     """The private members of a JSON web key."""
-    return _JWK.sub(_kept_lead("private-key", _has_digit), text)
+    return _JWK.sub(_kept_lead("private-key", _has_digit), scanned.text)
 
 
 def _kept_lead(kind: str, secret: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:

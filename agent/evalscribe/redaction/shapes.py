@@ -95,7 +95,6 @@ fireworks-key           a20+?       fw_ fw- fpk_
 age-key                 u50+        AGE-SECRET-KEY-1 AGE-PLUGIN-
 figma-token             w36+        figd_ figu_ figo_ figp_ figor_ figoh_ figuh_ figur_
 airtable-token          a14.h64     pat
-airtable-key            a14?        key
 netlify-token           w36+        nfp_ nfc_ nfo_ nfu_ nfb_ nfs_
 vercel-token            a24+        vcp_ vci_ vca_ vcr_ vck_
 vercel-token            w24+        vercel_blob_rw_
@@ -197,19 +196,24 @@ private-key             b20+        LS0tLS1CRUdJTiBEU0EgUFJJVkFURS RWRTY0Iy
 stands between them as it is; with `?` it must look random too, because words can have the same shape."""
 
 _OTHERS = (
-    ("jwt", "e", r"eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]{8,}+){0,2}"),
-    ("telegram-token", "0123456789", r"[0-9]{8,10}:AA[\w-]{32,}+"),
-    ("facebook-token", "0123456789", r"[0-9]{15,17}\|[\w-]{27,}+"),
-    ("mailchimp-key", "0123456789abcdef", r"[0-9a-f]{32}-us[0-9]{1,2}(?![\w-])"),
-    ("newrelic-key", "0123456789abcdefA", r"[A0-9a-f][0-9a-fuxA]{29,41}+(?:FFFFNRAL|NRAL|-NRMA)(?![\w-])"),
+    ("jwt", "eyJ", r"eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]{8,}+){0,2}"),
     (
         "private-key",
-        "P",
+        "PuT",
         r"PuTTY-User-Key-File-[23]:(?:(?!PuTTY-User)[\s\S]){0,4000}?Private-Lines: [0-9]+"
         r"(?:(?:\s|\\[nr]){1,4}+[A-Za-z0-9+/=]++(?!-|:))*",
     ),
 )
-"""Kind, the characters that it can begin with, and pattern."""
+"""Kind, the three characters that it begins with, and pattern."""
+_ANYHOW = re.compile(
+    r"(?P<mailchimp_key>[0-9a-f]{32}-us[0-9]{1,2}(?![\w-]))"
+    r"|(?P<newrelic_key>[A0-9a-f][0-9a-fuxA]{29,41}+(?:FFFFNRAL|NRAL|-NRMA)(?![\w-]))"
+    r"|(?P<telegram_token>[0-9]{8,10}:AA[\w-]{32,}+)"
+    r"|(?P<facebook_token>[0-9]{15,17}\|[\w-]{27,}+)"
+    r"|(?P<terraform_token>[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{50,}+)"
+)
+"""Keys that begin like any other word."""
+_TAILS = frozenset(("NRAL", "NRMA", *(f"us{n:02}" for n in range(1, 40)), *(f"-us{n}" for n in range(1, 10))))
 
 _PART = re.compile(r"([abdghlpuwx])([0-9]+)(\+?)|(g)|([^?])")
 
@@ -248,37 +252,40 @@ def _pattern(body: str) -> str:
 
 
 def _by_beginning() -> dict[str, list[Shape]]:
-    """Shapes by their first two characters, or one where the prefix has one; long prefixes first."""
+    """Shapes by their first three characters, or fewer where the prefix has fewer; long prefixes first."""
     shapes: dict[str, list[Shape]] = defaultdict(list)
     for shape in sorted(_shapes(), key=lambda shape: -len(shape.prefix)):
-        shapes[shape.prefix[:2]].append(shape)
-    for kind, beginnings, pattern in _OTHERS:
-        for one in beginnings:
-            shapes[one].append(Shape(kind, "", pattern, False))
+        shapes[shape.prefix[:3]].append(shape)
+    for kind, beginning, pattern in _OTHERS:
+        shapes[beginning].append(Shape(kind, "", pattern, False))
     return dict(shapes)
 
 
 _SHAPES = _by_beginning()
+_SHORT_BEGINNINGS = frozenset(beginning[0] for beginning in _SHAPES if len(beginning) < 3)
 _compiled = lru_cache(1024)(re.compile)
 """Most processes meet few beginnings, and compiling all of them would take as long as a short command."""
 
 
-_TERRAFORM = re.compile(r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{50,}+")
-
-
-def may_begin(text: str, start: int) -> bool:
-    """Whether a key can begin at `start`, by its first two characters."""
-    return text[start : start + 2] in _SHAPES or text[start] in _SHAPES
+def may_begin(text: str, start: int, end: int) -> bool:
+    """Whether a key can begin at `start`, by its first characters, or by how the word that ends at `end` ends."""
+    return (
+        text[start : start + 3] in _SHAPES
+        or text[start] in _SHORT_BEGINNINGS
+        or text[end - 4 : end] in _TAILS
+    )
 
 
 def key_at(text: str, start: int) -> Key | None:
     """The key that begins at `start`."""
-    for beginning in (text[start : start + 2], text[start : start + 1]):
-        for shape in _SHAPES.get(beginning, ()):
+    beginning = text[start : start + 3]
+    for known in (beginning, beginning[:2], beginning[:1]):
+        for shape in _SHAPES.get(known, ()):
             if text.startswith(shape.prefix, start):
                 match = _compiled(shape.body).match(text, start + len(shape.prefix))
                 if match and not (shape.random and not looks_random(match[0])):
                     return Key(match.end(), shape.kind)
-    if text.startswith(".atlasv1.", start + 14) and (match := _TERRAFORM.match(text, start)):
-        return Key(match.end(), "terraform-token")
+    if beginning[:1] in "0123456789abcdefA" or text.startswith(".atlasv1.", start + 14):
+        match = _ANYHOW.match(text, start)
+        return Key(match.end(), str(match.lastgroup).replace("_", "-")) if match else None
     return None

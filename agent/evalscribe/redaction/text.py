@@ -1,9 +1,10 @@
 """One text without its secrets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from evalscribe.redaction import assigned, places
+from evalscribe.redaction.scanned import Scanned
 from evalscribe.redaction.tokens import redact_keys
 
 _ROUNDS = 4
@@ -17,7 +18,7 @@ class Pass(NamedTuple):
 
     words: frozenset[str]
     """Any of them, in lower case, stands in each text that this changes; empty where there is no such word."""
-    redacted: Callable[[str], str]
+    redacted: Callable[[Scanned], str]
 
 
 class Hints(NamedTuple):
@@ -43,7 +44,7 @@ def redact(text: str, hints: Hints | None = None) -> str:
             return text
         text = shown
     for _ in range(_ROUNDS):
-        shown = _applied(text, _worth_trying(_words_in(text)))
+        shown = _applied(text, _PASSES)
         if shown == text:
             break
         text = shown
@@ -51,58 +52,52 @@ def redact(text: str, hints: Hints | None = None) -> str:
 
 
 def hints_in(text: str) -> Hints:
-    words = _words_in(text)
-    found = tuple(one for one in _worth_trying(words) if one.redacted(text) != text)
-    return Hints(found, not words.isdisjoint(_NAMING))
+    scanned = Scanned(text)
+    found = tuple(one for one in _PASSES if _is_worth(one, scanned) and one.redacted(scanned) != text)
+    return Hints(found, not scanned.words.isdisjoint(_NAMING))
 
 
-def _applied(text: str, passes: tuple[Pass, ...]) -> str:
+def _applied(text: str, passes: Iterable[Pass]) -> str:
+    scanned = Scanned(text)
     for one in passes:
-        text = one.redacted(text)
-    return text
+        if _is_worth(one, scanned) and (shown := one.redacted(scanned)) != scanned.text:
+            scanned = Scanned(shown)
+    return scanned.text
 
 
-def _worth_trying(words: frozenset[str]) -> tuple[Pass, ...]:
-    return tuple(one for one in _PASSES if not one.words or not one.words.isdisjoint(words))
+def _is_worth(one: Pass, scanned: Scanned) -> bool:
+    return not one.words or not one.words.isdisjoint(scanned.words)
 
 
-def _words_in(text: str) -> frozenset[str]:
-    lowered = text.encode("latin-1", "replace").lower()
-    return frozenset(word for word, encoded in _WORDS if encoded in lowered)
-
-
-def _redact_colored(text: str) -> str:
+def _redact_colored(scanned: Scanned) -> str:
     """Lines in which a color stands inside a secret, without their colors."""
+    text = scanned.text
     plain = places.COLOR.sub("", text)
     if plain == text:
         return text
-    shown = _applied(plain, tuple(one for one in _worth_trying(_words_in(plain)) if one is not _COLORED))
-    if shown == plain:
-        return text
+    shown = _applied(plain, _PASSES[1:])
     lines = zip(text.split("\n"), plain.split("\n"), shown.split("\n"), strict=True)
     return "\n".join(one if before == after else after for one, before, after in lines)
 
 
-def _pass(redacted: Callable[[str], str], *words: str) -> Pass:
+def _pass(redacted: Callable[[Scanned], str], *words: str) -> Pass:
     return Pass(frozenset(words), redacted)
 
 
-_COLORED = _pass(_redact_colored, "\x1b", "1b[")
 _PASSES = (
-    _COLORED,
+    _pass(_redact_colored, "\x1b", "1b["),
     _pass(places.redact_block, "private key"),
     _pass(redact_keys),
     _pass(places.redact_webhooks, "hook"),
     _pass(places.redact_azure, "q~"),
-    _pass(places.redact_convex, "|", "%"),
-    _pass(places.redact_url_login, "://", "%", ":\\/"),
+    _pass(places.redact_convex, "|", "%7c"),
+    _pass(places.redact_url_login, "://", ":\\/", "%40"),
     _pass(places.redact_signatures, "sig"),
     _pass(places.redact_cookies, "cookie"),
-    _pass(places.redact_netrc, "login", "machine"),
-    _pass(places.redact_pgpass, ":543", ":6543:", ":*:"),
+    _pass(places.redact_netrc, "machine", "default"),
+    _pass(places.redact_pgpass, "543"),
     _pass(places.redact_user_option, "curl"),
     _pass(places.redact_jwk, "kty"),
-    _pass(assigned.redact_credentials, "bearer", "basic", "auth"),
+    _pass(assigned.redact_credentials, "bearer", "basic", "authorization"),
     _pass(assigned.redact_assigned, *assigned.ASSIGNED),
 )
-_WORDS = tuple((word, word.encode()) for word in sorted(frozenset().union(*(one.words for one in _PASSES))))

@@ -1,6 +1,6 @@
 """Finds keys by their shape, in time that hardly depends on how many shapes are known.
 
-Every key has sixteen letters, digits, `_` or `-` in a row, and little else has: one search for such runs, in a copy of
+Every key has twenty letters, digits, `_` or `-` in a row, and little else has: one search for such runs, in a copy of
 the text in which all these characters are the same, replaces a search for each of 300 prefixes.
 """
 
@@ -9,19 +9,21 @@ from collections.abc import Iterator
 from string import ascii_letters, digits
 from typing import NamedTuple
 
+from evalscribe.redaction.scanned import Scanned
 from evalscribe.redaction.shapes import key_at, may_begin
 
 _CLASSES = bytes(97 if chr(n) in ascii_letters + digits + "_-" else 32 for n in range(256))
-_SHORTEST = 16
+_SHORTEST = 20
 _RUN = b"a" * _SHORTEST
 _SEGMENT = 40
-"""Characters before a run in which a key may have begun: `dp.st.production.` and more."""
+"""Characters between two signs of a key with several parts, such as `dp.st.production.` and more."""
+_SEGMENTS = 9
+_INSIDE = ".~/:|,+"
+"""What can stand between the parts of a key."""
+_ODD = frozenset(_INSIDE + "\\%[;")
+"""Where a run follows one of these, the key may not begin where the run does."""
 _ESCAPED = {"n": 1, "r": 1, "t": 1, "b": 1, "f": 1, "u": 5, "x": 3}
 """Characters of an escape after its backslash: what follows is where a key may begin."""
-_INSIDE = ".~/:|,+"
-"""What can stand between the runs of a key."""
-_ODD = _INSIDE + "\\%[;"
-"""What can end an escape too."""
 _COLOR_END = re.compile(r"[0-9]{0,3}m")
 
 
@@ -37,7 +39,11 @@ def keys_in(text: str) -> Iterator[Found]:
     end = 0
     at = classes.find(_RUN)
     while at >= 0:
-        if found := _key_from(text, classes, at, end):
+        stop = classes.find(b" ", at + _SHORTEST)
+        if stop < 0:
+            stop = len(text)
+        worth = may_begin(text, at, stop) or text[at] in "_-" or text[at - 1] in _ODD
+        if worth and (found := _key_from(text, classes, at, end)):
             yield found
             end = found.end
             while behind := key_at(text, end):
@@ -45,13 +51,11 @@ def keys_in(text: str) -> Iterator[Found]:
                 end = behind.end
             at = classes.find(_RUN, end)
         else:
-            space = classes.find(b" ", at + _SHORTEST)
-            at = classes.find(_RUN, space) if space >= 0 else -1
+            at = classes.find(_RUN, stop)
 
 
-def redact_keys(text: str) -> str:
-    """Keeps the number of lines."""
-    pieces, end = [], 0
+def redact_keys(scanned: Scanned) -> str:
+    text, pieces, end = scanned.text, [], 0
     for found in keys_in(text):
         lines = text.count("\n", found.start, found.end)
         pieces += [text[end : found.start], f"[redacted:{found.kind}]", "\n" * lines]
@@ -60,45 +64,27 @@ def redact_keys(text: str) -> str:
 
 
 def _key_from(text: str, classes: bytes, run: int, end: int) -> Found | None:
-    """The key that begins with or shortly before the run at `run`, but not before `end`."""
-    before = text[run - 1] if run else " "
-    if before not in _ODD and not may_begin(text, run) and text[run] not in "_-":
-        return None
-    for start in _starts(text, classes, run):
-        if start >= end and (key := key_at(text, start)):
-            return Found(start, key.end, key.kind)
+    """The key that begins with the run or in the parts before it, but not before `end`."""
+    start = run
+    for _ in range(_SEGMENTS):
+        for one in _unescaped(text, start):
+            if one >= end and (key := key_at(text, one)) and key.end > run:
+                return Found(one, key.end, key.kind)
+        if start <= end or text[start - 1] not in _INSIDE:
+            return None
+        start = classes.rfind(b" ", max(0, start - 1 - _SEGMENT), start - 1) + 1
     return None
 
 
-def _starts(text: str, classes: bytes, run: int) -> Iterator[int]:
-    """Where a key may begin that has this run: in parts before it, with it, or behind an escape that looks like it."""
-    before = text[run - 1] if run else " "
-    if before in _INSIDE:
-        for start in _starts_before(text, classes, run):
-            yield from _unescaped(text, start)
-    yield from _unescaped(text, run)
-
-
-def _unescaped(text: str, start: int) -> Iterator[int]:
-    yield start
-    before, first = text[start - 1] if start else "", text[start]
+def _unescaped(text: str, start: int) -> list[int]:
+    """Where a key may begin that seems to begin at `start`: there, or after the rest of an escape."""
+    before, first = text[start - 1 : start], text[start : start + 1]
     if before == "\\" and first in _ESCAPED:
-        yield start + _ESCAPED[first]
-    elif before == "%":
-        yield from (start + 2, start + 4)
-    elif before and before in "[;" and (color := _COLOR_END.match(text, start)):
-        yield color.end()
-    if first in "_-":
-        yield start + 1 if text[start + 1 : start + 2] not in ("_", "-") else start + 2
-
-
-def _starts_before(text: str, classes: bytes, run: int) -> Iterator[int]:
-    """Where a key of several parts may have begun of which the run is a later one."""
-    if text.endswith("1//", 0, run):
-        yield run - 3
-    start = run
-    for _ in range(4):
-        start = classes.rfind(b" ", max(0, start - _SEGMENT), start - 1) + 1
-        yield start
-        if not start or text[start - 1] not in _INSIDE:
-            return
+        return [start, start + _ESCAPED[first]]
+    if before == "%":
+        return [start, start + 2, start + 4]
+    if before and before in "[;" and (color := _COLOR_END.match(text, start)):
+        return [start, color.end()]
+    if first and first in "_-":
+        return [start, start + (2 if text[start + 1 : start + 2] in ("_", "-") else 1)]
+    return [start]

@@ -1,0 +1,61 @@
+"""A text and which words it holds, looked for once and only where they can matter."""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+_WORDS: tuple[tuple[str, str], ...] = (
+    *((word, "") for word in ("key", "token", "secret", "pass", "pwd", "credential", "auth", "bearer", "basic", "cookie")),
+    *(("sig", ""), ("hook", ""), ("543", ""), ("kty", ""), ("://", ""), ("|", ""), ("%", ""), ("~", ""), ("\\", "")),
+    *(("authorization", "auth"), ("private key", "key"), ("password", "pass"), ("machine", "password")),
+    *(("default", "password"), ("curl", "://"), (":\\/", "\\"), ("%40", "%"), ("%7c", "%"), ("q~", "~")),
+    *(("\x1b", ""), ("1b[", "\\")),
+)
+"""Words in lower case, each behind the word without which it cannot be there or does not matter."""
+_ENCODED = tuple((word, word.encode(), needed) for word, needed in _WORDS)
+Following = Mapping[str, bytes]
+"""Words in lower case, each with the characters one of which must follow it; empty where any may."""
+
+
+class Scanned:
+    """A text, lowered without changing its length, and the words in it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def lowered(self) -> bytes:
+        return self.text.encode("latin-1", "replace").lower()
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Those of `_WORDS` that it holds."""
+        lowered, found = self.lowered, {""}
+        for word, encoded, needed in _ENCODED:
+            if needed in found and encoded in lowered:
+                found.add(word)
+        return frozenset(found)
+
+    def sub(self, pattern: re.Pattern[str], replaced: Callable[[re.Match[str]], str], following: Following) -> str:
+        """`pattern.sub` of a pattern that begins with one of the words: tried only where they stand, a hundredth of
+        the time."""
+        text, pieces, end, passed = self.text, [], 0, 0
+        for start in self._places(following):
+            if start >= passed and (match := pattern.match(text, start)):
+                passed = match.end()
+                if (shown := replaced(match)) != match[0]:
+                    pieces += [text[end:start], shown]
+                    end = passed
+        return "".join([*pieces, text[end:]]) if pieces else text
+
+    def _places(self, following: Following) -> list[int]:
+        lowered, found = self.lowered, []
+        for word, after in following.items():
+            encoded, length = word.encode(), len(word)
+            at = lowered.find(encoded)
+            while at >= 0:
+                if not after or lowered[at + length : at + length + 1] in after:
+                    found.append(at)
+                at = lowered.find(encoded, at + 1)
+        found.sort()
+        return found
