@@ -201,6 +201,8 @@ def keys() -> dict[str, str]:
         "slack app": "xapp-1-" + r(UPPER + DIGITS, 11) + "-" + r(DIGITS, 13) + "-" + r(HEX, 64),
         "slack hook": "https://hooks.slack.com/services/" + "T00000000/B00000000/" + r(ALNUM, 24),
         "discord hook": "https://discord.com/api/webhooks/" + r(DIGITS, 18) + "/" + r(WORD, 68),
+        "teams hook": "https://x.webhook.office.com/webhookb2/"
+        + f"{r.uuid()}@{r.uuid()}/IncomingWebhook/{r(HEX, 32)}/{r.uuid()}",
         "sonar": "squ_" + r(HEX, 40),
         "sourcegraph": "sgp_" + r(HEX, 40),
         "square": "EAAA" + r(WORD, 60),
@@ -282,7 +284,6 @@ def in_place() -> list[Planted]:
     add("curl", "curl -u admin:{} https://a.example", r(ALNUM, 12))
     add("xml", "<password>{}</password>", r(ALNUM, 24))
     add("named value", '{"name": "API_TOKEN", "value": "{}"}', r(ALNUM, 32))
-    add("jwk", '{"kty": "EC", "crv": "P-256", "d": "{}"}', r(WORD, 43))
     return made
 
 

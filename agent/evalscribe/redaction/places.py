@@ -18,18 +18,13 @@ _LOGIN = r"([^\s/:@\"'`<>|\\]{0,200}+)(:[^\s/\"'`<>\\]{1,400})?@"
 _URL_LOGIN = re.compile("://" + _LOGIN)
 _ESCAPED_URL_LOGIN = re.compile(r"(:\\{1,7}/\\{1,7}/)" + _LOGIN)
 _ENCODED_URL_LOGIN = re.compile(r"(?i:(%3A%2F%2F[^\s/%\"'&]{0,200}+%3A)([^\s/\"'&]{1,400}?)(%40))")
-_HOOKS = (
-    ("slack-webhook", re.compile(r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_-]{20,}+")),
-    ("discord-webhook", re.compile(r"discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]{10,25}/[\w-]{30,}+")),
-    ("teams-webhook", re.compile(r"webhook\.office\.com/webhookb2/[\w@/-]{40,}+")),
-    ("zapier-webhook", re.compile(r"hooks\.zapier\.com/hooks/catch/[0-9]+/\w{5,}+")),
-)
 _AZURE = re.compile(r"(?:(?<![\w.~-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))[\w.~-]{3}[0-9]Q~[\w.~-]{31,}+")
 _START = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
 _CONVEX = re.compile(
-    _START + r"(?:prod|dev|preview|project)(?::|%3[Aa])[A-Za-z0-9:_-]{2,120}+(?:\||%7[Cc])"
+    r"(?=(?:prod|dev|preview|project)(?::|%3[Aa]))" + _START + r"[a-z]{3,7}(?::|%3[Aa])[A-Za-z0-9:_-]{2,120}+(?:\||%7[Cc])"
     r"(?=[A-Za-z+/_-]{0,600}[0-9A-Z=])(?:(?!(?:prod|dev|preview|project):)[A-Za-z0-9+/=_-]){8,}+"
 )
+_CONVEX_WORDS = {"prod": b":%", "dev": b":%", "preview": b":%", "project": b":%"}
 _BAR = re.compile(r"\|[A-Za-z0-9+/=_-]{8}")
 _CONVEX_HOSTED = re.compile(_START + r"[a-z][a-z0-9-]{2,80}+\|01[0-9a-f]{40,}+")
 _SIGNATURE = re.compile(
@@ -51,14 +46,18 @@ _NETRC = re.compile(
     rf"password{_GAP}{{1,20}}+)([^\s\"'\\=]{{1,400}}+)"
 )
 _PGPASS = re.compile(
-    r"((?<![^\s\"'`n])[^\s:\"'`\\=]{1,200}+:(?:[0-9]{4,5}|\*):[^\s:\"'`\\]{1,100}+:[^\s:\"'`\\]{1,100}+:)([^\s\"'`]{4,400}?)"
-    r"(?=[\s\"'`]|\\[nr]|$)"
+    r"((?:(?<=[^\s:\"'`]:)|(?<=[^\s:\"'`]:6))543[0-9]?:[^\s:\"'`\\]{1,100}+:[^\s:\"'`\\]{1,100}+:)"
+    r"((?:[^\s\"'`\\]|\\(?![nr\"'])){4,400}+)"
 )
 _USER_OPTION = re.compile(
     r"((?:\s-u|--(?:proxy-)?user)[ =]?\\{0,3}[\"']?[^\s:\"'\\$-][^\s:\"'\\$]{0,100}+:)([^\s\"'\\$*{<]{1,400}+)"
 )
-_JWK = re.compile(r"([\"']\\{0,7}(?:d|p|q|dp|dq|qi|k)\\{0,7}[\"']\s{0,4}:\s{0,4}\\{0,7}[\"'])([A-Za-z0-9_=-]{20,4000}+)")
-COLOR = re.compile(r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]))\[[0-9;?]{0,40}[A-Za-z]")
+_COLOR = r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]))\[[0-9;?]{0,40}[A-Za-z]"
+COLOR = re.compile(_COLOR)
+COLOR_INSIDE = re.compile(
+    rf"(?<=[A-Za-z0-9+/=_.|:~-]){_COLOR}(?:{_COLOR}){{0,9}}+(?=[A-Za-z0-9+/=_.|:~-])"
+)
+"""A color between two characters that keys have."""
 
 
 def redact_block(scanned: Scanned) -> str:
@@ -93,13 +92,6 @@ def _url_login(lead: str, user: str, password: str | None) -> str | None:
     return f"{lead}{user}:[redacted:basic-auth]@"
 
 
-def redact_webhooks(scanned: Scanned) -> str:
-    text = scanned.text
-    for kind, pattern in _HOOKS:
-        text = pattern.sub(f"[redacted:{kind}]", text)
-    return text
-
-
 def redact_azure(scanned: Scanned) -> str:
     return _AZURE.sub("[redacted:azure-secret]", scanned.text)
 
@@ -107,7 +99,7 @@ def redact_azure(scanned: Scanned) -> str:
 def redact_convex(scanned: Scanned) -> str:
     text = scanned.text
     if "%7c" in scanned.words or _BAR.search(text):
-        text = _CONVEX.sub("[redacted:convex-key]", text)
+        text = scanned.sub(_CONVEX, lambda match: "[redacted:convex-key]", _CONVEX_WORDS)
         text = _CONVEX_HOSTED.sub("[redacted:convex-key]", text) if "|01" in text else text
     return text
 
@@ -119,19 +111,14 @@ def redact_signatures(scanned: Scanned) -> str:
 
 def redact_cookies(scanned: Scanned) -> str:
     """What `Cookie` and `Set-Cookie` say, as headers, as JSON, and as lines of a cookie file."""
-    text = _in_cookies(scanned.text)
-    return _COOKIE_LINE.sub(_kept_lead("cookie", _any), text) if "\tTRUE\t" in text or "\tFALSE\t" in text else text
-
-
-def _in_cookies(text: str) -> str:
     pieces, end = [], 0
-    for head in _COOKIE.finditer(text):
-        if head.end() < end:
-            continue
-        stop = _end_of_cookies(text, head)
-        pieces += [text[end : head.end()], redact_cookie(text[head.end() : stop])]
-        end = stop
-    return "".join([*pieces, text[end:]]) if pieces else text
+    for head in scanned.matches(_COOKIE, {"cookie": b""}):
+        if head.end() >= end:
+            stop = _end_of_cookies(scanned.text, head)
+            pieces += [scanned.text[end : head.end()], redact_cookie(scanned.text[head.end() : stop])]
+            end = stop
+    text = "".join([*pieces, scanned.text[end:]]) if pieces else scanned.text
+    return _COOKIE_LINE.sub(_kept_lead("cookie", _any), text) if "\tTRUE\t" in text or "\tFALSE\t" in text else text
 
 
 def _end_of_cookies(text: str, head: re.Match[str]) -> int:
@@ -155,17 +142,12 @@ def redact_netrc(scanned: Scanned) -> str:
 
 
 def redact_pgpass(scanned: Scanned) -> str:
-    return _PGPASS.sub(_kept_lead("password", _any), scanned.text)
+    return scanned.sub(_PGPASS, _kept_lead("password", _any), {"543": b"0123456789:"})
 
 
 def redact_user_option(scanned: Scanned) -> str:
     """`curl -u user:password`."""
     return _USER_OPTION.sub(_kept_lead("basic-auth", lambda value: not value.isdecimal()), scanned.text)
-
-
-def redact_jwk(scanned: Scanned) -> str:
-    """The private members of a JSON web key."""
-    return _JWK.sub(_kept_lead("private-key", _has_digit), scanned.text)
 
 
 def _kept_lead(kind: str, secret: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:
@@ -181,7 +163,3 @@ def _kept_lead(kind: str, secret: Callable[[str], bool]) -> Callable[[re.Match[s
 
 def _any(value: str) -> bool:
     return True
-
-
-def _has_digit(value: str) -> bool:
-    return any(c.isdigit() for c in value)

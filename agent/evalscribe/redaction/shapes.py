@@ -55,6 +55,9 @@ google-key              p30+?       AQ.Ab8
 google-token            w20+        ya29. 1//0 4/0A
 google-secret           w20+        GOCSPX-
 slack-token             p10+        xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs- xapp- xoxe.xoxb- xoxe.xoxp-
+slack-webhook           b20+        hooks.slack.com/services/ hooks.slack.com/workflows/ hooks.slack.com/triggers/
+discord-webhook         d10+/w40+   discord.com/api/webhooks/ discordapp.com/api/webhooks/ discord.com/api/v10/webhooks/
+teams-webhook           g@g/b40+      webhook.office.com/webhookb2/
 huggingface-token       a30+        hf_ api_org_
 npm-token               a36+        npm_
 pypi-token              w50+        pypi-

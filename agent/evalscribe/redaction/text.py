@@ -10,7 +10,7 @@ from evalscribe.redaction.tokens import redact_keys
 _ROUNDS = 4
 """A mark ends a word, so that what stood right behind it may only now be seen. Text that needs more rounds than this is
 made for it."""
-_NAMING = frozenset((*assigned.ASSIGNED, "cookie", "kty"))
+_NAMING = frozenset((*assigned.ASSIGNED, "cookie"))
 
 
 class Pass(NamedTuple):
@@ -72,9 +72,9 @@ def _is_worth(one: Pass, scanned: Scanned) -> bool:
 def _redact_colored(scanned: Scanned) -> str:
     """Lines in which a color stands inside a secret, without their colors."""
     text = scanned.text
-    plain = places.COLOR.sub("", text)
-    if plain == text:
+    if not places.COLOR_INSIDE.search(text):
         return text
+    plain = places.COLOR.sub("", text)
     shown = _applied(plain, _PASSES[1:])
     lines = zip(text.split("\n"), plain.split("\n"), shown.split("\n"), strict=True)
     return "\n".join(one if before == after else after for one, before, after in lines)
@@ -88,7 +88,6 @@ _PASSES = (
     _pass(_redact_colored, "\x1b", "1b["),
     _pass(places.redact_block, "private key"),
     _pass(redact_keys),
-    _pass(places.redact_webhooks, "hook"),
     _pass(places.redact_azure, "q~"),
     _pass(places.redact_convex, "|", "%7c"),
     _pass(places.redact_url_login, "://", ":\\/", "%40"),
@@ -97,7 +96,6 @@ _PASSES = (
     _pass(places.redact_netrc, "machine", "default"),
     _pass(places.redact_pgpass, "543"),
     _pass(places.redact_user_option, "curl"),
-    _pass(places.redact_jwk, "kty"),
     _pass(assigned.redact_credentials, "bearer", "basic", "authorization"),
     _pass(assigned.redact_assigned, *assigned.ASSIGNED),
 )

@@ -18,6 +18,7 @@ _RUN = b"a" * _SHORTEST
 _SEGMENT = 40
 """Characters between two signs of a key with several parts, such as `dp.st.production.` and more."""
 _SEGMENTS = 9
+"""Most parts before a run: those of `hooks.slack.com/services/…/…/`, and of base64 with signs in it."""
 _INSIDE = ".~/:|,+"
 """What can stand between the parts of a key."""
 _ODD = frozenset(_INSIDE + "\\%[;")
@@ -33,10 +34,9 @@ class Found(NamedTuple):
     kind: str
 
 
-def keys_in(text: str) -> Iterator[Found]:
+def keys_in(scanned: Scanned) -> Iterator[Found]:
     """The keys in a text from left to right, also those that stand right behind another."""
-    classes = text.encode("latin-1", "replace").translate(_CLASSES)
-    end = 0
+    text, classes, end = scanned.text, scanned.lowered.translate(_CLASSES), 0
     at = classes.find(_RUN)
     while at >= 0:
         stop = classes.find(b" ", at + _SHORTEST)
@@ -56,7 +56,7 @@ def keys_in(text: str) -> Iterator[Found]:
 
 def redact_keys(scanned: Scanned) -> str:
     text, pieces, end = scanned.text, [], 0
-    for found in keys_in(text):
+    for found in keys_in(scanned):
         lines = text.count("\n", found.start, found.end)
         pieces += [text[end : found.start], f"[redacted:{found.kind}]", "\n" * lines]
         end = found.end

@@ -10,7 +10,6 @@ from evalscribe.redaction.text import NONE, Hints, hints_in, redact
 
 _redact_short = lru_cache(8192)(redact)
 """Names and roles come again and again."""
-_JWK_PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "k"))
 
 
 def redact_json(value: object, hints: Hints | None = None) -> object:
@@ -37,9 +36,6 @@ def _object(value: dict[object, object], hints: Hints) -> dict[str, object]:
     shown = {_text(str(name), hints): _member(str(name), item, hints) for name, item in value.items()}
     if isinstance(named := value.get("name", value.get("key")), str) and "value" in value:
         shown["value"] = _member(named, value["value"], hints)
-    if "kty" in value:
-        for name in _JWK_PRIVATE & shown.keys():
-            shown[name] = "[redacted:private-key]"
     return shown
 
 
