@@ -102,12 +102,10 @@ netlify-token           w36+        nfp_ nfc_ nfo_ nfu_ nfb_ nfs_
 vercel-token            a24+        vcp_ vci_ vca_ vcr_ vck_
 vercel-token            w24+        vercel_blob_rw_
 heroku-key              w50+        HRKU-AA HRKU-
-ngrok-token             a26_d1a20+  2 3 ak_ cr_
 e2b-key                 a30+        e2b_ sk_e2b_
 pinecone-key            a5+_a40+    pcsk_
 modal-token             a22?        ak- as- wk- ws-
 docker-token            w27+        dckr_pat_ dckr_oat_
-discord-token           w23+.w6+.w27+  M N O
 cloudflare-token        a40+        cfut_ cfat_ cfk_
 cloudflare-key          h24-h100+   v1.0-
 nvidia-key              w40+        nvapi-
@@ -181,14 +179,11 @@ authress-key            p40+?       authress_ scauth_
 prefect-key             w40+        pnc_
 persona-key             a20+        persona_sandbox_ persona_production_
 razorpay-key            a14+        rzp_live_ rzp_test_
-paystack-key            h40+        sk_live_ sk_test_
 sendbird-token          h40+        sb_api_
 helicone-key            w20+        sk-helicone-
 portkey-key             w24+        pk-portkey-
 daytona-key             h60+        dtn_
 unkey-key               a20+?       unkey_
-upstash-token           a30+        UPSTASH_
-svix-key                p30+        sk_svix_ testsk_
 coda-token              g           coda-
 gocardless-token        w40+?       live_
 private-key             b20+        LS0tLS1CRUdJTiBSU0EgUFJJVkFURS LS0tLS1CRUdJTiBQUklWQVRF LS0tLS1CRUdJTiBFQyBQUklWQVRF
@@ -213,6 +208,8 @@ _ANYHOW = re.compile(
     r"|(?P<newrelic_key>[A0-9a-f][0-9a-fuxA]{29,41}+(?:FFFFNRAL|NRAL|-NRMA)(?![\w-]))"
     r"|(?P<telegram_token>[0-9]{8,10}:AA[\w-]{32,}+)"
     r"|(?P<facebook_token>[0-9]{15,17}\|[\w-]{27,}+)"
+    r"|(?P<ngrok_token>[23][A-Za-z0-9]{26}_[0-9][A-Za-z0-9]{20,}+)"
+    r"|(?P<discord_token>[MNO][\w-]{23,27}+\.[\w-]{6,7}+\.[\w-]{27,}+)"
     r"|(?P<terraform_token>[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{50,}+)"
 )
 """Keys that begin like any other word."""
@@ -265,30 +262,45 @@ def _by_beginning() -> dict[str, list[Shape]]:
 
 
 _SHAPES = _by_beginning()
-_SHORT_BEGINNINGS = frozenset(beginning[0] for beginning in _SHAPES if len(beginning) < 3)
+_PREFIXES = {
+    beginning: tuple(shape.prefix or beginning for shape in shapes)
+    for beginning, shapes in _SHAPES.items()
+    if len(beginning) == 3
+}
 _compiled = lru_cache(1024)(re.compile)
 """Most processes meet few beginnings, and compiling all of them would take as long as a short command."""
 
 
 def may_begin(text: str, start: int, end: int) -> bool:
-    """Whether a key can begin at `start`, by its first characters, or by how the word that ends at `end` ends."""
-    return (
-        text[start : start + 3] in _SHAPES
-        or text[start] in _SHORT_BEGINNINGS
-        or text[end - 4 : end] in _TAILS
-    )
+    """Whether a key can begin at `start`, by its first characters and some signs of the word that ends at `end`."""
+    if (prefixes := _PREFIXES.get(text[start : start + 3])) and text.startswith(prefixes, start):
+        return True
+    first = text[start]
+    if first in "23":
+        return text.startswith("_", start + 27) or text[end - 4 : end] in _TAILS
+    if first in "SMNO":
+        return text[start + 1 : start + 2] == "K" or text.startswith(".", end)
+    return text[end - 4 : end] in _TAILS
+
+
+def may_begin_before(text: str, start: int) -> bool:
+    """Whether a key of several parts can begin at `start`."""
+    beginning = text[start : start + 3]
+    if prefixes := _PREFIXES.get(beginning):
+        return text.startswith(prefixes, start)
+    return beginning[:1] in "0123456789MNO" or text.startswith(".atlasv1.", start + 14)
 
 
 def key_at(text: str, start: int) -> Key | None:
     """The key that begins at `start`."""
     beginning = text[start : start + 3]
-    for known in (beginning, beginning[:2], beginning[:1]):
+    for known in (beginning, beginning[:2]):
         for shape in _SHAPES.get(known, ()):
             if text.startswith(shape.prefix, start):
                 match = _compiled(shape.body).match(text, start + len(shape.prefix))
                 if match and not (shape.random and not looks_random(match[0])):
                     return Key(match.end(), shape.kind)
-    if beginning[:1] in "0123456789abcdefA" or text.startswith(".atlasv1.", start + 14):
+    if beginning[:1] in "0123456789abcdefAMNO" or text.startswith(".atlasv1.", start + 14):
         match = _ANYHOW.match(text, start)
         return Key(match.end(), str(match.lastgroup).replace("_", "-")) if match else None
     return None

@@ -10,6 +10,8 @@ from evalscribe.redaction.tokens import redact_keys
 _ROUNDS = 4
 """A mark ends a word, so that what stood right behind it may only now be seen. Text that needs more rounds than this is
 made for it."""
+_NEAR = 4
+"""Lines from a changed one on that are looked at again: a name may stand a line or two before its value."""
 _NAMING = frozenset((*assigned.ASSIGNED, "cookie"))
 
 
@@ -38,17 +40,26 @@ def redact(text: str, hints: Hints | None = None) -> str:
 
     `hints`: what a larger text holds of which this is a part, where that was looked for already.
     """
-    if hints is not None:
-        shown = _applied(text, hints.passes)
-        if shown == text:
-            return text
-        text = shown
+    shown = _applied(text, _PASSES if hints is None else hints.passes)
     for _ in range(_ROUNDS):
-        shown = _applied(text, _PASSES)
         if shown == text:
             break
-        text = shown
-    return text
+        text, shown = shown, _around_changes(text, shown)
+    return shown
+
+
+def _around_changes(before: str, after: str) -> str:
+    """The text with what stands around its changes redacted again: the rest of a long text needs no second look."""
+    lines = after.split("\n")
+    changed = [n for n, (one, other) in enumerate(zip(before.split("\n"), lines, strict=True)) if one != other]
+    pieces, end = [], 0
+    for n in changed:
+        if n < end:
+            continue
+        stop = n + _NEAR
+        pieces += [*lines[end:n], *_applied("\n".join(lines[n:stop]), _PASSES).split("\n")]
+        end = stop
+    return "\n".join([*pieces, *lines[end:]])
 
 
 def hints_in(text: str) -> Hints:

@@ -10,7 +10,7 @@ from string import ascii_letters, digits
 from typing import NamedTuple
 
 from evalscribe.redaction.scanned import Scanned
-from evalscribe.redaction.shapes import key_at, may_begin
+from evalscribe.redaction.shapes import key_at, may_begin, may_begin_before
 
 _CLASSES = bytes(97 if chr(n) in ascii_letters + digits + "_-" else 32 for n in range(256))
 _SHORTEST = 20
@@ -21,7 +21,8 @@ _SEGMENTS = 9
 """Most parts before a run: those of `hooks.slack.com/services/…/…/`, and of base64 with signs in it."""
 _INSIDE = ".~/:|,+"
 """What can stand between the parts of a key."""
-_ODD = frozenset(_INSIDE + "\\%[;")
+_ESCAPES = frozenset("\\%[;")
+_ODD = _ESCAPES | frozenset(_INSIDE)
 """Where a run follows one of these, the key may not begin where the run does."""
 _ESCAPED = {"n": 1, "r": 1, "t": 1, "b": 1, "f": 1, "u": 5, "x": 3}
 """Characters of an escape after its backslash: what follows is where a key may begin."""
@@ -67,9 +68,10 @@ def _key_from(text: str, classes: bytes, run: int, end: int) -> Found | None:
     """The key that begins with the run or in the parts before it, but not before `end`."""
     start = run
     for _ in range(_SEGMENTS):
-        for one in _unescaped(text, start):
-            if one >= end and (key := key_at(text, one)) and key.end > run:
-                return Found(one, key.end, key.kind)
+        if start == run or text[start - 1] in _ESCAPES or may_begin_before(text, start):
+            for one in _unescaped(text, start):
+                if one >= end and (key := key_at(text, one)) and key.end > run:
+                    return Found(one, key.end, key.kind)
         if start <= end or text[start - 1] not in _INSIDE:
             return None
         start = classes.rfind(b" ", max(0, start - 1 - _SEGMENT), start - 1) + 1
