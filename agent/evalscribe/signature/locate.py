@@ -56,7 +56,12 @@ def tests(evidence: Evidence) -> TestOutcome:
     if log is None or outcome is None:
         return TestOutcome(step=step)
     failures = tuple(
-        FailedTest(name=quoted(one.name), message="\n".join(one.message), citation=_cited(log, one.first, one.last))
+        FailedTest(
+            name=quoted(one.name),
+            message="\n".join(one.message),
+            citation=_cited(log, one.first, one.last),
+            frames=tuple(path for path, _ in one.places),
+        )
         for one in outcome.failures
     )
     return TestOutcome(

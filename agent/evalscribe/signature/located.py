@@ -42,6 +42,8 @@ class FailedTest(Frozen):
     message: str
     """The runner's message, lines joined with `\\n`, at most twelve of them."""
     citation: Citation
+    frames: tuple[str, ...] = ()
+    """Files of its traceback as the runner spells them, innermost first; empty where the runner prints none."""
 
     @property
     def title(self) -> str:

@@ -89,15 +89,22 @@ def _refuses_what_is_left_open(facts: Facts) -> Decision | None:
         ),
         fix=f"let `{failures[0].title}` accept a clear refusal, or say in the task what has to happen",
         would_pass=True,
+        by_words=True,
     )
 
 
 def _check_looks_elsewhere(facts: Facts) -> Decision | None:
     """The text that a check misses stands in the code, in the reference and in the task: the check looks elsewhere."""
     for test in facts.outcome.failures:
-        found = SOUGHT.search(test.message)
+        # The last: a value that the output gave stands before it, and may say the same words.
+        found = max(SOUGHT.finditer(test.message), key=lambda match: match.start(), default=None)
         sought = (found.group(2) or found.group(4)) if found else None
-        if sought and len(facts.outcome.failures) == 1 and (line := _everywhere(facts, sought)):
+        if (
+            sought
+            and sought in facts.grader
+            and len(facts.outcome.failures) == 1
+            and (line := _everywhere(facts, sought))
+        ):
             return _looks_elsewhere(facts, test, sought, line)
     return None
 
@@ -115,6 +122,7 @@ def _looks_elsewhere(facts: Facts, test: signature.FailedTest, sought: str, line
         citations=(*quote.both(facts, sought), *quote.log(facts), *grader),
         fix=f"let `{test.title}` look for `{sought}` where the code puts it",
         would_pass=True,
+        by_words=True,
     )
 
 

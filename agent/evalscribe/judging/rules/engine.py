@@ -16,6 +16,7 @@ from evalscribe.judging.rules import (
     lint,
     other_models,
     precedents,
+    provenance,
     tasks,
     unreachable,
     wording,
@@ -107,7 +108,7 @@ class RulesJudge:
 
 
 def _verdict(facts: Facts, decision: Decision, rule: str | None) -> Verdict:
-    decision = precedents.beside_disagreement(facts, decision)
+    decision = provenance.checked(facts, precedents.beside_disagreement(facts, decision))
     return Verdict(
         classification=decision.label,
         cause=decision.cause,

@@ -42,6 +42,7 @@ def taste_only(facts: Facts) -> Decision | None:
         reasoning=f"{_tests_pass(facts).capitalize()}, and {_listed(codes)} {_is_are(codes)} about style: the code "
         "does the same either way. The step fails code that behaves as asked.",
         citations=(*quote.blamed(facts), *quote.log(facts)),
+        uncertain=facts.outcome.step is None,  # a summary in the log may have been printed by the code under test
         fix=f"make {_listed(codes)} {'a warning' if len(codes) == 1 else 'warnings'}",
         would_pass=True,
     )

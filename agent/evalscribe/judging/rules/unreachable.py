@@ -4,7 +4,7 @@ import re
 
 from evalscribe.evidence import Evidence, Packed
 from evalscribe.finding import Case
-from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules import code, provenance, quote
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 
@@ -17,6 +17,9 @@ CONNECTION = re.compile(
     r"|ReadTimeout|NewConnectionError|(?:502|504)\b.{0,20}(?:gateway)|503\b.{0,20}unavailable",
     re.IGNORECASE,
 )
+ANOTHER_PORT = re.compile(r"\bport\w*\s*[+-]\s*\d", re.IGNORECASE)
+"""A grader that computes the port it asks: the usual reason why nobody answers there."""
+QUOTED = re.compile(r"([\"'`]).{0,300}?\1")
 PROVIDER = re.compile(
     r"no endpoints? found|rate.?limit|overloaded|quota|insufficient.{0,12}(?:credit|balance|fund)|APICallError|APIError"
     r"|API (?:call|request)|invalid api key|unauthori[sz]ed|model.{0,40}(?:not (?:found|exist)|unavailable|deprecated)"
@@ -55,6 +58,8 @@ def environment_not_reached(facts: Facts) -> Decision | None:
         return None
     if not CONNECTION.search(facts.first.error) and not (facts.check == "install" and _timed_out(facts.first.error)):
         return None
+    if _quotes_output(facts, facts.first.error):
+        return None
     index = facts.check == "install"
     return Decision(
         label="KNOWN_GAP",
@@ -65,6 +70,7 @@ def environment_not_reached(facts: Facts) -> Decision | None:
         reasoning=f"The step `{facts.step}` failed on a connection, before anything of the model's ran. "
         "It may succeed when the run is repeated.",
         citations=quote.log(facts),
+        by_words=True,
     )
 
 
@@ -76,26 +82,48 @@ def grader_not_connected(facts: Facts) -> Decision | None:
     word = CONNECTION.search(failures[0].message)
     if word and quote.first_with(facts.output_lines, word.group(0)):
         return None
+    # A server that never started, or redirects elsewhere, is the model's own: frames alone do not tell it from a grader
+    # that asks at a wrong address.
+    asks_elsewhere = provenance.raised_by_grader(facts) and ANOTHER_PORT.search(facts.grader) is not None
+    proven = asks_elsewhere or provenance.others_fail_alike(facts)
     grader = quote.grader_addresses(facts) or quote.grader_lines(facts, failures[0].message)
     where = grader[0].path.rsplit("/", 1)[-1] if grader else "the grader"
     return Decision(
         label="OVERLY_STRICT",
         kind="harness",
         cause="grader-" + code.kebab(word.group(0) if word else "connection"),
-        confidence=0.8,
+        confidence=0.8 if proven else 0.5,
+        uncertain=not proven,
         why=f"the grader could not connect; {_all(len(failures))} before any assertion",
         reasoning=f"{_all(len(failures)).capitalize()} with a connection error, not with a failed assertion. "
-        "Nothing that the model wrote was judged, so the harness or its network is at fault.",
+        + (
+            "Nothing that the model wrote was judged, so the harness or its network is at fault."
+            if proven
+            else "The harness or its network may be at fault; but the output's own code can throw such an error, or be "
+            "a server that does not answer."
+        ),
         citations=(*quote.log(facts), *grader),
         fix=f"make sure that the server is up and the address is right before `{where}` asks it; retry connections",
-        would_pass=True,
+        would_pass=proven,
     )
 
 
 def came_to_the_code(evidence: Evidence) -> bool:
     """Whether what failed was the model's work or a check of it, and no provider, registry or service before that."""
     facts = Facts(Case(evidence=evidence, packed=Packed(excerpts=())))
-    return provider_gave_nothing(facts) is None and environment_not_reached(facts) is None
+    outage = environment_not_reached(facts)
+    proven = outage is not None and not provenance.checked(facts, outage).uncertain
+    return provider_gave_nothing(facts) is None and not proven
+
+
+def _quotes_output(facts: Facts, error: str) -> bool:
+    """Whether an error says such words only where it quotes a name or text of the output."""
+    word = CONNECTION.search(error)
+    if word is None:
+        return False
+    if facts.check == "install":
+        return any(word[0].lower() in document.text.lower() for document in facts.evidence.of("output"))
+    return CONNECTION.search(QUOTED.sub("", error)) is None
 
 
 def _timed_out(error: str) -> bool:

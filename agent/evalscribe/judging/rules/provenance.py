@@ -1,0 +1,185 @@
+"""Who wrote the words of a failure: a tool of the grader, or possibly the code under test.
+
+Code can throw or print any text, also one that sounds like an outage or like an earlier failure that people excused. A
+label other than the model's may rest on such words only where the code cannot have written them. Every rule that
+reads them sets `Decision.by_words`; the engine asks here, and in doubt the verdict is uncertain.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from evalscribe import signature
+from evalscribe.evidence import Document
+from evalscribe.finding import UNCERTAIN_CONFIDENCE
+from evalscribe.judging.rules import code, steps
+from evalscribe.judging.rules.decision import Decision
+from evalscribe.judging.rules.facts import Facts
+from evalscribe.run import TARGET
+
+ENOUGH = 3
+"""So many models that fail alike, and at least half of all: words that one output made up are not theirs."""
+MOST_FRAMES = 20
+"""As many as `signature` keeps of one failure."""
+FROM_CODE = re.compile(
+    r"\[CONVEX |\bUncaught\b|\bRequest ID: \w|\bServer Error\b|\bat .{0,200}\(.{0,300}:\d+:\d+\)"
+    r"|\bFailed to analyze\b|\bwhile evaluating\b|\bTraceback \(most recent"
+)
+"""How runtimes tell an error, or a print, of the code that they run."""
+CAPTURED = re.compile(r"^(?:\[[\w.-]+\] )?(?:stdout|stderr) \| ", re.MULTILINE)
+"""Printed by tests or by the code under test; where the block ends, vitest's format does not say."""
+RETHROWN = re.compile(r"\bthrow\b|\breject\(|\bnew \w*Error\(|\braise\b")
+"""A grader that throws itself may throw what the output answered."""
+ONLY_PUSHES = re.compile(r"\bconvex (?:dev|deploy|codegen)\b")
+"""A build that bundles and uploads. It runs the code elsewhere, and tells what that threw with marks of `FROM_CODE`."""
+RUNS_AT_INSTALL = re.compile(
+    r'"(?:pre|post)?(?:install|prepare)"\s*:|"trustedDependencies"|\bbackend-path\b|\bcmdclass\b', re.IGNORECASE
+)
+OWN_SOURCE = re.compile(
+    r'index-url|find-links|registry|proxy|"file:|(?:^|\s)-e\s|@ (?:file|git|https?)|git\+|://(?!json\.schemastore)',
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A place that packages come from, named by the output: a failure to reach it is the output's."""
+MANIFESTS = re.compile(
+    r"(?:package\.json|\.npmrc|bunfig\.toml|\.yarnrc(?:\.yml)?|pnpm-workspace\.yaml|pyproject\.toml|uv\.toml|pip\.conf"
+    r"|setup\.(?:py|cfg)|(?:requirements|constraints)[\w.-]*\.txt|Pipfile|go\.mod|Cargo\.toml)$"
+)
+# With none of these names Python code can neither write past the capture of a test runner nor change its frames.
+REFLECTIVE = frozenset(
+    {
+        *("__builtins__", "__import__", "_exit", "asyncio", "atexit", "breakpoint", "builtins", "codecs", "compile"),
+        *("ctypes", "delattr", "eval", "exec", "exit", "faulthandler", "fdopen", "gc", "getattr", "globals"),
+        *("importlib", "inspect", "io", "linecache", "locals", "logging", "mock", "monkeypatch", "multiprocessing"),
+        *("open", "operator", "os", "pathlib", "pickle", "pty", "pytest", "quit", "runpy", "setattr", "shutil"),
+        *("signal", "subprocess", "sys", "tempfile", "traceback", "types", "unittest", "urllib", "vars", "warnings"),
+    }
+)
+DUNDER = re.compile(
+    r"__(?!(?:init|name|main|all|future|repr|str|eq|hash|len|iter|next|enter|exit|call|post_init)__)\w+__"
+)
+
+
+def checked(facts: Facts, decision: Decision) -> Decision:
+    """The decision; uncertain where it clears the model by words that the code under test may have written."""
+    if not decision.by_words or decision.label == "MODEL_FAULT" or others_fail_alike(facts):
+        return decision
+    why = written_by_output(facts)
+    if why is None:
+        return decision
+    return replace(
+        decision,
+        uncertain=True,
+        confidence=min(decision.confidence, UNCERTAIN_CONFIDENCE),
+        would_pass=False,
+        reasoning=f"{decision.reasoning} {why}",
+    )
+
+
+def written_by_output(facts: Facts) -> str | None:
+    """Why the code under test may have written what the failure says, as a sentence; None where it cannot have."""
+    if facts.step == TARGET:
+        return "The target's own code can raise any error, so its words alone prove no outage."
+    if facts.evidence.eval.status == "error":
+        return _in_an_error(facts)
+    if not facts.produced:
+        return None
+    if facts.check == "install":
+        return _at_install(facts)
+    if facts.check == "build":
+        return _at_build(facts)
+    if facts.check == "tests":
+        return _in_tests(facts)
+    return None
+
+
+def raised_by_grader(facts: Facts) -> bool:
+    """Whether every failed test was stopped in the grader's own code: no frame of the traceback is the output's."""
+    failures = facts.outcome.failures
+    whole = facts.outcome.failed == len(failures) > 0  # a forged section would be one too many
+    return whole and not _is_reflective(facts) and all(_only_grader(facts, test) for test in failures)
+
+
+def others_fail_alike(facts: Facts) -> bool:
+    """Whether enough other models fail in the same way: no output writes what theirs say."""
+    across = facts.case.across
+    return across is not None and across.failing >= ENOUGH and 2 * across.failing >= across.models
+
+
+def _in_an_error(facts: Facts) -> str | None:
+    """A test case may count as broken where the code under test raised while it was imported or set up."""
+    broken = (step for step in facts.evidence.steps if step.status == "failed")
+    if facts.spoken.turns or not any(steps.kind(step.name, None) == "tests" for step in broken):
+        return None
+    return "Code under test that raises while a test is collected or set up looks the same."
+
+
+def _at_install(facts: Facts) -> str | None:
+    manifests = [d for d in facts.evidence.of("output") if MANIFESTS.search(d.path)]
+    if any(d.path.endswith("setup.py") or RUNS_AT_INSTALL.search(d.text) for d in manifests):
+        return "The output has scripts that run while it is installed, and those can print any text."
+    if any(OWN_SOURCE.search(d.text) for d in manifests):
+        return "The output itself names where packages come from, so that place may be at fault."
+    return None
+
+
+def _at_build(facts: Facts) -> str | None:
+    text = _text(facts)
+    if FROM_CODE.search(text):
+        return "The build ran the output's code, which can throw any text."
+    diagnosed = facts.errors and all(e.citation and (e.code or e.places) for e in facts.errors)
+    if diagnosed or ONLY_PUSHES.search(text):
+        return None
+    return "A build may run the output's code, which can print any text."
+
+
+def _in_tests(facts: Facts) -> str | None:
+    if raised_by_grader(facts) or _ran_elsewhere(facts):
+        return None
+    if FROM_CODE.search(_text(facts)) or facts.blamed:
+        return "The message came out of the output's own code, which can throw any text."
+    return "The log does not show who raised the error, and the output's own code can throw any text."
+
+
+def _ran_elsewhere(facts: Facts) -> bool:
+    """Whether the code ran in a process of its own, pushed there, and nothing in the log of the tests is from it."""
+    text = _text(facts)
+    pushed = any(s.status == "passed" and "deploy" in s.name.lower() for s in facts.evidence.steps)
+    quiet = not FROM_CODE.search(text) and not CAPTURED.search(text)
+    named = all(_names(facts, test) for test in facts.outcome.failures)
+    return pushed and quiet and named and bool(facts.grader) and not RETHROWN.search(facts.grader)
+
+
+def _only_grader(facts: Facts, test: signature.FailedTest) -> bool:
+    """Whether a traceback passes through a grader's file and through none of the output's."""
+    graders = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("grader")}
+    output = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("output")}
+    frames = [path.replace("\\", "/").rsplit("/", 1)[-1] for path in test.frames]
+    known = 0 < len(frames) < MOST_FRAMES  # more are cut off
+    return known and bool(graders & set(frames)) and not output & set(frames) and _names(facts, test)
+
+
+def _names(facts: Facts, test: signature.FailedTest) -> bool:
+    """Whether a grader has a test of this name: a forged one need not."""
+    title = test.title.split("[")[0]
+    return bool(title) and title in facts.grader.replace("\\", "")
+
+
+def _is_reflective(facts: Facts) -> bool:
+    """Whether the output's code could reach past the test runner's capture, or make frames up."""
+    for text in _code(facts.evidence.of("output")):
+        if DUNDER.search(text) or REFLECTIVE & code.names(text):
+            return True
+    return False
+
+
+def _code(documents: tuple[Document, ...]) -> Iterator[str]:
+    for document in documents:
+        if not document.path.endswith((".md", ".txt", ".log")):
+            yield code.without_comments(document.text, document.path)
+
+
+def _text(facts: Facts) -> str:
+    """What the log and the records say of the failed step."""
+    part = signature.failed_log(facts.evidence)
+    recorded = (step.error for step in facts.evidence.steps if step.status == "failed" and step.error)
+    return code.joined([part.text if part else "", *recorded, facts.evidence.eval.reason or ""])
