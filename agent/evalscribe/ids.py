@@ -3,12 +3,23 @@
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from pydantic import BaseModel, ConfigDict
 
 RUN_ID_PREFIX = 8
 """How many characters of a run id name its report file (seed: `{runIdPrefix}_{date}.md`)."""
+
+UNKNOWN_MODEL = "unknown-model"
+"""What a deployment answers for a model whose row is gone: it may be any."""
+ROUTES = frozenset(
+    (
+        *("openrouter", "amazon-bedrock", "azure", "google-ai-studio", "google-vertex", "baseten", "cerebras"),
+        *("deepinfra", "fireworks", "groq", "nebius", "novita", "parasail", "sambanova", "siliconflow", "together"),
+    )
+)
+"""Providers that only serve models; a folder or a run that names one does not name the vendor."""
 
 
 class Frozen(BaseModel):
@@ -61,8 +72,51 @@ def same_model(provider_a: str, model_a: str, provider_b: str, model_b: str) -> 
 
 @lru_cache(1024)
 def model_key(provider: str, model: str) -> tuple[str, ...]:
-    """What all spellings of a model's name have in common."""
-    return tuple(_spelling(part) for part in model_folder(provider, model))
+    """What all spellings of a model's name have in common: its vendor and its name.
+
+    The vendor is what stands before the slash of a slug: `openrouter` or `google-vertex` only serve
+    `anthropic/claude-opus-4.6`. Without a slash it is the provider.
+    """
+    slug = tuple(_spelling(part) for part in model.split("/") if part)
+    return slug if len(slug) > 1 else tuple(_spelling(part) for part in model_folder(provider, model))
+
+
+@lru_cache(4096)
+def folder_fit(provider: str, model: str, folder: tuple[str, ...]) -> int | None:
+    """How well a folder below `reports/` fits a model, None if it is of another one.
+
+    0: `<vendor>/<name>`. 1: below whoever served it, as `openrouter/arcee-ai/trinity`. 2: only the name is the same
+    and the vendor is not known on one of the two sides. Dots equal hyphens.
+    """
+    slug = tuple(_spelling(part) for part in model.split("/") if part) or ("",)
+    spelled = tuple(_spelling(part) for part in folder)
+    host, key = _spelling(provider), model_key(provider, model)
+    if len(folder) < 2:
+        return None
+    if spelled == key:
+        return 0
+    if spelled[1:] == key or spelled == (host, *slug) or spelled == (host, *slug[1:]):
+        return 1
+    if spelled[1:] != key[1:] or slug[-1] == UNKNOWN_MODEL:
+        return None
+    return 2 if len(slug) > 1 or spelled[0] in ROUTES or host in ROUTES else None
+
+
+def chosen_folder(provider: str, model: str, reports: Iterable[str]) -> str:
+    """The folder for a new report: one that has reports of the model, else `<provider>/<name>`.
+
+    `reports`: names of the model's reports below the reports folder. A provider other than the slug's vendor was named
+    by the user and is kept.
+    """
+    new = "/".join(model_folder(provider, model))
+    free = _spelling(provider) == model_key(provider, model)[0]
+    fits = {
+        folder: fit
+        for folder in {name.rpartition("/")[0] for name in reports}
+        if (fit := folder_fit(provider, model, tuple(folder.split("/")))) is not None
+        and ((free and (fit < 2 or "/" in model)) or _spelling(folder.partition("/")[0]) == _spelling(provider))
+    }
+    return min(fits, key=lambda folder: (fits[folder], folder != new, folder), default=new)
 
 
 def same_experiment(a: str | None, b: str | None) -> bool:

@@ -60,6 +60,65 @@ def test_finds_a_model_by_any_spelling(folder: ReportsFolder, provider: str, mod
     assert [report.name for report in folder.of_model(provider, model)] == names
 
 
+@pytest.mark.parametrize(
+    ("provider", "model", "names"),
+    [
+        (
+            "anthropic",
+            "anthropic/claude-4.6",
+            [
+                "anthropic/claude-4-6/a.md",
+                "google-vertex/anthropic/claude-4.6/b.md",
+                "openrouter/claude-4-6/c.md",
+                "somebody/claude-4.6/d.md",
+            ],
+        ),
+        (
+            "anthropic",
+            "claude-4-6",
+            [
+                "anthropic/claude-4-6/a.md",
+                "google-vertex/anthropic/claude-4.6/b.md",
+                "openrouter/claude-4-6/c.md",
+            ],
+        ),
+        ("other", "other/claude-4.6", ["openrouter/claude-4-6/c.md", "other/claude-4.6/e.md"]),
+        ("other", "claude-4.6", ["openrouter/claude-4-6/c.md", "other/claude-4.6/e.md"]),
+        ("openrouter", "unknown-model", ["openrouter/unknown-model/f.md"]),
+        ("anthropic", "anthropic/claude", []),
+    ],
+)
+def test_finds_a_model_under_its_vendor_and_under_whoever_served_it(
+    folder: ReportsFolder, provider: str, model: str, names: list[str]
+) -> None:
+    for name in (
+        "anthropic/claude-4-6/a.md",
+        "google-vertex/anthropic/claude-4.6/b.md",
+        "openrouter/claude-4-6/c.md",
+        "somebody/claude-4.6/d.md",
+        "other/claude-4.6/e.md",
+        "openrouter/unknown-model/f.md",
+        "azure/unknown-model/g.md",
+    ):
+        vendor = name.partition("/")[0]
+        folder.write(name, "Model: anthropic/claude-4-6" if vendor == "somebody" else "x")
+    assert [report.name for report in folder.of_model(provider, model)] == names
+
+
+def test_finds_a_report_of_the_run_wherever_it_lies(folder: ReportsFolder) -> None:
+    run_id = "jn7em9ag4xxa9s37nhh83rxw913phxtt"
+    for name, text in (
+        ("old/place/jn7em9ag_2026-11-02.md", f"Run {run_id}"),
+        ("old/place/jn7em9_2026-11-02.md", f"Run {run_id}"),
+        ("old/place/jn7em9ag_2026-11-03.md", "another run of this prefix"),
+        ("old/place/notes.md", f"mentions {run_id}"),
+    ):
+        folder.write(name, text)
+    found = [report.name for report in folder.of_model("p", "m", run_id)]
+    assert found == ["old/place/jn7em9_2026-11-02.md", "old/place/jn7em9ag_2026-11-02.md"]
+    assert folder.of_model("p", "m") == []
+
+
 def test_tolerates_what_is_no_report(folder: ReportsFolder, tmp_path: Path) -> None:
     folder.write("p/m/a.md", "a")
     here = folder.root / "p/m"

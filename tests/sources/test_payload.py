@@ -184,8 +184,28 @@ def test_extra_keys_are_tolerated_and_absent_optional_ones_too() -> None:
     payload["run"] |= {"new": True, "provider": None, "experiment": None}
     payload["failedEvals"][0] = {"_id": "x", "evalPath": "a/b/c", "novel": 1}
     run = decode_run(payload, Links())
-    assert (run.provider, run.experiment) == ("unknown", "default")
+    assert (run.provider, run.experiment) == ("example", "default")
     assert (run.failures[0].category, run.failures[0].name, run.failures[0].reason) == ("a/b", "c", None)
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "expected"),
+    [
+        ("anthropic/claude-opus-4.6", "openrouter", "anthropic"),
+        ("anthropic/claude-opus-4.6", "amazon-bedrock/us-east", "anthropic"),
+        ("x-ai/grok-4.6", "xai", "x-ai"),
+        ("claude-opus-4-6", "anthropic", "anthropic"),
+        ("unknown-model", "openrouter", "openrouter"),
+        ("claude", None, "unknown"),
+        ("/claude", "openrouter", "openrouter"),
+        ("anthropic/", "openrouter", "openrouter"),
+    ],
+)
+def test_the_provider_is_the_slugs_vendor_not_its_host(model: str, provider: str | None, expected: str) -> None:
+    payload = summary()
+    payload["run"] |= {"model": model, "provider": provider}
+    run = decode_run(payload, Links())
+    assert (run.provider, run.model) == (expected, model)
 
 
 @pytest.mark.parametrize("key", ["totalEvals", "passedCount", "failedCount", "failedEvals", "run"])

@@ -18,6 +18,33 @@ MISSING = {
 }
 
 
+EARLIER = """# Run Analysis: earlier
+
+- **Run**: `jn7aaaaaaaaaaaaaaaaaaaaaaaaaaaa1`
+- **Experiment**: web_search
+- **Date**: 2026-01-02
+
+## Failures
+
+### 002-queries/011-denormalize_pagination
+**Classification**: MODEL_FAULT
+- Failed step: eslint
+"""
+
+
+def a_run(odd: Path, folder: Path, run_id: str, model: str, provider: str) -> Path:
+    """One failure of `odd/steps` as a run of another model."""
+    summary = json.loads((odd / "steps/failed_evals.json").read_text())
+    summary["failedEvals"] = [one for one in summary["failedEvals"] if one["name"] == "011-denormalize_pagination"]
+    summary |= {"failedCount": 1.0, "totalEvals": 2.0, "passedCount": 1.0}
+    summary["run"] |= {"_id": run_id, "model": model, "provider": provider}
+    eval_id = summary["failedEvals"][0]["_id"]
+    (folder / "debug").mkdir(parents=True)
+    (folder / "failed_evals.json").write_text(json.dumps(summary))
+    (folder / f"debug/{eval_id}.json").write_text((odd / f"steps/debug/{eval_id}.json").read_text())
+    return folder
+
+
 @pytest.fixture
 def odd(real_data: Path) -> Path:
     return real_data / "convex-runs-current/odd"
@@ -84,6 +111,47 @@ def test_keys_in_another_order_are_the_same_finding(workspace: Workspace, odd: P
     ]
     assert documents[0]["findings"] == documents[1]["findings"]
     assert documents[1]["changed"] is False
+
+
+def test_every_provider_is_filed_where_the_maintainers_file_its_model(workspace: Workspace, odd: Path) -> None:
+    rows = json.loads((odd / "providers.json").read_text())
+    folders = {row["folder"] for row in rows}
+    for folder in folders:
+        before = workspace.folder / "reports" / folder / "jn7aaaaa_2026-01-02.md"
+        before.parent.mkdir(parents=True)
+        before.write_text(EARLIER)
+    for number, row in enumerate(rows):
+        run_id = f"jn7{number:02}8v26vj5zktbewhmkvf0y9a93qvc"
+        run = a_run(odd, workspace.folder / f"run{number}", run_id, row["model"], row["provider"])
+        document = json.loads(workspace.run("analyze", run, "--judge", "rules", "--json").out)
+        path = Path(document["report_path"]).relative_to(workspace.folder / "reports")
+        assert str(path.parent) == row["folder"]
+        seen = document["findings"][0]["recurrence"]
+        assert seen["kind"] != "new"
+        assert "jn7aaaaa_2026-01-02.md" in seen["reports"]
+    listed = workspace.run("reports", "list", "anthropic/claude-opus-4.6").out
+    assert listed.count("anthropic/claude-opus-4-6/") == 6
+    workspace.run("reports", "check")
+
+
+def test_a_named_provider_overrides_the_vendor(workspace: Workspace, odd: Path) -> None:
+    run = a_run(odd, workspace.folder / "run", "jn7008v26vj5zktbewhmkvf0y9a93qvc", "anthropic/claude-4.6", "openrouter")
+    workspace.run("analyze", run, "--judge", "rules", "--provider", "mine")
+    assert workspace.report.parent == workspace.folder / "reports/mine/anthropic/claude-4.6"
+    workspace.run("analyze", run, "--judge", "rules")
+    assert len(workspace.reports) == 1, "a run has one report"
+
+
+@pytest.mark.parametrize(
+    "model", ["../../etc/x", "..\\..\\x", "a/../../b", "/abs/x", "a\n/b", "%2e%2e/x", "C:/x", "~/x"]
+)
+def test_a_hostile_model_name_stays_below_the_reports_folder(workspace: Workspace, odd: Path, model: str) -> None:
+    run = a_run(odd, workspace.folder / "run", "jn7008v26vj5zktbewhmkvf0y9a93qvc", model, "../up")
+    before = set(workspace.folder.parent.rglob("*.md"))
+    workspace.run("analyze", run, "--judge", "rules")
+    new = set(workspace.folder.parent.rglob("*.md")) - before
+    assert len(new) == 1
+    assert new == set(workspace.reports)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Reports as files: found by model, whatever its spelling, and written whole or not at all."""
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from evalscribe import git_process
 from evalscribe.errors import DataError, not_written
-from evalscribe.ids import same_model
+from evalscribe.ids import ROUTES, folder_fit, report_stems, same_model
 from evalscribe.report_file import (
     LARGEST,
     FileVersion,
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from evalscribe.library.git_history import GitHistory
 
 
+_HEAD = 4000
+"""Characters in which a report names its model."""
+_SHORTEST_PREFIX = 6
+"""People shorten run ids in file names: `jn7922_2026-02-06.md`."""
+
+
 class ReportsFolder:
     """`ports.Library` over a folder; every path stays inside it, symbolic links followed."""
 
@@ -31,17 +38,20 @@ class ReportsFolder:
         self.root = root
         self._history: GitHistory | None = None
 
-    def of_model(self, provider: str, model: str) -> list[ReportFile]:
-        """Every markdown file in the model's folder, under any spelling of its name."""
-        folders: dict[tuple[str, ...], bool] = {}
+    def of_model(self, provider: str, model: str, run_id: str | None = None) -> list[ReportFile]:
+        """Every markdown file in a folder of the model, under any spelling of its name and any provider.
+
+        With `run_id` also files elsewhere that are named for this run and name it in their text.
+        """
         found = []
         for file in self._files():
-            folder = PurePosixPath(self._name(file)).parts[:-1]
-            if folder not in folders:
-                folders[folder] = len(folder) > 1 and same_model(provider, model, folder[0], "/".join(folder[1:]))
-            if folders[folder]:
-                found.append(file)
-        return [report for report in map(self._read, found) if report]
+            fit = folder_fit(provider, model, PurePosixPath(self._name(file)).parts[:-1])
+            own = run_id if run_id and _is_named_for(run_id, file.name) else None
+            if (fit is None and own is None) or (report := self._read(file)) is None:
+                continue
+            if (fit is not None and (fit < 2 or _is_about(report, model))) or (own and own in report.text):
+                found.append(report)
+        return found
 
     def all(self) -> Iterator[ReportFile]:
         """Every markdown file, by name."""
@@ -137,6 +147,27 @@ class ReportsFolder:
         if not inside:
             raise DataError(f"{name!r} leaves {self.root} through a symbolic link; nothing was written")
         return target
+
+
+def _is_named_for(run_id: str, name: str) -> bool:
+    """Whether a file is called `<run>_<date>.md`, the run whole or shortened."""
+    stem = name.rpartition("_")[0]
+    return stem in report_stems(run_id) or (len(stem) >= _SHORTEST_PREFIX and run_id.startswith(stem))
+
+
+def _is_about(report: ReportFile, model: str) -> bool:
+    """Whether a report in another vendor's folder, or in that of a route, is about this model and no namesake.
+
+    It is if it calls the model by its slug. In a route's folder it is enough that it names no other vendor.
+    """
+    vendor, slash, name = model.rpartition("/")
+    if not slash:
+        return True
+    spelled = "[._-]".join(map(re.escape, re.split(r"[._-]", name)))
+    named = re.findall(rf"([\w.-]+)/{spelled}(?![\w.-])", report.text[:_HEAD], re.IGNORECASE)
+    if any(same_model("", f"{one}/x", "", f"{vendor}/x") for one in named):
+        return True
+    return not named and report.name.partition("/")[0] in ROUTES
 
 
 def _replace(target: Path, content: bytes) -> None:

@@ -13,8 +13,11 @@ class Library(Protocol):
 
     root: Path
 
-    def of_model(self, provider: str, model: str) -> Sequence[ReportFile]:
-        """Every report of the model, whatever its spelling, in no promised order."""
+    def of_model(self, provider: str, model: str, run_id: str | None = None) -> Sequence[ReportFile]:
+        """Every report of the model, whatever its spelling or provider, in no promised order.
+
+        With `run_id` also reports of that run which lie elsewhere.
+        """
 
     def all(self) -> Iterable[ReportFile]:
         """Every report; documents of another kind are none."""

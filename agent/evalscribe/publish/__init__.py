@@ -2,7 +2,7 @@
 
 from evalscribe.publish.begun import begun
 from evalscribe.publish.merge import Merged, merge
-from evalscribe.publish.placement import Place, place
+from evalscribe.publish.placement import Place, folder_of, place
 from evalscribe.publish.reconcile import reconciled
 
-__all__ = ["Merged", "Place", "begun", "merge", "place", "reconciled"]
+__all__ = ["Merged", "Place", "begun", "folder_of", "merge", "place", "reconciled"]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from evalscribe.ids import Frozen, model_folder, path_part, report_stems, run_id_prefix
+from evalscribe.ids import Frozen, chosen_folder, path_part, report_stems, run_id_prefix
 from evalscribe.prose import name as printed
 from evalscribe.publish.reading import read
 from evalscribe.report_file import ReportFile
@@ -45,6 +45,16 @@ def place(run: Run, date: str, files: Sequence[ReportFile], last_written: str | 
     return _new(run, date, files)
 
 
+def folder_of(run: Run, files: Sequence[ReportFile]) -> str:
+    """The folder of the run's report, below the reports folder: where one of this run lies, else where its model's do.
+
+    `files`: reports of the run's model.
+    """
+    own = sorted(file.name for file in files if _is_of(run, file))
+    name = next(iter(own), None)
+    return name.rpartition("/")[0] if name else chosen_folder(run.provider, run.model, (file.name for file in files))
+
+
 def _is_of(run: Run, file: ReportFile) -> bool:
     """By its front matter; where that is torn, by the name of the file."""
     said = run_of(file.text)
@@ -63,7 +73,7 @@ def _unreadable(file: ReportFile, last_written: str | None) -> str | None:
 
 
 def _new(run: Run, date: str, files: Sequence[ReportFile]) -> Place:
-    folder = PurePosixPath(*model_folder(run.provider, run.model))
+    folder = PurePosixPath(folder_of(run, files))
     stem = next(stem for stem in report_stems(run.id) if not _of_another(folder, stem, files))
     name = str(folder / f"{stem}_{path_part(date)}.md")
     if not _taken(name, files):

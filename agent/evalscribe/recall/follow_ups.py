@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 
 from evalscribe.across import Told
 from evalscribe.analysis import FindingSummary
@@ -40,7 +41,7 @@ def follow_ups(
     `others`: reports of any model. `seen`: the run's failures by eval id. Of an eval only the newest report that names
     an action counts; of what this run does not show nothing is said.
     """
-    reports = _newest_first([*history.reports, *_of_others(others, run, date)])
+    reports = _newest_first([*history.reports, *_of_others(others, run, date, history)])
     paths = EvalPaths(run, (finding.eval for report in reports for finding in report.analysis.findings))
     here = _Here(run, date, findings, seen)
     settled: dict[str, str] = {}
@@ -83,14 +84,23 @@ class _Here:
         return Now(self.date, failed, judged=judged, sighting=sighting)
 
 
-def _of_others(files: Sequence[ReportFile], run: Run, date: str) -> Iterator[PastReport]:
+def _of_others(files: Sequence[ReportFile], run: Run, date: str, history: History) -> Iterator[PastReport]:
     """Reports of other models and of an earlier day in which something was done; of one day nobody knows the order."""
     acted = [file for file in files if NOTHING_DONE not in file.text]
-    reports, _ = past_reports(acted, model_folder(run.provider, run.model))
+    folder = (
+        PurePosixPath(history.folder).parts if history.folder is not None else model_folder(run.provider, run.model)
+    )
+    reports, _ = past_reports(acted, folder)
+    known = {report.name for report in history.reports}
     for report in reports:
         told_run = report.analysis.run
-        own = not report.name.startswith("../") or (
-            told_run.model and same_model(told_run.provider or run.provider, told_run.model, run.provider, run.model)
+        own = (
+            not report.name.startswith("../")
+            or report.name in known
+            or (
+                told_run.model
+                and same_model(told_run.provider or run.provider, told_run.model, run.provider, run.model)
+            )
         )
         if not own and report.date and report.date < date and comparable(report, run.experiment):
             yield report

@@ -1,6 +1,7 @@
 """What earlier reports of a model say of the evals of a run."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 
 from evalscribe.analysis import FindingSummary
 from evalscribe.finding import Precedent
@@ -18,22 +19,29 @@ class History(Frozen):
     """Newest first."""
     precedents: Mapping[str, tuple[Precedent, ...]] = {}
     """By the path of an eval of the run, newest first; what failed earlier and not in this run is here too."""
+    folder: str | None = None
+    """Where the run's report will be, below the reports folder; the names of `reports` are relative to it."""
     date: str | None = None
     """ISO date of the run's own report, where it has one already."""
     notes: tuple[str, ...] = ()
     """Files that could not be read, and why."""
 
 
-def history(files: Sequence[ReportFile], run: Run) -> History:
-    """`files`: reports of the run's model. Never the run's own report, nor one that came after it."""
-    reports, notes = past_reports(files, model_folder(run.provider, run.model))
+def history(files: Sequence[ReportFile], run: Run, folder: str | None = None) -> History:
+    """What earlier reports say: never the run's own report, nor one that came after it.
+
+    `files`: reports of the run's model. `folder`: where the run's report will be, if not in the folder that the
+    model's name gives.
+    """
+    folder = "/".join(model_folder(run.provider, run.model)) if folder is None else folder
+    reports, notes = past_reports(files, PurePosixPath(folder).parts)
     own_date = next((report.date for report in reports if report.is_of(run.id)), None)
     earlier = tuple(
         report
         for report in reports
         if not report.is_of(run.id) and not _later(report, run.id, own_date) and comparable(report, run.experiment)
     )
-    return History(reports=earlier, precedents=_precedents(earlier, run), date=own_date, notes=notes)
+    return History(reports=earlier, precedents=_precedents(earlier, run), folder=folder, date=own_date, notes=notes)
 
 
 def _later(report: PastReport, run_id: str, own_date: str | None) -> bool:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from evalscribe.analysis import FindingSummary
 from evalscribe.finding import Classification
-from evalscribe.ids import Frozen, same_experiment
+from evalscribe.ids import Frozen, model_key, same_experiment
 from evalscribe.pattern import Outcome
 from evalscribe.recall.follow_ups import SeenIn, done
 from evalscribe.recall.outcome import Now, outcome, ran_whole, tells_why, together, told
@@ -103,16 +103,27 @@ class Kept:
 
 def kept_reports(files: Sequence[ReportFile]) -> tuple[tuple[Kept, ...], tuple[str, ...]]:
     """The reports of any number of models, by model and newest first; notes on files that could not be read."""
-    folders: dict[str, list[ReportFile]] = {}
+    folders: dict[tuple[str, ...], dict[str, list[ReportFile]]] = {}
     for file in files:
-        folders.setdefault(str(PurePosixPath(file.name).parent), []).append(file)
+        folder = str(PurePosixPath(file.name).parent)
+        folders.setdefault(_key(folder), {}).setdefault(folder, []).append(file)
     kept: list[Kept] = []
     notes: list[str] = []
-    for model in sorted(folders):
-        reports, unread = past_reports(folders[model])
+    for model, of_model in sorted((min(found, key=_plainest), found) for found in folders.values()):
+        reports, unread = past_reports([file for files in of_model.values() for file in files])
         kept.extend(_kept(model, reports))
         notes.extend(unread)
     return tuple(kept), tuple(notes)
+
+
+def _key(folder: str) -> tuple[str, ...]:
+    """What the folders of one model have in common: it may have been filed under its vendor and under a route."""
+    provider, slash, model = folder.partition("/")
+    return model_key(provider, model) if slash else (folder,)
+
+
+def _plainest(folder: str) -> tuple[int, str]:
+    return folder.count("/"), folder
 
 
 def recurring(files: Sequence[ReportFile], models: Sequence[str] = (), seen_in: SeenIn = lambda *_: None) -> Recurring:
@@ -121,7 +132,8 @@ def recurring(files: Sequence[ReportFile], models: Sequence[str] = (), seen_in: 
     `files`: reports of all models, since what was done is looked for in every later one.
     """
     kept, notes = kept_reports(files)
-    wanted = sorted({one.model for one in kept if not models or one.model in models})
+    keys = set(map(_key, models))
+    wanted = sorted({one.model for one in kept if not models or _key(one.model) in keys})
     rows = [row for model in wanted for row in _rows(model, kept, seen_in)]
     return Recurring(rows=tuple(rows), notes=notes)
 

@@ -48,10 +48,11 @@ def decode_run(payload: object, links: Links) -> Run:
     run = members(summary.get("run"), "`run`")
     run_id, experiment = identity(run, "_id", "`run`"), optional_text(run, "experiment") or "default"
     kind, reason = _status(run)
+    model = text(run, "model", "`run`")
     return Run(
         id=run_id,
-        provider=_name(optional_text(run, "provider") or "unknown"),
-        model=_name(text(run, "model", "`run`")),
+        provider=_name(_vendor(model) or optional_text(run, "provider") or "unknown"),
+        model=_name(model),
         experiment=_name(experiment),
         status=_RUN_STATUS.get(kind, "unknown"),
         status_reason=explained(shown(reason)) if reason else None if kind in _RUN_STATUS else f"status {_name(kind)}",
@@ -101,6 +102,16 @@ def _with_step(eval: Eval, steps: Sequence[Step], recorded: str | None) -> Eval:
     if name in failed and is_short(reason):
         reason = failed[name] or reason
     return eval.model_copy(update={"failed_step": name, "reason": reason})
+
+
+def _vendor(model: str) -> str | None:
+    """Who made a model, by its slug: `anthropic` of `anthropic/claude-opus-4.6`.
+
+    The recorded provider is the host that served the run and differs from run to run: `openrouter`, `google-vertex`,
+    `amazon-bedrock/us-east`. Reports are filed under the vendor.
+    """
+    vendor, _, name = model.partition("/")
+    return vendor if vendor and name.strip("/") else None
 
 
 def _failures(summary: Members, run_id: str, experiment: str, links: Links) -> tuple[Eval, ...]:

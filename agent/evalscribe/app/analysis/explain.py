@@ -58,7 +58,7 @@ async def explain(desk: Desk, name: str, watcher: Watcher) -> Explained:
 
 def _reviewed(desk: Desk, run: Run, eval: Eval) -> FindingSummary | None:
     """What the run's report says of the eval, where a person has reviewed it there."""
-    for file in desk.library.of_model(run.provider, run.model):
+    for file in desk.library.of_model(run.provider, run.model, run.id):
         try:
             report = read(file.text, file.name.rpartition("/")[2])
         except DataError:

@@ -16,6 +16,7 @@ from evalscribe.finding import Across, Case, Finding, Group, Verdict
 from evalscribe.gather import gather, pack
 from evalscribe.graph.deps import Deps, Judged
 from evalscribe.prose import some_of
+from evalscribe.publish import folder_of
 from evalscribe.recall import History, history
 from evalscribe.run import Eval, Run
 from evalscribe.sighting import Sighting
@@ -92,9 +93,14 @@ def _with_steps(run: Run, gathered: Iterable[Gathered]) -> Run:
     return run.model_copy(update={"failures": failures})
 
 
+def _past(desk: Desk, run: Run) -> History:
+    files = desk.library.of_model(run.provider, run.model, run.id)
+    return history(files, run, folder_of(run, files))
+
+
 async def docket(desk: Desk, run: Run, watcher: Watcher) -> Docket:
     """Read the evidence of every failure and the earlier reports of the model."""
-    past = await asyncio.to_thread(lambda: history(desk.library.of_model(run.provider, run.model), run))
+    past = await asyncio.to_thread(_past, desk, run)
     gathered = await gather(desk.source, run, desk.store, watcher.fetched)
     run = _with_steps(run, gathered)
     seen = tuple(one.sighting for one in gathered if one.sighting)

@@ -45,7 +45,7 @@ class Labels:
 def labels_for(store: Store, run: Run, past: History) -> Labels:
     """What the store knows; a run's own labels are never its history."""
     labels = tuple(label for label in store.labels() if label.run != run.id)
-    folder = "/" + "/".join(model_folder(run.provider, run.model))
+    folder = "/" + (past.folder or "/".join(model_folder(run.provider, run.model)))
     names = {label.report: relpath(f"/{label.report}", folder) for label in labels}
     runs = {report.name: report.run for report in past.reports}
     return Labels(labels, _sighted(store, {*runs.values(), *(label.run for label in labels)}), names, runs)

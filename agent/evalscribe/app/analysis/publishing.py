@@ -30,7 +30,7 @@ def publish(desk: Desk, run: Run, date: str, draft: Draft, spent: Spent, *, writ
     Raises `DataError` where people's edits contradict each other or could not be kept; then nothing is written.
     """
     stored = desk.store.get_report(run.id)
-    files = desk.library.of_model(run.provider, run.model)
+    files = desk.library.of_model(run.provider, run.model, run.id)
     where = place(run, date, files, stored.text if stored else None)
     last_written = stored.text if stored and stored.path == where.name else None
     began = _begun(desk.library, where) if last_written is None else None

@@ -10,7 +10,7 @@ from evalscribe.run import Run
 
 def findings_of(library: Library, run: Run) -> dict[str, FindingSummary]:
     """Of the run's report as it stands, people's corrections included, by printed path; none without a report."""
-    for file in library.of_model(run.provider, run.model):
+    for file in library.of_model(run.provider, run.model, run.id):
         try:
             report = read(file.text, file.name.rpartition("/")[2])
         except DataError:

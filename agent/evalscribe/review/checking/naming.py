@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from evalscribe.ids import model_folder, report_stems, run_id_prefix, same_model
+from evalscribe.ids import folder_fit, model_folder, report_stems, run_id_prefix
 from evalscribe.proofread.said import Said
 from evalscribe.report import Report
 
@@ -22,7 +22,7 @@ def naming(report: Report, name: str) -> Iterator[Said]:
     elif match[2] != report.date:
         yield Said(1, "warning", f"the file's name says {match[2]}, the report was begun on {report.date}")
     folders = path.parts[:-1]
-    if folders and not (len(folders) > 1 and same_model(run.provider, run.model, folders[0], "/".join(folders[1:]))):
+    if folders and folder_fit(run.provider, run.model, folders) is None:
         wanted = "/".join(model_folder(run.provider, run.model))
         yield Said(1, "error", f"the run is of {wanted}, the folder {'/'.join(folders)}: nobody finds it there")
 
