@@ -92,6 +92,8 @@ def _label_of_field(text: str) -> Label | None:
     first = text.split("\n")[0]
     word = re.match(r"[^\w]*([A-Z][A-Z]{3,})\b", first)
     foreign = label_in(f"{word.group(1)}_LABEL{first[word.end() :]}") if word else None
+    if foreign and foreign.foreign and word:
+        foreign = foreign._replace(foreign=word.group(1))
     return label_in(first) or foreign or blame_in(first)
 
 

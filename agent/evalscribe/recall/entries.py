@@ -93,7 +93,7 @@ class Entries:
         told = fields(line)
         if not told or told[0].means(header=False) == "other" or _numbered_eval(told[0]):
             found = lead(line, whole=False)
-            if found.evals and self._may_open(found, block):
+            if found.evals and not self._lists_runs(block) and self._may_open(found, block):
                 self._list_entry(line, found, block)
                 return
             if found.label and not found.evals and block.kind == "item" and self._current is None:
@@ -103,6 +103,11 @@ class Entries:
                 self._tell(one, block)
         else:
             self._text(line, block)
+
+    def _lists_runs(self, block: Block) -> bool:
+        """Whether an item belongs to `Run IDs:` above it: ids look like names of evals."""
+        above = self._pending[-1] if self._pending and self._current is None else None
+        return above is not None and block.depth > 1 and not above.text and above.means(header=True) == "run"
 
     def _may_open(self, found: Lead, block: Block) -> bool:
         current = self._current

@@ -32,7 +32,8 @@ _SPELLED: dict[Key, str] = {
     "provider": "provider|model provider|anbieter",
     "experiment": "experiment|experiment name|experiments|variant",
     "date": "date|run date|report date|analysed|analyzed|analysis date|datum",
-    "rate": "pass rate|passrate|score|result|results|passed evals|pass",
+    "rate": "pass rate|pass rates|recorded pass rate|recorded pass rates|passrate|score|result|results|passed evals|"
+    "pass",
     "passed": "passed|evals passed|passed count",
     "failed": "failed|failed evals|failures|failed count|evals failed",
     "total": "total|total evals|evals",

@@ -9,7 +9,7 @@ from evalscribe.analysis import ActionTaken, FindingSummary
 from evalscribe.ids import content_id
 from evalscribe.recall.drafts import Draft
 from evalscribe.recall.lead import Named
-from evalscribe.recall.words import KINDS, NOTHING, STEPS, bare, is_label, is_name
+from evalscribe.recall.words import KINDS, NOTHING, STEPS, Label, bare, is_label, is_name
 
 T = TypeVar("T")
 NUMBERED = re.compile(r"\d+[-_]\w")
@@ -126,10 +126,17 @@ def _finding(told: _Told, everyone: Draft | None) -> FindingSummary:
         classification=label.classification if label else None,
         cause_kind=label.kind if label else None,
         error=_first(source.text("error") for source in sources),
-        reasoning=_first(source.text("reasoning") for source in sources),
+        reasoning=_reasoning(label, _first(source.text("reasoning") for source in sources)),
         output_snippet=_first(source.snippet("output") for source in sources),
         expected_snippet=_first(source.snippet("expected") for source in sources),
     )
+
+
+def _reasoning(label: Label | None, text: str | None) -> str | None:
+    """The reasoning; a label that is none of the four is kept in front of it."""
+    if label is None or label.foreign is None:
+        return text
+    return f"Labelled {label.foreign}. {text}" if text else f"Labelled {label.foreign}."
 
 
 def _remarked_step(drafts: Sequence[Draft]) -> str | None:

@@ -61,11 +61,18 @@ def metadata(blocks: Sequence[Block], first: int | None) -> Metadata:
 
 
 def _told(blocks: Sequence[Block]) -> Iterator[Field]:
+    heading: Field | None = None
+    depth = 0
     for block in blocks:
         if block.quoted:
             continue
         for line in block.lines:
-            yield from fields(line)
+            found = fields(line)
+            if not found and heading and block.kind == "item" and block.depth > depth:
+                yield Field(heading.key, line)  # `Run IDs:` with a nested list
+                continue
+            yield from found
+            heading, depth = (found[-1], block.depth) if found and not found[-1].text else (None, 0)
         for row in block.rows:
             if len(row) == 2:
                 yield Field(plain(row[0]), row[1])

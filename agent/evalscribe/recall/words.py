@@ -38,11 +38,22 @@ NOTHING = re.compile(r"^\W*(none|nothing|no actions?|n/a)\b", re.IGNORECASE)
 FRACTION = re.compile(r"\d+(?:[/.,]\d+)?\s*%?")
 
 
+_MAPPED: tuple[tuple[frozenset[str], Classification, CauseKind], ...] = (
+    (frozenset(("harness", "runner")), "OVERLY_STRICT", "harness"),
+    (frozenset(("test", "tests", "grader", "eval")), "OVERLY_STRICT", "grader"),
+    (frozenset(("model", "genuine")), "MODEL_FAULT", "model"),
+    (frozenset(("task", "prompt")), "AMBIGUOUS_TASK", "task"),
+)
+"""What words of a foreign label mean, the first that fits: `HARNESS_FAILURE` and `TEST_FAILURE` are the eval's side."""
+
+
 class Label(NamedTuple):
-    """A label as said: `classification` is None for one outside the four."""
+    """A label as said: `classification` is None for one outside the four that no word of it explains."""
 
     classification: Classification | None
     kind: CauseKind | None
+    foreign: str | None = None
+    """The label's own spelling, where it is none of the four."""
 
 
 def label_in(text: str) -> Label | None:
@@ -55,7 +66,14 @@ def label_in(text: str) -> Label | None:
     foreign = FOREIGN_LABEL.search(text)
     if foreign is None or LABEL.search(text):
         return None
-    return Label(None, _kind_of_words(foreign.group()) or kind_in(text[foreign.end() :]))
+    return _mapped(foreign.group(), kind_in(text[foreign.end() :]))
+
+
+def _mapped(foreign: str, said: CauseKind | None) -> Label:
+    """A label of somebody else's set as one of the four; `said` is the kind that is named beside it."""
+    words = set(foreign.lower().split("_"))
+    classification, kind = next(((one, kind) for known, one, kind in _MAPPED if words & known), (None, None))
+    return Label(classification, said or kind or _kind_of_words(foreign), foreign)
 
 
 def is_label(text: str) -> bool:
