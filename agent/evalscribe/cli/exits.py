@@ -36,7 +36,8 @@ def exit_code(command: Callable[[], object]) -> int:
             return _full(error)
         return _bug() if _is_somewhere() else _say(NOWHERE, NotFoundError.exit_code)
     except Exception:
-        return _bug()
+        damage = _damage()
+        return _say(str(damage), damage.exit_code) if damage else _bug()
     return code if isinstance(code, int) else 0
 
 
@@ -74,6 +75,15 @@ def _full(error: OSError) -> int:
     _mute()
     where = f" for {error.filename}" if error.filename else ""
     return _say(f"{error.strerror}{where}: make room and try again.", UnavailableError.exit_code)
+
+
+def _damage() -> EvalscribeError | None:
+    """Whether the store is damaged, which can break a command anywhere; nothing where none was opened."""
+    if "evalscribe.store.database" not in sys.modules:
+        return None
+    from evalscribe.store.database import damage
+
+    return damage()
 
 
 def _bug() -> int:

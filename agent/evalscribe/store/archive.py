@@ -70,12 +70,12 @@ class SqlArchive:
         with self._database.transaction() as connection:
             require(connection, collection_id)
             rows = connection.execute(_RUNS, {"collection_id": collection_id}).all()
-        return tuple(run_rows.without_failures(self._database, row) for row in rows)
+            return tuple(run_rows.without_failures(self._database, row) for row in rows)
 
     def run(self, run_id: str) -> Run | None:
         with self._database.reading() as connection:
             row = connection.execute(_RUN, {"run_id": run_id}).one_or_none()
-        return None if row is None else run_rows.without_failures(self._database, row)
+            return None if row is None else run_rows.without_failures(self._database, row)
 
     def graded(self, run_id: str) -> tuple[Graded, ...]:
         with self._database.transaction() as connection:

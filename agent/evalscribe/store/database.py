@@ -1,5 +1,6 @@
 """One database that many processes use at once. Every operation is one short transaction of its own."""
 
+import json
 import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -9,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from sqlalchemy import Connection, Engine, Executable, Table, event
 
-from evalscribe.errors import DataError, UsageError
+from evalscribe.errors import DataError, RubricError, UsageError
 from evalscribe.store import tables
 from evalscribe.store.failures import unstorable
 from evalscribe.store.file import DatabaseFile
@@ -57,8 +58,15 @@ class Place(Protocol):
     def claimed(self, name: str) -> AbstractContextManager[bool]:
         """Whether nobody else had it; dies with its process."""
 
+    def problem(self) -> str | None:
+        """What is wrong in a database that can be opened, as far as that can be found out by reading all of it."""
+
     def check(self) -> None:
         """Raises `UnavailableError` where another process has by now what this place was locked for."""
+
+
+_opened: set[Place] = set()
+"""What this process has worked with."""
 
 
 def open_database(place: Path | str) -> "Database":
@@ -76,7 +84,14 @@ def open_database(place: Path | str) -> "Database":
         except BaseException:
             engine.dispose()
             raise
+    _opened.add(found)
     return Database(found, engine)
+
+
+def damage() -> DataError | None:
+    """What is wrong with a store that this process has opened: the reason why something broke that is no bug."""
+    found = ((place, place.problem()) for place in _opened)
+    return next((place.damaged(problem) for place, problem in found if problem), None)
 
 
 class Database:
@@ -89,7 +104,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """What is written inside is written whole or not at all."""
-        with self.place.explained(), self._engine.begin() as connection:
+        with self.place.explained(), self.readable(), self._engine.begin() as connection:
             yield connection
 
     @contextmanager
@@ -99,10 +114,25 @@ class Database:
         Whoever reads goes on with its work: here it hears that another process has its lock. Writing is never
         refused for that, since what is written may have been paid for.
         """
-        with self.place.explained(), self._engine.connect() as connection:
+        with self.place.explained(), self.readable(), self._engine.connect() as connection:
             self.place.check()
             self.place.begin_reading(connection)
             yield connection
+
+    @contextmanager
+    def readable(self) -> Iterator[None]:
+        """Rows are made into values inside. Raises `DataError` for one that holds what evalscribe never wrote.
+
+        SQLite lets any program put any value into any column.
+        """
+        try:
+            yield
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, (error.title, *first["loc"])))
+            raise self.place.damaged(f"a row cannot be read ({where}: {first['msg']})") from error
+        except (RubricError, json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise self.place.damaged(f"a row cannot be read ({error})") from error
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -131,8 +161,8 @@ class Database:
     def unzip(self, body: bytes) -> bytes:
         try:
             return zlib.decompress(body)
-        except zlib.error as error:
-            raise self.place.damaged(str(error)) from error
+        except (zlib.error, TypeError) as error:
+            raise self.place.damaged(f"a row cannot be read ({error})") from error
 
     @contextmanager
     def run_lock(self, run_id: str) -> Iterator[None]:

@@ -11,7 +11,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from evalscribe.errors import AccessError, DataError, UnavailableError
 from evalscribe.ids import path_part
-from evalscribe.store import failures, lock, room
+from evalscribe.store import examine, failures, lock, room
 from evalscribe.store.json_text import json_text
 
 FILE = "store.db"
@@ -79,6 +79,9 @@ class DatabaseFile:
     def claimed(self, name: str) -> AbstractContextManager[bool]:
         return lock.claimed(self.folder / f"{path_part(name)}.lock")
 
+    def problem(self) -> str | None:
+        return examine.problem(self.path)
+
     def check(self) -> None:
         """The kernel takes no lock away from a process that lives; but what is written into a file that somebody
         removed is kept nowhere."""
@@ -93,6 +96,8 @@ def _make(folder: Path) -> None:
         _refuse_link(path)
     if folder.stat().st_mode & 0o077:
         folder.chmod(0o700)
+    if (folder / FILE).is_dir():
+        raise DataError(f"{folder / FILE} is a folder, and no store.\nMove it away and start again.")
     ignore = folder / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n")

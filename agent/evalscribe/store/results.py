@@ -58,11 +58,13 @@ class SqlResultSets:
     def find(self, collection_id: str, name: str) -> ResultSet | None:
         """A name comes before an id."""
         rows = self._rows(_FIND, collection_id=collection_id, name=name)
-        return _set(min(rows, key=lambda row: row["name"] != name)) if rows else None
+        with self._database.readable():
+            return _set(min(rows, key=lambda row: row["name"] != name)) if rows else None
 
     def sets(self, collection_id: str) -> tuple[tuple[ResultSet, ResultCounts], ...]:
         rows = self._rows(_COUNTED, collection_id=collection_id)
-        return tuple((_set(row), _counts(row)) for row in rows)
+        with self._database.readable():
+            return tuple((_set(row), _counts(row)) for row in rows)
 
     def add(self, made: ResultSet, results: Sequence[Result]) -> None:
         with self._database.writing() as connection:
@@ -76,13 +78,16 @@ class SqlResultSets:
         self._database.execute(_PUT if result.output is not None else _PUT_ERROR, {**row, "of_id": result.id})
 
     def results(self, result_set_id: str) -> tuple[Result, ...]:
-        return tuple(map(_result, self._rows(_OF_SET, result_set_id=result_set_id)))
+        with self._database.readable():
+            return tuple(map(_result, self._rows(_OF_SET, result_set_id=result_set_id)))
 
     def result(self, result_set_id: str, result_id: str) -> Result | None:
-        return next(map(_result, self._rows(_ONE, result_set_id=result_set_id, id=result_id)), None)
+        with self._database.readable():
+            return next(map(_result, self._rows(_ONE, result_set_id=result_set_id, id=result_id)), None)
 
     def answered(self, key: str) -> Result | None:
-        return next(map(_result, self._rows(_ANSWERED, key=key)), None)
+        with self._database.readable():
+            return next(map(_result, self._rows(_ANSWERED, key=key)), None)
 
     @contextmanager
     def lock(self, result_set_id: str) -> Iterator[None]:

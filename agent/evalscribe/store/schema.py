@@ -20,6 +20,7 @@ class Upgraded(Protocol):
     @property
     def shown(self) -> str: ...
     def foreign(self) -> DataError: ...
+    def damaged(self, what: str) -> DataError: ...
     def upgrading(self, engine: Engine) -> AbstractContextManager[Connection]:
         """A transaction, after those of other processes that make or upgrade it."""
 
@@ -30,6 +31,7 @@ def ensure(place: Upgraded, engine: Engine) -> None:
         return
     with engine.connect() as connection:
         _refuse_foreign(place, connection)
+        _refuse_unnumbered(place, connection)
     with place.upgrading(engine) as connection:
         _upgrade(connection, place)
 
@@ -46,6 +48,18 @@ def _refuse_foreign(place: Upgraded, connection: Connection) -> None:
     tables = inspect(connection).get_table_names()
     if tables and not _OURS.issubset(tables):
         raise place.foreign()
+
+
+def _refuse_unnumbered(place: Upgraded, connection: Connection) -> None:
+    """Without a revision, alembic would make all tables anew, beside those that are there."""
+    if not inspect(connection).has_table(revisions.name):
+        return
+    numbers = connection.scalars(select(revisions.c.version_num)).all()
+    if len(numbers) != 1 or not isinstance(numbers[0], str) or not numbers[0].strip():
+        what = (
+            "is empty" if not numbers else "has no readable revision" if len(numbers) == 1 else "has several revisions"
+        )
+        raise place.damaged(f"its version table {revisions.name} {what}, so nobody knows which tables it has")
 
 
 def _upgrade(connection: Connection, place: Upgraded) -> None:

@@ -74,7 +74,7 @@ class SqlShelf:
     def collections(self) -> tuple[Collection, ...]:
         with self._database.transaction() as connection:
             rows = _rows(connection, _COLLECTIONS)
-        return tuple(Collection(id=row["id"], name=row["name"]) for row in rows)
+            return tuple(Collection(id=row["id"], name=row["name"]) for row in rows)
 
     def remove_collection(self, collection_id: str) -> None:
         # An import or a rubric that arrives at the same time waits, and finds no collection.
@@ -109,13 +109,13 @@ class SqlShelf:
                 raise _missing(f"no rubric {rubric_id!r} in collection {collection_id!r}", there)
             if version is not None:
                 row = _numbered(connection, row, version)
-        return self._rubric(row)
+            return self._rubric(row)
 
     def rubrics(self, collection_id: str) -> tuple[Rubric, ...]:
         with self._database.transaction() as connection:
             require(connection, collection_id)
             rows = _rows(connection, _ALL_LATEST, collection_id=collection_id)
-        return tuple(self._rubric(row) for row in rows)
+            return tuple(self._rubric(row) for row in rows)
 
     def add_label_set(self, collection_id: str, labels: LabelSet) -> None:
         with self._database.writing() as connection:

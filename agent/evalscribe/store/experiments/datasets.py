@@ -59,7 +59,7 @@ class SqlDatasets:
     def find(self, named: str) -> Dataset | None:
         with self._database.reading() as connection:
             row = first(connection, _FIND, named=named)
-        return None if row is None else _dataset(row)
+            return None if row is None else _dataset(row)
 
     def all(self) -> tuple[Dataset, ...]:
         with self._database.reading() as connection:
@@ -125,8 +125,9 @@ class SqlDatasets:
         return version
 
     def version(self, version_id: str) -> DatasetVersion | None:
-        row = self._database.row(_versions, id=version_id)
-        return None if row is None else _version(row)
+        with self._database.readable():
+            row = self._database.row(_versions, id=version_id)
+            return None if row is None else _version(row)
 
     def versions(self, dataset_id: str) -> tuple[DatasetVersion, ...]:
         with self._database.reading() as connection:
@@ -138,7 +139,7 @@ class SqlDatasets:
     def item(self, version_id: str, key: str) -> Item | None:
         with self._database.reading() as connection:
             row = first(connection, _ITEM, of=version_id, item_key=key)
-        return None if row is None else item_rows.item_in(self._database, row)
+            return None if row is None else item_rows.item_in(self._database, row)
 
     def close(self) -> None:
         self._database.close()
@@ -148,7 +149,8 @@ class SqlDatasets:
         while more:
             with self._database.reading() as connection:
                 found = rows(connection, statement, of=of, after=after)
-            yield from (item_rows.item_in(self._database, row) for row in found)
+                page = [item_rows.item_in(self._database, row) for row in found]
+            yield from page
             more = len(found) == AT_ONCE
             after = found[-1]["number"] if found else after
 

@@ -44,7 +44,7 @@ class SqlDefinitions:
     def deployment(self, named: str) -> Deployment | None:
         with self._database.reading() as connection:
             row = first(connection, _FIND_DEPLOYMENT, named=named)
-        return None if row is None else self._read(row, _DEPLOYMENT)
+            return None if row is None else self._read(row, _DEPLOYMENT)
 
     def deployments(self) -> tuple[Deployment, ...]:
         with self._database.reading() as connection:
@@ -117,15 +117,16 @@ class SqlDefinitions:
     def experiment(self, named: str) -> Experiment | None:
         with self._database.reading() as connection:
             row = first(connection, _FIND_EXPERIMENT, named=named)
-        return None if row is None else _experiment(row)
+            return None if row is None else _experiment(row)
 
     def experiments(self) -> tuple[Experiment, ...]:
         with self._database.reading() as connection:
             return tuple(map(_experiment, rows(connection, _EXPERIMENTS)))
 
     def experiment_version(self, version_id: str) -> ExperimentVersion | None:
-        row = self._database.row(_versions, id=version_id)
-        return None if row is None else self._version(row)
+        with self._database.readable():
+            row = self._database.row(_versions, id=version_id)
+            return None if row is None else self._version(row)
 
     def experiment_versions(self, experiment_id: str) -> tuple[ExperimentVersion, ...]:
         with self._database.reading() as connection:

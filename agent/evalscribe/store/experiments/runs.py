@@ -64,11 +64,11 @@ class SqlExperimentRuns:
     def run(self, named: str) -> ExperimentRun | None:
         with self._database.reading() as connection:
             row = first(connection, _FIND, named=named)
-            found = [row] if row is not None else _beginning(connection, named)
+            found = [_run(one) for one in ([row] if row is not None else _beginning(connection, named))]
         if len(found) > 1:
-            ids = ", ".join(one["id"] for one in found)
+            ids = ", ".join(one.id for one in found)
             raise UsageError(f"several runs begin with {named!r}: {ids}.\nGive more of the id.")
-        return _run(found[0]) if found else None
+        return found[0] if found else None
 
     def runs(self, experiment_id: str | None = None) -> tuple[ExperimentRun, ...]:
         with self._database.reading() as connection:
@@ -156,7 +156,8 @@ class SqlExperimentRuns:
         while more:
             with self._database.reading() as connection:
                 found = rows(connection, statement.limit(PAGE), run_id=run_id, number=number, repetition=repetition)
-            yield from map(item_in, found)
+                page = list(map(item_in, found))
+            yield from page
             more = len(found) == PAGE
             if found:
                 number, repetition = found[-1]["number"], found[-1]["repetition"]
@@ -184,7 +185,8 @@ class SqlExperimentRuns:
             while more:
                 with self._database.reading() as connection:
                     found = rows(connection, statement, run_id=run_id, **after)
-                yield from map(score_in, found)
+                    page = list(map(score_in, found))
+                yield from page
                 more = len(found) == PAGE
                 if found:
                     after = {name: found[-1][name] for name in after}
@@ -192,7 +194,7 @@ class SqlExperimentRuns:
     def score(self, score_id: str) -> Score | None:
         with self._database.reading() as connection:
             row = first(connection, _SCORE, id=score_id)
-        return None if row is None else score_in(row)
+            return None if row is None else score_in(row)
 
     def evidence(self, score_id: str) -> ScoreEvidence | None:
         with self._database.reading() as connection:
@@ -231,9 +233,9 @@ class SqlExperimentRuns:
         with self._database.writing() as connection:
             connection.execute(_CHANGE.values(**values), {"of_id": run_id})
             row = first(connection, _RUN, id=run_id)
-        if row is None:
-            raise NotFoundError(f"there is no run {run_id!r} of an experiment")
-        return _run(row)
+            if row is None:
+                raise NotFoundError(f"there is no run {run_id!r} of an experiment")
+            return _run(row)
 
 
 def _beginning(connection: Connection, named: str) -> Sequence[RowMapping]:

@@ -1,0 +1,279 @@
+"""Commands on stores that were damaged from outside: each ends with a message that says what to do, never as a bug."""
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from evalscribe.cli import run
+from evalscribe.ports.experiments import ScoreQuery
+from evalscribe.store import tables
+from surfaces import made_runs
+from surfaces.made_experiment import Made, items
+
+Damage = Callable[[Path], None]
+COMMANDS = (
+    ("export",),
+    ("reports", "summary", "RUN"),
+    ("reports", "export", "RUN", "-f", "json"),
+    ("experiments", "list"),
+    ("experiments", "runs", "list", "quality"),
+    ("scores", "evidence", "SCORE"),
+    ("analyze", "TRIP", "--judge", "rules"),
+    ("recurring", "--across-models"),
+    ("datasets", "versions", "export", "tickets", "1"),
+)
+
+
+def write_trip(path: Path, reward: float) -> None:
+    tries = [
+        {"task_id": n, "trial": 0, "reward": reward * n, "info": {}, "traj": [{"role": "user", "content": "hello"}]}
+        for n in range(3)
+    ]
+    path.write_text(json.dumps(tries))
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A workspace with something in most tables, and the ids that commands need."""
+    folder = tmp_path_factory.mktemp("sound") / "workspace"
+    folder.mkdir()
+    (folder / ".git").mkdir()
+    (folder / "evalscribe.toml").write_text('collection_id = "trip"\n')
+    made_runs.write(folder / "made", 4)
+    write_trip(folder / "trip.json", 0.0)
+    write_trip(folder / "other.json", 1.0)
+    (folder / "prompt.yaml").write_text("model: anthropic/claude-opus-5-5\ntext: '{{input}}'\n")
+    (folder / "prompts" / "rubrics").mkdir(parents=True)
+    (folder / "prompts" / "rubrics" / "polite.yaml").write_text("rubric_text: Was it polite?\n")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        for words in (
+            ("import", "trip.json", "--collection", "trip", "--model", "example/m"),
+            ("import", "other.json", "--collection", "trip", "--model", "example/n"),
+            ("analyze", "made", "--judge", "rules"),
+            ("prompts", "create", "prompt.yaml", "--name", "ask"),
+            ("rubric", "create", "polite"),
+        ):
+            assert run(list(words)) == 0, words
+    made = Made(folder / ".evalscribe", items("a", "b"))
+    one, two = made.run("pf", outputs={"a": {"x": 1}}), made.run("pp")
+    score = next(made.runs.scores(ScoreQuery(run_id=one.id))).id
+    made.close()
+    with closing(sqlite3.connect(folder / ".evalscribe" / "store.db")) as raw:
+        trip = raw.execute("SELECT run_id FROM runs WHERE model = 'm'").fetchone()[0]
+    ids = {"RUN": one.id, "RUN2": two.id, "SCORE": score, "TRIP": trip, "EVAL": made_runs.eval_id(0)}
+    return folder, ids
+
+
+def database(store: Path) -> Path:
+    return store / "store.db"
+
+
+@contextmanager
+def opened(store: Path) -> Iterator[sqlite3.Connection]:
+    """Without the triggers that keep versions from being changed."""
+    with closing(sqlite3.connect(database(store))) as raw, raw:
+        for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            raw.execute(f'DROP TRIGGER "{name}"')
+        yield raw
+
+
+def overwrite(change: Callable[[bytes], bytes]) -> Damage:
+    def damage(store: Path) -> None:
+        with opened(store) as raw:
+            raw.execute("PRAGMA journal_mode=DELETE")
+        database(store).write_bytes(change(database(store).read_bytes()))
+
+    return damage
+
+
+def as_folder(store: Path) -> None:
+    database(store).unlink()
+    database(store).mkdir()
+
+
+def garbage_in_wal(store: Path) -> None:
+    (store / "store.db-wal").write_bytes(b"\x37\x7f\x06\x82" + os.urandom(8_000))
+
+
+def statement(sql: str) -> Damage:
+    def damage(store: Path) -> None:
+        with opened(store) as raw:
+            raw.execute(sql)
+
+    return damage
+
+
+def without_tables(store: Path) -> None:
+    with opened(store) as raw:
+        for name in tables.metadata.tables:
+            raw.execute(f"DROP TABLE {name}")
+
+
+def without_columns(store: Path) -> None:
+    """Tables with the first column only."""
+    with opened(store) as raw:
+        for name, table in tables.metadata.tables.items():
+            raw.execute(f"ALTER TABLE {name} RENAME TO old_{name}")
+            raw.execute(f"CREATE TABLE {name} AS SELECT {table.c[0].name} FROM old_{name}")
+            raw.execute(f"DROP TABLE old_{name}")
+
+
+def every_cell(kinds: tuple[str, ...], value: object) -> Damage:
+    """Put a value into every column of these kinds; what is a key stays."""
+
+    def damage(store: Path) -> None:
+        with opened(store) as raw:
+            for name, table in tables.metadata.tables.items():
+                columns = [
+                    column.name
+                    for column in table.c
+                    if type(column.type).__name__ in kinds and not column.primary_key and not column.unique
+                ]
+                raw.execute(f"CREATE TABLE loose AS SELECT * FROM {name}")
+                raw.execute(f"DROP TABLE {name}")
+                raw.execute(f"ALTER TABLE loose RENAME TO {name}")
+                for column in columns:
+                    raw.execute(f'UPDATE {name} SET "{column}" = ?', [value])
+
+    return damage
+
+
+DAMAGES: dict[str, Damage] = {
+    "empty file": overwrite(lambda _: b""),
+    "random bytes": overwrite(lambda whole: bytes(97 + n % 26 for n in range(len(whole)))),
+    "half of it": overwrite(lambda whole: whole[: len(whole) // 2]),
+    "first page only": overwrite(lambda whole: whole[:4096]),
+    "pages overwritten": overwrite(lambda whole: whole[:4096] + b"\x5a" * (len(whole) - 4096)),
+    "every third page overwritten": overwrite(
+        lambda whole: b"".join(
+            whole[at : at + 4096] if at // 4096 % 3 != 2 else b"\x5a" * 4096 for at in range(0, len(whole), 4096)
+        )
+    ),
+    "a folder": as_folder,
+    "garbage in the write-ahead log": garbage_in_wal,
+    "newer version": statement("UPDATE alembic_version SET version_num = '9999'"),
+    "version of another kind": statement("UPDATE alembic_version SET version_num = x'00ff'"),
+    "no version": statement("DELETE FROM alembic_version"),
+    "empty version": statement("UPDATE alembic_version SET version_num = ''"),
+    "two versions": statement("INSERT INTO alembic_version VALUES ('0001')"),
+    "no version table": statement("DROP TABLE alembic_version"),
+    "no tables": without_tables,
+    "one column of each table": without_columns,
+    "invalid JSON": every_cell(("JSON",), "{no json"),
+    "JSON of another shape": every_cell(("JSON",), '["x", 1]'),
+    "JSON that is a number": every_cell(("JSON",), "7"),
+    "bytes in JSON": every_cell(("JSON",), b"\x00\xff"),
+    "words in numbers": every_cell(("Integer", "Float", "Boolean"), "many"),
+    "huge numbers": every_cell(("Integer", "Float"), 1e300),
+    "bytes in texts": every_cell(("String", "Text"), b"\x00\xff"),
+    "numbers in texts": every_cell(("String", "Text"), 7),
+    "other words": every_cell(("String", "Text"), "surprise"),
+    "null in texts": every_cell(("String", "Text"), None),
+    "null in numbers": every_cell(("Integer", "Float", "Boolean"), None),
+    "null in JSON": every_cell(("JSON",), None),
+    "null in values": every_cell(("LargeBinary",), None),
+    "garbage in values": every_cell(("LargeBinary",), b"(\xb5/\xfd garbage"),
+    "values cut off": every_cell(("LargeBinary",), zlib.compress(b"x" * 5000)[:-3]),
+    "values of another shape": every_cell(("LargeBinary",), zlib.compress(b'{"surprise": true}')),
+    "values without JSON": every_cell(("LargeBinary",), zlib.compress(b"\xff[")),
+    "text in values": every_cell(("LargeBinary",), "words"),
+}
+
+
+@dataclass(frozen=True)
+class Wrecked:
+    """A copy of the sound workspace, whose store is damaged anew before each command."""
+
+    folder: Path
+    store: Path
+    ids: dict[str, str]
+    monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
+
+    def run(self, words: tuple[str, ...]) -> tuple[int, str]:
+        """The exit code, and what is printed on standard error."""
+        here = self.folder / ".evalscribe"
+        shutil.rmtree(here, ignore_errors=True)
+        shutil.copytree(self.store, here)
+        with self.monkeypatch.context() as patched:
+            patched.chdir(self.folder)
+            code = run([self.ids.get(word, word) for word in words])
+        return code, self.capsys.readouterr().err
+
+
+@pytest.fixture
+def wreck(
+    sound: tuple[Path, dict[str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Callable[[Damage], Wrecked]:
+    def wreck(damage: Damage) -> Wrecked:
+        folder, ids = sound
+        copy = Path(shutil.copytree(folder, tmp_path / "workspace", ignore=shutil.ignore_patterns(".evalscribe")))
+        store = Path(shutil.copytree(folder / ".evalscribe", tmp_path / "store"))
+        damage(store)
+        return Wrecked(copy, store, ids, monkeypatch, capsys)
+
+    return wreck
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_store_is_told_and_is_no_bug(damage: str, wreck: Callable[[Damage], Wrecked]) -> None:
+    wrecked = wreck(DAMAGES[damage])
+    for words in COMMANDS:
+        code, told = wrecked.run(words)
+        assert code in (0, 64, 65, 66, 69, 77), (words, told)
+        if code in (65, 69):
+            assert ".evalscribe" in told, (words, told)
+            assert re.search("Move it away|Upgrade evalscribe|Make its folder|Nothing is lost", told), (words, told)
+
+
+@pytest.mark.parametrize("damage", ["invalid JSON", "other words", "newer version", "no version", "pages overwritten"])
+def test_a_query_of_a_damaged_store_is_no_bug(damage: str, wreck: Callable[[Damage], Wrecked]) -> None:
+    code, told = wreck(DAMAGES[damage]).run(("sql", "SELECT metadata_json->>'task' AS task FROM agent_runs"))
+    assert code in (0, 64, 65, 69), told
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ("newer version", "written by a newer evalscribe"),
+        ("no version", "its version table alembic_version is empty"),
+        ("empty version", "its version table alembic_version has no readable revision"),
+        ("no version table", "is no store of evalscribe"),
+        ("no tables", "no such table"),
+        ("a folder", "is a folder"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_changed(
+    damage: str, words: str, wreck: Callable[[Damage], Wrecked]
+) -> None:
+    wrecked = wreck(DAMAGES[damage])
+    code, told = wrecked.run(("experiments", "list"))
+    assert code == 65
+    assert words in told
+    if damage != "a folder":
+        here = wrecked.folder / ".evalscribe"
+        with (
+            closing(sqlite3.connect(database(wrecked.store))) as before,
+            closing(sqlite3.connect(database(here))) as now,
+        ):
+            assert list(before.iterdump()) == list(now.iterdump())
+
+
+def test_a_value_that_breaks_a_command_is_named_with_its_table(wreck: Callable[[Damage], Wrecked]) -> None:
+    """Evals are read without being validated, since there are very many; what breaks is looked for afterwards."""
+    code, told = wreck(statement("UPDATE evals SET name = x'00ff'")).run(("export",))
+    assert code == 65
+    assert "evals.name of row 1 is no text" in told
