@@ -94,7 +94,7 @@ async def test_a_slow_answer_and_a_large_one_have_bounds(calling: Calling) -> No
     assert late.kind == "timeout"
     large, _ = await answered(Answer(body=b"x" * 17_000_000), calling(1))
     assert isinstance(large, TargetFailed)
-    assert "more than 16.8 MB" in large.reason
+    assert "more than 16 MiB" in large.reason
 
 
 async def test_who_does_not_answer_fails_the_item_in_time(calling: Calling) -> None:

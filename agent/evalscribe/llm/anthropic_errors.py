@@ -11,6 +11,7 @@ from evalscribe.llm.failures import (
     in_one_line,
     of_answer,
     of_connection,
+    of_size,
     retry_after,
     unreadable,
 )
@@ -33,6 +34,8 @@ IN_A_STREAM = {
 
 def mapped(error: Exception, asked: Asked) -> CallFailed | EvalscribeError:
     """Nothing of the request is kept in it."""
+    if refused := of_size(error, asked):
+        return refused
     if isinstance(error, anthropic.APIStatusError):
         return of_answer(_refusal(error), asked)
     if isinstance(error, anthropic.APIConnectionError | TimeoutError):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
 from evalscribe.chat import CallFailed, Reply
-from evalscribe.errors import EvalscribeError
+from evalscribe.errors import EvalscribeError, UnavailableError
 from evalscribe.ids import Frozen
 from evalscribe.llm.anthropic import AnthropicModel, reply_of
 from evalscribe.llm.attempt import CONNECT_S
@@ -23,6 +23,10 @@ READ_S = 120.0
 """How long one call, or the next piece of a long answer, may take."""
 PAGE = 100
 RESULTS_AT_ONCE = 100
+RESULTS_BYTES = 16_000_000
+"""Characters of results that are held at once: one line alone may have 8 MiB."""
+MOST_LISTED = 10_000
+"""Batches of one list: a list that names the same page again and again has no end."""
 STATES = ("processing", "succeeded", "errored", "canceled", "expired")
 
 Outcome = Reply | Unanswered
@@ -89,6 +93,7 @@ class BatchApi:
         from anthropic.types.messages import MessageBatchIndividualResponse
 
         some: dict[str, Outcome] = {}
+        size = 0
         async with self._asked():
             # Not the address that the service names: the key goes to no host but the one that was chosen.
             lines = await self._adapter.client().get(
@@ -100,10 +105,11 @@ class BatchApi:
             )
             try:
                 async for line in lines:
-                    some[str(line.custom_id)] = self._outcome(line)
-                    if len(some) == RESULTS_AT_ONCE:
+                    some[str(line.custom_id)] = outcome = self._outcome(line)
+                    size += len(outcome.model_dump_json())
+                    if len(some) == RESULTS_AT_ONCE or size > RESULTS_BYTES:
                         yield some
-                        some = {}
+                        some, size = {}, 0
             finally:
                 await lines.close()
         yield some
@@ -119,6 +125,8 @@ class BatchApi:
                 listed = _listed(batch)
                 if listed.created < moment:
                     break
+                if len(found) == MOST_LISTED:
+                    raise UnavailableError(f"{self._adapter.host} lists more than {MOST_LISTED:,} batches")
                 found.append(listed)
         return found[::-1]
 
@@ -127,14 +135,20 @@ class BatchApi:
         """Nothing inside costs anything, so whatever fails may be tried again, but for what concerns all calls."""
         from anthropic import NotFoundError
 
+        from evalscribe.llm.failures import AnswerRefused
+
         try:
             yield
+        except EvalscribeError:
+            raise
         except NotFoundError:
             raise Gone("the batch is not there", free=True) from None
         except Exception as error:
             failure = self._adapter.failure(error)
             if isinstance(failure, EvalscribeError):
                 raise failure from None
+            if isinstance(failure, AnswerRefused):
+                raise UnavailableError(failure.reason) from None
             raise Transient(failure.reason, free=True, after=getattr(failure, "after", None)) from None
 
     def _outcome(self, line: "MessageBatchIndividualResponse") -> Outcome:

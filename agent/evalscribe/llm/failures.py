@@ -15,6 +15,7 @@ import httpx2
 
 from evalscribe.chat import CallFailed
 from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError
+from evalscribe.http_limits import AnswerTooLarge
 from evalscribe.ids import Frozen
 from evalscribe.llm.transient import Transient
 from evalscribe.settings.providers import Provider
@@ -43,6 +44,10 @@ FLAGGED = ("flagged", "requires moderation")
 
 class TooLong(CallFailed):
     """The prompt does not fit the model, and never will."""
+
+
+class AnswerRefused(CallFailed):
+    """The answer is larger than what is read; asking again would bring as much."""
 
 
 class Asked(Frozen):
@@ -113,6 +118,12 @@ def of_connection(error: Exception, asked: Asked, *, late: bool) -> Transient:
     if late:
         return Transient(f"{host} did not answer in time")
     return Transient(f"{host} closed the connection without an answer")
+
+
+def of_size(error: Exception, asked: Asked) -> AnswerRefused | None:
+    """What an error means that the size of the answer caused; None for any other. An SDK may have wrapped it."""
+    cause = error if isinstance(error, AnswerTooLarge) else error.__cause__
+    return AnswerRefused(f"{asked.host} sent {cause}, which is not read") if isinstance(cause, AnswerTooLarge) else None
 
 
 def unreadable(error: Exception, asked: Asked) -> CallFailed:

@@ -3,6 +3,8 @@
 from httpx2 import Request
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
+from evalscribe.http_limits import limit_answers
+from evalscribe.llm.limits import limits_of
 from evalscribe.settings.connections import as_environment_says
 
 NO_KEY = "none"
@@ -10,7 +12,10 @@ NO_KEY = "none"
 
 def client(key: str, base_url: str) -> AsyncOpenAI:
     """`key` is empty where the server needs none."""
-    hooks = {} if key else {"request": [_without_authorization]}
+    hooks = {
+        "request": [] if key else [_without_authorization],
+        "response": [limit_answers(limits_of)],
+    }
     with as_environment_says():
         # A redirect would carry the evidence to a host that nobody chose.
         connections = DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)

@@ -16,6 +16,7 @@ from evalscribe.llm.failures import (
     in_one_line,
     of_answer,
     of_connection,
+    of_size,
     retry_after,
     unreadable,
 )
@@ -28,6 +29,8 @@ NO_STATUS = 500
 
 def mapped(error: Exception, asked: Asked) -> CallFailed | EvalscribeError:
     """Nothing of the request is kept in it."""
+    if refused := of_size(error, asked):
+        return refused
     if isinstance(error, openai.APIStatusError):
         return of_answer(refusal(error.body, error.status_code, error.response.headers), asked)
     if isinstance(error, openai.APIConnectionError | TimeoutError):

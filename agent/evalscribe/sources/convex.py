@@ -9,6 +9,7 @@ import httpx2
 from pydantic import SecretStr
 
 from evalscribe.errors import DataError, UnavailableError
+from evalscribe.http_limits import MIB, AnswerTooLarge, Limits, limit_answers
 from evalscribe.ids import Frozen
 from evalscribe.settings.connections import as_environment_says
 from evalscribe.sources.deployment import DeploymentPayloads, FunctionFailed, NoAnswer, refuses_access
@@ -17,8 +18,9 @@ from evalscribe.sources.links import Links
 from evalscribe.sources.payload_source import PayloadSource
 from evalscribe.sources.shown import shown
 
-LARGEST = 128 * 1024 * 1024
-"""Bytes of one answer: a result ends at 16 MiB, which escaping may multiply by six."""
+LARGEST = 64 * MIB
+"""Bytes of one answer, as of a file of a snapshot: a result ends at 16 MiB, and `\\u00e9` has three times the bytes of
+what it stands for."""
 SHORTEST_KEY = 12
 """Characters; less than that may be a word."""
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
@@ -73,6 +75,7 @@ class ConvexHttp:
                 timeout=httpx2.Timeout(patience.read, connect=patience.connect, pool=None),
                 headers={"Authorization": f"Convex {self._secret}"} if key else {},
                 follow_redirects=False,
+                event_hooks={"response": [limit_answers(Limits(whole=LARGEST))]},
             )
 
     async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:
@@ -111,7 +114,7 @@ class ConvexHttp:
     async def _post(self, url: str, body: Mapping[str, object]) -> tuple[int, bytes]:
         try:
             async with self._client.stream("POST", url, json=body) as response:
-                content = self._without_key(await _bounded(response))
+                content = self._without_key(await response.aread())
                 if response.status_code in _RETRIED:
                     reason = f"{response.status_code} {self._error(content)}"
                     raise _TryAgain(reason, _seconds(response.headers.get("retry-after")))
@@ -122,6 +125,8 @@ class ConvexHttp:
                 return response.status_code, content
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
             raise _TryAgain(shown(str(error)) or type(error).__name__, unreachable=True) from None
+        except AnswerTooLarge as error:
+            raise NoAnswer(f"the deployment sent {error}") from None
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             raise _TryAgain(_broken(error)) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
@@ -155,15 +160,6 @@ class ConvexHttp:
         code, message = optional_text(answer, "code"), optional_text(answer, "message")
         text = ": ".join(filter(None, (code, message))) or content[:200].decode("utf-8", "replace")
         return shown(text, self._secret)
-
-
-async def _bounded(response: httpx2.Response) -> bytes:
-    content = bytearray()
-    async for part in response.aiter_bytes():
-        content += part
-        if len(content) > LARGEST:
-            raise NoAnswer(f"the answer is larger than {LARGEST // 1024 // 1024} MiB")
-    return bytes(content)
 
 
 def _members(content: bytes) -> Members | None:

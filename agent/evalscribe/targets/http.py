@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 import httpx2
 
 from evalscribe.errors import AccessError, EvalscribeError, UsageError
+from evalscribe.http_limits import Limits, limit_answers
 from evalscribe.ids import canonical_json
 from evalscribe.prose import printable
 from evalscribe.settings.connections import as_environment_says
@@ -56,6 +57,7 @@ class HttpTarget:
                 timeout=httpx2.Timeout(None, connect=CONNECT_S),
                 limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
                 follow_redirects=False,
+                event_hooks={"response": [limit_answers(Limits(whole=LARGEST))]},
             )
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
@@ -101,7 +103,7 @@ class HttpTarget:
         request = self._client.build_request("POST", self._url, content=body, headers={"Idempotency-Key": key})
         response = await self._client.send(request, stream=True)
         try:
-            text = self._hidden(await _text(response))
+            text = self._hidden((await response.aread()).decode("utf-8", "replace"))
         except httpx2.RemoteProtocolError as error:  # It has worked on this try: another attempt would be a second one.
             raise httpx2.ReadError(str(error)) from None
         finally:
@@ -153,16 +155,6 @@ def header_values(names: Mapping[str, str], environ: Mapping[str, str] = os.envi
 
 def _body(call: TargetCall) -> dict[str, object]:
     return call.model_dump(mode="json", include={"input", "metadata", "run_id", "item_key", "repetition"})
-
-
-async def _text(response: httpx2.Response) -> str:
-    """Raises `httpx2.DecodingError` for more than is kept."""
-    found = bytearray()
-    async for piece in response.aiter_bytes():
-        found += piece
-        if len(found) > LARGEST:
-            raise httpx2.DecodingError(f"its answer has more than {LARGEST / 1e6:.1f} MB")
-    return found.decode("utf-8", "replace")
 
 
 def _ends_all(response: httpx2.Response, url: str) -> EvalscribeError | None:

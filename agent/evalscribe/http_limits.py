@@ -1,0 +1,154 @@
+"""Bounds on the memory that the answer of an HTTP server may take, counted after decompression.
+
+A gzip body of 8 MB may hold 8 GB. httpx2 decompresses in pieces of at most 1 MiB, so an answer can be refused as soon
+as it becomes too large. Every client of the product has the hook `limit_answers`:
+
+    httpx2.AsyncClient(event_hooks={"response": [limit_answers(Limits(whole=8 * MIB))]})
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import httpx2
+
+MIB = 1024 * 1024
+LARGEST_ERROR = MIB // 4
+"""Bytes that are read of the body of an error. The status says what it means, so a longer body is cut, not refused."""
+EVENT_LINES = 1000
+"""Lines of one server-sent event. The Anthropic SDK copies all earlier lines of an event for each further one."""
+EVENTS = "text/event-stream"
+
+
+class AnswerTooLarge(httpx2.DecodingError):
+    """The answer has more bytes than allowed; the message says so without naming who sent it."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bytes, after decompression."""
+
+    whole: int
+    """Of an answer that is read as a whole, of one line and of one server-sent event."""
+    lines: int = 0
+    """Of an answer that is read line by line."""
+    json_lines: bool = False
+    """Whether any answer is read line by line; else only server-sent events are."""
+
+
+def limit_answers(limits: Limits | Callable[[httpx2.Request], Limits]) -> Callable[[httpx2.Response], Awaitable[None]]:
+    """A response hook for `httpx2.AsyncClient`. Reading a larger answer raises `AnswerTooLarge`.
+
+    `limits`: of every answer, or a function that tells them from the request.
+    """
+
+    async def limit(response: httpx2.Response) -> None:
+        chosen = limits if isinstance(limits, Limits) else limits(response.request)
+        response.stream = _Limited(response, chosen)
+        # `_Limited` decompresses; what it yields has another length.
+        for name in ("content-encoding", "content-length"):
+            response.headers.pop(name, None)
+
+    return limit
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """The decompressed body of a response, within the limits."""
+
+    def __init__(self, response: httpx2.Response, limits: Limits) -> None:
+        self._is_error = response.status_code >= 400
+        self._events = limits.lines > 0 and EVENTS in response.headers.get("content-type", "").lower()
+        self._by_line = (self._events or limits.json_lines) and not self._is_error
+        self._limits = limits
+        self._most = LARGEST_ERROR if self._is_error else limits.lines if self._by_line else limits.whole
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        # Bytes that decompress to nothing, such as those behind the end of a gzip stream, count too.
+        raw = _Counted(response.stream, self._most)
+        self._inner = httpx2.Response(
+            response.status_code, headers=response.headers, stream=raw, request=response.request
+        )
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async with aclosing(self._lines() if self._by_line else self._parts()) as parts:
+            async for part in parts:
+                yield part
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def _parts(self) -> AsyncGenerator[bytes]:
+        size = 0
+        try:
+            async with aclosing(self._inner.aiter_bytes()) as parts:
+                async for part in parts:
+                    size += len(part)
+                    if size > self._most:
+                        raise _too_large("an answer", self._most)
+                    yield part
+        except httpx2.DecodingError:
+            if not self._is_error:
+                raise
+
+    async def _lines(self) -> AsyncGenerator[bytes]:
+        """Whole lines only: the SDKs copy the beginning of a line for each further piece of it."""
+        begun: list[bytes] = []
+        size, event = 0, _Event(self._limits.whole)
+        async with aclosing(self._parts()) as parts:
+            async for part in parts:
+                end = part.rfind(b"\n") + 1
+                if end:
+                    lines = b"".join((*begun, part[:end]))
+                    if self._events:
+                        event.add(lines)
+                    yield lines
+                    begun, size, part = [], 0, part[end:]
+                begun.append(part)
+                size += len(part)
+                if size > self._limits.whole:
+                    raise _too_large("a line", self._limits.whole)
+        if size:
+            yield b"".join(begun)
+
+
+class _Event:
+    """Size of the event that is being read: the lines since the last blank one."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lines = self._size = 0
+
+    def add(self, lines: bytes) -> None:
+        """Raises `AnswerTooLarge`."""
+        for line in lines.splitlines():
+            if not line:
+                self._lines = self._size = 0
+                continue
+            self._lines += 1
+            self._size += len(line)
+            if self._lines > EVENT_LINES:
+                raise AnswerTooLarge(f"an event of more than {EVENT_LINES} lines")
+            if self._size > self._most:
+                raise _too_large("an event", self._most)
+
+
+class _Counted(httpx2.AsyncByteStream):
+    """The bytes as they come over the network, bounded."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
+        self._stream = stream
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._stream:
+            size += len(part)
+            if size > self._most:
+                raise _too_large("an answer", self._most)
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _too_large(what: str, most: int) -> AnswerTooLarge:
+    return AnswerTooLarge(f"{what} of more than {most / MIB:g} MiB")

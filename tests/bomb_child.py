@@ -1,0 +1,74 @@
+"""A process that asks one server one thing: `python bomb_child.py CLIENT URL` prints how that ended, and its memory."""
+
+import asyncio
+import json
+import resource
+import sys
+
+from pydantic import SecretStr
+
+from evalscribe.chat import CallFailed, Message, Request
+from evalscribe.errors import EvalscribeError
+from evalscribe.forge.github import GitHub
+from evalscribe.llm.anthropic import AnthropicModel
+from evalscribe.llm.batch_api import BatchApi
+from evalscribe.llm.openai import OpenAIModel
+from evalscribe.llm.retry import Patience, Persistent
+from evalscribe.ports import Model
+from evalscribe.settings.providers import OPENAI
+from evalscribe.sources.convex import ConvexHttp
+from evalscribe.sources.convex import Patience as ConvexPatience
+from evalscribe.sources.deployment import NoAnswer
+from evalscribe.target import TargetCall
+from evalscribe.targets.http import HttpTarget
+
+REQUEST = Request(system="", messages=(Message(role="user", text="Judge."),), max_tokens=100)
+QUICK = {"first_pause": 0.0, "longest_pause": 0.0}
+
+
+async def completed(model: Model, *, streamed: bool) -> str:
+    persistent = Persistent(model, Patience(attempts=3, first_wait_s=0.0, longest_wait_s=0.0))
+    try:
+        reply = await persistent.complete(REQUEST, (lambda text: None) if streamed else None)
+        return f"reply of {len(reply.text)} characters"
+    finally:
+        await persistent.close()
+
+
+async def asked(client: str, url: str) -> str:
+    if client.startswith("anthropic"):
+        return await completed(AnthropicModel("claude-x", "key", url), streamed=client.endswith("stream"))
+    if client.startswith("openai"):
+        model = OpenAIModel("gpt-x", "key", OPENAI, f"{url}/v1")
+        return await completed(model, streamed=client.endswith("stream"))
+    if client == "check":
+        await AnthropicModel("claude-x", "key", url).check()
+    if client == "results":
+        api = BatchApi(AnthropicModel("claude-x", "key", url), None)
+        return f"{[len(some) async for some in api.results('msgbatch_1')]} results"
+    if client == "batches":
+        from datetime import UTC, datetime
+
+        return f"{len(await BatchApi(AnthropicModel('claude-x', 'key', url), None).since(datetime(2020, 1, 1, tzinfo=UTC)))}"
+    if client == "convex":
+        functions = ConvexHttp(url, SecretStr("prod:a|0123456789abcdef"), ConvexPatience(attempts=3, **QUICK))
+        return f"value {await functions.call('query', 'a:b', {})!r:.100}"
+    if client == "target":
+        call = TargetCall(run_id="r", item_key="i", repetition=1, input="x")
+        return repr(await HttpTarget(url, {}, 4).answer(call))[:300]
+    if client == "github":
+        GitHub(url, "token", "ada/evals").check()
+    return "no complaint"
+
+
+def main(client: str, url: str) -> None:
+    try:
+        told = asyncio.run(asked(client, url))
+    except (CallFailed, EvalscribeError, NoAnswer) as error:
+        told = f"{type(error).__name__}: {error}"
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(json.dumps({"told": told, "peak_mib": peak}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

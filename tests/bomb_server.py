@@ -1,0 +1,108 @@
+"""A server on loopback whose answers never end, most of them far smaller on the wire than in memory.
+
+    with BombServer(Bomb(encoding="gzip")) as server: ...
+
+The server sends until the client hangs up, at most `MOST` bytes after decompression: what reads all of it fails its
+test by its memory, and not the machine.
+"""
+
+import gzip
+import threading
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain, repeat
+from typing import Self
+
+MIB = 1024 * 1024
+MOST = 1200 * MIB
+
+
+@dataclass(frozen=True)
+class Bomb:
+    begin: bytes = b'{"id": "'
+    """What the answer begins with."""
+    unit: bytes = b"a"
+    """What is then repeated without end."""
+    encoding: str = ""
+    """`gzip`, `deflate`, `gzip, gzip`; empty: as it is. `trailing`: a gzip stream that ends, and bytes behind it."""
+    status: int = 200
+    content_type: str = "application/json"
+    piece: int = MIB
+    """Bytes that are sent at a time, before compression."""
+
+
+def body(bomb: Bomb) -> Iterator[bytes]:
+    """The bytes as they go over the wire."""
+    piece = bomb.unit * max(1, bomb.piece // len(bomb.unit))
+    times = MOST // len(piece)
+    if bomb.encoding == "trailing":
+        return chain((gzip.compress(bomb.begin),), repeat(b"\0" * MIB, MOST // MIB))
+    if not bomb.encoding:
+        return chain((bomb.begin,), repeat(piece, times))
+    bits = 31 if "gzip" in bomb.encoding else 15
+    packer = zlib.compressobj(9, zlib.DEFLATED, bits)
+    first = packer.compress(bomb.begin) + packer.flush(zlib.Z_FULL_FLUSH)
+    # After a full flush nothing refers back, so that one block can be sent again and again.
+    again = packer.compress(piece) + packer.flush(zlib.Z_FULL_FLUSH)
+    if bomb.encoding == "gzip, gzip":
+        return iter((gzip.compress(first + again * times),))
+    return chain((first,), repeat(again, times))
+
+
+class BombServer:
+    """Serves until the `with` block ends; `calls` holds the path of every request."""
+
+    def __init__(self, bomb: Bomb) -> None:
+        self.bomb = bomb
+        self.calls: list[str] = []
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that hangs up is what every test waits for."""
+
+
+def _handler(server: BombServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            self.do_GET()
+
+        def do_GET(self) -> None:
+            server.calls.append(self.path)
+            bomb = server.bomb
+            self.send_response(bomb.status)
+            self.send_header("content-type", bomb.content_type)
+            if bomb.encoding:
+                self.send_header("content-encoding", bomb.encoding.replace("trailing", "gzip"))
+            self.send_header("connection", "close")
+            self.end_headers()
+            for piece in body(bomb):
+                self.wfile.write(piece)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    return Handler
+
+
