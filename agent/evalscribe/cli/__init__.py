@@ -4,7 +4,10 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
+from typing import Any
 
 STOPPED = (130, 143)
 """Exit codes of Ctrl-C and SIGTERM, after which nobody wants to wait."""
@@ -63,8 +66,15 @@ def run(arguments: list[str]) -> int:
     with guarded():
         if not arguments:
             return exit_code(lambda: print(EXAMPLES))
-        from evalscribe.cli.commands import app
+        spelt = [SPELT.get(each, each) for each in arguments]
+        return exit_code(lambda: _commands()(spelt, prog_name="evalscribe", standalone_mode=False))
 
-        return exit_code(
-            lambda: app([SPELT.get(each, each) for each in arguments], prog_name="evalscribe", standalone_mode=False)
-        )
+
+@cache
+def _commands() -> Callable[..., Any]:
+    """All commands. Typer makes them anew on each call of an app, which takes longer than most commands do."""
+    from typer.main import get_command
+
+    from evalscribe.cli.commands import app
+
+    return get_command(app)
