@@ -2,9 +2,11 @@
 
 import os
 import random
+import signal
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,6 +23,10 @@ SLOW = [hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_
 hypothesis.settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=SLOW)
 hypothesis.settings.register_profile("random", deadline=None, suppress_health_check=SLOW)
 hypothesis.settings.load_profile("same")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    # A shell starts what runs in the background so, and what tests start would be deaf to Ctrl-C as well.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REAL_DATA = os.environ.get("EVALSCRIBE_REAL_DATA")
 REQUIRED = frozenset(os.environ.get("EVALSCRIBE_REQUIRE", "").split(","))
