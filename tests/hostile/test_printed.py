@@ -20,6 +20,7 @@ from evalscribe.cli.display import streams
 from evalscribe.ports.experiments import ScoreQuery
 from hostile.test_terminal import ESCAPES, hostile
 from surfaces.made_experiment import Made, items
+from waiting import PATIENCE_S
 
 ORDERS = (
     "\n::error file=a::owned\n  ::add-mask::e\r::stop-commands::x ##[error]no ##vso[task.setvariable variable=PATH]x"
@@ -212,7 +213,9 @@ def folder(planted: tuple[Path, dict[str, str]]) -> Path:
 
 def piped(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "evalscribe", *words]
-    done = subprocess.run(command, cwd=folder, env={**os.environ, **environment}, capture_output=True, timeout=100)
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, **environment}, capture_output=True, timeout=PATIENCE_S
+    )
     return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -237,7 +240,9 @@ def test_data_in_a_pipe_or_a_file_is_exact(folder: Path) -> None:
     assert list(csv.reader(io.StringIO(piped(folder, *query, "csv").stdout, newline=""))) == [["content"], [TEXT]]
     with (folder / "out.csv").open("wb") as file:
         command = [sys.executable, "-m", "evalscribe", *query, "csv"]
-        subprocess.run(command, cwd=folder, env={**os.environ, "CI": "true"}, stdout=file, timeout=100, check=True)
+        subprocess.run(
+            command, cwd=folder, env={**os.environ, "CI": "true"}, stdout=file, timeout=PATIENCE_S, check=True
+        )
     with (folder / "out.csv").open(newline="") as written:
         assert list(csv.reader(written)) == [["content"], [TEXT]]
 
