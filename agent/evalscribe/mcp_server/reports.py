@@ -12,6 +12,7 @@ from evalscribe.ids import Frozen
 from evalscribe.mcp_server import fields
 from evalscribe.mcp_server.page import NOTICE, TextPage, some, text_page
 from evalscribe.mcp_server.place import Place
+from evalscribe.redaction import redact
 from evalscribe.result_set import ListedSet
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class Reading:
         from evalscribe.app.reports.reading import below
 
         file = below(self.place.library(), name)
-        return ReportText(name=file.name, **text_page(file.text, offset, characters).model_dump())
+        return ReportText(name=file.name, **text_page(redact(file.text), offset, characters).model_dump())
 
     def recurring(
         self,

@@ -11,6 +11,7 @@ from mcp.types import Resource as Listed
 from evalscribe.errors import EvalscribeError
 from evalscribe.mcp_server.place import Place
 from evalscribe.mcp_server.queries import Queries
+from evalscribe.redaction import redact
 
 MARKDOWN, JSON = "text/markdown", "application/json"
 REPORTS = "report://{+name}"
@@ -58,7 +59,7 @@ class Resources:
         from evalscribe.app.reports.reading import below
 
         try:
-            return below(self.place.library(), name).text
+            return redact(below(self.place.library(), name).text)
         except EvalscribeError as error:
             raise ResourceNotFoundError(str(error)) from None
 

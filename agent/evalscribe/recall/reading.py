@@ -9,6 +9,7 @@ from evalscribe.recall.afterwards import actions_in
 from evalscribe.recall.blocks import blocks
 from evalscribe.recall.freeform import read_freeform
 from evalscribe.recall.metadata import front_values, iso_date
+from evalscribe.redaction import redact
 from evalscribe.report import Report
 
 OURS = "evalscribe-report/"
@@ -33,7 +34,10 @@ def read(text: str, name: str) -> Analysis:
 
 
 def reading(text: str, name: str) -> Reading:
-    """As `read`; `name` is the report's file name and dates a report that has no date of its own."""
+    """As `read`; `name` is the report's file name and dates a report that has no date of its own.
+
+    Redacted: people write into reports too, and what is read goes into prompts and new reports.
+    """
     try:
         return _reading(text, name)
     except DataError as error:
@@ -41,6 +45,7 @@ def reading(text: str, name: str) -> Reading:
 
 
 def _reading(text: str, name: str) -> Reading:
+    text = redact(text)
     kind = _kind(text)
     if kind is not None and not kind.startswith(OURS):
         raise DataError(f"a document of kind {kind!r}, not a report")

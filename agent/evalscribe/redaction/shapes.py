@@ -288,7 +288,7 @@ def may_begin_before(text: str, start: int) -> bool:
     beginning = text[start : start + 3]
     if prefixes := _PREFIXES.get(beginning):
         return text.startswith(prefixes, start)
-    return beginning[:1] in "0123456789MNO" or text.startswith(".atlasv1.", start + 14)
+    return beginning[:1] in "0123456789MNO" or beginning[1:2] == "." or text.startswith(".atlasv1.", start + 14)
 
 
 def key_at(text: str, start: int) -> Key | None:

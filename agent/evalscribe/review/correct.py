@@ -7,6 +7,7 @@ from contextlib import suppress
 from evalscribe.errors import DataError
 from evalscribe.finding import NOT_THE_MODEL, CauseKind, Classification
 from evalscribe.prose import masked, one_line
+from evalscribe.redaction import redact
 from evalscribe.report_markdown import ConflictingEdits, Label, Place, label_text, parse, places
 
 LINE_END = re.compile(r"(\r\n|\r|\n)")
@@ -32,7 +33,7 @@ def corrected(
     page = _Lines(text)
     page[place.heading] = _retitled(page[place.heading], place, new)
     page[place.row] = _relabelled(page[place.row], new)
-    said = _said(place, new, one_line(note or ""))
+    said = _said(place, new, one_line(redact(note or "")))
     if said and said not in place.reviewer:
         page.insert_after(place.facts_end, f"{place.marker}Reviewer: {said}", apart=place.facts_end == place.heading)
     return page.text

@@ -15,6 +15,8 @@ from evalscribe.app.judging.labelled_source import LabelledSource
 from evalscribe.app.judging.subjects import Finder, RunChoice, Waiting, agent_runs, of_frozen, of_run
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen
+from evalscribe.json_clean import clean
+from evalscribe.redaction import redact_json
 
 T = TypeVar("T")
 
@@ -173,7 +175,7 @@ class Labelled:
 def parsed(text: str, labels: Sequence[str]) -> Line:
     """One line. Raises `DataError` saying what is wrong with it."""
     try:
-        line = Line.model_validate(json.loads(text))
+        line = Line.model_validate(redact_json(clean(json.loads(text))))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

@@ -12,6 +12,7 @@ from evalscribe.discuss import MOST_LOOKED_AT, Answer, Conversation, Dossier, Lo
 from evalscribe.errors import DataError, NotFoundError
 from evalscribe.ports import Model, OnText, Store
 from evalscribe.prompts import Prompts
+from evalscribe.redaction import redact
 from evalscribe.report_file import ReportFile
 
 NO_MODEL = (
@@ -45,7 +46,7 @@ class Discussion:
         """
         self.report = file
         self._store = store
-        self._dossier = Dossier(file.name, file.text, parsed(file), store)
+        self._dossier = _dossier(file, store)
         self._own = bool(prompts.own("discuss"))
         self._conversation = Conversation(model, prompts, self._dossier, cost=cost) if model else None
         self._model = model
@@ -62,6 +63,7 @@ class Discussion:
         Raises `EvalscribeError` for what concerns every question; what concerns this one is `Answer.broken_off`.
         """
         self._read_again()
+        question = redact(question)
         if self._conversation:
             return await self._conversation.ask(question, on_text)
         return await Lookup(self._dossier).ask(question, on_text)
@@ -71,7 +73,7 @@ class Discussion:
         with suppress(NotFoundError, DataError):
             file = again(self.report)
             if file.text != self.report.text:
-                self._dossier = Dossier(file.name, file.text, parsed(file), self._store)
+                self._dossier = _dossier(file, self._store)
                 self.report = file
                 if self._conversation:
                     self._conversation.about(self._dossier)
@@ -98,3 +100,8 @@ class Discussion:
             return ""
         several = "findings" if len(missing) > 1 else "finding"
         return f"of {several} {', '.join(map(str, missing[:10]))}{' …' if len(missing) > 10 else ''} "
+
+
+def _dossier(file: ReportFile, store: Store) -> Dossier:
+    """People write into reports too, so that one may hold a secret which no source has seen."""
+    return Dossier(file.name, redact(file.text), parsed(file), store)

@@ -149,15 +149,17 @@ def document(said: "Analysis", *, as_json: bool) -> None:
 
 def diagnosis(rows: "Iterable[Row]", checks: "Iterable[Check]") -> None:
     """Settings with their origin, then what was tried; what a check tells is not said twice."""
+    from evalscribe.redaction import redact  # a host or an error may quote what was set
+
     checks = tuple(checks)
     told = {check.detail for check in checks}
     shown = [row for row in rows if row.value not in told]
     width = max(len(row.name) for row in shown)
     for row in shown:
-        say(f"{row.name:<{width}}  {row.value}  ({row.origin})")
+        say(f"{row.name:<{width}}  {redact(row.value)}  ({row.origin})")
     say()
     for check in checks:
-        say(f"{check.state:<{width}}  {check.name}: {check.detail}")
+        say(f"{check.state:<{width}}  {check.name}: {redact(check.detail)}")
 
 
 def notes(notes: Iterable[str]) -> None:

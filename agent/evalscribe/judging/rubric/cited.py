@@ -8,7 +8,7 @@ from evalscribe.agent_run import AgentRun
 from evalscribe.judge_result import CitationCounts, JudgeResult
 from evalscribe.judging.marks import resolve
 from evalscribe.judging.rubric.reflection import as_seen
-from evalscribe.judging.subject import Subject, of_agent_run
+from evalscribe.judging.subject import Subject, of_own_run
 from evalscribe.output_schema import cited_strings
 
 
@@ -39,6 +39,6 @@ class JudgeResultWithCitations(JudgeResult):
         cls, result: JudgeResult, schema: dict[str, Any], subject: AgentRun | Subject
     ) -> "JudgeResultWithCitations":
         """`subject`: what was judged; with earlier results among it, the `Subject` itself."""
-        shown = as_seen(of_agent_run(subject) if isinstance(subject, AgentRun) else subject, result)
+        shown = as_seen(of_own_run(subject) if isinstance(subject, AgentRun) else subject, result)
         fields = {name: getattr(result, name) for name in JudgeResult.model_fields}
         return cls(**{**fields, "output": resolved(result.output, schema, shown)})

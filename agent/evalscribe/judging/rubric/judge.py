@@ -15,7 +15,7 @@ from evalscribe.judging.rubric.hearing import Court, Hearing, taken, whole_reque
 from evalscribe.judging.rubric.parts import read_by
 from evalscribe.judging.rubric.question import tokens_of
 from evalscribe.judging.rubric.variants import Decision, reflects
-from evalscribe.judging.subject import Subject, of_agent_run
+from evalscribe.judging.subject import Subject, of_own_run
 from evalscribe.ports import Estimate, Model
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
@@ -113,7 +113,7 @@ class RubricJudge:
         timeout: float | None = TIMEOUT_S,  # noqa: ASYNC109
     ) -> JudgeResult:
         """`judge`, with bounds of its own: tokens of one answer, seconds of one rollout."""
-        subject = of_agent_run(agent_run) if isinstance(agent_run, AgentRun) else agent_run
+        subject = of_own_run(agent_run) if isinstance(agent_run, AgentRun) else agent_run
         return await self._judge(subject, max_new_tokens, timeout)
 
     async def hear(self, subject: Subject, max_tokens: int, timeout_s: float | None) -> Decision:

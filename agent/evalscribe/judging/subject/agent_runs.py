@@ -10,11 +10,19 @@ from evalscribe.judging.subject.item import Item, Subject, in_parts
 from evalscribe.judging.subject.keys import as_json
 from evalscribe.judging.subject.plain import plain
 from evalscribe.judging.subject.results import result_items
+from evalscribe.redaction import redact_json
 
 
 def of_agent_run(run: AgentRun, earlier: Sequence[JudgeResult] = ()) -> Subject:
     """All of a run: `T0B1` blocks, `R0M`, `T0M` and `T0B1M` metadata, `A0` earlier results."""
     return Subject.of(run.id, [*_run_items(run), *result_items(earlier)])
+
+
+def of_own_run(run: AgentRun) -> Subject:
+    """`of_agent_run` of a run that somebody made in Python, which no source has redacted."""
+    value = run.model_dump(mode="json")
+    shown = redact_json(value)
+    return of_agent_run(run if shown == value else AgentRun.model_validate(shown))
 
 
 def _run_items(run: AgentRun) -> Iterator[Item]:
