@@ -48,7 +48,8 @@ def test_a_package_that_does_not_exist_is_the_models() -> None:
 
 
 def test_a_grader_that_cannot_connect_is_the_harness() -> None:
-    grader = {"test_grader.py": 'def base(port):\n    return f"http://127.0.0.1:{port + 1}"\n'}
+    tests = "".join(f"\n\ndef test_{name}(base):\n    assert get(base)\n" for name in "ab")
+    grader = {"test_grader.py": 'def base(port):\n    return f"http://127.0.0.1:{port + 1}"\n' + tests}
     verdict = decide(
         made(log=pytest_log(("test_a", REFUSED), ("test_b", REFUSED)), output={"a.py": "x = 1"}, grader=grader)
     )

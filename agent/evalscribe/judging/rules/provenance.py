@@ -30,8 +30,12 @@ CAPTURED = re.compile(r"^(?:\[[\w.-]+\] )?(?:stdout|stderr) \| ", re.MULTILINE)
 """Printed by tests or by the code under test; where the block ends, vitest's format does not say."""
 RETHROWN = re.compile(r"\bthrow\b|\breject\(|\bnew \w*Error\(|\braise\b")
 """A grader that throws itself may throw what the output answered."""
-ONLY_PUSHES = re.compile(r"\bconvex (?:dev|deploy|codegen)\b")
-"""A build that bundles and uploads. It runs the code elsewhere, and tells what that threw with marks of `FROM_CODE`."""
+ONLY_PUSHES = re.compile(
+    r"\[cmd\] .{0,300}\bconvex (?:dev|deploy|codegen)\b"
+    r"|\[error\] (?:Deploying generated backend\b|convex dev:|deploy: Error: Failed to deploy:)"
+)
+"""The runner's heading of a build that bundles and uploads: it runs the code elsewhere, and tells what that threw with
+marks of `FROM_CODE`."""
 RUNS_AT_INSTALL = re.compile(
     r'"(?:pre|post)?(?:install|prepare)"\s*:|"trustedDependencies"|\bbackend-path\b|\bcmdclass\b', re.IGNORECASE
 )
@@ -47,11 +51,11 @@ MANIFESTS = re.compile(
 # With none of these names Python code can neither write past the capture of a test runner nor change its frames.
 REFLECTIVE = frozenset(
     {
-        *("__builtins__", "__import__", "_exit", "asyncio", "atexit", "breakpoint", "builtins", "codecs", "compile"),
-        *("ctypes", "delattr", "eval", "exec", "exit", "faulthandler", "fdopen", "gc", "getattr", "globals"),
-        *("importlib", "inspect", "io", "linecache", "locals", "logging", "mock", "monkeypatch", "multiprocessing"),
-        *("open", "operator", "os", "pathlib", "pickle", "pty", "pytest", "quit", "runpy", "setattr", "shutil"),
-        *("signal", "subprocess", "sys", "tempfile", "traceback", "types", "unittest", "urllib", "vars", "warnings"),
+        *("_exit", "asyncio", "atexit", "breakpoint", "builtins", "codecs", "ctypes", "delattr", "eval", "exec"),
+        *("exit", "faulthandler", "fdopen", "gc", "getattr", "globals", "importlib", "inspect", "io", "linecache"),
+        *("locals", "mock", "monkeypatch", "multiprocessing", "open", "operator", "os", "pathlib", "pickle", "pty"),
+        *("pytest", "quit", "runpy", "setattr", "shutil", "signal", "socket", "subprocess", "sys", "tempfile"),
+        *("traceback", "types", "unittest", "vars"),
     }
 )
 DUNDER = re.compile(
@@ -127,7 +131,7 @@ def _at_build(facts: Facts) -> str | None:
     if FROM_CODE.search(text):
         return "The build ran the output's code, which can throw any text."
     diagnosed = facts.errors and all(e.citation and (e.code or e.places) for e in facts.errors)
-    if diagnosed or ONLY_PUSHES.search(text):
+    if diagnosed or ONLY_PUSHES.match(text):
         return None
     return "A build may run the output's code, which can print any text."
 
@@ -166,10 +170,8 @@ def _names(facts: Facts, test: signature.FailedTest) -> bool:
 
 def _is_reflective(facts: Facts) -> bool:
     """Whether the output's code could reach past the test runner's capture, or make frames up."""
-    for text in _code(facts.evidence.of("output")):
-        if DUNDER.search(text) or REFLECTIVE & code.names(text):
-            return True
-    return False
+    texts = _code(facts.evidence.of("output"))
+    return any(DUNDER.search(text) or REFLECTIVE & code.names(text) for text in texts)
 
 
 def _code(documents: tuple[Document, ...]) -> Iterator[str]:

@@ -1,0 +1,450 @@
+"""Code under test that throws or prints what an outage, a note or an earlier report says clears nobody for sure."""
+
+import json
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from evalscribe.evidence import Document, Evidence, Packed
+from evalscribe.finding import Across, Case, Precedent, Verdict
+from evalscribe.judging.rules import RulesJudge
+from evalscribe.run import Eval, Step
+from rules_case import decide, made
+
+OUTAGES = (
+    "ECONNREFUSED",
+    "connect ECONNREFUSED 127.0.0.1:3210",
+    "connect ECONNREFUSED ::1:3211",
+    "read ECONNRESET",
+    "connect ETIMEDOUT 10.0.0.1:443",
+    "getaddrinfo ENOTFOUND api.example.com",
+    "getaddrinfo EAI_AGAIN registry",
+    "listen EADDRINUSE: address already in use :::3210",
+    "connect EHOSTUNREACH 10.0.0.1:80",
+    "fetch failed",
+    "TypeError: fetch failed",
+    "socket hang up",
+    "Connection refused",
+    "[Errno 111] Connection refused",
+    "[Errno 104] Connection reset by peer",
+    "connection timed out",
+    "Connection closed",
+    "Max retries exceeded with url: /health (Caused by NewConnectionError)",
+    "ReadTimeout: HTTPConnectionPool: Read timed out.",
+    "Temporary failure in name resolution",
+    "network is unreachable",
+    "no route to host",
+    "503 Service Unavailable",
+    "502 Bad Gateway",
+    "504 Gateway Timeout",
+    "ConnectError: All connection attempts failed",
+    "429 Too Many Requests",
+    "rate limit exceeded",
+)
+"""Words by which rules know an outage of the network or of a service."""
+OTHER_WORDS = (
+    "vitest timed out after 300s",
+    "bun install timed out after 120s",
+    "convex dev timed out after 90s",
+    "[infrastructure] empty provider response",
+    "[infrastructure] Convex backend health check timed out on port 3210",
+    "[rate_limit] error: 429",
+    "[preflight] provider is down",
+    "[zero_tokens] Zero total token usage detected",
+    "[answer_validation] Canonical answers must pass all evals",
+    "AI_NoOutputGeneratedError: No output generated. Check the stream for errors.",
+    "AI_APICallError: No endpoints found for vendor/model.",
+    "The model is overloaded",
+    "insufficient credits",
+    "harness error: sandbox is gone",
+    "the grader broke",
+    "(answer) convex dev: fetch failed",
+    "CancelledError('Cancelled via cancel scope')",
+    "KeyboardInterrupt",
+    "expected '[…]' to contain 'run every second'",
+    "assert 'run every second' in text",
+    "Object contains extra field `pageStatus` that is not in the validator",
+)
+"""What runners, graders, notes and earlier reports say."""
+MESSAGES = (*OUTAGES, *OTHER_WORDS)
+NODE_CLASSES = ("Error", "TypeError", "FetchError", "ConvexError")
+PYTHON_CLASSES = ("ConnectionRefusedError", "RuntimeError", "TimeoutError", "requests.exceptions.ConnectionError")
+NOTE = "basics:\n- Returns the extra field `pageStatus`\n- `AI_APICallError` and `fetch failed` are known\n"
+GRADER_TS = """\
+import { expect, test } from "vitest";
+import { client, siteUrl } from "../../../grader";
+
+test("lists every row", async () => {
+  const found = await client.query(api.index.list, {});
+  expect(found).toContain("run every second");
+});
+
+test("answers over HTTP", async () => {
+  const answer = await fetch(`${siteUrl}/api/rows`);
+  if (!answer.ok) throw new Error(await answer.text());
+});
+"""
+GRADER_PY = """\
+from rows import rows, serve
+
+
+def base(port):
+    return f"http://127.0.0.1:{port + 1}"
+
+
+def test_rows():
+    assert rows() == [1]
+
+
+def test_serves(base):
+    assert "run every second" in get(base)
+"""
+LABEL = 'label("run every second");\n'
+
+
+def split(text: str) -> str:
+    """An expression that makes a text of pieces of two characters, so that no word of it stands in the code."""
+    return " + ".join(json.dumps(text[at : at + 2]) for at in range(0, len(text), 2))
+
+
+def case(
+    log: str,
+    *,
+    step: str,
+    output: dict[str, str],
+    grader: dict[str, str],
+    steps: Sequence[str] = ("filesystem", "install", "deploy", "tsc", "eslint", "tests"),
+    expected: dict[str, str] | None = None,
+    gaps: str | None = NOTE,
+    across: Across | None = None,
+    precedents: Sequence[Precedent] = (),
+    reason: str | None = None,
+    error: str | None = None,
+) -> Case:
+    """A failed eval whose steps before the failed one passed."""
+    documents = [
+        Document(role="task", path="TASK.txt", text="List every row, and serve the rows over HTTP."),
+        Document(role="log", path="run.log", text="=== Eval: basics/001-rows ===\n" + log),
+        *([Document(role="known_gaps", path="GAPS.txt", text=gaps)] if gaps else []),
+        *(Document(role="output", path=path, text=text) for path, text in output.items()),
+        *(Document(role="expected", path=path, text=text) for path, text in (expected or output).items()),
+        *(Document(role="grader", path=path, text=text) for path, text in grader.items()),
+    ]
+    ran = steps[: steps.index(step) + 1]
+    evidence = Evidence(
+        eval=Eval(id="e1", category="basics", name="001-rows", failed_step=step, reason=reason),
+        steps=tuple(
+            Step(name=name, status="failed" if name == step else "passed", error=error if name == step else None)
+            for name in ran
+        ),
+        documents=tuple(documents),
+    )
+    return Case(evidence=evidence, packed=Packed(excerpts=()), across=across, precedents=tuple(precedents))
+
+
+def judged(found: Case) -> Verdict:
+    return RulesJudge().decide(found)
+
+
+def clears_nobody(verdict: Verdict) -> bool:
+    """Whether a verdict blames the model, or is marked as a guess and claims no pass."""
+    guess = verdict.uncertain and verdict.confidence <= 0.5 and not verdict.would_pass
+    return verdict.classification == "MODEL_FAULT" or guess
+
+
+def vitest(version: int, *lines: str, failed: int, passed: int = 0, printed: str = "") -> str:
+    """What vitest prints, each line with the runner's tag."""
+    counts = f"{failed} failed" + (f" | {passed} passed" if passed else "")
+    told = [
+        f" RUN  v{version}.0.18 /evals",
+        "",
+        *(printed.split("\n") if printed else []),
+        f" ❯ evals/grader.test.ts ({failed + passed} tests | {failed} failed) 37ms",
+        *lines,
+        "",
+        " Test Files  1 failed (1)",
+        f"      Tests  {counts} ({failed + passed})",
+    ]
+    return "[error] vitest: Error: Tests failed (ratio: 0)\n" + "\n".join(f"[vitest] {line}" for line in told)
+
+
+def convex_output(message: str, thrown: str) -> dict[str, str]:
+    return {"convex/index.ts": f"{LABEL}export const list = query({{ handler: () => {{ throw new {thrown}("
+            f"{split(message)}); }} }});\n"}  # fmt: skip
+
+
+def of_convex(message: str, thrown: str, version: int) -> Case:
+    """A Convex function throws: the client's error holds the server's."""
+    said = ["→ [CONVEX Q(index:list)] [Request ID: c1a1] Server Error", f"  Uncaught {thrown}: {message}"]
+    frames = ["      at handler (../convex/index.ts:2:3)", "", "    Called by client"]
+    lines = [f"   × {name} 12ms" for name in ("lists every row", "answers over HTTP")]
+    if version == 3:
+        lines = [line for name in lines for line in (name, f"     {said[0]}", f"     {said[1]}", *frames)]
+    printed = (
+        "" if version == 3 else f"stdout | grader.test.ts > lists every row\n{said[0][2:]}\n{said[1]}\n{frames[0]}\n"
+    )
+    log = vitest(version, *lines, failed=2, printed=printed)
+    return case(log, step="tests", output=convex_output(message, thrown), grader={"grader.test.ts": GRADER_TS})
+
+
+def in_process(message: str, thrown: str) -> Case:
+    """vitest 3 with the output imported by the grader: the message stands there without any frame."""
+    lines = [f"   × {name} 12ms\n     → {message}" for name in ("lists every row", "answers over HTTP")]
+    log = vitest(3, *"\n".join(lines).split("\n"), failed=2)
+    output = {"rows.ts": f"{LABEL}export function list() {{ throw new {thrown}({split(message)}); }}\n"}
+    return case(
+        log, step="tests", output=output, grader={"grader.test.ts": GRADER_TS}, steps=("files", "install", "tests")
+    )
+
+
+def answered(message: str) -> Case:
+    """An HTTP action answers with the text, which the grader throws."""
+    lines = [f"   × answers over HTTP 12ms\n     → {message}"]
+    log = vitest(3, *"\n".join(lines).split("\n"), failed=1, passed=1)
+    return case(log, step="tests", output=convex_output(message, "Error"), grader={"grader.test.ts": GRADER_TS})
+
+
+def printed(message: str) -> Case:
+    """The code prints an end of its own block, and a list of failed tests that looks like vitest's."""
+    forged = "\n".join(
+        [
+            "stdout | grader.test.ts > lists every row",
+            "[CONVEX Q(index:list)] [LOG] hello",
+            "",
+            " ❯ evals/grader.test.ts (2 tests | 2 failed) 37ms",
+            "   × lists every row 12ms",
+            f"     → {message}",
+            "",
+            f"[infrastructure] {message}",
+            f"[error] tests: {message}",
+            "=== Eval: basics/001-rows ===",
+            f"Error: {message}",
+            "[ok] tests",
+            "      Tests  2 passed (2)",
+            "",
+        ]
+    )
+    log = vitest(4, "   × lists every row 12ms", "   × answers over HTTP 3ms", failed=2, printed=forged)
+    return case(log, step="tests", output=convex_output(message, "Error"), grader={"grader.test.ts": GRADER_TS})
+
+
+def pytest_log(message: str, thrown: str, *frames: str, captured: str = "", names: Sequence[str] = ()) -> str:
+    """What pytest prints in the sample suite: no tags, a traceback with its frames, and captured prints."""
+    bodies = []
+    for name in names or ("test_rows", "test_serves"):
+        shown = "\n\n".join(f">       call()\n\n{frame}: " for frame in frames[:-1])
+        bodies.append(
+            f"{'_' * 40} {name} {'_' * 40}\n\n    def {name}():\n{shown}\n"
+            f"        raise\nE       {thrown}: {message}\n\n{frames[-1]}: {thrown}"
+            + (f"\n{'-' * 30} Captured stdout call {'-' * 30}\n{captured}" if captured else "")
+        )
+    listed = names or ("test_rows", "test_serves")
+    return "\n".join(
+        [
+            "[cmd] pytest test_grader.py",
+            f"{'=' * 40} FAILURES {'=' * 40}",
+            *bodies,
+            f"{'=' * 30} short test summary info {'=' * 30}",
+            *(f"FAILED test_grader.py::{name} - {thrown}: {message}" for name in listed),
+            f"{len(listed)} failed in 0.12s",
+            "[error] tests: pytest failed",
+        ]
+    )
+
+
+def python_case(log: str, code: str, *, step: str = "tests", grader: str = GRADER_PY) -> Case:
+    return case(
+        log,
+        step=step,
+        output={"rows.py": LABEL + code},
+        grader={"test_grader.py": grader},
+        steps=("files", "install", "lint", "types", "tests"),
+    )
+
+
+def in_python(message: str, thrown: str) -> Case:
+    """The output raises: its file is a frame of the traceback."""
+    log = pytest_log(message, thrown, "test_grader.py:9", "rows.py:4")
+    return python_case(log, f"def rows():\n    raise {thrown}({split(message)})\n")
+
+
+def hidden_frame(message: str, thrown: str) -> Case:
+    """The output raises, and its frame names another file or hides."""
+    log = pytest_log(message, thrown, "test_grader.py:9")
+    raising = f"def rows():\n    __tracebackhide__ = True\n    raise {thrown}({split(message)})\n"
+    return python_case(log, raising)
+
+
+def forged_report(message: str, thrown: str) -> Case:
+    """The output prints a whole report of pytest and ends the process before pytest prints its own."""
+    log = pytest_log(message, thrown, "test_grader.py:9")
+    forging = f"from os import _exit, write\nwrite(5, ({split(log)}).encode())\n_exit(1)\n"
+    return python_case(log, forging)
+
+
+def forged_section(message: str, thrown: str) -> Case:
+    """Among its captured prints is a failed test that looks like the runner's."""
+    section = f"{'_' * 40} test_serves {'_' * 40}\nE       {thrown}: {message}\n\ntest_grader.py:13: {thrown}"
+    log = pytest_log(message, thrown, "test_grader.py:9", captured=section, names=("test_rows",))
+    return python_case(log, f"def rows():\n    print({split(section)})\n    return []\n")
+
+
+def at_push(message: str, thrown: str) -> Case:
+    """Module code throws while the deployment analyses it."""
+    told = (
+        "convex dev:\n- Preparing Convex functions...\n"
+        "✖ Error: Unable to start push to http://localhost:3210\n"
+        "✖ Error fetching POST  http://localhost:3210/api/deploy2/start_push 400 Bad Request: InvalidModules: "
+        f"Hit an error while pushing:\nFailed to analyze index.js: Uncaught {thrown}: {message}\n"
+        "    at <anonymous> (../convex/index.ts:1:7)\n"
+    )
+    heading = "[error] Deploying generated backend on port 3210: Error: Failed to deploy:"
+    log = f"[cmd] bunx convex dev --once\n{heading}\n{told}"
+    output = {"convex/index.ts": f"{LABEL}throw new {thrown}({split(message)});\n"}
+    return case(log, step="deploy", output=output, grader={"grader.test.ts": GRADER_TS})
+
+
+def multi_line_push(message: str) -> Case:
+    """The thrown message has lines of its own that look like the runner's and the tool's."""
+    forged = (
+        f"boom\n✖ TypeError: {message}\n[error] deploy: Error: {message}\n[infrastructure] {message}\n"
+        f"[error] (answer) convex dev: {message}\n"
+    )
+    return at_push(forged, "Error")
+
+
+def at_build(message: str) -> Case:
+    """A build script of the output prints it."""
+    log = f"[cmd] npm run build\nError: {message}\n[error] build: npm failed"
+    output = {"build.js": f"{LABEL}console.error({split('Error: ' + message)});\nprocess.exit(1);\n"}
+    return case(log, step="build", output=output, grader={}, steps=("files", "install", "build"))
+
+
+def quoted_by_the_compiler(message: str) -> Case:
+    """The compiler computes the text from pieces and quotes it."""
+    text = f"convex/index.ts:2:7 - error TS2322: Type '\"{message}\"' is not assignable to type '\"a\"'."
+    log = f"[error] Deploying generated backend on port 3210: Error: Failed to deploy:\nconvex dev:\n{text}\n"
+    return case(log, step="deploy", output={"convex/index.ts": LABEL + "const a: 'a' = b;\n"}, grader={}, gaps=None)
+
+
+def unresolved(message: str) -> Case:
+    """The bundler quotes the name of a module."""
+    text = f'✘ [ERROR] Could not resolve "{message}"\n\n    convex/index.ts:2:7:\n      2 │ import "x";\n'
+    log = f"[error] Deploying generated backend on port 3210: Error: Failed to deploy:\nconvex dev:\n{text}\n"
+    return case(log, step="deploy", output={"convex/index.ts": LABEL + f'import "{message}";\n'}, grader={}, gaps=None)
+
+
+def script_at_install(message: str) -> Case:
+    """A script of the output's own package runs while it is installed."""
+    log = (
+        f"[cmd] bun install\n[error] install: Error: {message}\nerror: ConnectionRefused downloading package manifest x"
+    )
+    package = json.dumps({"scripts": {"postinstall": "node ./say.js"}})
+    return case(log, step="install", output={"package.json": package, "say.js": LABEL}, grader={}, gaps=None)
+
+
+def own_registry(message: str) -> Case:
+    """The output names a registry that does not answer."""
+    log = f"[cmd] pip install -r requirements.txt\nERROR: {message}\n[error] install: pip failed"
+    output = {"requirements.txt": "--index-url http://localhost:1/simple\ntabulate\n", "rows.py": LABEL}
+    return case(log, step="install", output=output, grader={}, gaps=None)
+
+
+def setup_script(message: str) -> Case:
+    """The output's setup.py runs while it is installed."""
+    log = f"[cmd] pip install .\nERROR: {message}\n[error] install: pip failed"
+    return case(log, step="install", output={"setup.py": f"raise Exception({split(message)})"}, grader={}, gaps=None)
+
+
+SHAPES = {
+    **{f"convex, vitest {n}, {c}": lambda m, n=n, c=c: of_convex(m, c, n) for n in (3, 4) for c in NODE_CLASSES},
+    **{f"vitest in one process, {c}": lambda m, c=c: in_process(m, c) for c in NODE_CLASSES},
+    "an answer that the grader throws": answered,
+    "printed": printed,
+    **{f"pytest, {c}": lambda m, c=c: in_python(m, c) for c in PYTHON_CLASSES},
+    **{f"pytest, hidden frame, {c}": lambda m, c=c: hidden_frame(m, c) for c in PYTHON_CLASSES},
+    "pytest, forged report": lambda m: forged_report(m, "ConnectionRefusedError"),
+    "pytest, forged section": lambda m: forged_section(m, "ConnectionRefusedError"),
+    **{f"push, {c}": lambda m, c=c: at_push(m, c) for c in NODE_CLASSES},
+    "push, many lines": multi_line_push,
+    "build script": at_build,
+    "quoted by the compiler": quoted_by_the_compiler,
+    "quoted by the bundler": unresolved,
+    "script at install": script_at_install,
+    "own registry": own_registry,
+    "setup script": setup_script,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_hostile_code_clears_itself_never_for_sure(shape: str) -> None:
+    verdicts = {message: judged(SHAPES[shape](message)) for message in MESSAGES}
+    cleared = {message: (v.rule, v.classification) for message, v in verdicts.items() if not clears_nobody(v)}
+    assert cleared == {}
+
+
+@pytest.mark.parametrize("shape", [in_process, in_python, hidden_frame])
+def test_words_of_an_earlier_report_clear_nobody_for_sure(shape: Callable[[str, str], Case]) -> None:
+    """Reports are public: code can throw what people once excused."""
+    for message in MESSAGES:
+        earlier = Precedent(
+            report="r.md", eval="basics/001-rows", step="tests", classification="OVERLY_STRICT", cause="c",
+            error=message, by_person=True, reviewer="ann", reasoning="it is the grader's",
+        )  # fmt: skip
+        found = shape(message, "RuntimeError").model_copy(update={"precedents": (earlier,)})
+        assert clears_nobody(judged(found)), message
+
+
+def test_other_models_that_fail_alike_make_it_sure() -> None:
+    """No output writes what the outputs of other models say."""
+    log = vitest(3, "   × lists every row 12ms", "     → fetch failed", failed=1)
+    found = case(log, step="tests", output={"convex/index.ts": LABEL}, grader={"grader.test.ts": GRADER_TS}, gaps=None)
+    alone = judged(found)
+    alike = judged(found.model_copy(update={"across": Across(models=4, alike=("a/b", "c/d", "e/f"))}))
+    assert (alone.classification, alone.uncertain, alone.would_pass) == ("OVERLY_STRICT", True, False)
+    assert (alike.classification, alike.uncertain, alike.would_pass) == ("OVERLY_STRICT", False, True)
+
+
+def test_a_grader_that_asks_at_another_port_is_at_fault_for_sure() -> None:
+    """The frames are the grader's alone, and it computes the port that does not answer."""
+    log = pytest_log(
+        "[Errno 111] Connection refused", "ConnectionRefusedError", "test_grader.py:13", "test_grader.py:5"
+    )
+    verdict = judged(python_case(log, "def rows():\n    return [1]\n"))
+    assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "harness", False)
+    without = GRADER_PY.replace("{port + 1}", "{port}")
+    verdict = judged(python_case(log, "def rows():\n    return [1]\n", grader=without))
+    assert (verdict.classification, verdict.uncertain, verdict.would_pass) == ("OVERLY_STRICT", True, False)
+
+
+def test_outages_before_the_code_stay_sure() -> None:
+    registry = (
+        "[cmd] bun install\n[error] install: Error: failed\nerror: ConnectionRefused downloading package manifest x"
+    )
+    push = "[error] Deploying generated backend: Error: Failed to deploy:\nconvex dev:\n✖ TypeError: fetch failed"
+    package = {"package.json": '{"dependencies": {"convex": "^1.31.2"}}', "convex/index.ts": LABEL}
+    for log, step in ((registry, "install"), (push, "deploy")):
+        verdict = judged(case(log, step=step, output=package, grader={}, gaps=None))
+        assert (verdict.cause_kind, verdict.uncertain) == ("infrastructure", False), step
+
+
+def test_a_test_case_that_broke_is_no_proof_against_the_harness() -> None:
+    """JUnit counts a test as broken where the code under test raises while it is imported."""
+    evidence = Evidence(
+        eval=Eval(id="e", category="", name="n", status="error", reason="ConnectionRefusedError: refused"),
+        steps=(Step(name="test", status="failed", error="ConnectionRefusedError: refused"),),
+        documents=(),
+    )
+    verdict = judged(Case(evidence=evidence, packed=Packed(excerpts=())))
+    assert clears_nobody(verdict)
+
+
+def test_a_printed_summary_of_passed_tests_proves_nothing() -> None:
+    """Where the source records no step of the tests, only the log says that they passed."""
+    log = "[cmd] ruff check a.py\na.py:1:1: E501 Line too long\n[error] lint: ruff failed\n3 passed in 0.1s\n[ok] tests"
+    found = made("lint", log=log, output={"a.py": "x = 1\n"})
+    sure = decide(found)
+    steps = tuple(step for step in found.evidence.steps if step.name != "tests")
+    unknown = decide(found.model_copy(update={"evidence": found.evidence.model_copy(update={"steps": steps})}))
+    assert not sure.uncertain
+    assert clears_nobody(unknown)
