@@ -1,11 +1,13 @@
 """A deployment on loopback that answers as the real one does, and payloads in its shapes."""
 
 import json
+import re
 import sys
 import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from waiting import PATIENCE_S
@@ -81,6 +83,34 @@ def debug(eval_id: str = EVAL_IDS[0], **changes: object) -> dict[str, Any]:
         {"name": "eslint", "status": {"kind": "failed", "failureReason": "eslint failed"}},
     ]
     return {"eval": info, "evalSourceFiles": sources, "outputFiles": outputs, "steps": steps, **changes}
+
+
+def as_sent(value: object) -> object:
+    """A value as a deployment writes it: keys sorted, every number a float."""
+    if isinstance(value, dict):
+        return {key: as_sent(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [as_sent(item) for item in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def serving(folder: Path) -> Callable[[str, dict[str, Any]], Answer]:
+    """Answers of a deployment that holds the run in a folder and nothing else."""
+    run = json.loads((folder / "failed_evals.json").read_text())
+    held = {path.stem: path for path in (folder / "debug").glob("*.json")}
+
+    def answer(path: str, args: dict[str, Any]) -> Answer:
+        key, wanted = next(iter(args.items()))
+        if not re.fullmatch(r"[0-9a-z]{31,37}", wanted):
+            told = f'Path: .{key}\nValue: "{wanted}"\nValidator: v.id("{"runs" if key == "runId" else "evals"}")\n'
+            return failure(f"\nArgumentValidationError: Value does not match validator.\n{told}")
+        if path == "/api/query":
+            return success(as_sent(run) if wanted == run["run"]["_id"] else None)
+        if wanted not in held:
+            return success({"error": f"Eval {wanted} not found"})
+        return success(as_sent(json.loads(held[wanted].read_text())))
+
+    return answer
 
 
 class _Server(ThreadingHTTPServer):

@@ -1,0 +1,62 @@
+"""Today's payloads over HTTP read as they do from a folder."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from convex_server import KEY, Deployment, serving
+from evalscribe.errors import NotFoundError
+from evalscribe.evidence import Evidence, Unreadable
+from evalscribe.run import Run
+from evalscribe.sources.convex import open_convex
+from evalscribe.sources.links import Links
+from evalscribe.sources.payload_source import PayloadSource
+from evalscribe.sources.snapshot import open_snapshot
+
+STATES = ("all-passed", "answer-validation", "backend-unhealthy", "pending", "preflight", "rate-limit")
+FOLDERS = (
+    *("infrastructure", "deploy", "tests", "stored", "steps", "keys-sorted", "keys-unsorted"),
+    *(f"states/{state}" for state in (*STATES, "running", "stuck", "zero-tokens")),
+)
+
+
+async def everything(source: PayloadSource) -> tuple[Run, list[Evidence | Unreadable]]:
+    run = await source.run()
+    found = await asyncio.gather(*(source.evidence(eval) for eval in run.failures))
+    await source.close()
+    return run, list(found)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+async def test_a_served_run_is_the_same_as_its_folder(deployment: Deployment, real_data: Path, name: str) -> None:
+    folder = real_data / "convex-runs-current/odd" / name
+    deployment.answer = serving(folder)
+    kept = await everything(open_snapshot(folder, Links()))
+    served = await everything(open_convex(deployment.url, SecretStr(KEY), kept[0].id, Links()))
+    assert served == kept
+    assert not any(isinstance(one, Unreadable) for one in served[1])
+
+
+@pytest.mark.parametrize(
+    ("run_id", "said"), [("jn7" + "0" * 29, "has no run"), ("no-such-run", "ArgumentValidationError")]
+)
+async def test_a_run_that_is_not_there(deployment: Deployment, real_data: Path, run_id: str, said: str) -> None:
+    deployment.answer = serving(real_data / "convex-runs-current/odd/stored")
+    source = open_convex(deployment.url, SecretStr(KEY), run_id, Links())
+    with pytest.raises(NotFoundError, match=said):
+        await source.run()
+    await source.close()
+
+
+async def test_an_eval_that_is_not_there_costs_one_eval(deployment: Deployment, real_data: Path) -> None:
+    folder = real_data / "convex-runs-current/odd/stored"
+    run = await open_snapshot(folder, Links()).run()
+    deployment.answer = serving(folder)
+    source = open_convex(deployment.url, SecretStr(KEY), run.id, Links())
+    gone = run.failures[0].model_copy(update={"id": "jh7" + "0" * 29})
+    found = await source.evidence(gone)
+    assert isinstance(found, Unreadable)
+    assert found.reason == f"Eval {gone.id} not found"
+    await source.close()
