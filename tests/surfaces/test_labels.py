@@ -308,7 +308,7 @@ def test_a_group_is_told_as_one(
     team = Workspace(clone.folder, Inside(clone.folder, monkeypatch, capsys))
     team.run("analyze", real_data / "convex-runs/jn70vkj7", "--judge", "rules", "--quiet")
     team.run("review", "label", team.report, "1", "AMBIGUOUS_TASK", "--note", "unclear")
-    assert "  1 correction in openrouter/" in team.run("review", "sync").out
+    assert "  1 correction in arcee-ai/" in team.run("review", "sync").out
     clone.git("add", "reports")
     clone.commit_staged("Ben")
     team.run("review", "label", team.report, "1", "KNOWN_GAP", "--note", "no")
