@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import requests
 from github import Auth, BadAttributeException, Github, GithubException, IncompletableObject
 from github.GithubObject import NotSet
+from github.Requester import HTTPRequestsConnectionClass, HTTPSRequestsConnectionClass, Requester, RequestsResponse
 from urllib3.util import Retry
 
 from evalscribe.branch import PullRequest, Pushed
@@ -24,6 +25,10 @@ PART = "report"
 OUR_TITLE = "Analyze "
 """How our titles begin; any other title is a person's."""
 TIMEOUT_S = 20
+LARGEST = 16 * 1024 * 1024
+"""Bytes of an answer after decompression. A page of a hundred comments of 64 KiB each has half of that."""
+PIECE = 16 * 1024
+"""Bytes that are decompressed at a time, to a thousand times as many at most."""
 _NO_API = (BadAttributeException, RuntimeError, TypeError, AttributeError, KeyError, AssertionError, ValueError)
 """What the client raises for an answer of another shape, and for one that leads to another host."""
 AGAIN = Retry(
@@ -37,6 +42,34 @@ AGAIN = Retry(
 """The client's own way of trying again sleeps until a rate limit is over, which may be an hour."""
 
 
+class _Response(RequestsResponse):
+    """An answer that is read as far as `LARGEST`."""
+
+    def read(self) -> str:
+        """Raises `requests.exceptions.ContentDecodingError` for a larger one, or one that is compressed twice."""
+        if "," in self.headers.get("content-encoding", ""):
+            raise requests.exceptions.ContentDecodingError("compressed more than once")
+        content = bytearray()
+        for piece in self.iter_content(PIECE):
+            content += piece
+            if len(content) > LARGEST:
+                self.response.close()
+                raise requests.exceptions.ContentDecodingError(f"more than {LARGEST // 1024 // 1024} MiB")
+        return content.decode("utf-8", "replace")
+
+
+class _Http(HTTPRequestsConnectionClass):
+    def getresponse(self) -> RequestsResponse:
+        self.session.stream = True
+        return _Response(super().getresponse().response)
+
+
+class _Https(HTTPSRequestsConnectionClass):
+    def getresponse(self) -> RequestsResponse:
+        self.session.stream = True
+        return _Response(super().getresponse().response)
+
+
 class GitHub:
     """`ports.Forge` for one repository. `remote_url` is for the address that is told where something fails."""
 
@@ -44,15 +77,20 @@ class GitHub:
         self.owner = path.partition("/")[0]
         self.path = path
         self.remote_url = remote_url
-        self.client = Github(
-            auth=Auth.Token(token),
-            base_url=api_url,
-            timeout=TIMEOUT_S,
-            retry=AGAIN,
-            seconds_between_requests=None,
-            seconds_between_writes=None,
-            lazy=True,
-        )
+        # A client keeps the classes that it was made with.
+        Requester.injectConnectionClasses(_Http, _Https)
+        try:
+            self.client = Github(
+                auth=Auth.Token(token),
+                base_url=api_url,
+                timeout=TIMEOUT_S,
+                retry=AGAIN,
+                seconds_between_requests=None,
+                seconds_between_writes=None,
+                lazy=True,
+            )
+        finally:
+            Requester.resetConnectionClasses()
         self.repository = self.client.get_repo(path)
 
     def propose(self, pushed: Pushed, base: str, title: str, body: str, *, draft: bool) -> PullRequest:
@@ -141,5 +179,7 @@ def _errors(what: str) -> Iterator[None]:
         raise UnavailableError(said) from error
     except GithubException as error:
         raise refusal(what, error) from error
+    except requests.exceptions.ContentDecodingError as error:
+        raise UnavailableError(f"cannot {what}: the answer of GitHub's API cannot be read ({error})") from error
     except (requests.exceptions.RequestException, OSError) as error:
         raise UnavailableError(f"cannot {what}: GitHub's API does not answer ({type(error).__name__})") from error
