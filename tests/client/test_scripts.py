@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 @pytest.fixture
 def airline(real_data: Path, workspace: Path) -> dict[str, dict[float, list[str]]]:
     """Ids of agent runs by task and reward, as the file has them."""
-    (path,) = (real_data / "tau-bench").glob("*.json")
+    (path,) = (real_data / "tau-bench").glob("gpt-4o-*.json")
     with Client() as client:
         client.import_file(path, "airline", collection_id="airline", provider="openai", model="gpt-4o")
         runs = [client.get_agent_run("airline", id) for id in client.list_agent_run_ids("airline")]

@@ -123,7 +123,7 @@ def test_a_file_that_holds_no_run_is_65(workspace: Workspace) -> None:
 
 
 def test_real_trajectories_are_analysed(workspace: Workspace, real_data: Path) -> None:
-    file = next((real_data / "tau-bench").glob("*.json"))
+    file = next((real_data / "tau-bench").glob("gpt-4o-*.json"))
     ended = workspace.run("analyze", file, "--judge", "rules", "--provider", "openai", "--model", "gpt-4o", "--json")
     told = json.loads(ended.out)
     assert (told["run"]["passed"], told["run"]["failed"], told["run"]["total"]) == (31, 69, 100)

@@ -124,7 +124,7 @@ def test_without_a_collection_the_tables_are_told_all_the_same(workspace: Worksp
 
 
 def test_real_trajectories_are_told_as_they_are(inside: Inside, real_data: Path) -> None:
-    (file,) = (real_data / "tau-bench").glob("*.json")
+    (file,) = (real_data / "tau-bench").glob("gpt-4o-*.json")
     entries = json.loads(file.read_text())
     inside.run("import", file, "--collection", "air")
     found = json.loads(inside.run("sql", PAIRS, "--json").out)
