@@ -10,6 +10,7 @@ import pytest
 
 from evalscribe.redaction import NONE, hints_in, redact, redact_json
 from machine_speed import cpu_below
+from planted_keys import CONTEXTS, Context, Planted, blocks, planted
 
 RANDOM = random.Random(7)
 ALNUM, LOWER_HEX = string.ascii_letters + string.digits, "0123456789abcdef"
@@ -180,6 +181,30 @@ def test_private_keys_go_and_lines_stay() -> None:
         "| key | token |\n|---|---|\n| a | b |",
         "vitest run --reporter=json --outputFile /tmp/vitest-1770345703000-4ur1g9hiu5q.json",
         "bun install v1.3.8 (b64edcb4)",
+        "kg2a7d9q1w2e3r4t5y6u7i8o9p0a1s2d",
+        "const pageToken = args.paginationOpts.cursor;",
+        "tests/units/test_quantity_ufuncs.py::TestUfuncs::test_multiply_two_arrays[float64-3]",
+        "data:image/png;base64," + base64.b64encode(bytes(range(200))).decode(),
+        'img.src = "' + base64.b64encode(bytes(range(255, 60, -1))).decode() + '"',
+        "var e=function(t,n){return t.apiKey=n.key||r.token,s.initializeAuthorizationOptions(t)}",
+        "s.describeTableWithOptions.then(function(result) { return result; })",
+        "as-described-in-the-long-section-below ak-long-kebab-case-identifier",
+        "fw-bold-and-very-long-class-name-2 sk-toggleable__content-wrapper",
+        "pass 12 tests, 3 failed; the machine learning login password page",
+        "login = account = password = ''",
+        "Set default password for encrypted files; the default login page asks for a password each time",
+        "'RC4_KEY', '__darwin_ucontext64_t'",
+        "key='param:secp384r1.pem'",
+        "docker run -p 127.0.0.1:5432:5432 -u 1000:1000 postgres; curl -s https://a.example",
+        "src/file.py:5432:10: E501 line too long",
+        'cookieBanner: "accepted-all-2024", cookies: { theme: "dark-mode-2" }',
+        "Set-Cookie: theme=dark; Expires=Wed, 21 Oct 2026 07:28:00 GMT; Max-Age=31536000",
+        "?signature=test&sig=true assign=abcdefghijklmnopqrstuvwxyz",
+        "requestId=4bf92f3577b34da6a3ce929d0e0e4736 traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+        "x-amz-request-id: 79104EXAMPLEB723",
+        "toolu_01A09q90qw90lq917835lq9 call_ZcyM9mC1xLz1J8mYhY0Q7abc msg_01XFDUDYJgAACzvnptvVoYEL",
+        "anthropic-version: 2023-06-01, model: claude-opus-4-6-20260205",
+        "\x1b[32m✓\x1b[39m passes\x1b[2m (3 tests)\x1b[22m",
     ],
 )
 def test_ids_hashes_and_code_stay(text: str) -> None:
@@ -255,19 +280,23 @@ ADVERSARIAL = {
 }
 
 
+@pytest.mark.parametrize("name", ADVERSARIAL)
+def test_text_that_is_made_to_be_slow_ends(name: str) -> None:
+    """It would take hours if a pattern went back and forth."""
+    unit = ADVERSARIAL[name]
+    text = unit * (100_000 // len(unit))
+    redacted = redact(text)
+    assert redacted.count("\n") == text.count("\n")
+    assert redact(redacted) == redacted
+
+
 @pytest.mark.benchmark
 @pytest.mark.parametrize("name", ADVERSARIAL)
 def test_a_megabyte_made_to_be_slow_is_not(name: str) -> None:
     unit = ADVERSARIAL[name]
     text = unit * (1_000_000 // len(unit))
     with cpu_below(3):
-        redacted = redact(text)
-    assert redacted.count("\n") == text.count("\n")
-
-
-def test_the_real_runs_hold_no_secret(real_data: Path) -> None:
-    paths = sorted((real_data / "convex-runs").glob("*/debug/*.json"))
-    assert [path.name for path in paths if redact_json(payload := json.loads(path.read_text())) != payload] == []
+        redact(text)
 
 
 @pytest.mark.benchmark
@@ -278,3 +307,100 @@ def test_the_real_runs_are_redacted_fast(real_data: Path) -> None:
     with cpu_below(sum(map(len, texts)) / 20_000 * 0.010):
         for payload in payloads:
             redact_json(payload)
+
+
+def test_real_runs_hold_no_secret(real_data: Path) -> None:
+    paths = sorted((real_data / "convex-runs").glob("*/debug/*.json"))
+    paths += sorted((real_data / "convex-runs-current").glob("*/debug/*.json"))
+    assert [path.name for path in paths if redact_json(payload := json.loads(path.read_text())) != payload] == []
+
+
+PLANTED = planted()
+
+
+@pytest.mark.parametrize("key", PLANTED, ids=lambda key: key.kind)
+def test_no_kind_of_key_survives_in_any_context(key: Planted) -> None:
+    survived = [one.name for one in CONTEXTS if any(part in redact(one.text(key.text)) for part in key.parts)]
+    assert survived == []
+
+
+@pytest.mark.parametrize("key", PLANTED, ids=lambda key: key.kind)
+def test_redacting_keeps_lines_and_json_and_happens_once(key: Planted) -> None:
+    for context in CONTEXTS:
+        text = context.text(key.text)
+        redacted = redact(text)
+        assert redacted.count("\n") == text.count("\n"), context.name
+        assert redact(redacted) == redacted, context.name
+        if "json" in context.name or context.name == "escaped color":
+            json.loads(redacted)
+
+
+@pytest.mark.parametrize("key", blocks(), ids=lambda key: key.kind)
+@pytest.mark.parametrize("context", CONTEXTS, ids=lambda context: context.name)
+def test_no_private_key_block_survives(key: Planted, context: Context) -> None:
+    text = context.text(key.text)
+    redacted = redact(text)
+    assert [part for part in key.parts if part in redacted] == []
+    assert redacted.count("\n") == text.count("\n")
+    assert redact(redacted) == redacted
+
+
+def test_a_private_key_that_is_put_together_of_strings_stays_code() -> None:
+    first, second = chars(ALNUM, 64), chars(ALNUM, 64)
+    begin, end = "-----BEGIN " + "PRIVATE KEY-----", "-----END " + "PRIVATE KEY-----"
+    text = f'key = ["{begin}",\n"{first}", "{second}",\n"{end}"]'
+    mark = "[redacted:private-key]"
+    assert redact(text) == f'key = ["{begin}",\n"{mark}", "{mark}",\n"{end}"]'
+    check = f'return pem.startsWith("{begin}") && pem.trim().endsWith("{end}");'
+    assert redact(check) == check
+
+
+def test_all_kinds_are_found_in_one_text_and_in_one_value() -> None:
+    text = "\n".join(key.text for key in PLANTED)
+    redacted = redact(text)
+    assert [key.kind for key in PLANTED if any(part in redacted for part in key.parts)] == []
+    value = json.dumps(redact_json({"a": [{"text": key.text} for key in PLANTED]}))
+    assert [key.kind for key in PLANTED if any(part in value for part in key.parts)] == []
+
+
+SECRET = chars(ALNUM, 32)
+LOGIN = base64.b64encode(f"me:{SECRET}".encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"cookie": f"theme=dark; sid={SECRET}"},
+        {"Set-Cookie": [f"sid={SECRET}; Path=/; HttpOnly", "lang=en"]},
+        {"headers": [{"name": "Cookie", "value": f"sid={SECRET}"}]},
+        {"headers": [{"name": "X-Api-Key", "value": SECRET}]},
+        {"env": [{"key": "API_SECRET", "value": SECRET}]},
+        {"headers": {"Authorization": f"Splunk {SECRET}"}},
+        {"headers": {"authorization": f"Bearer {SECRET}"}},
+        {"headers": {"Authorization": f"Basic {LOGIN}"}},
+        {"auths": {"https://index.example/v1/": {"auth": LOGIN}}},
+        {"pass": SECRET, "n": 1},
+        {"body": json.dumps({"body": json.dumps({"password": SECRET})})},
+        {"files": {".netrc": f"machine a.example\n  login me\n  password {SECRET}\n"}},
+        {"files": {"cookies.txt": f"# Netscape HTTP Cookie File\n.a.example\tTRUE\t/\tFALSE\t0\tsid\t{SECRET}\n"}},
+        {"files": {".pgpass": f"db.example:5432:app:admin:{SECRET}\nother.example:6543:*:me:{SECRET}\n"}},
+        {"query": f"https://a.example/?next=https%3A%2F%2Fme%3A{SECRET}%40b.example"},
+        {"php": f"https:\\/\\/me:{SECRET}@b.example"},
+    ],
+)
+def test_json_is_redacted_by_place(value: object) -> None:
+    redacted = json.dumps(redact_json(value))
+    assert SECRET not in redacted
+    assert LOGIN not in redacted
+    assert redact_json(json.loads(redacted)) == json.loads(redacted)
+
+
+def test_the_same_assignment_on_every_line_goes_from_every_line() -> None:
+    line = f"key={SECRET}\n"
+    assert redact(line * 6) == "key=[redacted:key]\n" * 6
+
+
+def test_lines_without_a_cut_key_keep_their_colors() -> None:
+    key = KEYS["github"]
+    text = f"\x1b[32mok\x1b[0m 12 passed\n{key[:20]}\x1b[1m{key[20:]}\x1b[0m\n"
+    assert redact(text) == "\x1b[32mok\x1b[0m 12 passed\n[redacted:github-token]\n"

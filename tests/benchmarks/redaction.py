@@ -3,9 +3,9 @@
     python tests/benchmarks/redaction.py [--before COMMIT] [--sample] [PATH ...]
 
 Every text file below the paths is searched for false alarms; without a path it is Python's standard library, what is
-installed beside it, and the data at `$EVALSCRIBE_REAL_DATA`. With `--before`, redaction as it was at that commit of this
-repository is loaded too and timed by turns with today's, so that a busy machine disturbs both alike. `--sample` shows
-what was redacted, a line per find.
+installed beside it, and the data at `$EVALSCRIBE_REAL_DATA`. With `--before`, redaction as it was at that commit of
+this repository is loaded too and timed by turns with today's, so that a busy machine disturbs both alike. `--sample`
+shows what was redacted, a line per find.
 """
 
 import argparse
@@ -19,20 +19,58 @@ import tarfile
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from planted_keys import CONTEXTS, planted  # noqa: E402
-
-from evalscribe.redaction import redact, redact_json  # noqa: E402
+from evalscribe.redaction import redact, redact_json
+from planted_keys import CONTEXTS, planted
 
 LARGEST = 2_000_000
 ROUNDS = 5
-ENDINGS = (".py", ".pyi", ".js", ".mjs", ".ts", ".json", ".jsonl", ".md", ".txt", ".log", ".html", ".css", ".toml", ".c")
+ENDINGS = (
+    ".py",
+    ".pyi",
+    ".js",
+    ".mjs",
+    ".ts",
+    ".json",
+    ".jsonl",
+    ".md",
+    ".txt",
+    ".log",
+    ".html",
+    ".css",
+    ".toml",
+    ".c",
+)
+
+
+SIZES = (500_000, 4_000_000)
+HOSTILE = (
+    ("assignments", "key="),
+    ("names", "passphrase"),
+    ("quotes", 'key"'),
+    ("long values", "key=" + "a1" * 3990 + " "),
+    ("key blocks", "-----BEGIN PRIVATE " + "KEY-----\n"),
+    ("parts", "a" * 20 + "/"),
+    ("dots", "M" + "a" * 23 + "."),
+    ("one word", "a"),
+    ("keys", "AK" + "IAZ3ZZZ4ZZZ5ZZZ6ZZZ "),
+    ("cookies", "cookie: [a="),
+    ("netrc", "default login a account b password "),
+    ("logins", "://a:" + "b" * 390),
+    ("colors", "a\x1b[31m"),
+    ("bars", "prod:aa|aaaaaaaa"),
+)
+
+
+class Redaction(NamedTuple):
+    redact: Callable[[str], str]
+    redact_json: Callable[[object], object]
 
 
 class Texts(NamedTuple):
@@ -56,8 +94,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         before = redaction_at(wish.before, Path(folder)) if wish.before else None
         if before:
-            misses(before[0])
+            misses(before.redact)
         speed(corpora, before)
+    hostile()
 
 
 def misses(redacted: Callable[[str], str] = redact) -> None:
@@ -90,36 +129,49 @@ def found_in(text: str) -> Iterator[str]:
         yield from (f"{after.strip()[:90]}   <-   {before.strip()[:100]}" for before, after in lines if before != after)
 
 
-def speed(corpora: list[Texts], before: tuple[Callable[[str], str], Callable[[object], object]] | None) -> None:
-    """The best of some rounds, so that what else runs on the machine counts little."""
+def speed(corpora: list[Texts], before: Redaction | None) -> None:
     payloads = [json.loads(path.read_text()) for path in payload_paths()]
     size = sum(path.stat().st_size for path in payload_paths()) / 1e6
-    timed("payloads as JSON", size, lambda: run_all(redact_json, payloads), before and (lambda: run_all(before[1], payloads)))
+    timed("payloads as JSON", size, payloads, redact_json, before.redact_json if before else None)
     for corpus in corpora:
         texts = corpus.texts[:400]
-        size = sum(map(len, texts)) / 1e6
-        timed(corpus.name, size, lambda: run_all(redact, texts), before and (lambda: run_all(before[0], texts)))
+        timed(corpus.name, sum(map(len, texts)) / 1e6, texts, redact, before.redact if before else None)
 
 
-def run_all(function: Callable[..., object], values: list[object] | list[str]) -> None:
-    for value in values:
-        function(value)
+def hostile() -> None:
+    """Texts that make patterns go back and forth; twice the text must take twice the time."""
+    worst = {
+        name: [seconds(redact, unit * (size // len(unit))) / size * 1e6 for size in SIZES] for name, unit in HOSTILE
+    }
+    for name, (small, large) in sorted(worst.items(), key=lambda item: -max(item[1]))[:8]:
+        print(
+            f"made to be slow, {name}: {small:.2f} s per MB, {large:.2f} where it is {SIZES[1] // SIZES[0]} times as long"
+        )
 
 
-def timed(name: str, size: float, now: Callable[[], None], before: Callable[[], None] | None) -> None:
-    best = {"now": float("inf"), "before": float("inf")}
-    for _ in range(ROUNDS if size else 0):
-        for label, run in (("now", now), ("before", before)):
-            if run:
-                begun = time.process_time()
-                run()
-                best[label] = min(best[label], time.process_time() - begun)
-    if size:
-        ratio = f", {best['now'] / best['before']:.2f} of before" if before else ""
-        print(f"{name}: {best['now'] / size * 1000:.1f} ms per MB{ratio}")
+def seconds(function: Callable[[Any], object], value: object) -> float:
+    begun = time.process_time()
+    function(value)
+    return time.process_time() - begun
 
 
-def redaction_at(commit: str, folder: Path) -> tuple[Callable[[str], str], Callable[[object], object]]:
+def timed(
+    name: str,
+    size: float,
+    values: Sequence[Any],
+    now: Callable[[Any], object],
+    before: Callable[[Any], object] | None,
+) -> None:
+    """The best of some rounds, so that what else runs on the machine counts little."""
+    if not values:
+        return
+    rounds = [[sum(seconds(one, value) for value in values) for one in (now, before) if one] for _ in range(ROUNDS)]
+    best = [min(times) for times in zip(*rounds, strict=True)]
+    ratio = f", {best[0] / best[1]:.2f} of before" if before else ""
+    print(f"{name}: {best[0] / size * 1000:.1f} ms per MB{ratio}")
+
+
+def redaction_at(commit: str, folder: Path) -> Redaction:
     """Redaction as of that commit, under another name."""
     archive = subprocess.run(
         ["git", "archive", commit, "agent/evalscribe/redaction"],
@@ -135,7 +187,7 @@ def redaction_at(commit: str, folder: Path) -> tuple[Callable[[str], str], Calla
         path.write_text(path.read_text().replace("evalscribe.redaction", "redaction_before"))
     sys.path.insert(0, str(folder))
     module = import_module("redaction_before")
-    return module.redact, module.redact_json
+    return Redaction(module.redact, module.redact_json)
 
 
 def default_paths() -> list[Path]:

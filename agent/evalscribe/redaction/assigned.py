@@ -23,7 +23,7 @@ _ASSIGNED = re.compile(
     r"((?(2)[^\s\"'`\\<>]{10,8000}+|[A-Za-z0-9+/=_.~!@#%^*-]{10,8000}+))",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"[A-Za-z0-9_.-]{0,40}$")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{0,40}\Z")
 LONG_PART = 32
 """Characters that no name in an expression has."""
 _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+[!.,*]*")

@@ -11,7 +11,8 @@ _GAP = r"(?:\s|\\[nrt])"
 _BLOCK = re.compile(
     r"-{4,5} ?(BEGIN) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
     r"(?:((?:[^-]|-(?!---)){0,20000}+)-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
-    rf"|(?:{_GAP}{{1,80}}+(?:[A-Z][A-Za-z-]{{2,20}}: [^\n\\\"']{{0,100}}+|[A-Za-z0-9+/=]{{16,}}+|[A-Za-z0-9+/]{{1,15}}=))*)"
+    rf"|(?:{_GAP}{{1,80}}+(?:[A-Z][A-Za-z-]{{2,20}}: [^\n\\\"']{{0,100}}+"
+    r"|[A-Za-z0-9+/=]{16,}+|[A-Za-z0-9+/]{1,15}=))*)"
 )
 _CHUNK = re.compile(r"[A-Za-z0-9+/=]{12,}+")
 _LOGIN = r"([^\s/:@\"'`<>|\\]{0,200}+)(:[^\s/\"'`<>\\]{1,400})?@"
@@ -21,12 +22,16 @@ _ENCODED_URL_LOGIN = re.compile(r"(?i:(%3A%2F%2F[^\s/%\"'&]{0,200}+%3A)([^\s/\"'
 _AZURE = re.compile(r"(?:(?<![\w.~-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))[\w.~-]{3}[0-9]Q~[\w.~-]{31,}+")
 _START = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
 _CONVEX = re.compile(
-    r"(?=(?:prod|dev|preview|project)(?::|%3[Aa]))" + _START + r"[a-z]{3,7}(?::|%3[Aa])[A-Za-z0-9:_-]{2,120}+(?:\||%7[Cc])"
+    r"(?=(?:prod|dev|preview|project)(?::|%3[Aa]))"
+    + _START
+    + r"[a-z]{3,7}(?::|%3[Aa])[A-Za-z0-9:_-]{2,120}+(?:\||%7[Cc])"
     r"(?=[A-Za-z+/_-]{0,600}[0-9A-Z=])(?:(?!(?:prod|dev|preview|project):)[A-Za-z0-9+/=_-]){8,}+"
 )
 _CONVEX_WORDS = {"prod": b":%", "dev": b":%", "preview": b":%", "project": b":%"}
 _BAR = re.compile(r"\|[A-Za-z0-9+/=_-]{8}")
-_CONVEX_HOSTED = re.compile(_START + r"[a-z][a-z0-9-]{2,80}+\|01[0-9a-f]{40,}+")
+_CONVEX_HOSTED = re.compile(
+    r"(?:(?<![A-Za-z0-9_\\-])|(?<=\\)(?![bfnrtu])|(?<=\\[bfnrt])|(?<=%[0-9A-Fa-f]{2}))[a-z][a-z0-9-]{2,80}+\|01[0-9a-f]{40,}+"
+)
 _SIGNATURE = re.compile(
     r"((?:(?<=[?&;,\s\"'-])|(?<=u0026)|(?<=%26))sig(?:nature)?(?:=|%3d))([A-Za-z0-9%+/=_.~-]{20,2000}+)", re.IGNORECASE
 )
@@ -36,13 +41,15 @@ _COOKIE = re.compile(
 _COOKIE_PAIR = re.compile(
     r"([A-Za-z0-9_!#$%&*+.^|~-]{1,100}+(?:=\"?|\\{0,7}[\"'][ ]?[:=,][ ]?\\{0,7}[\"']))([^\s;,\"'\\`}\]]{8,4000}+)"
 )
-_COOKIE_LINE = re.compile(r"(\t(?:TRUE|FALSE)\t[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]+\t[^\t\n]{1,200}\t)([^\s\"'\\]{6,4000}+)")
+_COOKIE_LINE = re.compile(
+    r"(\t(?:TRUE|FALSE)\t[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]+\t[^\t\n]{1,200}\t)([^\s\"'\\]{6,4000}+)"
+)
 _COOKIE_ENDS = {"[": "]", "{": "}", "(": ")"}
 _LONGEST_COOKIES = 8000
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _FIELD = r"[^\s\"'\\=]{1,200}+"
 _NETRC = re.compile(
-    rf"((?:machine{_GAP}{{1,20}}+{_FIELD}|default){_GAP}{{1,20}}+(?:(?:login|account){_GAP}{{1,20}}+{_FIELD}{_GAP}{{1,20}}+){{0,2}}"
+    rf"((?:machine{_GAP}{{1,20}}+{_FIELD}|default){_GAP}{{1,20}}+(?:(?:login|account){_GAP}{{1,20}}+{_FIELD}{_GAP}{{1,20}}+){{1,2}}"
     rf"password{_GAP}{{1,20}}+)([^\s\"'\\=]{{1,400}}+)"
 )
 _PGPASS = re.compile(
@@ -54,9 +61,7 @@ _USER_OPTION = re.compile(
 )
 _COLOR = r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]))\[[0-9;?]{0,40}[A-Za-z]"
 COLOR = re.compile(_COLOR)
-COLOR_INSIDE = re.compile(
-    rf"(?<=[A-Za-z0-9+/=_.|:~-]){_COLOR}(?:{_COLOR}){{0,9}}+(?=[A-Za-z0-9+/=_.|:~-])"
-)
+COLOR_INSIDE = re.compile(rf"(?<=[A-Za-z0-9+/=_.|:~-]){_COLOR}(?:{_COLOR}){{0,9}}+(?=[A-Za-z0-9+/=_.|:~-])")
 """A color between two characters that keys have."""
 
 
@@ -99,7 +104,7 @@ def redact_azure(scanned: Scanned) -> str:
 def redact_convex(scanned: Scanned) -> str:
     text = scanned.text
     if "%7c" in scanned.words or _BAR.search(text):
-        text = scanned.sub(_CONVEX, lambda match: "[redacted:convex-key]", _CONVEX_WORDS)
+        text = scanned.sub(_CONVEX, lambda _: "[redacted:convex-key]", _CONVEX_WORDS)
         text = _CONVEX_HOSTED.sub("[redacted:convex-key]", text) if "|01" in text else text
     return text
 
@@ -161,5 +166,5 @@ def _kept_lead(kind: str, secret: Callable[[str], bool]) -> Callable[[re.Match[s
     return replaced
 
 
-def _any(value: str) -> bool:
+def _any(_: str) -> bool:
     return True

@@ -5,7 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 _WORDS: tuple[tuple[str, str], ...] = (
-    *((word, "") for word in ("key", "token", "secret", "pass", "pwd", "credential", "auth", "bearer", "basic", "cookie")),
+    *(
+        (word, "")
+        for word in ("key", "token", "secret", "pass", "pwd", "credential", "auth", "bearer", "basic", "cookie")
+    ),
     *(("sig", ""), ("543", ""), ("://", ""), ("|", ""), ("%", ""), ("~", ""), ("\\", "")),
     *(("authorization", "auth"), ("private key", "key"), ("password", "pass"), ("machine", "password")),
     *(("default", "password"), ("curl", "://"), (":\\/", "\\"), ("%40", "%"), ("%7c", "%"), ("q~", "~")),

@@ -41,7 +41,8 @@ elevenlabs-key          h40+        sk_ xi_
 langsmith-key           w20+        lsv2_pt_ lsv2_sk_ ls__
 github-token            a30+        ghp_ gho_ ghu_ ghs_ ghr_
 github-token            w22+        github_pat_
-gitlab-token            p20+        glpat- gldt- glrt- glrtr- glptt- glcbt- glsoat- glft- glagent- gloas- glimt- glffct- glwt-
+gitlab-token            p20+        glpat- gldt- glrt- glrtr- glptt- glcbt- glsoat- glft- glagent-
+gitlab-token            p20+        gloas- glimt- glffct- glwt-
 gitlab-token            w20+        GR1348941
 bitbucket-token         p24+        ATBB BBDC-
 atlassian-token         b50+        ATATT3 ATCTT3 ATSTT3

@@ -71,7 +71,8 @@ def _key_from(text: str, classes: bytes, run: int, end: int) -> Found | None:
         if start == run or text[start - 1] in _ESCAPES or may_begin_before(text, start):
             for one in _unescaped(text, start):
                 if one >= end and (key := key_at(text, one)) and key.end > run:
-                    return Found(one, key.end, key.kind)
+                    escaped = text[one - 1 : one] == "\\" and text[one] in _ESCAPED
+                    return Found(one + escaped, key.end, key.kind)  # `\n` stays whole: this may be JSON
         if start <= end or text[start - 1] not in _INSIDE:
             return None
         start = classes.rfind(b" ", max(0, start - 1 - _SEGMENT), start - 1) + 1
