@@ -145,7 +145,7 @@ def hostile() -> None:
     }
     for name, (small, large) in sorted(worst.items(), key=lambda item: -max(item[1]))[:8]:
         print(
-            f"made to be slow, {name}: {small:.2f} s per MB, {large:.2f} where it is {SIZES[1] // SIZES[0]} times as long"
+            f"made to be slow, {name}: {small:.2f} s per MB, {large:.2f} where it is {SIZES[1] // SIZES[0]} times that"
         )
 
 

@@ -1,0 +1,116 @@
+"""Secrets that come in by other ways than a source are redacted where they enter."""
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from evalscribe.agent_run import AgentRun
+from evalscribe.app.doctor import Check
+from evalscribe.app.judging.labelled import parsed
+from evalscribe.app.reports.discuss import Discussion
+from evalscribe.cli.display import finish
+from evalscribe.judging.subject import of_own_run
+from evalscribe.mcp_server.place import Place
+from evalscribe.mcp_server.reports import Reading
+from evalscribe.mcp_server.resources import Resources
+from evalscribe.prompts import Prompts
+from evalscribe.recall import read
+from evalscribe.report_file import ReportFile
+from evalscribe.review.correct import corrected
+from evalscribe.settings import Row
+from evalscribe.store.sql import open_store
+from planted_keys import keys
+
+KEY = keys()["vault"]
+REPORT = f"""\
+# Run Analysis: model-1
+
+| | |
+|---|---|
+| **Run ID** | `jn7000000000000000000000000000aa` |
+| Model | `vendor-model-1` (vendor) |
+
+## Per-failure analysis
+
+### 1. 001-hello (000-basics) -- tests
+
+- **Verdict:** MODEL_FAULT
+- **Reasoning:** It printed {KEY} and ended.
+"""
+
+
+def test_a_labelled_subject() -> None:
+    run = {"id": "a", "transcripts": [{"messages": [{"role": "user", "content": f"use {KEY}"}]}]}
+    line = parsed(json.dumps({"subject": {"agent_run": run}, "label": "yes"}), ["yes", "no"])
+    assert "use [redacted:vault-token]" in str(line)
+    assert KEY not in str(line)
+
+
+def test_an_agent_run_made_in_python() -> None:
+    run = AgentRun.model_validate({"transcripts": [{"messages": [{"role": "user", "content": f"use {KEY}"}]}]})
+    text = "\n".join(item.text for item in of_own_run(run).items)
+    assert "use [redacted:vault-token]" in text
+    assert KEY not in text
+
+
+def test_a_report_that_people_wrote() -> None:
+    said = read(REPORT, "a.md")
+    assert "[redacted:vault-token]" in str(said)
+    assert KEY not in str(said)
+
+
+def test_a_reviewers_note(page: str) -> None:
+    text = corrected(page, 1, "MODEL_FAULT", note=f"it says {KEY}")
+    assert "it says" in text
+    assert KEY not in text
+
+
+@pytest.fixture
+def page() -> str:
+    reports = Path(__file__).parents[1] / "reports" / "example"
+    return next(reports.rglob("smp7q2ka_*.md")).read_text("utf-8")
+
+
+async def test_a_discussed_report_and_a_question_about_it(tmp_path: Path) -> None:
+    file = ReportFile(path=tmp_path / "a.md", name="a.md", text=REPORT)
+    heard: list[str] = []
+    with closing(open_store(tmp_path / "store")) as store:
+        discussion = Discussion(file, store, Prompts())
+        answer = await discussion.ask(f"Where is {KEY}?", heard.append)
+        await discussion.ask("1", heard.append)
+    assert KEY not in answer.question
+    assert KEY not in "".join(heard)
+    assert "[redacted:vault-token]" in "".join(heard)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        lambda place: str(Reading(place).get_report("vendor/model-1/a.md")),
+        lambda place: Resources(place).report("vendor/model-1/a.md"),
+    ],
+    ids=["tool", "resource"],
+)
+def test_a_report_that_an_agent_reads(
+    shown: Callable[[Place], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "reports" / "vendor" / "model-1"
+    folder.mkdir(parents=True)
+    (folder / "a.md").write_text(REPORT)
+    (tmp_path / "evalscribe.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    text = shown(Place())
+    assert "It printed [redacted:vault-token] and ended." in text
+    assert KEY not in text
+
+
+def test_what_doctor_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [Row(name="Convex host", value="https://me:hunter2@a.example", origin=".env")]
+    finish.diagnosis(rows, [Check(name="Convex", state="NOT OK", detail=f"refused {KEY}")])
+    printed = capsys.readouterr().out
+    assert "https://me:[redacted:basic-auth]@a.example" in printed
+    assert "NOT OK       Convex: refused [redacted:vault-token]" in printed
+    assert KEY not in printed
