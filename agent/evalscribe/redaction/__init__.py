@@ -1,8 +1,10 @@
 """Takes secrets out of text as it is read, so that nothing behind a source ever holds one.
 
-Two kinds of evidence for a secret: a shape that only keys have (a provider's prefix, PEM, JWT, a password in a URL),
-and a random-looking literal that is assigned to a name such as `token`. Ids, hashes and code stay as they are.
-Every pattern is linear: a run of token characters is tried from its first character only, and what precedes is bounded.
+Three kinds of evidence for a secret: a shape that only keys have (`shapes`, found by `tokens`), the place where it
+stands (`places`: URLs, cookies, `.netrc`, private key blocks), and a random-looking literal that is assigned to a name
+such as `token` (`assigned`, `names`). Ids, hashes and code stay as they are.
+Every pattern is linear: it is tried only where a word or a long run of characters stands, and what it looks at from
+there is bounded. `tests/benchmarks/redaction.py` measures misses, false alarms and time.
 """
 
 from evalscribe.redaction.text import NONE, Hints, hints_in, redact
