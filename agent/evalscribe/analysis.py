@@ -19,6 +19,8 @@ class RunSummary(Frozen):
     model: str | None = None
     experiment: str | None = None
     status: str | None = None
+    status_reason: str | None = None
+    """Why the run did not complete: the runner's words, explained."""
     passed: int | None = None
     failed: int | None = None
     incomplete: int | None = None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from evalscribe.app.placed import Put, put
-from evalscribe.ids import content_id, model_folder, run_id_prefix
+from evalscribe.ids import chosen_folder, content_id, run_id_prefix
 from evalscribe.ports import Library
 from evalscribe.report_markdown.comparison import same_runs
 from evalscribe.run import Run
@@ -12,7 +12,8 @@ from evalscribe.run import Run
 
 def put_comparison(library: Library, run: Run, of: Sequence[Sequence[str]], text: str) -> Put:
     """Into the folder of `run`'s model. `of`: the ids of the runs of each side, which name the file."""
-    folder = "/".join(model_folder(run.provider, run.model))
+    reports = (file.name for file in library.of_model(run.provider, run.model))
+    folder = chosen_folder(run.provider, run.model, reports)
     short = f"{folder}/compare_{'_'.join(map(_short, of)) if len(of) < 3 else _digest(of)}"
     return put(library, "comparison", short, f"{short}_{_digest(of)}", text, partial(same_runs, text))
 
