@@ -78,22 +78,33 @@ class Reply(Frozen):
     """Whether an earlier call took this answer of a batch, which is billed once: it adds nothing to what is spent."""
 
 
+FailureCause = Literal["service", "budget", "answer"]
+"""What a failure is owed to: a service that did not answer, a budget without room for a call, or its answer."""
+
+
 class CallFailed(Exception):
     """One call of a model failed for good, for a reason that concerns this call only.
 
     What concerns all calls (401, 403, unknown model, host unreachable) is an `EvalscribeError`.
     """
 
-    def __init__(self, reason: str, usage: Usage | None = None, *, free: bool = False) -> None:
+    cause: FailureCause = "service"
+
+    def __init__(
+        self, reason: str, usage: Usage | None = None, *, free: bool = False, cause: FailureCause | None = None
+    ) -> None:
         """`free`: it is certain that nothing was consumed. Without it and without usage, anything may have been."""
         super().__init__(reason)
         self.reason = reason
         self.usage = usage or Usage()
         self.free = free
+        self.cause = cause or self.cause
 
 
 class NoRoom(CallFailed):
     """The budget has no room for the call. Nothing was consumed."""
+
+    cause = "budget"
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason, free=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from evalscribe.errors import EvalscribeError
 from evalscribe.evidence import Unreadable
-from evalscribe.finding import Case, Group, Unclassified, Verdict
+from evalscribe.finding import Case, Group, Unclassified, Verdict, undecided
 from evalscribe.ids import Frozen
 from evalscribe.ports import Judge, Store
 from evalscribe.redaction import redact
@@ -28,7 +28,9 @@ class Terms:
 class Answer(Frozen):
     verdict: Verdict | Unclassified
     cached: bool = False
-    """Whether the store knew it, so that nobody was asked."""
+    """Whether the store knew it."""
+    undecided: Unclassified | None = None
+    """Why nobody that was asked now decided; the verdict may still be one that the store has."""
 
 
 async def classify(group: Group, case_of: CaseOf, judge: Judge, store: Store, terms: Terms) -> Answer:
@@ -41,19 +43,26 @@ async def classify(group: Group, case_of: CaseOf, judge: Judge, store: Store, te
     except EvalscribeError:
         raise
     except Exception as error:
-        return Answer(verdict=_broken(error, judge))
+        broken = _broken(error, judge)
+        return Answer(verdict=broken, undecided=broken)
 
 
 async def _answer(case: Case | Unreadable, judge: Judge, store: Store, terms: Terms) -> Answer:
     if isinstance(case, Unreadable):
-        return Answer(verdict=Unclassified(reason=case.reason, judge=judge.id, final=True))
+        return Answer(verdict=Unclassified(reason=case.reason, judge=judge.id, final=True, cause="evidence"))
     key = judge.key(case)
-    known = None if terms.fresh else store.get_verdict(key)
-    if known is not None and _settled(known):
+    known = store.get_verdict(key)
+    if known is not None and _settled(known) and not terms.fresh:
         return Answer(verdict=known, cached=True)
     verdict = await _ask(judge, case, terms.timeout_s)
+    if isinstance(known, Verdict) and not known.provisional and not _decides(verdict):
+        return Answer(verdict=known, cached=True, undecided=undecided(verdict))
     store.put_verdict(key, verdict)
-    return Answer(verdict=verdict)
+    return Answer(verdict=verdict, undecided=undecided(verdict))
+
+
+def _decides(verdict: Verdict | Unclassified) -> bool:
+    return isinstance(verdict, Verdict) and not verdict.provisional
 
 
 async def _ask(judge: Judge, case: Case, timeout_s: float | None) -> Verdict | Unclassified:
@@ -65,7 +74,7 @@ async def _ask(judge: Judge, case: Case, timeout_s: float | None) -> Verdict | U
     except TimeoutError as error:
         if not limit.expired():
             return _broken(error, judge)
-        return Unclassified(reason=f"no verdict within {timeout_s:g} s", judge=judge.id)
+        return Unclassified(reason=f"no verdict within {timeout_s:g} s", judge=judge.id, cause="service")
     except asyncio.CancelledError as error:
         if cancelled_from_outside():
             raise

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from evalscribe.cascade import Stage
-from evalscribe.chat import Usage
+from evalscribe.chat import FailureCause, Usage
 from evalscribe.evidence import Citation, Evidence, Packed
 from evalscribe.ids import Frozen
 from evalscribe.run import Eval
@@ -95,6 +95,21 @@ class Case(Frozen):
     """None where no other model is known to fail in the same way."""
 
 
+NoVerdictCause = FailureCause | Literal["evidence"]
+"""`evidence`: it could not be read, so nobody was asked. `answer`: what was answered is no verdict."""
+
+
+class Unclassified(Frozen):
+    """A failure that could not be judged: the reason stands where the reasoning would."""
+
+    reason: str
+    judge: str
+    final: bool = False
+    """Whether asking again with the same question is pointless (refused, evidence unreadable)."""
+    cause: NoVerdictCause = "answer"
+    usage: Usage = Usage()
+
+
 class Verdict(Frozen):
     """What a judge said about one failure."""
 
@@ -125,20 +140,19 @@ class Verdict(Frozen):
     """The issues that the cheap stage of a cascade saw."""
     provisional: bool = False
     """The best that is known, until a stage that could not answer is asked again."""
+    gave_up: Unclassified | None = None
+    """Why the stage that should have decided did not."""
     usage: Usage = Usage()
     """Of all stages."""
     before: Usage = Usage()
     """The part of `usage` that went to earlier stages, where a later one was asked too."""
 
 
-class Unclassified(Frozen):
-    """A failure that could not be judged: the reason stands where the reasoning would."""
-
-    reason: str
-    judge: str
-    final: bool = False
-    """Whether asking again with the same question is pointless (refused, evidence unreadable)."""
-    usage: Usage = Usage()
+def undecided(verdict: Verdict | Unclassified) -> Unclassified | None:
+    """Why nobody that was asked decided, or None. What the rules guess where no model answers is no decision."""
+    if isinstance(verdict, Unclassified):
+        return verdict
+    return verdict.gave_up if verdict.stage == "rules" else None
 
 
 class Correction(Frozen):

@@ -38,7 +38,7 @@ async def test_a_verdict_is_stored() -> None:
 
 async def test_so_is_a_reason_why_there_is_none() -> None:
     store = MemoryStore()
-    assert await answer(saying(PASSING), store) == Answer(verdict=PASSING)
+    assert await answer(saying(PASSING), store) == Answer(verdict=PASSING, undecided=PASSING)
     assert store.verdicts == {KEY: PASSING}
 
 
@@ -59,6 +59,22 @@ async def test_fresh_asks_whatever_is_known() -> None:
     given = await answer(ScriptedJudge(), store, Terms(timeout_s=5, fresh=True))
     assert given == Answer(verdict=verdict())
     assert store.verdicts == {KEY: verdict()}
+
+
+@pytest.mark.parametrize("said", [FINAL, PASSING, verdict(provisional=True)], ids=["refused", "failed", "provisional"])
+async def test_a_verdict_is_never_replaced_by_its_absence(said: Verdict | Unclassified) -> None:
+    store = MemoryStore()
+    store.put_verdict(KEY, verdict(why="old"))
+    given = await answer(saying(said), store, Terms(timeout_s=5, fresh=True))
+    assert (given.verdict, given.cached) == (verdict(why="old"), True)
+    assert given.undecided == (said if isinstance(said, Unclassified) else None)
+    assert store.verdicts == {KEY: verdict(why="old")}
+
+
+async def test_what_the_rules_guess_where_no_model_answers_is_no_decision() -> None:
+    guess = verdict(stage="rules", provisional=True, gave_up=PASSING)
+    given = await answer(saying(guess), MemoryStore())
+    assert (given.verdict, given.undecided) == (guess, PASSING)
 
 
 async def test_another_judge_is_another_question() -> None:
@@ -85,7 +101,7 @@ async def test_a_time_out_is_asked_again_on_the_next_run() -> None:
 
     store = MemoryStore()
     given = await answer(ScriptedJudge(script), store, Terms(timeout_s=0.01))
-    assert given.verdict == Unclassified(reason="no verdict within 0.01 s", judge="scripted@1")
+    assert given.verdict == Unclassified(reason="no verdict within 0.01 s", judge="scripted@1", cause="service")
     assert (await answer(ScriptedJudge(), store)).verdict == verdict()
 
 

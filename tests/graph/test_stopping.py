@@ -108,7 +108,9 @@ async def test_unreadable_evidence_and_a_case_that_cannot_be_made(tmp_path: Path
     judge = ScriptedJudge()
     outcome = await judge_groups(deps_of(judge, MemoryStore(), case_of=case_of), tmp_path / "c.db")
     assert outcome.counts == Counts(total=12, judged=10, unclassified=2)
-    assert outcome.findings[1].verdict == Unclassified(reason="corrupt zip", judge="scripted@1", final=True)
+    assert outcome.findings[1].verdict == Unclassified(
+        reason="corrupt zip", judge="scripted@1", final=True, cause="evidence"
+    )
     assert outcome.findings[2].verdict == Unclassified(
         reason="the judge broke: RecursionError: hostile evidence", judge="scripted@1"
     )

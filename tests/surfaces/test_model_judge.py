@@ -158,11 +158,12 @@ def test_a_model_without_a_price_needs_a_bound(workspace: Workspace, made: Path,
 
 def test_the_budget_holds_and_the_next_run_goes_on(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
     anthropic._script = costly()
-    poor = workspace.run("analyze", made, "--budget", "0.01", **access(anthropic))
+    poor = workspace.run("analyze", made, "--budget", "0.01", code=64, **access(anthropic))
     assert anthropic.calls == []
-    assert "8 could not be judged" in poor.out
-    assert "left undone, run again with more" in workspace.report.read_text()
-    assert poor.out.splitlines()[-1] == CLOSING
+    assert f"no verdict on any of 8 failures of run {made_runs.RUN_ID}: the budget of $0.01 has no room" in poor.err
+    assert "nothing was written; give more with --budget" in poor.err
+    assert poor.out == ""
+    assert workspace.reports == []
     estimate = next(line for line in poor.err.splitlines() if "for 8 of 8 verdicts" in line)
     assert "$" in estimate
     some = json.loads(workspace.run("analyze", made, "--budget", "0.35", "--json", **access(anthropic)).out)
@@ -173,7 +174,7 @@ def test_the_budget_holds_and_the_next_run_goes_on(workspace: Workspace, made: P
     whole = json.loads(workspace.run("analyze", made, "--json", **access(anthropic)).out)
     assert [finding["unclassified"] for finding in whole["findings"]] == [None] * 8
     assert set(asked(anthropic).values()) == {1}
-    assert whole["revision"] == 3
+    assert whole["revision"] == 2
 
 
 def test_one_refused_failure_is_a_row_and_the_rest_goes_on(workspace: Workspace, made: Path) -> None:

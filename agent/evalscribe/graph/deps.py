@@ -69,6 +69,10 @@ class Outcome(Frozen):
     findings: tuple[Finding, ...]
     """One per group, in the order of the groups."""
     counts: Counts
+    decided: int = 0
+    """How many groups somebody was asked about now and decided."""
+    undecided: tuple[Unclassified, ...] = ()
+    """Why the others that somebody was asked about now were not."""
 
 
 def _unheard(event: Judged) -> None:

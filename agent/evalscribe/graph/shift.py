@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from evalscribe.classify import Answer, Terms, cancelled_from_outside, classify
-from evalscribe.finding import Finding, Group, Verdict
+from evalscribe.finding import Finding, Group, Unclassified, Verdict
 from evalscribe.graph.deps import Counts, Deps, Judged, Outcome
 from evalscribe.run import Eval
 
@@ -23,6 +23,8 @@ class Shift:
     _evals: dict[str, Eval] = field(init=False)
     _under_way: set[asyncio.Task[Answer]] = field(default_factory=set)
     _findings: dict[str, Finding] = field(default_factory=dict)
+    _decided: int = 0
+    _undecided: list[Unclassified] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._waiting = iter(self.deps.groups)
@@ -50,7 +52,12 @@ class Shift:
         """What came out. Raises what stopped the lanes."""
         if self.error is not None:
             raise self.error
-        return Outcome(findings=tuple(self._findings[group.id] for group in self.deps.groups), counts=counts)
+        return Outcome(
+            findings=tuple(self._findings[group.id] for group in self.deps.groups),
+            counts=counts,
+            decided=self._decided,
+            undecided=tuple(self._undecided),
+        )
 
     async def _ask(self, group: Group) -> Answer:
         deps = self.deps
@@ -68,6 +75,10 @@ class Shift:
         self._findings[group.id] = Finding(group=group.id, evals=evals, signature=group.signature, verdict=verdict)
         n, total = len(self._findings), len(self.deps.groups)
         event = Judged(group=group, evals=evals, verdict=verdict, n=n, total=total, cached=cached)
+        if answer.undecided is not None:
+            self._undecided.append(answer.undecided)
+        elif not cached and isinstance(verdict, Verdict):
+            self._decided += 1
         self.deps.on_event(event)
         hear(event)
         if cached:

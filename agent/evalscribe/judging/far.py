@@ -24,4 +24,6 @@ class FarJudge:
 
     async def judge(self, case: Case) -> Verdict | Unclassified:
         answer = await self._decide(case)
-        return Unclassified(reason=answer.reason, judge=self.id) if isinstance(answer, Lost) else answer
+        if isinstance(answer, Lost):
+            return Unclassified(reason=answer.reason, judge=self.id, cause="service")
+        return answer

@@ -236,7 +236,8 @@ class Either:
         try:
             reply = await self._single.complete(request, on_text)
         except CallFailed as error:
-            raise CallFailed(error.reason, lost + error.usage, free=error.free and not lost.calls) from None
+            error.usage, error.free = lost + error.usage, error.free and not lost.calls
+            raise
         return reply.model_copy(update={"usage": lost + reply.usage})
 
     def forget(self, request: Request) -> None:

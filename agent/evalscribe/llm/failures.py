@@ -45,6 +45,8 @@ FLAGGED = ("flagged", "requires moderation")
 class TooLong(CallFailed):
     """The prompt does not fit the model, and never will."""
 
+    cause = "answer"
+
 
 class AnswerRefused(CallFailed):
     """The answer is larger than what is read; asking again would bring as much."""
@@ -93,7 +95,7 @@ def of_answer(refusal: Refusal, asked: Asked) -> CallFailed | EvalscribeError:
         return Transient(f"{asked.host} {name} {told}", free=True, after=refusal.after, limited=limited)
     if 200 <= refusal.status < 300:
         return CallFailed(f"{asked.host} broke off its answer {told}")
-    return CallFailed(f"{asked.host} turned the question away {told}", free=True)
+    return CallFailed(f"{asked.host} turned the question away {told}", free=True, cause="answer")
 
 
 def _ends_all(refusal: Refusal, asked: Asked, told: str) -> EvalscribeError | None:

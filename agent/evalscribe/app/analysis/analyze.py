@@ -4,15 +4,17 @@ from collections.abc import Mapping
 
 from evalscribe.app.analysis.desk import Desk
 from evalscribe.app.analysis.estimates import advice, announce, plan, saving
-from evalscribe.app.analysis.failures import Docket, Spent, docket, judge
+from evalscribe.app.analysis.failures import Docket, Judgement, docket, judge
 from evalscribe.app.analysis.followed import followed
 from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan, Wish
-from evalscribe.app.analysis.publishing import publish
+from evalscribe.app.analysis.publishing import publish, target
+from evalscribe.app.analysis.undecided import why_undecided, with_standing
 from evalscribe.app.watcher import Watcher
 from evalscribe.collate import collate
 from evalscribe.compose import compose
-from evalscribe.finding import Correction, Finding
+from evalscribe.finding import Correction, Verdict, undecided
 from evalscribe.pattern import Collation
+from evalscribe.prose import some_of
 from evalscribe.report import Report
 from evalscribe.run import UNKNOWN, Run
 
@@ -38,8 +40,8 @@ async def analyze(desk: Desk, wish: Wish, watcher: Watcher) -> Analyzed | Plan |
         if desk.own_prompts:
             watcher.say("The workspace's own prompts are used in place of the shipped ones.")
         announce(found, watcher, fresh=wish.fresh)
-        findings, spent = await judge(found, watcher, fresh=wish.fresh)
-        return _analyzed(found, findings, spent, wish)
+        judged = await judge(found, watcher, fresh=wish.fresh)
+        return _analyzed(found, judged, wish)
 
 
 def nothing_failed(run: Run) -> str:
@@ -79,11 +81,19 @@ def _renamed(run: Run, wish: Wish) -> Run:
     return run.model_copy(update={name: value for name, value in given.items() if value})
 
 
-def _analyzed(found: Docket, findings: tuple[Finding, ...], spent: Spent, wish: Wish) -> Analyzed:
+def _analyzed(found: Docket, judged: Judgement, wish: Wish) -> Analyzed:
+    """Raises `EvalscribeError` where nothing was decided: that is no report, and an earlier one stays as it is."""
     desk, past = found.desk, found.history
     date = wish.date or desk.clock.today().isoformat()
+    place = target(desk, found.run, date)
+    standing = place.standing()
+    overwrites = wish.writes and place.where.current is not None
+    if (error := why_undecided(found.run, judged)) and (overwrites or not any(f.judged for f in judged.findings)):
+        raise error
+    findings = with_standing(judged.findings, standing)
+    judges = tuple(dict.fromkeys([*desk.judges, *(f.judged.judge for f in findings if f.judged)]))
     earlier = [report.name for report in past.reports]
-    saved = saving(found, findings)
+    saved = saving(found, judged.findings)
     done_before = followed(desk.store, desk.library, found.run, date, past, findings, found.sightings)
 
     def draft(corrections: Mapping[str, Correction]) -> tuple[Report, Collation]:
@@ -92,7 +102,7 @@ def _analyzed(found: Docket, findings: tuple[Finding, ...], spent: Spent, wish: 
         report = compose(
             found.run,
             collation,
-            judges=desk.judges,
+            judges=judges,
             date=date,
             evidence=found.digests,
             earlier=earlier,
@@ -101,13 +111,19 @@ def _analyzed(found: Docket, findings: tuple[Finding, ...], spent: Spent, wish: 
         )
         return report, collation
 
-    done = publish(desk, found.run, date, draft, spent, writes=wish.writes)
+    done = publish(desk, found.run, place, draft, judged.spent, writes=wish.writes)
     unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
     return done.model_copy(
         update={
-            "notes": (*desk.notes, *past.notes, *done.notes),
+            "notes": (*desk.notes, *past.notes, *done.notes, *_kept(judged, standing)),
             "uncertain": tuple(eval.path for eval in found.run.failures if eval.path in unsure),
             "unclassified": tuple(path for finding in findings if finding.judged is None for path in finding.paths),
             "advice": advice(found, [finding for finding in findings if unsure.intersection(finding.paths)]),
         }
     )
+
+
+def _kept(judged: Judgement, standing: Mapping[str, Verdict]) -> tuple[str, ...]:
+    missing = [finding for finding in judged.findings if undecided(finding.verdict) is not None]
+    kept = [path for finding in missing for path in finding.paths if path in standing]
+    return (f"not judged this time, so the earlier verdict stays: {some_of(kept, 5)}",) if kept else ()

@@ -41,12 +41,12 @@ async def explain(desk: Desk, name: str, watcher: Watcher) -> Explained:
     for note in (*desk.notes, *found.history.notes):
         watcher.say(note)
     announce(found, watcher)
-    findings, spent = await judge(found, watcher)
-    collation = collate(found.run, findings, found.history.precedents)
+    judged = await judge(found, watcher)
+    collation = collate(found.run, judged.findings, found.history.precedents)
     report = compose(
         found.run, collation, judges=desk.judges, date=desk.clock.today().isoformat(), evidence=found.digests
     )
-    said = analysis(report, collation.findings, report_path=None, changed=False, spent=spent)
+    said = analysis(report, collation.findings, report_path=None, changed=False, spent=judged.spent)
     reviewed = _reviewed(desk, run, eval)
     return Explained(
         finding=collation.findings[0],

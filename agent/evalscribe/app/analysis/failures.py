@@ -12,7 +12,7 @@ from evalscribe.app.analysis.sightings import elsewhere
 from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
 from evalscribe.evidence import Gathered, Unreadable
-from evalscribe.finding import Across, Case, Finding, Group, Verdict
+from evalscribe.finding import Across, Case, Finding, Group, Unclassified, Verdict
 from evalscribe.gather import gather, pack
 from evalscribe.graph.deps import Deps, Judged
 from evalscribe.prose import some_of
@@ -26,6 +26,18 @@ MOST_NAMED = 8
 """Evals named beside what is missing of some members of a group."""
 Spent = Mapping[str, Usage]
 """Usage by stage, in the order of their first calls."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The findings of a run, and what came of asking for them."""
+
+    findings: tuple[Finding, ...]
+    spent: Spent
+    decided: int
+    """How many groups the judge was asked about now and decided."""
+    undecided: tuple[Unclassified, ...]
+    """Why it decided none of the others that it was asked about now."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +129,7 @@ async def docket(desk: Desk, run: Run, watcher: Watcher) -> Docket:
     )
 
 
-async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> tuple[tuple[Finding, ...], Spent]:
+async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> Judgement:
     """One finding for each group, and what it took; what the store knows is not asked again unless `fresh`."""
     from evalscribe.graph.run import judge_groups  # LangGraph takes seconds to import
 
@@ -138,7 +150,7 @@ async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> tup
         )
         for finding in outcome.findings
     )
-    return findings, _spent(desk, sum(spent, Usage()))
+    return Judgement(findings, _spent(desk, sum(spent, Usage())), outcome.decided, outcome.undecided)
 
 
 def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) -> Iterator[str]:

@@ -1,15 +1,18 @@
 """Put a report where it belongs, with what people wrote into the last one."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from evalscribe.analysis import Analysis
 from evalscribe.app.analysis.desk import Desk
 from evalscribe.app.analysis.failures import Spent
 from evalscribe.app.analysis.outcomes import Analyzed
+from evalscribe.app.analysis.undecided import standing_verdicts
 from evalscribe.compose import analysis
 from evalscribe.errors import EvalscribeError
-from evalscribe.finding import Correction
+from evalscribe.finding import Correction, Verdict
 from evalscribe.pattern import Collation
 from evalscribe.ports import Library
 from evalscribe.publish import Merged, Place, begun, merge, place
@@ -17,28 +20,54 @@ from evalscribe.recall import actions_in
 from evalscribe.render.pull_request import commit_message
 from evalscribe.report import Report
 from evalscribe.report_file import StoredReport
+from evalscribe.report_markdown import UnreadableReport, parse
 from evalscribe.run import Run
 
 Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]
 """The report as if it were the first, its patterns and recommendations following the corrections by path."""
 
 
-def publish(desk: Desk, run: Run, date: str, draft: Draft, spent: Spent, *, writes: bool = True) -> Analyzed:
+@dataclass(frozen=True)
+class Target:
+    """The file of a run's report, and what is known of the text in it."""
+
+    where: Place
+    path: Path
+    last_written: str | None
+    """As evalscribe wrote it, where the store knows."""
+    began: str | None
+    """As people began to edit it, where git knows and the store does not."""
+
+    def standing(self) -> dict[str, Verdict]:
+        """The judges' verdicts that it holds, by path of the eval."""
+        for text in (self.last_written, self.began, self.where.current):
+            if text is not None:
+                with suppress(UnreadableReport):
+                    return standing_verdicts(parse(text))
+        return {}
+
+
+def target(desk: Desk, run: Run, date: str) -> Target:
+    stored = desk.store.get_report(run.id)
+    files = desk.library.of_model(run.provider, run.model, run.id)
+    where = place(run, date, files, stored.text if stored else None)
+    last_written = stored.text if stored and stored.path == where.name else None
+    path = next((file.path for file in files if file.name == where.name), desk.library.root / where.name)
+    began = _begun(desk.library, where) if last_written is None else None
+    return Target(where=where, path=path, last_written=last_written, began=began)
+
+
+def publish(desk: Desk, run: Run, target: Target, draft: Draft, spent: Spent, *, writes: bool = True) -> Analyzed:
     """Write the run's report, unless nothing in it changed. `spent` is what this command consumed.
 
     Without `writes` it is only told what would be written, and where.
     Raises `DataError` where people's edits contradict each other or could not be kept; then nothing is written.
     """
-    stored = desk.store.get_report(run.id)
-    files = desk.library.of_model(run.provider, run.model, run.id)
-    where = place(run, date, files, stored.text if stored else None)
-    last_written = stored.text if stored and stored.path == where.name else None
-    began = _begun(desk.library, where) if last_written is None else None
+    where, path, last_written, began = target.where, target.path, target.last_written, target.began
     report, collation = draft({})
     if where.current is not None:
         report, collation = draft(corrections(merge(report, where.current, last_written, began).report))
     merged = merge(report, where.current, last_written, began)
-    path = next((file.path for file in files if file.name == where.name), desk.library.root / where.name)
     if writes and merged.changed:
         path = desk.library.write(where.name, merged.text)
         desk.store.put_report(run.id, StoredReport(path=where.name, text=merged.text))

@@ -117,6 +117,7 @@ def _undecided(best: Verdict, asked: Unclassified, usage: Usage) -> Verdict:
             "uncertain": True,
             "reasoning": f"{best.reasoning.rstrip()} Nobody looked closer: {asked.reason.rstrip('.')}.",
             "provisional": not asked.final,
+            "gave_up": asked,
             "usage": usage,
             "before": usage,
         }

@@ -79,9 +79,9 @@ class FirstPass:
             async with asyncio.timeout(self._seconds):
                 reply = await self._model.complete(request)
         except CallFailed as error:
-            return Unclassified(reason=error.reason, judge=self.id, usage=error.usage)
+            return Unclassified(reason=error.reason, judge=self.id, cause=error.cause, usage=error.usage)
         except TimeoutError:
-            return Unclassified(reason=f"no answer within {self._seconds:g} s", judge=self.id)
+            return Unclassified(reason=f"no answer within {self._seconds:g} s", judge=self.id, cause="service")
         found = self._taken(reply, case)
         if isinstance(found, Unclassified) and not found.final:
             self._model.forget(request)

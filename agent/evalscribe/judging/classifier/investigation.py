@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from evalscribe.chat import CallFailed, Message, Reply, Request, ToolCall, ToolResult
 from evalscribe.evidence import Evidence
-from evalscribe.finding import Classification, Unclassified, Verdict
+from evalscribe.finding import Classification, NoVerdictCause, Unclassified, Verdict
 from evalscribe.judging.classifier.submission import Submission, doubts, parse, verdict, verified
 from evalscribe.judging.classifier.tools import SUBMIT, Toolbox
 from evalscribe.judging.turns import TurnBounds, Turns, echoed, served
@@ -59,13 +59,13 @@ class Investigation:
             try:
                 outcome = self._take(await self._turns.ask(self._request()))
             except CallFailed as error:
-                return self.unclassified(error.reason)
+                return self.unclassified(error.reason, cause=error.cause)
             if outcome is not None:
                 return outcome
         return self._useless(f"no verdict within {self._turns.taken}")
 
-    def unclassified(self, reason: str, *, final: bool = False) -> Unclassified:
-        return Unclassified(reason=reason, judge=self._judge, final=final, usage=self._turns.usage)
+    def unclassified(self, reason: str, *, final: bool = False, cause: NoVerdictCause = "answer") -> Unclassified:
+        return Unclassified(reason=reason, judge=self._judge, final=final, cause=cause, usage=self._turns.usage)
 
     def _useless(self, reason: str) -> Unclassified:
         """Given up for what was answered; where a call failed, the answers before it are still good."""

@@ -96,7 +96,7 @@ class ModelJudge:
             async with asyncio.timeout(self._bounds.seconds):
                 return await investigation.run()
         except TimeoutError:
-            return investigation.unclassified(f"no verdict within {self._bounds.seconds:g} s")
+            return investigation.unclassified(f"no verdict within {self._bounds.seconds:g} s", cause="service")
 
     @cached_property
     def _system(self) -> str:

@@ -1,0 +1,100 @@
+"""A verdict is never replaced by its absence: what an analysis without a decision comes to."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from evalscribe.app.analysis.failures import Judgement
+from evalscribe.errors import DataError, EvalscribeError, UnavailableError, UsageError
+from evalscribe.evidence import Citation
+from evalscribe.finding import Finding, NoVerdictCause, Unclassified, Verdict, undecided
+from evalscribe.prose import dollars, one_line
+from evalscribe.report import Entry, Report
+from evalscribe.run import Run
+
+_ORDER: tuple[NoVerdictCause, ...] = ("service", "budget", "answer", "evidence")
+_ADVICE: dict[NoVerdictCause, str] = {
+    "service": "try again later, or name another model with --judge",
+    "budget": "give more with --budget or --max-tokens, or let the rules judge: --judge rules",
+    "answer": "name another model with --judge, or let the rules judge: --judge rules",
+    "evidence": "check that the source still has what the evals put out",
+}
+
+
+def why_undecided(run: Run, judged: Judgement) -> EvalscribeError | None:
+    """The error that an analysis ends with where its judge decided nothing that it was asked about; else None.
+
+    A failure whose verdict was in the store was not asked about. Where nobody was asked, because no evidence could be
+    read, that is the error.
+    """
+    if judged.decided:
+        return None
+    missing = list(judged.undecided)
+    if not missing:
+        verdicts = [finding.verdict for finding in judged.findings]
+        missing = [verdict for verdict in verdicts if isinstance(verdict, Unclassified) and verdict.cause == "evidence"]
+        if len(missing) < len(verdicts):
+            return None
+    cause = _cause(missing)
+    reason = next(verdict.reason for verdict in missing if verdict.cause == cause)
+    spent = sum(usage.cost_usd for usage in judged.spent.values())
+    cost = f" ({dollars(spent)} spent)" if spent else ""
+    message = (
+        f"no verdict on any of {len(missing)} failures of run {run.id}{cost}: {one_line(reason).rstrip('.')}"
+        f"\nnothing was written; {_ADVICE[cause]}"
+    )
+    if cause == "service":
+        return UnavailableError(message)
+    return UsageError(message) if cause == "budget" else DataError(message)
+
+
+def _cause(missing: Sequence[Unclassified]) -> NoVerdictCause:
+    """The most frequent one."""
+    counts = Counter(verdict.cause for verdict in missing)
+    return max(_ORDER, key=lambda cause: (counts[cause], -_ORDER.index(cause)))
+
+
+def with_standing(findings: Sequence[Finding], standing: Mapping[str, Verdict]) -> tuple[Finding, ...]:
+    """The findings; where nobody decided, with the verdicts by path that stand. Divides groups where these differ."""
+    return tuple(part for finding in findings for part in _parts(finding, standing))
+
+
+def _parts(finding: Finding, standing: Mapping[str, Verdict]) -> Iterator[Finding]:
+    if undecided(finding.verdict) is None:
+        yield finding
+        return
+    for verdict, evals in groupby(finding.evals, key=lambda eval: standing.get(eval.path)):
+        change: dict[str, object] = {"evals": tuple(evals), "verdict": verdict or finding.verdict}
+        yield finding.model_copy(update=change)
+
+
+def standing_verdicts(report: Report) -> dict[str, Verdict]:
+    """The judge's verdicts of a report as it was written, by path; none for what nobody had judged."""
+    verdicts = ((entry, _verdict(entry, report)) for entry in report.entries)
+    return {path: verdict for entry, verdict in verdicts if verdict for path in entry.paths}
+
+
+def _verdict(entry: Entry, report: Report) -> Verdict | None:
+    if entry.judge is None or entry.cause_kind is None:
+        return None
+    change = next(
+        (r for r in report.recommendations if r.group in ("eval", "lint") and set(r.evals) & set(entry.paths)), None
+    )
+    return Verdict(
+        classification=entry.judge.classification,
+        cause=entry.cause or "",
+        cause_kind=entry.cause_kind,
+        confidence=entry.judge.confidence,
+        uncertain=entry.uncertain,
+        error=entry.error,
+        why=entry.why,
+        reasoning=entry.reasoning,
+        citations=tuple(
+            Citation(role=s.role, path=s.path, first=s.first, last=s.last, text=s.text, status=s.status)
+            for s in entry.snippets
+        ),
+        judge=entry.judge.id,
+        fix=change.text if change else None,
+        would_pass=change.would_pass if change else False,
+        stage=entry.judge.stage,
+    )

@@ -1,0 +1,152 @@
+"""A verdict is never replaced by its absence, and an analysis without a decision ends with the code of its cause."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messages_server import Answer, Call, MessagesServer, failure, says, submit
+from surfaces import made_runs
+from surfaces.command import Workspace
+
+KEY = "sk-ant-test-0000"
+RULES = ("--judge", "rules")
+MODEL = ("--judge", "anthropic/claude-opus-5-5", "--budget", "50")
+
+
+def access(server: MessagesServer) -> dict[str, str]:
+    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
+
+
+def about(call: Call, n: int) -> bool:
+    return made_runs.eval_path(n) in json.dumps(call.body["messages"])
+
+
+def findings(out: str) -> dict[str, dict[str, Any]]:
+    return {finding["eval"]: finding for finding in json.loads(out)["findings"]}
+
+
+CAUSES = [
+    pytest.param(failure(529, "overloaded_error", "busy"), (), 69, "is overloaded", id="provider"),
+    pytest.param(failure(401, "authentication_error", "no"), (), 77, "refused the key", id="key"),
+    pytest.param(submit(), ("--budget", "0.01"), 64, "give more with --budget", id="budget"),
+    pytest.param(says("I cannot say."), (), 65, "the model gave no verdict", id="no verdict"),
+    pytest.param(failure(400, "invalid_request_error", "no"), (), 65, "turned the question", id="refused"),
+]
+
+
+@pytest.mark.parametrize(("script", "more", "code", "words"), CAUSES)
+@pytest.mark.parametrize("earlier", [True, False], ids=["earlier report", "no report"])
+def test_an_analysis_that_decided_nothing(
+    script: Any, more: tuple[str, ...], code: int, words: str, earlier: bool, workspace: Workspace, tmp_path: Path
+) -> None:
+    run = made_runs.write(tmp_path / "run", 2)
+    if earlier:
+        workspace.run("analyze", run, *RULES)
+    before = {path: path.read_bytes() for path in workspace.reports}
+    with MessagesServer(script) as server:
+        for as_json in ((), ("--json",)):
+            ended = workspace.run("analyze", run, *MODEL, *more, *as_json, code=code, **access(server))
+            assert ended.out == ""
+            message = ended.err[ended.err.index("evalscribe: ") :].splitlines()
+            assert len(message) <= 2
+            assert words in "\n".join(message)
+    assert {path: path.read_bytes() for path in workspace.reports} == before
+    assert len(before) == earlier
+
+
+def test_it_goes_on_once_the_cause_is_gone(workspace: Workspace, tmp_path: Path) -> None:
+    run = made_runs.write(tmp_path / "run", 2)
+    workspace.run("analyze", run, *RULES)
+    with MessagesServer(submit()) as server:
+        workspace.run("analyze", run, *MODEL, "--budget", "0.01", code=64, **access(server))
+        out = workspace.run("analyze", run, *MODEL, "--json", **access(server)).out
+    assert {finding["judge"]["id"] for finding in findings(out).values()} == {"anthropic/claude-opus-5-5"}
+
+
+def test_asked_afresh_without_an_answer_the_report_stays(workspace: Workspace, tmp_path: Path) -> None:
+    run = made_runs.write(tmp_path / "run", 2)
+    with MessagesServer(submit()) as server:
+        workspace.run("analyze", run, *MODEL, **access(server))
+        before = workspace.report.read_bytes()
+        server._script = failure(529, "overloaded_error", "busy")
+        workspace.run("analyze", run, *MODEL, "--fresh", code=69, **access(server))
+        assert workspace.report.read_bytes() == before
+        known = findings(workspace.run("analyze", run, *MODEL, "--json", **access(server)).out)
+    assert {finding["classification"] for finding in known.values()} == {"MODEL_FAULT"}, "stored verdicts stay too"
+
+
+def test_of_some_failures_without_a_verdict_the_earlier_one_stays(workspace: Workspace, tmp_path: Path) -> None:
+    run = made_runs.write(tmp_path / "run", 4)
+    before = findings(workspace.run("analyze", run, *RULES, "--json").out)
+
+    def script(call: Call) -> Answer:
+        return failure(400, "invalid_request_error", "no") if about(call, 1) or about(call, 2) else submit()
+
+    with MessagesServer(script) as server:
+        ended = workspace.run("analyze", run, *MODEL, "--json", **access(server))
+    after = findings(ended.out)
+    kept = [made_runs.eval_path(n) for n in (1, 2)]
+    compared = ("classification", "cause", "cause_kind", "uncertain", "judge", "error", "reasoning", "output_snippet")
+    for path in kept:
+        assert {name: after[path][name] for name in compared} == {name: before[path][name] for name in compared}
+        assert after[path]["unclassified"] is None
+    assert {after[path]["judge"]["id"] for path in after if path not in kept} == {"anthropic/claude-opus-5-5"}
+    assert f"the earlier verdict stays: {', '.join(kept)}" in ended.err
+    assert "UNCLASSIFIED" not in workspace.report.read_text()
+    workspace.run("reports", "check")
+
+
+def test_a_correction_of_a_verdict_that_stays_is_kept(workspace: Workspace, tmp_path: Path) -> None:
+    run = made_runs.write(tmp_path / "run", 2)
+    workspace.run("analyze", run, *RULES)
+    report = workspace.report
+    text = report.read_text()
+    heading = next(line for line in text.splitlines() if line.startswith("### ") and made_runs.eval_path(1) in line)
+    label = heading.rpartition(": ")[2]
+    report.write_text(text.replace(heading, f"{heading.removesuffix(label)}AMBIGUOUS_TASK (task)"))
+
+    def script(call: Call) -> Answer:
+        return failure(400, "invalid_request_error", "no") if about(call, 1) else submit()
+
+    with MessagesServer(script) as server:
+        after = findings(workspace.run("analyze", run, *MODEL, "--json", **access(server)).out)
+    corrected = after[made_runs.eval_path(1)]
+    assert (corrected["classification"], corrected["judge"]["id"]) == ("AMBIGUOUS_TASK", "rules@1")
+    assert after[made_runs.eval_path(0)]["judge"]["id"] == "anthropic/claude-opus-5-5"
+
+
+def test_evidence_that_is_gone_does_not_take_the_verdict_with_it(workspace: Workspace, tmp_path: Path) -> None:
+    run = made_runs.write(tmp_path / "run", 2)
+    workspace.run("analyze", run, *RULES)
+    before = workspace.report.read_bytes()
+    for path in (run / "debug").iterdir():
+        path.unlink()
+    workspace.run("analyze", run, *RULES)
+    assert workspace.report.read_bytes() == before
+
+
+def test_evidence_that_nobody_can_read_is_no_report(workspace: Workspace, tmp_path: Path) -> None:
+    run = made_runs.write(tmp_path / "run", 2)
+    for path in (run / "debug").iterdir():
+        path.unlink()
+    ended = workspace.run("analyze", run, *RULES, code=65)
+    assert "no verdict on any of 2 failures" in ended.err
+    assert "the snapshot has no debug/" in ended.err
+    assert workspace.reports == []
+
+
+def test_outages_that_are_labelled_are_a_whole_analysis(workspace: Workspace, tmp_path: Path) -> None:
+    run = made_runs.write(tmp_path / "run", 3)
+    for path in (run / "debug").iterdir():
+        payload = json.loads(path.read_text())
+        payload["eval"]["status"] = {"kind": "failed", "failureReason": "[rate_limit] error: 429 Too Many Requests"}
+        path.write_text(json.dumps(payload | {"outputFiles": None, "steps": []}))
+    summary = json.loads((run / "failed_evals.json").read_text())
+    for listed in summary["failedEvals"]:
+        listed |= {"failureReason": "[rate_limit] error: 429 Too Many Requests", "failedStep": None}
+    (run / "failed_evals.json").write_text(json.dumps(summary))
+    document = findings(workspace.run("analyze", run, *RULES, "--json").out)
+    assert {finding["cause_kind"] for finding in document.values()} == {"infrastructure"}
+    assert len(workspace.reports) == 1
