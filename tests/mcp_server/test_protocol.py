@@ -79,6 +79,26 @@ async def test_a_model_is_asked_only_with_a_budget(place: Place, monkeypatch: py
             assert again["spent"]["calls"] == 0, "nothing is paid for twice"
 
 
+async def test_an_analysis_that_decides_nothing_is_an_error_and_no_report(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with MessagesServer() as anthropic:
+        asked_at(anthropic, monkeypatch)
+        async with client() as connected:
+            await said(connected, "analyze", run="sample", write_report=True)
+            reports = {path: path.read_bytes() for path in Path.cwd().rglob("*.md")}
+            result = await connected.call_tool(
+                "analyze", {"run": "sample", "judge": MODEL, "budget_usd": 0.01, "write_report": True}
+            )
+            assert isinstance(result, CallToolResult)
+            assert result.is_error
+            (content,) = result.content
+            assert "no verdict on any of 10 failures" in content.text
+            assert "give more with `budget_usd`" in content.text
+            assert {path: path.read_bytes() for path in Path.cwd().rglob("*.md")} == reports
+            assert not anthropic.calls
+
+
 @MODES
 async def test_a_cancelled_call_stops_and_leaves_the_run_free(
     mode: str, place: Place, monkeypatch: pytest.MonkeyPatch

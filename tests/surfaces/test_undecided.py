@@ -28,7 +28,7 @@ def findings(out: str) -> dict[str, dict[str, Any]]:
 
 
 CAUSES = [
-    pytest.param(failure(529, "overloaded_error", "busy"), (), 69, "is overloaded", id="provider"),
+    pytest.param(failure(529, "overloaded_error", "busy", retry_after="900"), (), 69, "is overloaded", id="provider"),
     pytest.param(failure(401, "authentication_error", "no"), (), 77, "refused the key", id="key"),
     pytest.param(submit(), ("--budget", "0.01"), 64, "give more with --budget", id="budget"),
     pytest.param(says("I cannot say."), (), 65, "the model gave no verdict", id="no verdict"),
@@ -70,7 +70,7 @@ def test_asked_afresh_without_an_answer_the_report_stays(workspace: Workspace, t
     with MessagesServer(submit()) as server:
         workspace.run("analyze", run, *MODEL, **access(server))
         before = workspace.report.read_bytes()
-        server._script = failure(529, "overloaded_error", "busy")
+        server._script = failure(529, "overloaded_error", "busy", retry_after="900")
         workspace.run("analyze", run, *MODEL, "--fresh", code=69, **access(server))
         assert workspace.report.read_bytes() == before
         known = findings(workspace.run("analyze", run, *MODEL, "--json", **access(server)).out)

@@ -1,0 +1,94 @@
+"""A key or login that is not enough ends a command with 77, says so once, and leaves no report."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from convex_answers import BAD_ADMIN_KEY, READ_ONLY, by_npx
+from convex_server import EVAL_IDS, KEY, RUN_ID, Deployment, debug, success, summary
+from npx_program import Npx, Said, package
+from surfaces.command import Workspace
+
+STALE = (
+    "✖ Error fetching GET  http://127.0.0.1:3999/api/deployment/happy-animal-123/team_and_project 401 Unauthorized: "
+    "AccessTokenInvalid: Access Token could not be decoded\nAuthenticate with `npx convex dev`\n"
+)
+
+
+@pytest.fixture
+def npx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Npx:
+    return Npx(tmp_path / "npx", monkeypatch)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return package(tmp_path / "evalScores")
+
+
+def test_a_key_that_may_not_run_actions_over_http(workspace: Workspace, deployment: Deployment) -> None:
+    deployment.answer = lambda path, args: success(summary()) if path == "/api/query" else READ_ONLY
+    for command in (("analyze", RUN_ID, "--judge", "rules"), ("fetch", RUN_ID, "-o", "kept")):
+        ended = workspace.run(*command, "--deployment", deployment.url, code=77, CONVEX_DEPLOY_KEY=KEY)
+        assert ended.err.count("You do not have permission") == 1
+        assert "use a deploy key that may do both" in ended.err
+    assert workspace.reports == []
+    assert not (workspace.folder / "kept" / "failed_evals.json").exists()
+
+
+def test_a_key_that_may_not_run_actions_through_npx(workspace: Workspace, npx: Npx, folder: Path) -> None:
+    npx.answer({RUN_ID: Said(out=json.dumps(summary()))}, Said(1, "", by_npx(READ_ONLY)))
+    where = ("--via", "npx", "--convex-dir", folder)
+    ended = workspace.run("analyze", RUN_ID, "--judge", "rules", *where, code=77)
+    assert ended.err.count("You do not have permission") == 1
+    assert "use a deploy key that may do both" in ended.err
+    assert workspace.reports == []
+
+
+def test_a_stale_login(workspace: Workspace, npx: Npx, folder: Path) -> None:
+    npx.answer({}, Said(1, "", STALE))
+    ended = workspace.run("analyze", RUN_ID, "--judge", "rules", "--via", "npx", "--convex-dir", folder, code=77)
+    assert "AccessTokenInvalid" in ended.err
+    assert "run `npx convex login` there" in ended.err
+
+
+def test_a_wrong_key_that_npx_is_handed(workspace: Workspace, npx: Npx, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(f"{KEY}\n")
+    npx.answer({}, Said(1, "", by_npx(BAD_ADMIN_KEY)))
+    where = ("--via", "npx", "--convex-dir", folder, "--key-file", tmp_path / "key")
+    ended = workspace.run("analyze", RUN_ID, "--judge", "rules", *where, code=77)
+    assert "BadAdminKey: The provided admin key was invalid" in ended.err
+    ((_, arguments, named),) = npx.calls
+    assert named["CONVEX_DEPLOY_KEY"] == KEY
+    assert KEY not in arguments
+    assert KEY not in ended.err
+
+
+def test_a_whole_run_through_npx(workspace: Workspace, npx: Npx, folder: Path) -> None:
+    answers = {eval_id: Said(out=json.dumps(debug(eval_id))) for eval_id in EVAL_IDS}
+    npx.answer({RUN_ID: Said(out="npm warn old\n" + json.dumps(summary(), indent=2)), **answers})
+    workspace.run("analyze", RUN_ID, "--judge", "rules", "--via", "npx", "--convex-dir", folder)
+    assert RUN_ID in workspace.report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("listed", "options", "says"),
+    [
+        pytest.param(False, (), "does not list `convex`", id="not listed"),
+        pytest.param(True, ("--deployment", "http://127.0.0.1:9"), "--deployment is for HTTP", id="deployment"),
+    ],
+)
+def test_what_npx_cannot_do_is_said_before_it_starts(
+    listed: bool, options: tuple[str, ...], says: str, workspace: Workspace, npx: Npx, tmp_path: Path
+) -> None:
+    folder = package(tmp_path / "other", listed=listed)
+    ended = workspace.run(
+        "analyze", RUN_ID, "--judge", "rules", "--via", "npx", "--convex-dir", folder, *options, code=64
+    )
+    assert says in ended.err
+    assert npx.calls == []
+
+
+def test_a_run_that_there_is_not_through_npx(workspace: Workspace, npx: Npx, folder: Path) -> None:
+    ended = workspace.run("analyze", RUN_ID, "--judge", "rules", "--via", "npx", "--convex-dir", folder, code=66)
+    assert f"has no run {RUN_ID}" in ended.err
