@@ -137,7 +137,7 @@ class ConvexNpx:
         names = (*DEPLOY_KEYS, SELF_HOSTED_URL)
         paths = [env_path] if env_path else [self._folder / name for name in ENV_FILES]
         places = [env_file(path, str(path), FOLDER, names) for path in paths if env_path or path.is_file()]
-        values = {name: value.value for place in reversed(places) for name in names if (value := place.get(name))}
+        values = {name: found.value for place in reversed(places) for name in names if (found := place.get(name))}
         if env_path is None:
             values |= {name: self._environment[name] for name in names if name in self._environment}
         key = next((value for name in DEPLOY_KEYS if (value := values.get(name))), "")

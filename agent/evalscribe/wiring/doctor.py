@@ -17,10 +17,13 @@ def attempts(found: Settings) -> dict[str, Attempt]:
     """By what each is about. Of the providers: those that can be asked, and the one whose model judges by default."""
     asked = {p.title: partial(_provider_answers, found, p) for p in PROVIDERS.values() if _is_tried(found, p)}
     forges = {"GitHub": partial(_github_answers, found)} if _has_token(found) else {}
-    judges = {} if found.judge.value is None else {"judge": partial(_judge_is_known, found)}
-    engines = {} if found.engine.value == LOCAL else {"engine": partial(_engine_is_known, found)}
-    always = {"store": partial(_store_opens, found), "Convex": partial(_convex_answers, found)}
-    return {**judges, **engines, **always, **asked, **forges}
+    made: dict[str, Attempt] = {}
+    if found.judge.value is not None:
+        made["judge"] = partial(_judge_is_known, found)
+    if found.engine.value != LOCAL:
+        made["engine"] = partial(_engine_is_known, found)
+    made |= {"store": partial(_store_opens, found), "Convex": partial(_convex_answers, found)}
+    return {**made, **asked, **forges}
 
 
 def _is_tried(found: Settings, provider: Provider) -> bool:

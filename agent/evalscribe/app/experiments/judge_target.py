@@ -49,10 +49,11 @@ class FailureTarget:
         judge = self.again if fresh else self.first
         answer = await classify(group, lambda _: case, judge, self.store, Terms(timeout_s=None, fresh=fresh))
         # A repetition is an answer of its own: the stored one does not stand in for it.
-        none = answer.undecided if answer.cached else answer.verdict
-        if isinstance(none, Unclassified):
-            return TargetFailed(reason=one_line(none.reason), usage=none.usage)
+        if answer.cached and answer.undecided is not None:
+            return TargetFailed(reason=one_line(answer.undecided.reason), usage=answer.undecided.usage)
         usage = Usage() if answer.cached else answer.verdict.usage
+        if isinstance(answer.verdict, Unclassified):
+            return TargetFailed(reason=one_line(answer.verdict.reason), usage=usage)
         return TargetReply(output=output_of(answer.verdict), usage=usage, model=answer.verdict.judge)
 
     async def close(self) -> None:
