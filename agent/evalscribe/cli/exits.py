@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from tempfile import NamedTemporaryFile
@@ -20,6 +21,7 @@ def exit_code(command: Callable[[], object]) -> int:
     """
     code: object = None
     try:
+        _read_clock()
         code = command()
         sys.stdout.flush()
     except EvalscribeError as error:
@@ -39,6 +41,17 @@ def exit_code(command: Callable[[], object]) -> int:
         damage = _damage()
         return _say(str(damage), damage.exit_code) if damage else _bug()
     return code if isinstance(code, int) else 0
+
+
+def _read_clock() -> None:
+    """Raises `UnavailableError` where Python cannot tell the time: it counts nanoseconds in 64 bits, up to 2262."""
+    try:
+        time.time()
+    except OverflowError:
+        raise UnavailableError(
+            "this machine's clock is set to a time after April 2262, which Python cannot read.\n"
+            "Set the clock; nothing was changed."
+        ) from None
 
 
 def _command(error: typer.TyperException) -> str:

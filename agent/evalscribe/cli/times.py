@@ -30,4 +30,7 @@ def moment(text: str, option: str) -> str:
     except ValueError:
         raise UsageError(f"{option} {text!r} is no time: give 2026-11-21 or 2026-11-21T14:05:00Z") from None
     zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
-    return zoned.astimezone(UTC).isoformat(timespec="milliseconds")
+    try:
+        return zoned.astimezone(UTC).isoformat(timespec="milliseconds")
+    except OverflowError:
+        raise UsageError(f"{option} {text!r} is outside the years 1 to 9999 in UTC") from None

@@ -11,6 +11,7 @@ from mcp.server.mcpserver.tools.base import Tool
 from mcp.types import Resource
 
 from evalscribe import __version__
+from evalscribe.mcp_server import stdio
 from evalscribe.mcp_server.bringing import Bringing
 from evalscribe.mcp_server.browse import Browse
 from evalscribe.mcp_server.building import Building
@@ -64,6 +65,9 @@ class Server(MCPServer[None]):
         )(self._resources.report)
         for prompt in prompts(place):
             self.add_prompt(prompt)
+
+    async def run_stdio_async(self) -> None:
+        await stdio.serve(self._lowlevel_server)
 
     async def list_resources(self) -> list[Resource]:
         return [*await super().list_resources(), *await asyncio.to_thread(self._resources.reports)]

@@ -4,10 +4,11 @@ import gzip
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from io import TextIOWrapper
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TextIO, cast
+from typing import BinaryIO, TextIO, cast
 
 from evalscribe.cli.display import streams
 from evalscribe.errors import not_written
@@ -42,6 +43,11 @@ def _is_written_into(output: Path) -> bool:
     return output.absolute().parent in DEVICES or (output.exists() and not output.is_file())
 
 
+def _packing(whole: BinaryIO) -> gzip.GzipFile:
+    """Without the time, for which gzip has 32 bits: the clock may be past 2106, and equal runs become equal files."""
+    return gzip.GzipFile(filename="", mode="wb", fileobj=whole, mtime=0)
+
+
 @contextmanager
 def _replacing(output: Path) -> Iterator[TextIO]:
     """A file beside the wanted one, which takes its place when all is in it."""
@@ -49,9 +55,12 @@ def _replacing(output: Path) -> Iterator[TextIO]:
         part = Path(raw.name)
     try:
         packed = output.suffix == ".gz"
-        file = gzip.open(part, "wt", encoding="utf-8") if packed else part.open("w", encoding="utf-8")  # noqa: SIM115
-        with file:
-            yield cast(TextIO, file)
+        with (
+            part.open("wb") as whole,
+            _packing(whole) if packed else nullcontext(whole) as stream,
+            TextIOWrapper(cast(BinaryIO, stream), encoding="utf-8") as file,
+        ):
+            yield file
         os.replace(part, output)
     except BaseException:
         part.unlink(missing_ok=True)

@@ -1,0 +1,153 @@
+"""Every tool answers every argument, whatever a client sends: one client and one server process, over their pipes."""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalscribe.cli import run
+from evalscribe.mcp_server import Place
+from evalscribe.mcp_server.server import tools
+from evalscribe.mcp_server.stdio import as_readable, id_of
+
+PATIENCE_S = 300
+"""A server that never answers fails the test instead of holding it up."""
+DEEP = 5_000
+HOSTILE = {
+    "half a character": '"\\ud800"',
+    "NUL": '"a\\u0000b"',
+    "huge number": "1" + "0" * 400,
+    "endless number": "-1" + "0" * 5_000,
+    "not a number": "NaN",
+    "beyond 64 bits": "9223372036854775808",
+    "deep": "[" * DEEP + "]" * DEEP,
+    "long": json.dumps("x" * 1_000_000),
+    "wrong type": '{"a": [null, true]}',
+    "orders": json.dumps("\x1b]0;x\x07\n::error::x ##[x] %s %n {{1}} ' OR 1=1 --"),
+}
+PLAIN = {"start": "false", "write": "false", "write_report": "false", "sides": '["room-desk-c1"]'}
+"""Of arguments that have to be given beside the hostile one; the others are called "sample"."""
+TOOLS = [tool.name for tool in tools(Place())]
+
+
+class Server:
+    """A server process, spoken to in lines that no client library would let through."""
+
+    def __init__(self, folder: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "evalscribe", "mcp"],
+            cwd=folder,
+            env=os.environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._number = 0
+        about = '{"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}'
+        self.answer("initialize", about)
+        self.send('{"jsonrpc": "2.0", "method": "notifications/initialized"}')
+
+    def send(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line.encode() + b"\n")
+        self._process.stdin.flush()
+
+    def answer(self, method: str, params: str) -> dict[str, Any]:
+        """The answer to a request whose parameters are spelt as they are here."""
+        self._number += 1
+        # The id stands last, where some clients write it, so that it is behind what cannot be read.
+        self.send(f'{{"jsonrpc": "2.0", "method": "{method}", "params": {params}, "id": {self._number}}}')
+        while True:
+            answer = self._answers.get(timeout=PATIENCE_S)
+            if answer.get("id") == self._number:
+                return answer
+
+    def heard(self) -> dict[str, Any]:
+        return self._answers.get(timeout=PATIENCE_S)
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=PATIENCE_S)
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._answers.put(json.loads(line))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("hostile")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        assert run(["import", "sample"]) == 0
+    server = Server(folder)
+    yield server
+    server.end()
+
+
+def called(name: str, arguments: str) -> str:
+    return f'{{"name": "{name}", "arguments": {arguments}}}'
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_every_argument_is_answered(server: Server, name: str) -> None:
+    tool = next(tool for tool in tools(Place()) if tool.name == name)
+    required = tool.parameters.get("required", [])
+    for argument in tool.parameters["properties"]:
+        for kind, value in HOSTILE.items():
+            others = {other: PLAIN.get(other, '"sample"') for other in required if other != argument}
+            given = ", ".join(f'"{key}": {text}' for key, text in {**others, argument: value}.items())
+            answer = server.answer("tools/call", called(name, f"{{{given}}}"))
+            assert ("result" in answer) != ("error" in answer), (argument, kind)
+            if "result" in answer:
+                assert "this is a bug" not in answer["result"]["content"][0]["text"], (argument, kind)
+
+
+@pytest.mark.parametrize("arguments", ['{"\\ud800": 1}', "[]", '"x"', "null", "7"])
+def test_arguments_that_are_none_are_answered(server: Server, arguments: str) -> None:
+    answer = server.answer("tools/call", called("list_evals", arguments))
+    assert ("result" in answer) != ("error" in answer)
+
+
+def test_what_cannot_be_read_is_told_and_the_server_goes_on(server: Server) -> None:
+    answer = server.answer("tools/call", called("list_evals", f'{{"limit": {HOSTILE["deep"]}}}'))
+    assert answer["error"]["code"] == -32700
+    assert "nested too deeply" in answer["error"]["message"]
+    server.send("no JSON at all")
+    assert server.heard() == {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": -32700, "message": answer["error"]["message"]},
+    }
+    assert "result" in server.answer("tools/list", "{}")
+
+
+def test_a_readable_message_is_handed_on_as_it_is() -> None:
+    line = '{"jsonrpc":"2.0","id":1,"method":"ping","params":{"é":"\\u00e9\\ud83d\\ude00"}}'
+    assert as_readable(line) is line
+
+
+@pytest.mark.parametrize(
+    ("line", "id"),
+    [
+        ('{"params": {"id": 1, "x": [{"id": 2}]}, "id": 3}', 3),
+        ('{"a": "\\"id\\": 4, {[", "id": "five"}', "five"),
+        ('{"id": "\\ud800", "x": [', "\ufffd"),
+        ('{"id": 1.5, "x": [', None),
+        ('{"x": "id", "y": 6', None),
+        ("[1, 2", None),
+    ],
+)
+def test_the_id_of_what_cannot_be_read(line: str, id: int | str | None) -> None:
+    assert id_of(line) == id
