@@ -1,4 +1,4 @@
-"""A process that asks one server one thing: `python bomb_child.py CLIENT URL` prints how that ended, and its memory."""
+"""A process that calls servers: `python bomb_child.py CLIENT=URL ...` prints how each call ended, and its memory."""
 
 import asyncio
 import json
@@ -46,10 +46,6 @@ async def asked(client: str, url: str) -> str:
     if client == "results":
         api = BatchApi(AnthropicModel("claude-x", "key", url), None)
         return f"{[len(some) async for some in api.results('msgbatch_1')]} results"
-    if client == "batches":
-        from datetime import UTC, datetime
-
-        return f"{len(await BatchApi(AnthropicModel('claude-x', 'key', url), None).since(datetime(2020, 1, 1, tzinfo=UTC)))}"
     if client == "convex":
         functions = ConvexHttp(url, SecretStr("prod:a|0123456789abcdef"), ConvexPatience(attempts=3, **QUICK))
         return f"value {await functions.call('query', 'a:b', {})!r:.100}"
@@ -61,13 +57,18 @@ async def asked(client: str, url: str) -> str:
     return "no complaint"
 
 
-def main(client: str, url: str) -> None:
+def told(client: str, url: str) -> str:
+    """How one call ended."""
     try:
-        told = asyncio.run(asked(client, url))
+        return asyncio.run(asked(client, url))
     except (CallFailed, EvalscribeError, NoAnswer) as error:
-        told = f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}"
+
+
+def main(*clients_and_urls: str) -> None:
+    answers = [told(*one.split("=", 1)) for one in clients_and_urls]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(json.dumps({"told": told, "peak_mib": peak}))
+    print(json.dumps({"told": answers, "peak_mib": peak}))
 
 
 if __name__ == "__main__":
