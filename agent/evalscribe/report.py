@@ -208,6 +208,11 @@ class Entry(Frozen):
     def never_judged_the_model(self) -> bool:
         return self.cause_kind in NOT_THE_MODEL
 
+    @property
+    def not_counted(self) -> bool:
+        """Whether it is left out of the model's rate: an uncertain label may rest on what the model's code printed."""
+        return self.never_judged_the_model and not self.uncertain
+
 
 class Note(Frozen):
     """Text that a person added to a section, outside the findings."""
@@ -316,7 +321,7 @@ class Report(Frozen):
 
     @cached_property
     def net_impact(self) -> NetImpact:
-        apart = sum(len(entry.evals) for entry in self.entries if entry.never_judged_the_model)
+        apart = sum(len(entry.evals) for entry in self.entries if entry.not_counted)
         scorable = max(0, self.run.total - apart)
         return NetImpact(
             passed=self.run.passed,

@@ -10,7 +10,7 @@ from evalscribe.run import Eval, Run
 from evalscribe.sighting import Sighting
 from evalscribe.signature import Located, locate, signature, tests
 
-METHOD = 1
+METHOD = 2
 """Raised when this or `signature` would find something else: stored sightings are then made anew."""
 _HIDDEN = re.compile(r"…|\.\.\.|\{ ?Object \(|\[(?:Object|Array)\b|\[object \w+\]")
 """How test runners cut a value short."""

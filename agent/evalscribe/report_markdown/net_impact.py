@@ -9,7 +9,7 @@ NONE_SCORED = "no eval could be scored"
 
 def render(report: Report) -> list[str]:
     impact = report.net_impact
-    apart = [str(number) for number, entry in enumerate(report.entries, 1) if entry.never_judged_the_model]
+    apart = [str(number) for number, entry in enumerate(report.entries, 1) if entry.not_counted]
     without = "Without harness and infrastructure" + (f" ({', '.join(apart)})" if apart else "")
     return [
         f"## {HEADING}",

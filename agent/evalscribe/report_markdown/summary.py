@@ -75,7 +75,7 @@ def _incomplete(report: Report) -> Iterator[str]:
 
 
 def _apart(report: Report) -> Iterator[str]:
-    apart = [entry for entry in report.entries if entry.never_judged_the_model]
+    apart = [entry for entry in report.entries if entry.not_counted]
     counts = {kind: sum(len(e.evals) for e in apart if e.cause_kind == kind) for kind in ("harness", "infrastructure")}
     said = [f"{count} of kind {kind}" for kind, count in counts.items() if count]
     if said:

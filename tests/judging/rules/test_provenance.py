@@ -1,7 +1,9 @@
 """Code under test that throws or prints what an outage, a note or an earlier report says clears nobody for sure."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,7 @@ from evalscribe.evidence import Document, Evidence, Packed
 from evalscribe.finding import Across, Case, Precedent, Verdict
 from evalscribe.judging.rules import RulesJudge
 from evalscribe.run import Eval, Step
+from real_runs import failures
 from rules_case import decide, made
 
 OUTAGES = (
@@ -301,7 +304,10 @@ def at_push(message: str, thrown: str) -> Case:
     heading = "[error] Deploying generated backend on port 3210: Error: Failed to deploy:"
     log = f"[cmd] bunx convex dev --once\n{heading}\n{told}"
     output = {"convex/index.ts": f"{LABEL}throw new {thrown}({split(message)});\n"}
-    return case(log, step="deploy", output=output, grader={"grader.test.ts": GRADER_TS})
+    error = f"Error: Failed to deploy:\n{told}"
+    return case(
+        log, step="deploy", output=output, grader={"grader.test.ts": GRADER_TS}, error=error, reason="convex dev fail"
+    )
 
 
 def multi_line_push(message: str) -> Case:
@@ -343,6 +349,14 @@ def script_at_install(message: str) -> Case:
     return case(log, step="install", output={"package.json": package, "say.js": LABEL}, grader={}, gaps=None)
 
 
+def slow_script_at_install(message: str) -> Case:
+    """A script of the output's own package waits until the runner stops the installation."""
+    said = "Error: bun install timed out after 120s"
+    log = f"[cmd] bun install\n[error] Installing dependencies (bun install): {said}\n[error] install: {said}"
+    output = {"package.json": json.dumps({"scripts": {"prepare": "sleep 900"}}), "a.js": f"say({split(message)})"}
+    return case(log, step="install", output=output, grader={}, gaps=None, error=said, reason="install fail")
+
+
 def own_registry(message: str) -> Case:
     """The output names a registry that does not answer."""
     log = f"[cmd] pip install -r requirements.txt\nERROR: {message}\n[error] install: pip failed"
@@ -371,6 +385,7 @@ SHAPES = {
     "quoted by the compiler": quoted_by_the_compiler,
     "quoted by the bundler": unresolved,
     "script at install": script_at_install,
+    "slow script at install": slow_script_at_install,
     "own registry": own_registry,
     "setup script": setup_script,
 }
@@ -448,3 +463,24 @@ def test_a_printed_summary_of_passed_tests_proves_nothing() -> None:
     unknown = decide(found.model_copy(update={"evidence": found.evidence.model_copy(update={"steps": steps})}))
     assert not sure.uncertain
     assert clears_nobody(unknown)
+
+
+@pytest.mark.parametrize("message", ["fetch failed", "connect ECONNREFUSED 127.0.0.1:3210", "503 Service Unavailable"])
+@pytest.mark.parametrize(
+    "marks", ["", "[CONVEX Q(index:list)] [Request ID: c1a1] Server Error\n[vitest]   Uncaught Error: "]
+)
+def test_real_failures_are_not_cleared_by_other_words(real_data: Path, message: str, marks: str) -> None:
+    """The messages of all failed tests in the real runs, replaced by an outage."""
+    number = 0
+    for evidence in failures(real_data):
+        said = {d: re.sub(r"(→ ).*", lambda m: m[1] + marks + message, d.text) for d in evidence.of("log")}
+        if evidence.eval.failed_step != "tests" or not any(d.text != text for d, text in said.items()):
+            continue
+        number += 1
+        documents = tuple(d.model_copy(update={"text": said.get(d, d.text)}) for d in evidence.documents)
+        verdict = judged(
+            Case(evidence=evidence.model_copy(update={"documents": documents}), packed=Packed(excerpts=()))
+        )
+        by_code = ("gap-names-what-is-written", "gap-names-what-is-missing")  # what the code is, not what it says
+        assert clears_nobody(verdict) or verdict.rule in by_code, (evidence.eval.path, verdict.rule)
+    assert number > 10
