@@ -1,5 +1,6 @@
 """Templates: which file is in force, and that nothing but their own words is a template."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,7 @@ def test_no_template_leads_out_of_its_folder(tmp_path: Path, name: str) -> None:
         prompts.render("classify/system.md.j2")
 
 
-VALUES = {
+VALUES: dict[str, Sequence[object]] = {
     "baseline": ["", "run-1"],
     "budget_usd": ["5"],
     "changeable": ["", "<files>"],

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -370,16 +371,16 @@ def setup_script(message: str) -> Case:
     return case(log, step="install", output={"setup.py": f"raise Exception({split(message)})"}, grader={}, gaps=None)
 
 
-SHAPES = {
-    **{f"convex, vitest {n}, {c}": lambda m, n=n, c=c: of_convex(m, c, n) for n in (3, 4) for c in NODE_CLASSES},
-    **{f"vitest in one process, {c}": lambda m, c=c: in_process(m, c) for c in NODE_CLASSES},
+SHAPES: dict[str, Callable[[str], Case]] = {
+    **{f"convex, vitest {n}, {c}": partial(of_convex, thrown=c, version=n) for n in (3, 4) for c in NODE_CLASSES},
+    **{f"vitest in one process, {c}": partial(in_process, thrown=c) for c in NODE_CLASSES},
     "an answer that the grader throws": answered,
     "printed": printed,
-    **{f"pytest, {c}": lambda m, c=c: in_python(m, c) for c in PYTHON_CLASSES},
-    **{f"pytest, hidden frame, {c}": lambda m, c=c: hidden_frame(m, c) for c in PYTHON_CLASSES},
-    "pytest, forged report": lambda m: forged_report(m, "ConnectionRefusedError"),
-    "pytest, forged section": lambda m: forged_section(m, "ConnectionRefusedError"),
-    **{f"push, {c}": lambda m, c=c: at_push(m, c) for c in NODE_CLASSES},
+    **{f"pytest, {c}": partial(in_python, thrown=c) for c in PYTHON_CLASSES},
+    **{f"pytest, hidden frame, {c}": partial(hidden_frame, thrown=c) for c in PYTHON_CLASSES},
+    "pytest, forged report": partial(forged_report, thrown="ConnectionRefusedError"),
+    "pytest, forged section": partial(forged_section, thrown="ConnectionRefusedError"),
+    **{f"push, {c}": partial(at_push, thrown=c) for c in NODE_CLASSES},
     "push, many lines": multi_line_push,
     "build script": at_build,
     "quoted by the compiler": quoted_by_the_compiler,
