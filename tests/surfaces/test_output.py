@@ -20,10 +20,10 @@ DOCUMENT = (
     "run report_path revision changed findings patterns resolved follow_ups recommendations net_impact actions_taken "
     "cascade usage"
 )
-RUN = "id provider model experiment status passed failed incomplete total url"
+RUN = "id provider model experiment status status_reason passed failed incomplete total url"
 FINDING = (
     "n eval eval_id category step url group classification cause cause_kind confidence uncertain judge error reasoning "
-    "recurrence across reviewer output_snippet expected_snippet citations unclassified"
+    "recurrence across missing reviewer output_snippet expected_snippet citations unclassified"
 )
 
 
