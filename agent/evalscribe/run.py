@@ -10,7 +10,9 @@ TARGET = "target"
 """The failed step of a try whose target itself gave no answer: its status is `error`, and nothing was graded."""
 EvalStatus = Literal["passed", "failed", "error", "incomplete"]
 StepStatus = Literal["passed", "failed", "running", "skipped"]
-RunStatus = Literal["completed", "failed", "running", "unknown"]
+RunStatus = Literal["completed", "failed", "running", "unknown", "importing"]
+"""`importing`: not all that its file or source holds is in the store yet; a killed import leaves it so."""
+IMPORTING = "its import has not ended: if none is under way, import the same file again"
 
 
 class Step(Frozen):
@@ -73,6 +75,11 @@ class Run(Frozen):
     def incomplete(self) -> int:
         """Evals that neither passed nor failed."""
         return max(0, self.total - self.passed - self.failed)
+
+    @property
+    def as_importing(self) -> "Run":
+        """The run as it is stored until all that its file or source holds is stored."""
+        return self.model_copy(update={"status": "importing", "status_reason": IMPORTING})
 
     @property
     def all_passed(self) -> bool:

@@ -9,6 +9,12 @@ from evalscribe.comparison import Apart, Change, Comparison, Pair, Reason, Side,
 from evalscribe.ids import model_folder, run_id_prefix, same_experiment
 
 Sided = Sequence[Played]
+STATES = {
+    "failed": "did not complete",
+    "running": "is still running",
+    "importing": "is here only in part: its import has not ended",
+}
+"""Of runs that say less than a whole one would."""
 """The runs of one side, all of one model."""
 
 
@@ -114,6 +120,5 @@ def _notes(base: Sided, candidate: Sided) -> Iterator[str]:
             never = sum(run.incomplete for run in partly)
             but = f", or are among the {never} that never completed" if never else ""
             yield f"The {name}'s source names only what failed; its other evals passed{but}."
-        for run in (played.run for played in side if played.run.status in ("failed", "running")):
-            state = "did not complete" if run.status == "failed" else "is still running"
-            yield f"Run {run_id_prefix(run.id)} of the {name} {state}."
+        for run in (played.run for played in side if played.run.status in STATES):
+            yield f"Run {run_id_prefix(run.id)} of the {name} {STATES[run.status]}."

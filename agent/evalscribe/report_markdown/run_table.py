@@ -15,7 +15,7 @@ RESULT = re.compile(
     r"(?P<passed>\d+) passed, (?P<failed>\d+) failed, \d+ incomplete, (?P<total>\d+) in all(?P<names_all>, all named)?"
     r"(?:, (?P<listed>\d+) failures listed)?; analysed (?P<date>\d{4}-\d{2}-\d{2})"
 )
-STATUS = re.compile(r"(completed|failed|running|unknown)(?:: (.+))?")
+STATUS = re.compile(r"(completed|failed|running|unknown|importing)(?:: (.+))?")
 OWN_PROMPTS = "the workspace's own"
 
 

@@ -10,6 +10,7 @@ from evalscribe.report_markdown.blocks import Block
 STATUS = {
     "failed": "The run did not complete",
     "running": "The run is still running",
+    "importing": "Only a part of the run was imported",
     "unknown": "It is not known whether the run has completed",
 }
 

@@ -62,6 +62,7 @@ class Imported(Frozen):
 
 class _Batch(Frozen):
     runs: tuple[Run, ...] = ()
+    """Marked as being imported; with the last records of a file all of its runs, as the file tells of them."""
     records: tuple[Record, ...] = ()
 
 
@@ -110,7 +111,9 @@ async def import_source(desk: ImportDesk, source: Source, collection: Collection
         records = tuple(_record(run, one) for one in await asyncio.gather(*map(source.evidence, some)))
         for record in records:
             tally.saw(record)
-        tally.added += desk.store(collection, (run,) if start == 0 else (), records, first=start == 0)
+        last = start + FETCHES >= len(run.failures)
+        runs = (run,) if last else (run.as_importing,) if start == 0 else ()
+        tally.added += desk.store(collection, runs, records, first=start == 0)
         watcher.imported(tally.evals, tally.evals / len(run.failures) if run.failures else 1.0)
     return tally.told("convex", left_out, collection)
 
@@ -184,10 +187,13 @@ def _batches(read: Iterator[Run | Record], tally: _Tally) -> Iterator[_Batch]:
         records.append(one)
         size += characters(one)
         if len(records) >= MOST_RECORDS or size >= MOST_CHARACTERS:
-            yield _Batch.model_construct(runs=tuple(runs), records=tuple(records))
+            yield _Batch.model_construct(runs=tuple(run.as_importing for run in runs), records=tuple(records))
             runs, records, size = [], [], 0
-    if records or (runs and tally.stopped is None):
-        yield _Batch.model_construct(runs=tuple(runs), records=tuple(records))
+    if tally.stopped is None:
+        if tally.runs or records:
+            yield _Batch.model_construct(runs=tuple(tally.runs.values()), records=tuple(records))
+    elif records:
+        yield _Batch.model_construct(runs=tuple(run.as_importing for run in runs), records=tuple(records))
 
 
 def _until_error(read: Iterator[Run | Record], tally: _Tally) -> Iterator[Run | Record]:

@@ -1,0 +1,99 @@
+"""An import that is killed leaves a run that says so, until an import of the same file ends."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evalscribe.app.collections.importing import MOST_RECORDS
+from surfaces.command import Inside
+
+EVALS = MOST_RECORDS + 20
+RUN = {"id": "part-1", "provider": "example", "model": "m", "experiment": "desk"}
+OTHER = {"id": "whole-1", "provider": "example", "model": "n", "experiment": "desk"}
+IMPORTS = """
+import asyncio, sys
+from pathlib import Path
+from evalscribe.app.collections.importing import import_file
+from evalscribe.rubric import Collection
+from evalscribe.settings import Options
+from evalscribe.sources.imports import Wish, open_records
+from evalscribe.wiring import settings
+from evalscribe.wiring.importing import import_desk
+
+class Waits:
+    def imported(self, evals, progress):
+        print(evals, flush=True)
+        sys.stdin.read()
+
+with import_desk(settings(Options()), dry_run=False) as desk:
+    records = open_records(Path("part.jsonl"), Wish())
+    asyncio.run(import_file(desk, records, Collection(id="desk", name="desk"), Waits()))
+"""
+"""An import that says how far it is after each batch, and then waits until its input ends."""
+
+
+def write(path: Path, run: dict[str, str], evals: int = EVALS) -> None:
+    told = [
+        {"eval": {"id": f"{run['id']}-{n}", "category": "c", "name": f"n{n}", "status": "failed", "reason": "no"}}
+        for n in range(evals)
+    ]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in ({"run": run}, *told)))
+
+
+@pytest.fixture
+def killed(inside: Inside) -> Inside:
+    """Killed when the first batch of two was stored."""
+    write(inside.folder / "part.jsonl", RUN)
+    command = [sys.executable, "-c", IMPORTS]
+    with subprocess.Popen(command, cwd=inside.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"%d\n" % MOST_RECORDS
+        process.kill()
+    return inside
+
+
+def status(inside: Inside) -> tuple[str, int]:
+    query = (
+        "SELECT r.status, count(*) FROM runs r JOIN agent_runs a ON a.run_id = r.id WHERE r.id = 'part-1' GROUP BY 1"
+    )
+    (row,) = json.loads(inside.run("sql", query, "--collection", "desk", "--json").out)["rows"]
+    return row[0], row[1]
+
+
+def test_a_killed_import_is_told_everywhere_until_the_next_one_ends(killed: Inside) -> None:
+    assert status(killed) == ("importing", MOST_RECORDS)
+    assert "INCOMPLETE: its import has not ended" in killed.run("collections", "show", "desk").out
+    page = killed.run("analyze", "part-1", "--judge", "rules").out
+    assert "Only a part of the run was imported" in page
+    assert "importing: its import has not ended" in page
+    write(killed.folder / "whole.jsonl", OTHER, 3)
+    compared = killed.run("compare", "part-1", "whole.jsonl", "--judge", "rules", "--no-report").out
+    assert "here only in part: its import has not ended" in compared
+
+    done = killed.run("import", "part.jsonl", "--collection", "desk").out
+    assert f"20 new, {MOST_RECORDS} same" in done
+    assert status(killed) == ("completed", EVALS)
+    assert "INCOMPLETE" not in killed.run("collections", "show", "desk").out
+    page = killed.run("analyze", "part-1", "--judge", "rules").out
+    assert "Only a part" not in page
+
+
+def test_a_torn_file_leaves_its_run_marked(inside: Inside) -> None:
+    write(inside.folder / "part.jsonl", RUN)
+    packed = gzip.compress((inside.folder / "part.jsonl").read_bytes())
+    (inside.folder / "part.jsonl").write_bytes(packed[:-60])
+    inside.run("import", "part.jsonl", "--collection", "desk", code=65)
+    assert status(inside)[0] == "importing"
+    (inside.folder / "part.jsonl").write_bytes(packed)
+    inside.run("import", "part.jsonl", "--collection", "desk")
+    assert status(inside) == ("completed", EVALS)
+
+
+def test_a_whole_import_is_not_marked(inside: Inside) -> None:
+    write(inside.folder / "part.jsonl", RUN)
+    inside.run("import", "part.jsonl", "--collection", "desk")
+    assert status(inside) == ("completed", EVALS)
