@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -37,10 +38,11 @@ with import_desk(settings(Options()), dry_run=False) as desk:
 
 
 def write(path: Path, run: dict[str, str], evals: int = EVALS) -> None:
-    told = [
-        {"eval": {"id": f"{run['id']}-{n}", "category": "c", "name": f"n{n}", "status": "failed", "reason": "no"}}
-        for n in range(evals)
-    ]
+    """Reasons are random, so that a packed file has a beginning that can be read without its end."""
+    told = []
+    for n in range(evals):
+        said = {"status": "failed", "reason": os.urandom(500).hex()}
+        told.append({"eval": {"id": f"{run['id']}-{n}", "category": "c", "name": f"n{n}", **said}})
     path.write_text("".join(f"{json.dumps(line)}\n" for line in ({"run": run}, *told)))
 
 
