@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from evalscribe.evidence import Document, Evidence, Packed, Role
-from evalscribe.finding import Case, Precedent, Verdict
+from evalscribe.finding import Across, Case, Precedent, Verdict
 from evalscribe.judging.rules import RulesJudge
 from evalscribe.run import Eval, Step
 
@@ -21,9 +21,15 @@ def made(
     task: str = "Write it.",
     gaps: str | None = None,
     reason: str | None = None,
+    error: str | None = None,
+    names: Sequence[str] = STEPS,
     precedents: Sequence[Precedent] = (),
+    across: Across | None = None,
 ) -> Case:
-    """A failed eval whose steps passed, but for `step`; with no step it failed before grading."""
+    """A failed eval whose steps passed, but for `step`; with no step it failed before grading.
+
+    `error` is what the source recorded of the failed step, `names` are the names of all steps.
+    """
     found = [
         *_documents("task", {"TASK.txt": task}),
         *_documents("output", output or {}),
@@ -32,10 +38,14 @@ def made(
         *_documents("known_gaps", {} if gaps is None else {"GAPS.txt": gaps}),
         *_documents("log", {"run.log": HEADER + log} if log else {}),
     ]
-    steps = tuple(Step(name=name, status="failed" if name == step else "passed") for name in STEPS if step)
+    steps = tuple(
+        Step(name=name, status="failed", error=error) if name == step else Step(name=name, status="passed")
+        for name in names
+        if step
+    )
     failed = Eval(id="e1", category="basics", name="001-made", failed_step=step, reason=reason)
     evidence = Evidence(eval=failed, steps=steps, documents=tuple(found))
-    return Case(evidence=evidence, packed=Packed(excerpts=()), precedents=tuple(precedents))
+    return Case(evidence=evidence, packed=Packed(excerpts=()), precedents=tuple(precedents), across=across)
 
 
 def decide(case: Case) -> Verdict:
@@ -57,6 +67,31 @@ def pytest_log(*failures: tuple[str, str], passed: int = 0) -> str:
             *(f"FAILED test_grader.py::{name} - {said}" for name, said in failures),
             f"{len(failures)} failed, {passed} passed in 0.12s",
             "[error] tests: pytest failed",
+        ]
+    )
+
+
+def vitest_log(*failed: str, passed: Sequence[str] = (), took: int = 2, more: str = "") -> str:
+    """What vitest 4 prints on stdout: names and times of the tests, and no message of any."""
+    summary = [f"{len(failed)} failed"] * bool(failed) + [f"{len(passed)} passed"] * bool(passed)
+    return "\n".join(
+        [
+            "[error] vitest: Error: Tests failed (ratio: 0)",
+            "[cmd] bunx vitest run grader.test.ts --reporter=json --reporter=default",
+            "[vitest] ",
+            "[vitest]  RUN  v4.0.18 /home/someone/evals",
+            "[vitest] ",
+            *more.splitlines(),
+            f"[vitest]  ❯ grader.test.ts ({len(failed) + len(passed)} tests | {len(failed)} failed) 37ms",
+            *(f"[vitest]    × {name} {took}ms" for name in failed),
+            *(f"[vitest]    ✓ {name} 0ms" for name in passed),
+            "[vitest] ",
+            "[vitest]  Test Files  1 failed (1)",
+            f"[vitest]       Tests  {' | '.join(summary) or 'no tests'} ({len(failed) + len(passed)})",
+            "[vitest]    Start at  06:42:48",
+            "[vitest]    Duration  2.56s (transform 400ms, setup 0ms, import 1.95s, tests 37ms, environment 0ms)",
+            "[vitest] ",
+            "[vitest] JSON report written to /tmp/vitest-1.json",
         ]
     )
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from evalscribe.signature.found import PATH_LINE, Found
 from evalscribe.signature.log import Line
-from evalscribe.signature.wording import is_stock, stripped
+from evalscribe.signature.wording import is_refused_push, is_stock, stripped
 
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'\s*File "(?P<path>[^"]{1,400})", line (?P<line>\d+)')
@@ -26,8 +27,9 @@ _ERROR_LINE = re.compile(
     r"(?:\(\w+\))?[:!]?\s+\S.*",
     re.IGNORECASE,
 )
-_AT = re.compile(r"\s*at (?:\S+ )?\(?\S+:\d+(?::\d+)?\)?$")
-_PROGRESS = re.compile(r"\s*(?:[-$>+✔✓]\s|To ignore\b)|.*\.\.\.$")
+_LABEL = re.compile(r"[\w ()./-]{1,80}: (?=Error: )")
+_AT = re.compile(r"\s*at (?:(?:async |new )?\S+ )?\(?\S+:\d+(?::\d+)?\)?$")
+_PROGRESS = re.compile(r"\s*(?:[-$>+✔✓▌]\s|Saved \w|To ignore\b)|.*\.\.\.$")
 _PASSED_OVER = re.compile(r"0 errors?\b|\bno (?:errors?|problems?)\b", re.IGNORECASE)
 
 
@@ -81,6 +83,21 @@ def _network_error(message: str) -> str:
     return f"{match['error']}: {match['why'].strip()}" if match else message
 
 
+def refused_pushes(lines: Sequence[Line]) -> Iterator[Found]:
+    """Why a deployment refused a push: the last sentence below the line that says that it did.
+
+    The sentence may fill several lines, and the stack of the code that was loaded may follow it.
+    """
+    for at, line in enumerate(lines):
+        if not line.text.rstrip().endswith(":") or not is_refused_push(line.text):
+            continue
+        below = list(takewhile(lambda one: one.text.strip() and not one.mark, lines[at + 1 : at + 41]))
+        said = [n for n, one in enumerate(below, at + 1) if not _AT.match(one.text[:1000]) and not is_stock(one.text)]
+        if said:
+            number = lines[said[-1]].number
+            yield Found("", stripped(lines[said[-1]].text), number, number, places=_stack(lines, said[-1]))
+
+
 def error_lines(lines: Sequence[Line]) -> Iterator[Found]:
     """Lines that name an error, but only those that say which."""
     for at, line in enumerate(lines):
@@ -88,7 +105,12 @@ def error_lines(lines: Sequence[Line]) -> Iterator[Found]:
         if not text.strip() or _PASSED_OVER.search(text) or is_stock(text):
             continue
         if _RAISED.fullmatch(stripped(text)) or _ERROR_LINE.match(text):
-            yield Found("", stripped(text), line.number, line.number, places=_stack(lines, at))
+            yield Found("", stripped(_unlabelled(line, text)), line.number, line.number, places=_stack(lines, at))
+
+
+def _unlabelled(line: Line, text: str) -> str:
+    """The error of a runner's heading without the step's name: `deploy: Error: codegen timed out`."""
+    return _LABEL.sub("", text, count=1) if line.mark == "error" else text
 
 
 def first_saying(lines: Sequence[Line]) -> Found | None:

@@ -7,13 +7,33 @@ from functools import lru_cache
 from evalscribe.evidence import Citation, Document, Evidence
 from evalscribe.signature.diagnostics import diagnostics
 from evalscribe.signature.found import Found
-from evalscribe.signature.general import below_heading, error_lines, first_saying, installers, raised, tracebacks
+from evalscribe.signature.general import (
+    below_heading,
+    error_lines,
+    first_saying,
+    installers,
+    raised,
+    refused_pushes,
+    tracebacks,
+)
 from evalscribe.signature.located import FailedTest, Located, Place, TestOutcome
-from evalscribe.signature.log import REMEMBERED, Line, failed_sections, lines_of, log_of, names_tests, plain_lines
+from evalscribe.signature.log import (
+    REMEMBERED,
+    Line,
+    failed_sections,
+    lines_of,
+    log_of,
+    names_failed_step,
+    names_tests,
+    plain_lines,
+)
 from evalscribe.signature.runners import Failure, Ran, ran
 from evalscribe.signature.wording import is_stock, normalised, quoted, stripped
 
 MAX_LOCATED = 50
+MAX_NAMED = 12
+NAMES_ONLY = "failed tests: "
+"""How the error begins where a log names the failed tests and holds no message of theirs."""
 _ASSERTION = re.compile(
     r"(?:assert\b|AssertionError|expect(?:ed)?\b|promise\b|fetch failed$|test timed out)", re.IGNORECASE
 )
@@ -27,8 +47,13 @@ def locate_all(evidence: Evidence) -> tuple[Located, ...]:
     citation.
     """
     log = log_of(evidence)
-    found = [] if _graded_afterwards(evidence) else list(_found(failed_sections(evidence)))[: 20 * MAX_LOCATED]
-    if not found:
+    named = names_failed_step(evidence)
+    found = [] if named else list(_found_in_reason(evidence))  # a log without that step says why another one failed
+    if found:
+        log = None
+    elif not _graded_afterwards(evidence):
+        found = list(_found(failed_sections(evidence)))[: 20 * MAX_LOCATED]
+    if not found and named:
         log, found = None, list(_found_in_reason(evidence))
     found.sort(key=lambda one: one.severity == "warning")
     return tuple(_located(one, log, evidence) for one in found[:MAX_LOCATED])
@@ -60,12 +85,18 @@ def tests(evidence: Evidence) -> TestOutcome:
             name=quoted(one.name),
             message="\n".join(one.message),
             citation=_cited(log, one.first, one.last),
+            milliseconds=one.milliseconds,
             frames=tuple(path for path, _ in one.places),
         )
         for one in outcome.failures
     )
     return TestOutcome(
-        runner=outcome.runner, passed=outcome.passed, failed=outcome.failed, failures=failures, step=step
+        runner=outcome.runner,
+        passed=outcome.passed,
+        failed=outcome.failed,
+        failures=failures,
+        skipped=outcome.skipped,
+        step=step,
     )
 
 
@@ -77,12 +108,16 @@ def _graded_afterwards(evidence: Evidence) -> bool:
 def _found(lines: Sequence[Line]) -> Iterator[Found]:
     """The errors of the first way of looking that finds any."""
     told = ran(lines)
+    if told and (told.failures or told.unstarted):
+        # Whatever else stands there was printed by the tests or by the code under test.
+        yield from _of_tests(told)
+        return
     ways: tuple[Iterable[Found], ...] = (
-        _of_tests(told) if told else (),
         raised(lines),
         diagnostics(lines),
         tracebacks(lines),
         installers(lines),
+        refused_pushes(lines),
         error_lines([line for line in lines if line.mark in ("", "error")]),
         below_heading(lines),
     )
@@ -95,7 +130,11 @@ def _found(lines: Sequence[Line]) -> Iterator[Found]:
 
 def _found_in_reason(evidence: Evidence) -> Iterator[Found]:
     """Errors in what the source recorded: the failed step's reason, else the eval's."""
-    recorded = [step.error for step in evidence.steps if step.status == "failed"] + [evidence.eval.reason]
+    failed = sorted(
+        (step for step in evidence.steps if step.status == "failed"),
+        key=lambda step: step.name != evidence.eval.failed_step,
+    )
+    recorded = [step.error for step in failed] + [evidence.eval.reason]
     for reason in recorded:
         lines = plain_lines(reason or "")
         found = list(_found(lines)) or [one for one in [first_saying(lines)] if one]
@@ -105,11 +144,19 @@ def _found_in_reason(evidence: Evidence) -> Iterator[Found]:
 
 
 def _of_tests(told: Ran) -> Iterator[Found]:
-    """One error per failed test that says why."""
+    """One error per failed test that says why; where none does, one that names the failed tests."""
+    silent = True
     for failure in told.failures:
         if message := _reason(failure):
+            silent = False
             error = f"{failure.name}: {message}" if _ASSERTION.match(message) else message
             yield Found(told.runner, error, failure.first, failure.last, places=failure.places, test=failure.name)
+    if silent and told.failures:
+        first, last = told.failures[0], told.failures[min(len(told.failures), MAX_NAMED) - 1]
+        names = "; ".join(failure.name for failure in told.failures)
+        yield Found(told.runner, f"{NAMES_ONLY}{names}", first.first, last.last, test=first.name)
+    elif told.unstarted:
+        yield Found(told.runner, told.unstarted.message[0], told.unstarted.first, told.unstarted.last)
 
 
 def _reason(failure: Failure) -> str | None:

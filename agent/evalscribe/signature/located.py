@@ -42,6 +42,8 @@ class FailedTest(Frozen):
     message: str
     """The runner's message, lines joined with `\\n`, at most twelve of them."""
     citation: Citation
+    milliseconds: float | None = None
+    """How long it took, where the runner prints that."""
     frames: tuple[str, ...] = ()
     """Files of its traceback as the runner spells them, innermost first; empty where the runner prints none."""
 
@@ -60,12 +62,23 @@ class TestOutcome(Frozen):
     passed: int | None = None
     failed: int | None = None
     failures: tuple[FailedTest, ...] = ()
+    skipped: int = 0
     step: StepStatus | None = None
     """Status of the step that ran the tests; None where the source has no such step."""
 
     @property
+    def silent(self) -> bool:
+        """Whether tests failed and the runner printed no message for any of them."""
+        return bool(self.failures) and not any(test.message for test in self.failures)
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether the runner started and no test came to an end: the file did not load, or a hook failed."""
+        return self.runner is not None and self.passed == 0 and self.failed == 0 and self.step == "failed"
+
+    @property
     def all_passed(self) -> bool:
         """Whether the tests ran and none failed; the source's own record outranks the log."""
-        if self.step is not None:
+        if self.step in ("passed", "failed"):
             return self.step == "passed"
         return bool(self.passed) and not self.failed

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from evalscribe.evidence import Document, Evidence, Excerpt
+from evalscribe.signature.wording import is_stock
 
 MAX_LINE = 20_000
 """Characters of a line that are looked at: a single line of megabytes is data, not an error."""
@@ -16,7 +17,11 @@ have tens of megabytes. No more than two, because their evidence stays in memory
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _TAG = re.compile(r"\[([\w.@/+-]{1,40})\](?: |$)")
-_MARK = re.compile(r"\[(ok|cmd|error|fail|failed|skip|skipped|step)\]\s*(.*)", re.IGNORECASE)
+_MARK = re.compile(r"\[(ok|cmd|error|fail|failed|setup|skip|skipped|step)\]\s*(.*)", re.IGNORECASE)
+_EARLIER = re.compile(r"\w[\w ./-]{0,80} \(exit \d+\):")
+_LATER = re.compile(r"\w[\w ./-]{0,80}:")
+REFERENCE = "(answer) "
+"""How the Convex runner begins the heading of a section about the reference answer."""
 _WORD = re.compile(r"[a-z]+")
 _TEST_WORDS = frozenset({"test", "tests", "vitest", "jest", "pytest", "unittest", "mocha"})
 _ALIASES: tuple[frozenset[str], ...] = (
@@ -69,7 +74,8 @@ def lines_of(document: Document, first: int = 1) -> list[Line]:
 
 def plain_lines(text: str) -> list[Line]:
     """The lines of a text that is no log, such as a recorded reason."""
-    return [Line(number, "", clean(line)) for number, line in enumerate(text.split("\n")[:MAX_LINES], 1)]
+    lines = [Line(number, "", clean(line)) for number, line in enumerate(text.split("\n")[:MAX_LINES], 1)]
+    return _of_last_command(lines)
 
 
 @lru_cache(REMEMBERED)
@@ -83,7 +89,23 @@ def failed_sections(evidence: Evidence) -> list[Line]:
     if not any(section.mark for section in sections):
         return lines
     at = _failing(evidence, sections)
-    return lines if at is None else [line for section in _belonging(evidence, sections, at) for line in section.lines]
+    if at is None:
+        return lines
+    return [line for section in _belonging(evidence, sections, at) for line in _of_last_command(section.lines)]
+
+
+def names_failed_step(evidence: Evidence) -> bool:
+    """Whether the log has an error section for the failed step; also where it marks no errors, or no step failed."""
+    log, step = log_of(evidence), evidence.eval.failed_step
+    errors = [s for s in _sections(lines_of(log)) if s.mark == "error"] if log else []
+    return not step or not errors or any(_related(step, section.heading) for section in errors)
+
+
+def reference_errors(evidence: Evidence) -> tuple[Line, ...]:
+    """Headings of the errors that the runner met while it set up the reference answer."""
+    log = log_of(evidence)
+    lines = lines_of(log) if log else []
+    return tuple(line for line in lines if line.mark == "error" and line.text.startswith(REFERENCE))
 
 
 def failed_log(evidence: Evidence) -> Excerpt | None:
@@ -113,9 +135,22 @@ def _sections(lines: Sequence[Line]) -> list[Section]:
     return [Section(lines[a].mark, lines[a].text, tuple(lines[a:b])) for a, b in zip(starts, ends, strict=True)]
 
 
+def _of_last_command(lines: Sequence[Line]) -> list[Line]:
+    """The lines without the output of an earlier command of the same step.
+
+    A step that runs two commands reports both, as `Initial codegen (exit 1):` and `convex dev:`, each with its output
+    below. The first may fail in every run; only the last decides.
+    """
+    earlier = next((at for at, line in enumerate(lines) if _EARLIER.fullmatch(line.text)), None)
+    if earlier is None:
+        return list(lines)
+    later = next((at for at in range(earlier + 1, len(lines)) if _LATER.fullmatch(lines[at].text)), None)
+    return list(lines) if later is None else [*lines[:earlier], *lines[later + 1 :]]
+
+
 def _failing(evidence: Evidence, sections: Sequence[Section]) -> int | None:
     """Which section reports the failed step: the last that names it, else in the order of the failed steps."""
-    errors = [at for at, section in enumerate(sections) if section.mark == "error"]
+    errors = [at for at, s in enumerate(sections) if s.mark == "error" and not s.heading.startswith(REFERENCE)]
     step = evidence.eval.failed_step
     named = [at for at in errors if step and _related(step, sections[at].heading)]
     failed = [s.name for s in evidence.steps if s.status == "failed"]
@@ -132,7 +167,7 @@ def _belonging(evidence: Evidence, sections: Sequence[Section], at: int) -> Sequ
     Before it: from the first such command on, since what comes later may be marks that the code under test printed.
     """
     failing = sections[at]
-    if any(line.text.strip() for line in failing.lines[1:]):
+    if any(line.text.strip() for line in failing.lines[1:]) or not is_stock(failing.heading):
         return [failing]
     words = f"{failing.heading} {evidence.eval.failed_step or ''}"
     after = [index for index in range(at + 1, min(at + 3, len(sections))) if _is_command(sections[index], words)]

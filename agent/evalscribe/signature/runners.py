@@ -13,8 +13,8 @@ MESSAGE_LINES = 12
 QUOTED_LINES = 6
 QUOTED_LINE = 400
 """Only the first lines of a message are quoted, up to a value written out."""
-_COUNT = re.compile(r"(\d+) (failed|passed|errors?)\b")
-_DURATION = re.compile(r"\s+\d+(?:\.\d+)?\s?m?s$")
+_COUNT = re.compile(r"(\d+) (failed|passed|skipped|errors?)\b")
+_DURATION = re.compile(r"\s+(?P<number>\d+(?:\.\d+)?)\s?(?P<unit>m?s)$")
 
 
 class Failure(NamedTuple):
@@ -25,6 +25,7 @@ class Failure(NamedTuple):
     first: int
     last: int
     places: tuple[tuple[str, int], ...] = ()
+    milliseconds: float | None = None
 
 
 class Ran(NamedTuple):
@@ -32,6 +33,9 @@ class Ran(NamedTuple):
     passed: int | None
     failed: int | None
     failures: tuple[Failure, ...]
+    skipped: int = 0
+    unstarted: Failure | None = None
+    """Why no test came to an end, where none did; its name is empty."""
 
 
 def ran(lines: Sequence[Line]) -> Ran | None:
@@ -48,7 +52,9 @@ def _first(lines: Iterable[Line], pattern: re.Pattern[str]) -> int | None:
 
 
 _VITEST = re.compile(r"\s*(?:RUN|DEV)\s+v\d+\.\d+")
-_VITEST_COUNTS = re.compile(r"\s*Tests\s+(?=\d+ |no tests)")
+_VITEST_COUNTS = re.compile(r"\s*Tests\s+(?=\d+ |(?P<none>no tests))")
+_VITEST_FILE = re.compile(r"\s+❯ \S.* \((?P<tests>\d+) tests?\b")
+_VITEST_FILES = re.compile(r"\s*Test Files\s+\d+ failed\b")
 _VITEST_CAPTURED = re.compile(r"(?:stdout|stderr) \| ")
 _VITEST_FAILED = re.compile(r"\s{2,}[×✗✖] (?P<name>\S.*)")
 _VITEST_SUITE = re.compile(r"\s*FAIL\s+(?P<name>\S.*)")
@@ -58,14 +64,26 @@ _VITEST_NEXT = re.compile(r"\s+[✓√×✗✖↓❯] |\s*(?:Test Files|Tests|St
 
 def _vitest(lines: Sequence[Line]) -> Ran:
     told = list(_uncaptured(lines))
-    counts = _last_counts(line.text for line in told if _VITEST_COUNTS.match(line.text))
+    summaries = [line.text for line in told if _VITEST_COUNTS.match(line.text)]
+    counts = _last_counts(summaries) or ({"passed": 0} if summaries else {})
     failures = list(_marked(told, _VITEST_FAILED, _VITEST_NEXT))
     if not failures:
         failures = list(_marked(told, _VITEST_SUITE, _VITEST_NEXT))
     failed = counts.get("failed", 0 if counts else None)
     if failed and len(failures) > failed:
         failures = failures[-failed:]
-    return Ran("vitest", counts.get("passed", 0 if counts else None), failed, tuple(failures))
+    skipped = counts.get("skipped", 0)
+    unstarted = _vitest_unstarted(told, skipped) if counts and not failures and not counts.get("passed") else None
+    return Ran("vitest", counts.get("passed", 0 if counts else None), failed, tuple(failures), skipped, unstarted)
+
+
+def _vitest_unstarted(told: Sequence[Line], skipped: int) -> Failure | None:
+    """A file that failed without a failed test: it did not load, or a hook failed before the first test."""
+    if not any(_VITEST_FILES.match(line.text) for line in told):
+        return None
+    line = next((line for line in told if _VITEST_FILE.match(line.text)), told[0])
+    why = f"a hook failed: all {skipped} tests were skipped" if skipped else "the test file did not load: no test ran"
+    return Failure("", (why,), line.number, line.number)
 
 
 def _uncaptured(lines: Sequence[Line]) -> Iterator[Line]:
@@ -88,7 +106,10 @@ def _marked(lines: Sequence[Line], mark: re.Pattern[str], following: re.Pattern[
             if following.match(below.text) or mark.match(below.text):
                 break
             message.append(below)
-        yield _failure(_DURATION.sub("", " ".join(match["name"][:MAX_NAME].split())), line, message)
+        name = " ".join(match["name"][:MAX_NAME].split())
+        took = _DURATION.search(name)
+        milliseconds = float(took["number"]) * (1 if took["unit"] == "ms" else 1000) if took else None
+        yield _failure(_DURATION.sub("", name), line, message)._replace(milliseconds=milliseconds)
 
 
 def _failure(name: str, line: Line, message: Sequence[Line]) -> Failure:

@@ -15,12 +15,17 @@ _STOCK = re.compile(
     | (?:the[ ])?(?:command|process|task|script|step)[ ].{{0,80}}?(?:failed|exited|returned)\b.{{0,60}}
     | (?:non-?zero[ ])?exit(?:ed)?(?:[ ](?:with|code|status)){{1,3}}[ ]?\d+
     | (?:see|check)[ ](?:the[ ])?(?:logs?|above|below|output).{{0,60}}
+    | \(?no[ ]output\)?
+    | no[ ][A-Z_]{3, 40}[ ]set,[ ]run[ ].{1, 80}
+    | unable[ ]to[ ]start[ ]push[ ]to[ ]\S+
     | found[ ]\d+[ ](?:errors?|problems?|warnings?).{{0,120}}
     | \d+[ ](?:errors?|problems?|warnings?|tests?)\b.{{0,120}}
     | (?:none|null|undefined|n/a|failed|failure|fail)
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_REFUSED = re.compile(r"error fetching \w+ {1,2}\S+ 4\d\d [\w ]{1,40}: ", re.IGNORECASE)
+"""What the Convex CLI puts before the words of a deployment that refuses a push."""
 _ASIDE = re.compile(r" \([^()]*\)")
 _IMPORT_TYPE = re.compile(r'import\("[^"]{0,1000}"\)\.')
 _ABSOLUTE = re.compile(
@@ -28,7 +33,7 @@ _ABSOLUTE = re.compile(
     r"(?P<name>[\w.@+~-]+\.\w{1,8})\b"
 )
 """A path from the root that ends in a file: the path of a URL (`/api/hello`) stays."""
-_TIMING = re.compile(r"\s+\(?\d+(?:\.\d+)?\s?(?:ms|s)\)?$")
+_TIMING = re.compile(r"(?<!\bafter)(?<!\bwithin)\s+\(?\d+(?:\.\d+)?\s?(?:ms|s)\)?$")
 _EQUALITY = re.compile(r"\s+// Object\.is equality$")
 _NORMAL: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "<id>"),
@@ -45,15 +50,22 @@ _NORMAL: tuple[tuple[re.Pattern[str], str], ...] = (
 def stripped(text: str) -> str:
     """A message without what a harness puts before it: `[…]` groups, marks, `Error:`, `Uncaught`."""
     text = text.strip()[:4000]
-    bare = _PREFIX.sub("", text).strip()
+    bare = _PREFIX.sub("", _REFUSED.sub("", _PREFIX.sub("", text), count=1)).strip()
     return bare or text
 
 
 def is_stock(text: str) -> bool:
     """Whether a line only says that something failed, and not what."""
     bare = _PREFIX.sub("", _ASIDE.sub("", text.strip()[:400]))
+    if bare.endswith(":") and is_refused_push(text):
+        return True  # the reason stands in the lines below
     parts = [part.strip(" .:!,;-") for part in re.split(r":\s|:$", bare)]
     return all(not part or _STOCK.fullmatch(part) or _topic(part) for part in parts) and _says_failure(parts)
+
+
+def is_refused_push(text: str) -> bool:
+    """Whether a line is the Convex CLI's that a deployment refused what was pushed, with or without the reason."""
+    return _REFUSED.match(_PREFIX.sub("", text[:400])) is not None
 
 
 def quoted(text: str, limit: int = MAX_ERROR) -> str:
@@ -77,7 +89,11 @@ def _tail(match: re.Match[str]) -> str:
 
 def _topic(part: str) -> bool:
     """Whether a part before a colon only names what was done: `convex dev`, `Linting (eslint)`, `vitest`."""
-    return bool(re.fullmatch(r"[\w./-]+(?: [\w./()-]+){0,6}", part)) and not part.endswith(("Error", "Exception"))
+    return (
+        bool(re.fullmatch(r"[\w./-]+(?: [\w./()-]+){0,6}", part))
+        and not part.endswith(("Error", "Exception"))
+        and "timed out" not in part.lower()
+    )
 
 
 def _says_failure(parts: list[str]) -> bool:
