@@ -9,9 +9,18 @@ from evalscribe.evidence import Evidence
 from evalscribe.sources.links import Links
 from evalscribe.sources.payload import decode_evidence, decode_run
 
+RECORDED, CURRENT = "convex-runs", "convex-runs-current"
+"""The six runs as they were recorded, and as today's runner would have written them."""
 
-def run_folders(data: Path) -> list[Path]:
-    return sorted(folder for folder in (data / "convex-runs").iterdir() if (folder / "failed_evals.json").exists())
+
+def run_folders(data: Path, shape: str = RECORDED) -> list[Path]:
+    return sorted(folder for folder in (data / shape).iterdir() if (folder / "failed_evals.json").exists())
+
+
+def derivable(folder: Path) -> dict[str, bool]:
+    """Whether the label can be reached from what a run in today's shape holds, by eval path; `*` is any other."""
+    told = json.loads((folder.parent / "derivable.json").read_text())[folder.name]
+    return {path: known["derivable"] for path, known in told.items()}
 
 
 def gold(folder: Path) -> dict[str, dict[str, Any]]:

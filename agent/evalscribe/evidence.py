@@ -49,6 +49,11 @@ class Evidence(Frozen):
         return next((d for d in self.documents if d.role == role and d.path == path), None)
 
     @property
+    def never_graded(self) -> bool:
+        """Whether no step was begun: without a failed step's name, only then had grading not begun."""
+        return not self.steps
+
+    @property
     def digest(self) -> str:
         """Content id of what a judge can see: steps and documents, without ids or urls."""
         return content_id([self.eval.path, self.eval.failed_step, self.eval.reason, self.steps, self.documents])

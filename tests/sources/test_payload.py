@@ -168,6 +168,19 @@ def test_unknown_kinds_of_steps_are_no_verdict() -> None:
     assert found.steps[1].error == "eslint failed"
 
 
+@pytest.mark.parametrize(
+    ("line", "changed"),
+    [
+        ("[setup] dropped unresolvable tsconfig types: node", True),
+        ("[setup] normalized tsconfig resolution: /x/tsconfig.json: module commonjs -> ESNext", True),
+        ("[vitest] [setup] dropped unresolvable tsconfig types: node", False),
+    ],
+)
+def test_files_that_the_runner_changed_are_named(line: str, changed: bool) -> None:
+    found = evidence(outputFiles={"run.log": f"{HEADER}\n[ok] deploy\n{line}\n[ok] tsc\n"})
+    assert any("the runner changed them" in phrase for phrase in found.missing) is changed
+
+
 def test_a_run_counts_and_links() -> None:
     run = decode_run(summary(), Links(base="https://v.example/experiment/default"))
     assert (run.passed, run.failed, run.total, run.incomplete, len(run.failures)) == (5, 10, 15, 0, 10)

@@ -144,7 +144,7 @@ http.route({
 
 def _tsc(n: int) -> Failure:
     line, name = 8 + n % 20, f"listItems{n}"
-    log = f"convex/index.ts:{line}:16 - error TS2339: Property '{name}' does not exist on type '{{}}'.\n"
+    log = f"convex/index.ts:{line}:16 - error TS2304: Cannot find name '{name}'.\n"
     return (
         "deploy",
         "deploy failed",

@@ -22,7 +22,9 @@ def explanation(finding: Finding, case: Case | Unreadable, reviewed: FindingSumm
         lines.append(f"In force: {reviewed.classification}, as a person says in the report{note}")
     if eval.url:
         lines.append(eval.url)
-    lines += ["", *_verdict(finding.verdict, finding.step), *_across(finding.across)]
+    never_graded = isinstance(case, Case) and case.evidence.never_graded
+    step = finding.step or ("none: grading never began" if never_graded else "not recorded")
+    lines += ["", *_verdict(finding.verdict, step), *_across(finding.across)]
     if isinstance(case, Case):
         lines += [*_history(finding, case.precedents), *_evidence(case.evidence), *_left_out(case)]
     return "\n".join(printable(line.expandtabs(4)) for line in lines)
@@ -35,12 +37,12 @@ def _label(verdict: Verdict | Unclassified) -> str:
     return f"{verdict.classification} ({verdict.cause_kind}){unsure}"
 
 
-def _verdict(verdict: Verdict | Unclassified, step: str | None) -> Iterator[str]:
+def _verdict(verdict: Verdict | Unclassified, step: str) -> Iterator[str]:
     if isinstance(verdict, Unclassified):
         yield f"{verdict.judge} gave no verdict: {verdict.reason}"
         return
     decided = f", rule {verdict.rule}" if verdict.rule else ""
-    yield f"Step    {step or 'none: grading never began'}"
+    yield f"Step    {step}"
     yield f"Error   {verdict.error}"
     yield f"Cause   {verdict.cause}"
     stage = f" ({verdict.stage})" if verdict.stage else ""

@@ -4,6 +4,7 @@ A document's role comes from where it stands in the payload: nothing among the o
 reference or a known-gaps note. Input is expected cleaned and redacted (`payload_source`).
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -36,6 +37,8 @@ _STEP_STATUS: dict[str, StepStatus] = {
 _NAME_LENGTH = 200
 _DELETED = "the model's output is no longer stored, nor is run.log"
 _EMPTY = "the stored output is empty: no file of the model, no run.log"
+_CHANGED = "tsconfig files as the model wrote them: the runner changed them before it checked types"
+_CHANGES = re.compile(r"^\[setup\] (?:dropped|normalized) \S.*tsconfig", re.MULTILINE)
 _LOCAL_STATE = "answer/convex_local_"
 """A local backend's database that three evals have beside their reference; no part of the answer."""
 _MOST_NAMED = 5
@@ -207,6 +210,7 @@ def _outputs(payload: Members, info: Members, eval: Eval) -> tuple[tuple[Documen
         documents += [_document("output", LOG, before)] if before.strip() else []
         documents += [_document("log", LOG, log)] if log else []
         missing += () if log else ("the runner wrote nothing to run.log",)
+        missing += (_CHANGED,) if _CHANGES.search(log) else ()
     else:
         missing += ("run.log was not stored" if payload["outputFiles"] else _EMPTY,)
     return tuple(documents), missing

@@ -1,5 +1,6 @@
 """The floors that the rules keep on the real runs; `benchmarks/agreement.py` prints the whole picture."""
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -11,14 +12,17 @@ from benchmarks.agreement import (
     agreement,
     alone,
     baseline,
+    by_derivable,
     calibration,
     covered,
     everything,
     places,
+    uncertain,
     unverified,
     without_own_run,
 )
 from benchmarks.heldout import swapped_notes, unchanged
+from real_runs import CURRENT
 
 OF_AGENTS = frozenset(
     {
@@ -27,6 +31,26 @@ OF_AGENTS = frozenset(
     }
 )  # fmt: skip
 """The real runs of this benchmark have no transcripts: these rules pass every one of their failures on."""
+
+OF_RUNNERS = frozenset(
+    {
+        "marked-by-the-runner", "answer-without-files", "runner-ran-out-of-time", "reference-not-set-up",
+        "tests-never-started",
+    }
+)  # fmt: skip
+"""What a runner says of itself: none of the real runs has such an end."""
+SILENT = frozenset(
+    {
+        "reference-fails-alike", "check-reads-elsewhere", "no-request-is-answered", "nothing-was-tested",
+        "lacks-what-was-to-be-chosen",
+    }
+)  # fmt: skip
+"""Guesses about tests without messages, which the real runs seldom have; all but the last are never certain."""
+
+
+@cache
+def current(data: Path) -> tuple[list[Judged], list[Judged]]:
+    return by_derivable(data, everything(data, recalled=False, shape=CURRENT))
 
 
 @cache
@@ -45,6 +69,38 @@ def test_agreement_is_well_above_always_saying_model_fault(real_data: Path) -> N
     assert baseline(found) == pytest.approx(0.49, abs=0.01)
     assert agreement(found) >= 0.68
     assert agreement(recalled(real_data)) >= agreement(found)
+
+
+def test_recorded_runs_stay_at_their_agreement(real_data: Path) -> None:
+    assert sum(one.right for one in plain(real_data)) >= 64
+
+
+def test_derivable_labels_of_todays_shape_are_reached(real_data: Path) -> None:
+    within, beyond = current(real_data)
+    assert (len(within), len(beyond)) == (49, 26)
+    assert agreement(within) >= 0.85
+    assert all(one.right for one in covered(within))
+
+
+def test_labels_that_are_not_derivable_are_uncertain(real_data: Path) -> None:
+    assert uncertain(current(real_data)[1]) >= 0.9
+
+
+def test_rules_proven_in_other_runs_suffice_for_todays_shape(real_data: Path) -> None:
+    whole = everything(real_data, recalled=False, shape=CURRENT)
+    within, beyond = by_derivable(real_data, without_own_run(real_data, whole, recalled=False, shape=CURRENT))
+    assert agreement(within) >= 0.8
+    assert uncertain(beyond) >= 0.9
+
+
+def test_verdicts_on_todays_shape_cite_and_never_name_a_banner(real_data: Path) -> None:
+    found = [*current(real_data)[0], *current(real_data)[1]]
+    assert unverified(found) == 0
+    for one in found:
+        verdict = one.verdict
+        assert len(verdict.why) <= 90
+        assert verdict.uncertain == (verdict.confidence <= 0.5)
+        assert not re.search(r"\bRUN\s+v\d|CONVEX_DEPLOYMENT|Unable to start push|\x1b", verdict.error + verdict.why)
 
 
 def test_what_is_covered_is_mostly_right(real_data: Path) -> None:
@@ -67,8 +123,10 @@ def test_every_rule_is_right_in_more_than_one_run(real_data: Path) -> None:
     """Taken alone. The exempt are asked for by name in the order of decision, or need what the real runs lack."""
     never_judged = {"provider-gave-nothing", "environment-not-reached", "grader-not-connected"}
     of_experiments = {"target-gave-no-answer", "scorer-says-why"}
-    exempt = {*never_judged, *of_experiments, "people-said-before", "ends-left-open", *OF_AGENTS}
+    exempt = {*never_judged, *of_experiments, "people-said-before", "ends-left-open", *OF_AGENTS, *OF_RUNNERS, *SILENT}
     runs = {rule: {one.run for one in decided if one.right} for rule, decided in alone(real_data).items()}
+    for rule, decided in alone(real_data, CURRENT).items():
+        runs[rule] |= {one.run for one in decided if one.right}
     assert {rule for rule, proven in runs.items() if len(proven) < 2} == exempt
 
 

@@ -42,7 +42,8 @@ def _failure(case: Case) -> str:
     steps = ", ".join(f"{step.name} {step.status}" for step in case.evidence.steps)
     facts = {
         "Eval": judged.path,
-        "Failed step": judged.failed_step or "none: grading never began",
+        "Failed step": judged.failed_step
+        or ("none: grading never began" if case.evidence.never_graded else "not recorded"),
         "Steps": steps,
         "Recorded reason": judged.reason or "none",
     }

@@ -6,12 +6,15 @@ from evalscribe import signature
 from evalscribe.judging.rules import code, lint, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
+from evalscribe.judging.rules.notes import stems
 
 SOUGHT = re.compile(
     r"(?:to contain|to include|to match|not found in|missing)\s+(['\"`])(.{6,80}?)\1|^\W*assert (['\"])(.{6,80}?)\3 in "
 )
 STRUCTURE = re.compile(r"(?<![a-z])(spec|specification|signatures?|schema|shape|structure|api)(?![a-z])", re.IGNORECASE)
 OPAQUE = re.compile(r"deeply equal|toEqual|==|Object|\{ …|mismatch", re.IGNORECASE)
+COMPARES = re.compile(r"(?<![a-z])(?:compares?|match(?:es)?|same|equals?|identical)(?![a-z])", re.IGNORECASE)
+"""A test without a message must say by its name that it compares."""
 STRUCTURAL = re.compile(r"""(?<![\w$.])([A-Za-z_$][\w$]{2,})(?=\s*[:=](?!=)|["'])""")
 """A key, a keyword argument or a text of one word: what a comparison of structure sees."""
 RAISES = re.compile(r"\b(?:throw|raise)\b")
@@ -73,12 +76,14 @@ def _refuses_what_is_left_open(facts: Facts) -> Decision | None:
     guard = guards[0]
     if guard is None or not all(guards):
         return None
+    silent = facts.outcome.silent
     refuses = "its own guard refuses what the task leaves open"
     return Decision(
         label="OVERLY_STRICT",
         kind="grader",
         cause="guard-" + code.kebab(failures[0].title, 40),
-        confidence=0.65,
+        confidence=0.5 if silent else 0.65,
+        uncertain=silent,
         why=wording.whole_or(f"{refuses}: `{failures[0].title}`", refuses),
         reasoning=f"{guard.document.path}:{guard.number} refuses a case that the task does not speak of; the reference "
         f"has no such guard. The {facts.outcome.passed} other tests pass, so the code does what was asked.",
@@ -129,6 +134,8 @@ def _everywhere(facts: Facts, text: str) -> CodeLine | None:
 
 
 def _is_structural(test: signature.FailedTest) -> bool:
+    if not test.message:
+        return bool(STRUCTURE.search(test.name) and COMPARES.search(test.name))
     return bool(STRUCTURE.search(test.name) and OPAQUE.search(test.message))
 
 
@@ -153,5 +160,7 @@ def _guard(facts: Facts, test: signature.FailedTest) -> CodeLine | None:
         if RAISES.search(line.text):
             said = [text.strip() for _, text in LITERAL.findall(line.text)]
             if any(text and text in test.message for text in said):
+                return line
+            if not test.message and (stems(test.title) & stems(line.text)) - stems(facts.task):
                 return line
     return None

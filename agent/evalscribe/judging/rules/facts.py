@@ -66,6 +66,22 @@ class Facts:
         return steps.kind(self.evidence.eval.failed_step, self.first.tool if self.first else None)
 
     @property
+    def step_checks_types(self) -> bool:
+        """Whether the failed step is a type checker of its own, and no build."""
+        return any(word in self.step.lower() for word in ("tsc", "type", "mypy", "pyright"))
+
+    @cached_property
+    def reads_files_only(self) -> bool:
+        """Whether nothing was installed, built or run: the steps are those of the files and of the tests."""
+        kinds = [steps.kind(step.name, None) for step in self.evidence.steps]
+        return "tests" in kinds and set(kinds) <= {"tests", "other"}
+
+    @property
+    def same_as_reference(self) -> bool:
+        """Whether the model's code is the reference's, line for line, formatting and comments aside."""
+        return bool(self.output_lines and self.expected_lines) and not self.introduced and not self.left_out
+
+    @property
     def step(self) -> str:
         return self.evidence.eval.failed_step or "the run"
 

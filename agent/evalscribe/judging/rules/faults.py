@@ -4,7 +4,7 @@ import re
 
 from evalscribe import signature
 from evalscribe.evidence import Citation
-from evalscribe.judging.rules import code, quote, wording
+from evalscribe.judging.rules import code, doubt, quote, silent, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
 
@@ -21,6 +21,9 @@ LANGUAGE = """
 BUILT_IN = frozenset(LANGUAGE.split())
 """What every program may call: a reference that does without proves nothing against it."""
 RAISED = re.compile(r"(?!AssertionError)((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Timeout|NotFound))\b")
+NO_PACKAGE = re.compile(
+    r" - 404\b|\bE404\b|no (?:matching )?(?:version|distribution) (?:matching|found)", re.IGNORECASE
+)
 IMPORTED = re.compile(r"^\s*(?:import|from)\b|\brequire\(")
 
 
@@ -31,14 +34,18 @@ def does_not_compile(facts: Facts) -> Decision | None:
         return None
     name = _subject(error)
     said = wording.brief(error.error.removeprefix(f"{error.code}: ")).rstrip(".")
+    shared = doubt.may_be_shared(facts, error)
     return Decision(
         label="MODEL_FAULT",
         kind="model",
         cause=code.kebab(f"{error.code or facts.step} {name}"),
-        confidence=0.75,
+        confidence=0.5 if shared else 0.75,
+        uncertain=shared is not None,
         why=wording.cut(said),
-        reasoning=f"`{facts.step}` stops at {_place(error)}: {wording.cut(said, 170)}. "
-        "The reference passes the same step.",
+        reasoning=f"`{facts.step}` fails: {wording.cut(said, 170)}. No such package or version exists."
+        if facts.check == "install" and NO_PACKAGE.search(error.error)
+        else f"`{facts.step}` stops at {_place(error)}: {wording.cut(said, 170)}. "
+        + (shared or "The reference passes the same step."),
         citations=(*quote.blamed(facts), *quote.naming(facts, name), *quote.log(facts)),
     )
 
@@ -49,6 +56,8 @@ def behaves_otherwise(facts: Facts) -> Decision | None:
     if facts.check != "tests" or test is None:
         return None
     title = test.title
+    if facts.outcome.silent:
+        return _fails_silently(facts, title)
     said = (facts.first.error if facts.first else title).removeprefix(test.name + ": ")
     return Decision(
         label="MODEL_FAULT",
@@ -63,6 +72,24 @@ def behaves_otherwise(facts: Facts) -> Decision | None:
             *quote.log(facts),
             *quote.grader_lines(facts, test.message),
         ),
+    )
+
+
+def _fails_silently(facts: Facts, title: str) -> Decision:
+    """Which tests failed is known, and not why: the likeliest reading, and no certainty."""
+    lacking = silent.missing_calls(facts)
+    what = f"lacks `{lacking[0]}`, which `{title}` calls" if lacking else f"fails `{title}`; the log does not say why"
+    return Decision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause="missing-" + code.kebab(lacking[0]) if lacking else "fails-" + code.kebab(title, 42),
+        confidence=0.65 if lacking else 0.5,
+        uncertain=not lacking,
+        why=wording.cut(what),
+        reasoning=f"{_count(facts)} fail, first `{title}`. "
+        + (f"The grader calls `{lacking[0]}`, which the reference has and the output lacks. " if lacking else "")
+        + (f"{silent.limits(facts)} {silent.RECORD}" if not lacking else ""),
+        citations=(*quote.suspects(facts, 2), *quote.log(facts), *quote.grader_lines(facts, "")),
     )
 
 

@@ -3,7 +3,7 @@
 import re
 
 from evalscribe import signature
-from evalscribe.judging.rules import code, quote, wording
+from evalscribe.judging.rules import code, doubt, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
 
@@ -69,15 +69,18 @@ def lint_finds_a_fault(facts: Facts) -> Decision | None:
         return _without_rule(facts, facts.first)
     grave = next((c for c in codes if not _is_taste(c)), codes[0])
     first = next((e for e in facts.errors if e.code == grave), facts.first)
+    shared = facts.outcome.all_passed and not doubt.told_of_gaps(facts)
     kept = ", and the reference keeps it" if facts.expected_lines else ""
     return Decision(
         label="MODEL_FAULT",
         kind="model",
         cause=_cause(grave),
-        confidence=0.75 if facts.outcome.all_passed else 0.7,
+        confidence=0.5 if shared else 0.75 if facts.outcome.all_passed else 0.7,
+        uncertain=shared,
         why=f"`{_bare(grave)}`: {_said(first)}",
         reasoning=f"`{_bare(grave)}` guards correctness, not style{kept}. "
-        f"It says of{_where(first)}: {_said(first, 150).rstrip('. …')}.",
+        f"It says of{_where(first)}: {_said(first, 150).rstrip('. …')}."
+        + (f" All tests pass, {doubt.NOT_STORED}" if shared else ""),
         citations=(*quote.blamed(facts), *quote.log(facts)),
     )
 
@@ -99,14 +102,17 @@ def _without_rule(facts: Facts, first: signature.Located) -> Decision:
 
 def _shared(facts: Facts, error: signature.Located, ours: CodeLine | None, theirs: CodeLine) -> Decision:
     citations = quote.pairs(facts, [ours]) if ours else ()
+    told = doubt.told_of_gaps(facts)
     return Decision(
         label="OVERLY_STRICT",
         kind="lint",
         cause=_cause(error.code or "lint"),
-        confidence=0.7,
+        confidence=0.7 if told else 0.5,
+        uncertain=not told,
         why=f"`{error.code}`: the reference does the same at {_file(theirs)}:{theirs.number}",
         reasoning=f"`{error.code}` fails a line that the reference has in the same form at {theirs.document.path}:"
-        f"{theirs.number}. The reference would fail the same check.",
+        f"{theirs.number}. The reference would fail the same check."
+        + ("" if told else " Whether that is a known gap already, nothing stored tells."),
         citations=(*citations, *quote.log(facts)),
         fix=f"relax `{error.code}`: the reference answer breaks it too",
         would_pass=len(facts.errors) == 1,

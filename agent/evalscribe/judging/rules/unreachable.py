@@ -4,7 +4,7 @@ import re
 
 from evalscribe.evidence import Evidence, Packed
 from evalscribe.finding import Case
-from evalscribe.judging.rules import code, provenance, quote
+from evalscribe.judging.rules import code, provenance, quote, runner
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 
@@ -27,6 +27,15 @@ PROVIDER = re.compile(
     re.IGNORECASE,
 )
 
+NO_OUTPUT = re.compile(r"\bAI_NoOutputGeneratedError\b")
+"""What the AI SDK's stream says after any error of the provider, which it keeps to itself."""
+OF_SDK = re.compile(r"\bAI_[A-Z]\w+Error\b")
+"""Errors of the AI SDK, which calls the model: nothing under test runs there."""
+REGISTRY = re.compile(r"\bGET https?://\S+ - (?:408|429|5\d\d)\b")
+"""What bun says of a package registry that is overloaded or down; 404 is a package that does not exist."""
+PUSH = re.compile(r"error fetching \w+ {1,2}https?://\S+ 5\d\d\b", re.IGNORECASE)
+"""The Convex CLI's words for a backend that breaks; with 4xx it refuses what was pushed."""
+
 
 def provider_gave_nothing(facts: Facts) -> Decision | None:
     """No output at all: nobody can tell what the model would have written."""
@@ -34,7 +43,7 @@ def provider_gave_nothing(facts: Facts) -> Decision | None:
     if facts.produced or judged or facts.evidence.of("log") or facts.spoken.by_model:
         return None
     reason = facts.evidence.eval.reason or ""
-    known = bool(PROVIDER.search(reason) or CONNECTION.search(reason))
+    known = bool(PROVIDER.search(reason) or CONNECTION.search(reason) or OF_SDK.search(reason))
     return Decision(
         label="KNOWN_GAP",
         kind="infrastructure",
@@ -42,11 +51,16 @@ def provider_gave_nothing(facts: Facts) -> Decision | None:
         confidence=0.95 if known else 0.5,
         uncertain=not known,
         why="no model output: the provider failed before grading" if known else "no model output to judge",
-        reasoning=f"The eval ended before grading began and holds no output. {_reason_said(known)}",
+        reasoning=f"The eval ended before grading began and holds no output. {_reason_said(known, reason)}",
     )
 
 
-def _reason_said(known: bool) -> str:
+def _reason_said(known: bool, reason: str) -> str:
+    if NO_OUTPUT.search(reason):
+        return (
+            "The call to the provider ended in an error, so the model's work was never judged. Which error it was is "
+            "not stored: look in the log of the job that ran the evals."
+        )
     if known:
         return "The recorded reason is the provider's or the network's, so the model's work was never judged."
     return "The recorded reason does not say what broke, so this is the likeliest reading."
@@ -56,11 +70,12 @@ def environment_not_reached(facts: Facts) -> Decision | None:
     """A step before the tests that stopped at a connection never came to the code."""
     if facts.check not in ("install", "build") or facts.first is None or facts.blamed:
         return None
-    if not CONNECTION.search(facts.first.error) and not (facts.check == "install" and _timed_out(facts.first.error)):
-        return None
-    if _quotes_output(facts, facts.first.error):
-        return None
     index = facts.check == "install"
+    error = facts.first.error
+    if not (CONNECTION.search(error) or (index and (_timed_out(error) or REGISTRY.search(error))) or PUSH.match(error)):
+        return None
+    if _quotes_output(facts, error):
+        return None
     return Decision(
         label="KNOWN_GAP",
         kind="infrastructure",
@@ -113,7 +128,14 @@ def came_to_the_code(evidence: Evidence) -> bool:
     facts = Facts(Case(evidence=evidence, packed=Packed(excerpts=())))
     outage = environment_not_reached(facts)
     proven = outage is not None and not provenance.checked(facts, outage).uncertain
-    return provider_gave_nothing(facts) is None and not proven
+    late = runner.runner_ran_out_of_time(facts)
+    before = (
+        provider_gave_nothing,
+        runner.marked_by_the_runner,
+        runner.reference_not_set_up,
+        runner.tests_never_started,
+    )
+    return not proven and (late is None or late.uncertain) and all(rule(facts) is None for rule in before)
 
 
 def _quotes_output(facts: Facts, error: str) -> bool:

@@ -46,7 +46,7 @@ def _failure(evidence: Evidence) -> Item:
     )
     facts = {
         "eval": judged.path,
-        "failed step": judged.failed_step or "none, grading never began",
+        "failed step": judged.failed_step or ("none, grading never began" if evidence.never_graded else "not recorded"),
         "steps": steps,
         "recorded reason": judged.reason,
         "not here": "\n".join(evidence.missing),

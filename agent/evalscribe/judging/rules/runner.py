@@ -1,0 +1,165 @@
+"""What the runner itself says ended an eval: its marks, its time limits, and its work on the reference answer.
+
+Only what the runner writes counts: the recorded reason of a step that never ran the code, a reason that is nothing but
+the runner's own sentence, and headings in its log. A message of the code under test proves nothing about the grader.
+"""
+
+import re
+
+from evalscribe import signature
+from evalscribe.judging.cite import cite
+from evalscribe.judging.rules import quote, wording
+from evalscribe.judging.rules.decision import Decision
+from evalscribe.judging.rules.facts import Facts
+
+MARKED = re.compile(r"\[(?P<mark>infrastructure|rate_limit|preflight|zero_tokens)\]\s*(?P<said>.*)", re.DOTALL)
+"""How the Convex runner begins the reason of an eval that it does not count."""
+NOTHING_CAME = re.compile(r"empty provider response\b")
+UNREADABLE = re.compile(r"(?:Error: )?(?:empty parsed model output|invalid filesystem output)\b", re.IGNORECASE)
+TIME_LIMIT = re.compile(r"(?:Error: )?(?P<what>[^\n]{1,300}?) timed out after (?P<limit>\d+ ?m?s)")
+ANSWERS = ("raw_model_response.md",)
+"""Where the Convex runner keeps an answer that it could not take files from."""
+REFUSAL = re.compile(
+    r"\b(?:i|we)(?:'m| am| are)? (?:can't|cannot|can not|won't|will not|unable to|not able to)\b", re.I
+)
+
+
+def marked_by_the_runner(facts: Facts) -> Decision | None:
+    """The runner marks the eval as one that no model is to blame for, before any code of the model's ran."""
+    said = _recorded(facts)
+    match = MARKED.match(said)
+    if match is None or facts.check not in ("install", "other"):
+        return None
+    nothing = NOTHING_CAME.match(match["said"]) is not None
+    told = wording.cut(match["said"], 120) or match["mark"]
+    return Decision(
+        label="KNOWN_GAP",
+        kind="infrastructure",
+        cause="no-answer-came" if nothing else f"runner-says-{match['mark'].replace('_', '-')}",
+        confidence=0.5 if nothing else 0.9,
+        uncertain=nothing,
+        why=wording.cut(f"not judged; the runner says: {told}"),
+        reasoning=f"The runner marks this eval `{match['mark']}`: {told.rstrip('.')}. No code of the model was judged."
+        + (
+            " An empty answer can also be a content filter, or a model that spent all its tokens on reasoning: which "
+            "it was is not stored."
+            if nothing
+            else ""
+        ),
+        citations=quote.log(facts),
+    )
+
+
+def answer_without_files(facts: Facts) -> Decision | None:
+    """The model answered, and its answer has no files in the layout that the task asks for."""
+    said = _recorded(facts)
+    if not UNREADABLE.match(said) or facts.check in ("tests", "lint", "build"):
+        return None
+    answer = next((d for d in facts.evidence.of("output") if wording.basename(d.path) in ANSWERS), None)
+    refused = answer is not None and REFUSAL.search(answer.text[:2000]) is not None
+    line = next((n for n, text in enumerate(answer.lines, 1) if text.strip()), 1) if answer else 1
+    return Decision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause="answer-refused" if refused else "answer-without-files",
+        confidence=0.5 if refused else 0.7,
+        uncertain=refused,
+        why=wording.cut(said.removeprefix("Error: ")),
+        reasoning=f"The model answered, and the runner could not take files from its answer: {wording.cut(said, 120)}. "
+        + (
+            "Its words look like a refusal."
+            if refused
+            else f"Read `{answer.path}`."
+            if answer
+            else "The answer itself is not stored."
+        ),
+        citations=(*((cite(answer, line, min(line + 2, len(answer.lines))),) if answer else ()), *quote.log(facts)),
+    )
+
+
+def runner_ran_out_of_time(facts: Facts) -> Decision | None:
+    """A command of the runner's hit the runner's own time limit: its sentence is all that is recorded."""
+    match = TIME_LIMIT.fullmatch(_recorded(facts).strip())
+    if match is None or facts.check == "other" or (facts.check == "tests" and facts.outcome.runner):
+        return None
+    what, tests = wording.cut(match["what"].split(" (")[0], 40), facts.check == "tests"
+    alike = facts.same_as_reference
+    open_question = {
+        "tests": "An endless loop in the code, or a backend that never answers, can both be behind it: no output of "
+        "the tests is stored.",
+        "build": "Slow machines, or types too deep to check, can both be behind it.",
+    }
+    unsure = tests or (facts.check == "build" and facts.step_checks_types)
+    return Decision(
+        label="KNOWN_GAP" if not tests else "OVERLY_STRICT" if alike else "MODEL_FAULT",
+        kind="infrastructure" if not tests else "harness" if alike else "model",
+        cause=f"{facts.check}-timed-out",
+        confidence=0.5 if unsure else 0.8,
+        uncertain=unsure,
+        why=wording.cut(f"`{what}` hit the runner's time limit of {match['limit']}"),
+        reasoning=f"`{what}` was stopped by the runner after {match['limit']}, and nothing else is recorded. "
+        + (
+            open_question[facts.check]
+            if unsure
+            else "All tests passed."
+            if facts.check == "lint" and facts.outcome.all_passed
+            else "No code of the model's was judged; it may succeed when the run is repeated."
+        ),
+        citations=quote.log(facts),
+    )
+
+
+def reference_not_set_up(facts: Facts) -> Decision | None:
+    """The runner could not install or deploy the reference answer, which the tests compare with or call."""
+    headings = signature.reference_errors(facts.evidence)
+    if facts.check != "tests" or not headings:
+        return None
+    said = wording.cut(headings[0].text.removeprefix(signature.REFERENCE), 120)
+    log = next(iter(facts.evidence.of("log")), None)
+    line = headings[0].number
+    return Decision(
+        label="OVERLY_STRICT",
+        kind="harness",
+        cause="reference-not-set-up",
+        confidence=0.85,
+        error=f"the reference was not set up: {said}",
+        why=wording.cut(f"the reference answer was not set up: {said}"),
+        reasoning=f"The runner failed to set up the reference answer (log line {line}): {said.rstrip('.')}. It runs "
+        "the tests all the same, and they cannot pass without it: the model's work was not judged.",
+        citations=(*((cite(log, line, line),) if log else ()), *quote.log(facts)),
+        fix="end the eval as an outage when the reference answer cannot be installed or deployed",
+        would_pass=False,
+    )
+
+
+def tests_never_started(facts: Facts) -> Decision | None:
+    """The runner announces what the test runner printed, and nothing follows: not even the test runner's banner."""
+    log = next(iter(facts.evidence.of("log")), None)
+    if facts.check != "tests" or log is None or facts.first or facts.outcome.runner is not None:
+        return None
+    part = signature.failed_log(facts.evidence)
+    if not facts.produced or part is None or not part.text.lstrip().startswith("[error]"):
+        return None
+    said = [line.strip() for line in part.text.split("\n") if line.strip()]
+    if len(said) > 1 or not said[0].endswith(":"):
+        return None
+    return Decision(
+        label="OVERLY_STRICT",
+        kind="harness",
+        cause="tests-never-started",
+        confidence=0.6,
+        error="the test runner did not start: it printed nothing",
+        why="the test runner did not start: the log holds no line of it",
+        reasoning="The step of the tests failed, and below its heading the test runner printed nothing, not even its "
+        "banner. No test judged the model's work.",
+        citations=quote.log(facts),
+        fix="record the exit code and stderr of the test runner, and end the eval as an outage when it does not start",
+        would_pass=False,
+    )
+
+
+def _recorded(facts: Facts) -> str:
+    """The recorded reason of the failed step, else of the eval."""
+    evidence = facts.evidence
+    own = (s.error for s in evidence.steps if s.status == "failed" and s.name == evidence.eval.failed_step and s.error)
+    return next(own, None) or evidence.eval.reason or ""

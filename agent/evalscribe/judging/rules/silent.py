@@ -1,0 +1,200 @@
+"""Tests that failed where the log holds no message of theirs: what their names, bodies and number still tell."""
+
+import re
+from collections.abc import Iterator
+
+from evalscribe import signature
+from evalscribe.evidence import Citation, Document
+from evalscribe.judging.rules import code, quote, wording
+from evalscribe.judging.rules.decision import Decision
+from evalscribe.judging.rules.facts import Facts
+
+BEGINS = re.compile(r"\s*(?:(?:test|it)(?:\.\w+)*\s*\(|(?:async\s+)?def test)")
+"""How a test begins in the graders of vitest, jest and pytest."""
+SOUGHT = re.compile(r"""(?<!not)\.(?:toContain|toMatch|toHaveText)\(\s*(["'])((?:(?!\1).){4,200})\1""")
+EXPECTS = re.compile(r"\b(?:expect|assert\w*)\s*\(")
+REQUEST = re.compile(r"\bfetch\(\s*[`\"']([^`\"']+)[`\"']")
+CALL = re.compile(r"\b(?:api|internal|anyApi)(?:\.[A-Za-z_$][\w$]*)*\.([A-Za-z_$][\w$]*)")
+"""A function of the code under test, as Convex clients name it."""
+TIME_LIMITS = (5_000, 10_000, 30_000)
+"""What test runners allow one test by default, in milliseconds."""
+OVER = 100
+"""A test that was stopped takes little longer than its limit."""
+RECORD = (
+    "The log has no message of a failed test; the report of the test runner (`failureMessages`) or its stderr does."
+)
+
+
+def reference_fails_alike(facts: Facts) -> Decision | None:
+    """The code is the reference's, line for line, and its tests fail without a word: something else broke."""
+    if facts.check != "tests" or not facts.same_as_reference or not (facts.outcome.silent or facts.outcome.never_ran):
+        return None
+    return _of_the_harness(
+        facts,
+        "same-code-as-reference",
+        "the code is the reference's line for line, and its tests fail",
+        f"{_what_failed(facts)}, and the output's code is the reference's line for line: it would fail alike. "
+        f"{limits(facts) or 'Think of ports, the network and the state that tests leave behind.'} {RECORD}",
+    )
+
+
+def nothing_was_tested(facts: Facts) -> Decision | None:
+    """The file of the tests did not load, or a hook failed: no test judged anything."""
+    if facts.check != "tests" or not facts.outcome.never_ran or not facts.produced:
+        return None
+    why = facts.first.error if facts.first else "no test ran"
+    return _of_the_harness(
+        facts,
+        "no-test-ran",
+        why,
+        f"{why[:1].upper()}{why[1:]}, so no test judged the model's work. Its set-up may need something that the code "
+        f"lacks, or may have broken by itself: the log does not say. {RECORD}",
+    )
+
+
+def check_reads_elsewhere(facts: Facts) -> Decision | None:
+    """Every text that the only failing test looks for stands in the output as in the reference."""
+    failures = facts.outcome.failures
+    if facts.check != "tests" or not facts.outcome.silent or len(failures) != 1 or not facts.outcome.passed:
+        return None
+    body = "\n".join(text for _, _, text in _bodies(facts, failures[0]))
+    sought = [text for _, text in SOUGHT.findall(body)]
+    lines = [quote.both(facts, text) for text in sought]
+    if len(EXPECTS.findall(body)) != len(sought) or not lines or any(len(found) < 2 for found in lines):
+        return None
+    title = failures[0].title
+    return Decision(
+        label="OVERLY_STRICT",
+        kind="grader",
+        cause="check-misses-" + code.kebab(sought[0], 34),
+        confidence=0.5,
+        uncertain=True,
+        why=wording.whole_or(f"`{title}` misses `{sought[0]}`, which the code has", f"`{title}` looks elsewhere"),
+        reasoning=f"`{title}` looks for {len(sought)} texts, first `{sought[0]}`; all stand in the output as in the "
+        f"reference, and the other {facts.outcome.passed} tests pass, so the check may read the wrong thing. {RECORD}",
+        citations=(*lines[0], *quote.log(facts), *quote.grader_lines(facts, "")),
+        fix=f"let `{title}` look for `{sought[0]}` where the code puts it",
+    )
+
+
+def no_request_is_answered(facts: Facts) -> Decision | None:
+    """Every test fails, each asks over HTTP, and the output serves every address that is asked for."""
+    failures = facts.outcome.failures
+    if facts.check != "tests" or not facts.outcome.silent or facts.outcome.passed or len(failures) < 2:
+        return None
+    bodies = ["\n".join(text for _, _, text in _bodies(facts, test)) for test in failures]
+    asked = [_address(address) for body in bodies for address in REQUEST.findall(body)]
+    served = [text for _, text in re.findall(r"([\"'`])(/[^\"'`\s]*)\1", facts.output_code)]
+    if not asked or not all(REQUEST.search(body) and not CALL.search(body) for body in bodies):
+        return None
+    if len(set(asked)) < 2 or not all(_serves(served, address) for address in asked):
+        return None
+    return _of_the_harness(
+        facts,
+        "no-request-answered",
+        f"all {len(failures)} tests fail, and the code serves every address they ask",
+        f"{_what_failed(facts)}. Each asks over HTTP, and the output serves every address that they ask for, so the "
+        f"address or the port of the server may be wrong. {limits(facts)} {RECORD}",
+        grader=quote.grader_addresses(facts),
+    )
+
+
+def lacks_what_was_to_be_chosen(facts: Facts) -> Decision | None:
+    """A grader that only reads files misses a package that the reference uses and the output does not."""
+    names = {step.name.lower() for step in facts.evidence.steps}
+    if facts.check != "tests" or not facts.outcome.silent or not facts.reads_files_only or len(names) < 2:
+        return None
+    ours, theirs = _packages(facts.original.of("output")), _packages(facts.evidence.of("expected"))
+    titles = " ".join(test.title for test in facts.outcome.failures).lower()
+    missing = [name for name in theirs if name not in ours and name in facts.grader]
+    chosen = next((name for name in missing if any(p in titles for p in code.parts(name) if len(p) > 3)), None)
+    if chosen is None:
+        return None
+    line = quote.first_with(facts.left_out, chosen)
+    return Decision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause="not-chosen-" + code.kebab(chosen),
+        confidence=0.65,
+        why=f"does not use `{chosen}`, which the tests ask it to choose",
+        reasoning=f"The grader only reads the files, to see what was chosen. {_what_failed(facts)}, first "
+        f"`{facts.outcome.failures[0].title}`; the reference uses `{chosen}` and the output does not.",
+        citations=(
+            *(quote.pairs(facts, [line])[:1] if line else ()),
+            *quote.suspects(facts, 1),
+            *quote.log(facts),
+            *quote.grader_lines(facts, ""),
+        ),
+    )
+
+
+def limits(facts: Facts) -> str:
+    """A sentence where all failed tests were stopped at a time limit, else nothing."""
+    times = [test.milliseconds or 0 for test in facts.outcome.failures]
+    limit = next((one for one in TIME_LIMITS if times and all(one <= t <= one + OVER for t in times)), None)
+    return f"Every failed test took a little more than {limit:,} ms, a default time limit." if limit else ""
+
+
+def missing_calls(facts: Facts) -> list[str]:
+    """Functions that the failed tests call, that the reference has and the output lacks."""
+    if not facts.outcome.silent:
+        return []
+    bodies = "\n".join(text for test in facts.outcome.failures for _, _, text in _bodies(facts, test))
+    ours = code.names(facts.output_code)
+    return [name for name in dict.fromkeys(CALL.findall(bodies)) if name not in ours and name in facts.expected_names]
+
+
+def _of_the_harness(
+    facts: Facts, cause: str, why: str, reasoning: str, *, grader: tuple[Citation, ...] = ()
+) -> Decision:
+    return Decision(
+        label="OVERLY_STRICT",
+        kind="harness",
+        cause=cause,
+        confidence=0.5,
+        uncertain=True,
+        why=wording.cut(why),
+        reasoning=reasoning,
+        citations=(*quote.suspects(facts, 1), *quote.log(facts), *(grader or quote.grader_lines(facts, ""))),
+    )
+
+
+def _what_failed(facts: Facts) -> str:
+    failed, passed = len(facts.outcome.failures), facts.outcome.passed or 0
+    if not failed:
+        return "No test ran"
+    return f"All {failed} tests fail" if not passed and failed > 1 else f"{failed} of {failed + passed} tests fail"
+
+
+def _bodies(facts: Facts, test: signature.FailedTest) -> Iterator[tuple[Document, int, str]]:
+    """The test's source in the graders: document, first line and text, up to the next test."""
+    title = test.title.split("[")[0]
+    for document in facts.evidence.of("grader"):
+        starts = [n for n, line in enumerate(document.lines) if BEGINS.match(line)]
+        for at, following in zip(starts, [*starts[1:], len(document.lines)], strict=True):
+            head = "\n".join(document.lines[at : at + 2])
+            if len(title) > 3 and title in head.replace("\\", ""):
+                yield document, at + 1, "\n".join(document.lines[at:following])
+
+
+def _address(text: str) -> str:
+    """The path of a request, whatever comes before it: `${siteUrl}/api/hello` → `/api/hello`."""
+    return "/" + re.sub(r"^(?:\$\{[^}]*\}|https?://[^/]*)", "", text).split("?")[0].lstrip("/")
+
+
+def _serves(served: list[str], address: str) -> bool:
+    return any(
+        address == path or (path.endswith(("/", "/*")) and address.startswith(path.removesuffix("*")))
+        for path in served
+    )
+
+
+def _packages(documents: tuple[Document, ...]) -> tuple[str, ...]:
+    """Packages that files import, or a manifest depends on; modules of the project itself are left out."""
+    found: dict[str, None] = {}
+    for document in documents:
+        for _, module in re.findall(r"(?:from|import|require\()\s*([\"'])([^\"'./][^\"']*)\1", document.text):
+            found["/".join(module.split("/")[: 2 if module.startswith("@") else 1])] = None
+        if document.path.endswith("package.json"):
+            found |= dict.fromkeys(re.findall(r"\"(@[\w.-]+/[\w.-]+)\"\s*:", document.text))
+    return tuple(found)

@@ -1,0 +1,169 @@
+"""Tests that failed where the log holds no message: vitest 4 as the Convex runner calls it."""
+
+import pytest
+
+from evalscribe.finding import Verdict
+from rules_case import decide, made, vitest_log
+
+REFERENCE = """\
+export const listAll = query({
+  args: {},
+  handler: async (ctx) => ctx.db.query("items").collect(),
+});
+export const addItem = mutation({
+  args: { name: v.string() },
+  handler: async (ctx, args) => ctx.db.insert("items", args),
+});
+"""
+GRADER = """\
+test("lists all items", async () => {
+  expect(await client.query(api.index.listAll, {})).toEqual([]);
+});
+
+test("adds an item", async () => {
+  await client.mutation(api.index.addItem, { name: "a" });
+});
+"""
+
+
+def judged(output: str, log: str, *, grader: str = GRADER, reference: str = REFERENCE, task: str = "Do it.") -> Verdict:
+    return decide(
+        made(
+            log=log,
+            task=task,
+            output={"convex/index.ts": output},
+            expected={"convex/index.ts": reference},
+            grader={"grader.test.ts": grader},
+            error="tests failed (0%)",
+            reason="tests failed (0%)",
+        )
+    )
+
+
+def test_the_error_names_the_failed_tests_and_never_the_banner() -> None:
+    verdict = judged(REFERENCE.replace("collect", "take"), vitest_log("lists all items", passed=["adds an item"]))
+    assert verdict.error == "failed tests: lists all items"
+    assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", True)
+    assert "`failureMessages`" in verdict.reasoning
+
+
+def test_a_function_that_the_tests_call_and_the_output_lacks_is_certain() -> None:
+    output = REFERENCE.replace("addItem", "insertItem")
+    verdict = judged(output, vitest_log("adds an item", passed=["lists all items"]))
+    assert (verdict.classification, verdict.uncertain, verdict.cause) == ("MODEL_FAULT", False, "missing-add-item")
+
+
+def test_the_references_own_code_is_not_blamed() -> None:
+    verdict = judged(REFERENCE, vitest_log("lists all items", "adds an item"))
+    assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "harness", True)
+
+
+def test_tests_that_were_stopped_at_a_limit_are_named() -> None:
+    verdict = judged(REFERENCE, vitest_log("lists all items", "adds an item", took=5011))
+    assert "5,000 ms" in verdict.reasoning
+    assert "5,000 ms" not in judged(REFERENCE, vitest_log("lists all items", "adds an item", took=4200)).reasoning
+
+
+@pytest.mark.parametrize(
+    ("tests", "counts", "said"),
+    [
+        ("(0 test)", "no tests", "the test file did not load: no test ran"),
+        ("(2 tests | 2 skipped) 41ms", "2 skipped (2)", "a hook failed: all 2 tests were skipped"),
+    ],
+)
+def test_nothing_was_tested(tests: str, counts: str, said: str) -> None:
+    log = (
+        "[error] vitest: Error: Tests failed (ratio: 0)\n[cmd] bunx vitest run\n[vitest]  RUN  v4.0.18 /home/x\n"
+        f"[vitest]  ❯ grader.test.ts {tests}\n[vitest]  Test Files  1 failed (1)\n[vitest]       Tests  {counts}\n"
+    )
+    verdict = judged(REFERENCE.replace("collect", "take"), log)
+    assert verdict.error == said
+    assert (verdict.cause_kind, verdict.uncertain) == ("harness", True)
+
+
+STATIC = """\
+test("describes the jobs", async () => {
+  const text = JSON.stringify(await spec());
+  expect(text).toContain("run every hour");
+  expect(text).toContain("run every minute");
+});
+test("other", () => {});
+"""
+JOBS = 'jobs.add("run every hour", 1);\njobs.add("run every minute", 60);\n'
+
+
+def test_a_check_for_texts_that_the_code_has_reads_elsewhere() -> None:
+    log = vitest_log("describes the jobs", passed=["other"])
+    verdict = judged(JOBS + "const extra = 1;\n", log, grader=STATIC, reference=JOBS)
+    assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "grader", True)
+
+
+def test_a_check_that_also_compares_values_is_not_excused() -> None:
+    grader = STATIC.replace('toContain("run every minute")', "toHaveLength(12)")
+    verdict = judged(
+        JOBS + "x = 1\n", vitest_log("describes the jobs", passed=["other"]), grader=grader, reference=JOBS
+    )
+    assert verdict.classification == "MODEL_FAULT"
+
+
+HTTP = """\
+test("says hello", async () => {
+  const res = await fetch(`${siteUrl}/api/hello`, { method: "GET" });
+  expect(res.ok).toBe(true);
+});
+test("takes messages", async () => {
+  const res = await fetch(`${siteUrl}/api/messages/123`, { method: "POST" });
+  expect(res.ok).toBe(true);
+});
+"""
+ROUTES = """\
+http.route({ path: "/api/hello", method: "GET", handler });
+http.route({ pathPrefix: "/api/messages/", method: "POST", handler });
+"""
+THEIRS = ROUTES.replace('pathPrefix: "/api/messages/"', 'path: "/api/messages/*"')
+
+
+def test_requests_that_all_fail_though_every_address_is_served_point_to_the_harness() -> None:
+    log = vitest_log("says hello", "takes messages")
+    verdict = judged(ROUTES, log, grader=HTTP, reference=THEIRS)
+    assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "harness", True)
+
+
+def test_an_address_that_is_not_served_is_the_models() -> None:
+    output = ROUTES.replace("/api/hello", "/hello")
+    verdict = judged(output, vitest_log("says hello", "takes messages"), grader=HTTP, reference=THEIRS)
+    assert verdict.classification == "MODEL_FAULT"
+
+
+def test_one_request_that_is_answered_shows_that_the_server_is_there() -> None:
+    log = vitest_log("takes messages", passed=["says hello"])
+    assert judged(ROUTES, log, grader=HTTP, reference=THEIRS).classification == "MODEL_FAULT"
+
+
+def test_a_static_eval_judges_what_was_chosen() -> None:
+    log = vitest_log("chooses the aggregate component", "mounts the component")
+    grader = 'test("chooses the aggregate component", () => {\n  expect(deps["@acme/aggregate"]).toBeDefined();\n});\n'
+    reference = 'import { Table } from "@acme/aggregate";\nexport const t = new Table();\n'
+    verdict = decide(
+        made(
+            names=("filesystem", "tests"),
+            log=log,
+            output={"index.ts": "export const t = scan();\n"},
+            expected={"index.ts": reference},
+            grader={"grader.test.ts": grader},
+        )
+    )
+    assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", False)
+    assert verdict.cause == "not-chosen-acme-aggregate"
+    assert "install" not in verdict.reasoning + verdict.why
+
+
+def test_a_guard_that_the_title_of_the_test_speaks_of_is_no_certain_fault() -> None:
+    output = (
+        REFERENCE.replace("ctx.db.insert", "args.n < 0 ? fail() : ctx.db.insert")
+        + 'if (n < 0) throw new Error("n must not be negative");\n'
+    )
+    grader = GRADER + 'test("handles negative numbers", async () => {\n  await call(-1);\n});\n'
+    log = vitest_log("handles negative numbers", passed=["lists all items", "adds an item"])
+    verdict = judged(output, log, grader=grader)
+    assert (verdict.classification, verdict.uncertain) == ("OVERLY_STRICT", True)
