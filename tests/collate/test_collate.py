@@ -157,3 +157,24 @@ def test_a_correction_moves_the_failure_to_its_group_and_keeps_the_judges_verdic
     assert [(r.group, r.text) for r in collation.recommendations] == [("none", "the model's own.")]
     assert not any(pattern.name == "Lint decides" for pattern in collation.patterns)
     assert collation.findings[0].verdict == lint
+
+
+def test_missing_messages_of_tests_are_recommended_once_per_run() -> None:
+    silent = [
+        finding(name, said=verdict(error="failed tests: works; counts", uncertain=True, confidence=0.5))
+        for name in ("a/1", "a/2")
+    ]
+    found = collate(run(*silent, finding("a/3")), [*silent, finding("a/3")], {}).recommendations
+    records = [one for one in found if "failureMessages" in one.text]
+    assert [(one.group, one.evals, one.id) for one in records] == [("eval", ("a/1", "a/2"), "R1")]
+    assert not any(
+        "failureMessages" in one.text for one in collate(run(finding("a/3")), [finding("a/3")], {}).recommendations
+    )
+
+
+def test_a_gap_that_no_note_speaks_of_is_not_called_noted() -> None:
+    gap = verdict(classification="KNOWN_GAP", cause_kind="task", fix="name the field in the task")
+    noted = verdict(classification="KNOWN_GAP", cause="known-gap-any")
+    found = [finding("a/1", said=gap), finding("a/2", said=noted)]
+    patterns = collate(run(*found), found, {}).patterns
+    assert [one.evals for one in patterns if one.kind == "known-gaps"] == [("a/2",)]

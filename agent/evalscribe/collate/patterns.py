@@ -90,7 +90,13 @@ def _every_trial(findings: Sequence[Finding]) -> Pattern | None:
 
 
 def _known_gaps(findings: Sequence[Finding]) -> Pattern | None:
-    hit = _judged(findings, lambda v: v.classification == "KNOWN_GAP" and v.cause_kind not in NOT_THE_MODEL)
+    def noted(verdict: Verdict) -> bool:
+        """Whether the eval's notes may speak of it: a gap that the rules found without any proposes a change."""
+        cites = any(citation.role == "known_gaps" for citation in verdict.citations)
+        gap = verdict.classification == "KNOWN_GAP" and verdict.cause_kind not in NOT_THE_MODEL
+        return gap and (cites or verdict.fix is None)
+
+    hit = _judged(findings, noted)
     return _pattern("Known gaps", "known-gaps", hit, "the eval's own notes already speak of it.")
 
 

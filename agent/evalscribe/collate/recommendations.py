@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from evalscribe.finding import CauseKind, Finding, Verdict
 from evalscribe.pattern import Recommendation, RecommendationGroup
+from evalscribe.signature import NAMES_ONLY
 
 GROUP_OF_KIND: dict[CauseKind, RecommendationGroup] = {
     "task": "eval",
@@ -38,7 +39,15 @@ def _proposals(findings: Sequence[Finding]) -> list[Recommendation]:
         Recommendation(group=group, text=fix, evals=tuple(evals), would_pass=would_pass)
         for (group, fix, would_pass), evals in by_fix.items()
     ]
+    made += _better_records(findings)
     return sorted(made, key=lambda r: (r.group != "eval", not r.would_pass, -len(r.evals)))
+
+
+def _better_records(findings: Sequence[Finding]) -> Iterable[Recommendation]:
+    """Once per run: the log names failed tests and holds none of their messages."""
+    silent = [f for f in findings if f.judged and f.judged.error.startswith(NAMES_ONLY)]
+    if silent:
+        yield Recommendation(group="eval", text=RECORD, evals=_paths(silent))
 
 
 def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
@@ -66,6 +75,7 @@ def _no_action(findings: Sequence[Finding]) -> Iterable[Recommendation]:
     return [Recommendation(group="none", text=text, evals=tuple(said[text])) for text in NOTHING if said[text]]
 
 
+RECORD = "record why tests fail: keep `failureMessages` of the test runner's JSON report, or its stderr, with the eval"
 OWN, DOCUMENTED, RERUN = "the model's own.", "known gap, documented.", "run it again; not counted in the estimate."
 UNSURE = "uncertain: settle the label first."
 NOTHING = (OWN, DOCUMENTED, RERUN, UNSURE)
