@@ -104,5 +104,3 @@ def _handler(server: BombServer) -> type[BaseHTTPRequestHandler]:
             pass
 
     return Handler
-
-

@@ -3,7 +3,9 @@
     python tests/benchmarks/agreement.py [-v]          with EVALSCRIBE_REAL_DATA set
 
 Failures that ended alike before any output count once. Every figure is printed with no earlier reports, then with those
-of earlier runs only, then once more with, for each run, only the rules that decided rightly in some other run.
+of earlier runs only, then once more with, for each run, only the rules that decided rightly in some other run. At the
+end the same for the six runs in today's shape: agreement where the label can be reached from what is stored, and how
+often the rules are uncertain where it cannot.
 """
 
 import json
@@ -32,7 +34,7 @@ from evalscribe.render.calibration import beyond_luck, confusion, span
 from evalscribe.report_file import ReportFile
 from evalscribe.sources.links import Links
 from evalscribe.sources.payload import decode_run
-from real_runs import gold, payloads, run_folders
+from real_runs import CURRENT, RECORDED, derivable, gold, payloads, run_folders
 
 EARLIER = {"jn72t14a": ("jn7922j1",)}
 """Runs of the same model and experiment that came before."""
@@ -95,14 +97,15 @@ def judged(folder: Path, rules: tuple[Rule, ...] = RULES, past: History | None =
     ]
 
 
-def everything(data: Path, recalled: bool) -> list[Judged]:
-    return [one for f in run_folders(data) for one in judged(f, past=earlier_reports(f) if recalled else None)]
+def everything(data: Path, recalled: bool, shape: str = RECORDED) -> list[Judged]:
+    folders = run_folders(data, shape)
+    return [one for f in folders for one in judged(f, past=earlier_reports(f) if recalled else None)]
 
 
-def without_own_run(data: Path, whole: Sequence[Judged], recalled: bool) -> list[Judged]:
+def without_own_run(data: Path, whole: Sequence[Judged], recalled: bool, shape: str = RECORDED) -> list[Judged]:
     """Each run judged only by rules that decided rightly in some other run."""
     found: list[Judged] = []
-    for folder in run_folders(data):
+    for folder in run_folders(data, shape):
         proven = {one.rule for one in whole if one.run != folder.name and one.right}
         rules = tuple(rule for rule in RULES if rule.__name__.replace("_", "-") in proven)
         found += judged(folder, rules, earlier_reports(folder) if recalled else None)
@@ -155,11 +158,41 @@ def line(name: str, of: Sequence[Judged]) -> str:
     )
 
 
-def alone(data: Path) -> Mapping[str, Sequence[Judged]]:
+def by_derivable(data: Path, of: Iterable[Judged]) -> tuple[list[Judged], list[Judged]]:
+    """Verdicts on runs in today's shape: where the label can be reached from what is stored, and where it cannot."""
+    known = {folder.name: derivable(folder) for folder in run_folders(data, CURRENT)}
+    sides: dict[bool, list[Judged]] = {True: [], False: []}
+    for one in of:
+        paths = known[one.run]
+        sides[paths.get(one.evidence.eval.path, paths.get("*", False))].append(one)
+    return sides[True], sides[False]
+
+
+def uncertain(of: Sequence[Judged]) -> float:
+    return sum(one.verdict.uncertain for one in of) / len(of)
+
+
+def current_summary(data: Path) -> str:
+    """Agreement and doubt on the six runs in today's shape, per run and over all; then with other runs' rules only."""
+    plain = everything(data, recalled=False, shape=CURRENT)
+    proven = without_own_run(data, plain, recalled=False, shape=CURRENT)
+    lines = []
+    for title, of in (("all rules", plain), ("only rules that were right in some other run", proven)):
+        lines.append(f"== today's shape, {title}")
+        for run in (*dict.fromkeys(one.run for one in of), ""):
+            within, beyond = by_derivable(data, [one for one in of if not run or one.run == run])
+            lines.append(line(run or "all", within))
+            if beyond:
+                unsure = sum(one.verdict.uncertain for one in beyond)
+                lines.append(f"  not derivable: uncertain {unsure}/{len(beyond)} ({unsure / len(beyond):.2f})")
+    return "\n".join([*lines, "", *by_rule(plain, alone(data, CURRENT))])
+
+
+def alone(data: Path, shape: str = RECORDED) -> Mapping[str, Sequence[Judged]]:
     """What each rule decides when no other one comes before it."""
     known = [
         (folder.name, Facts(Case(evidence=evidence, packed=Packed(excerpts=()))), verdict)
-        for folder in run_folders(data)
+        for folder in run_folders(data, shape)
         for evidence, verdict in failures(folder)
     ]
     # A guess about what no rule decides costs more than all rules.
@@ -217,6 +250,7 @@ def main(data: Path, verbose: bool) -> None:
     print(f"cites where the maintainers quote: {hits}/{number}; citations not verified: {unverified(plain)}")
     print(f"{len(plain)} failures in {seconds:.2f} s, reading included")
     print("\n" + heldout.summary(plain))
+    print("\n" + current_summary(data))
     for one in plain if verbose else ():
         mark = "ok " if one.right else "BAD"
         print(f"{mark} {one.run} {one.evidence.eval.path} {one.label} -> {one.verdict.classification} by {one.rule}")
@@ -224,7 +258,8 @@ def main(data: Path, verbose: bool) -> None:
 
 def _report(folder: Path) -> ReportFile:
     name = json.loads((folder / "gold.json").read_text())["report"].removeprefix("reports/")
-    return ReportFile(path=folder / "report.md", name=name, text=(folder / "report.md").read_text())
+    report = folder.parents[1] / RECORDED / folder.name / "report.md"
+    return ReportFile(path=report, name=name, text=report.read_text())
 
 
 def _holds(text: str, quoted: Iterable[str]) -> bool:
