@@ -1,8 +1,9 @@
 """A log as lines without decoration, cut into the sections that its runner marks."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from evalscribe.evidence import Document, Evidence, Excerpt
@@ -66,9 +67,11 @@ def clean(text: str) -> str:
 @lru_cache(REMEMBERED)
 def lines_of(document: Document, first: int = 1) -> list[Line]:
     """The lines of a log without tags such as `[vitest] `; of a very long log the first and the last."""
-    numbered = list(enumerate(document.lines, first))
-    if len(numbered) > MAX_LINES:
-        numbered = numbered[: MAX_LINES // 2] + numbered[-MAX_LINES // 2 :]
+    lines, half = document.lines, MAX_LINES // 2
+    numbered: Iterable[tuple[int, str]] = enumerate(lines, first)
+    if len(lines) > MAX_LINES:
+        last = enumerate(lines[-half:], first + len(lines) - half)
+        numbered = chain(enumerate(lines[:half], first), last)
     return [_line(number, clean(text)) for number, text in numbered]
 
 
