@@ -1,5 +1,8 @@
 """A client of the OpenAI SDK that takes nothing from the environment."""
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 from httpx2 import Request
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
@@ -12,7 +15,7 @@ NO_KEY = "none"
 
 def client(key: str, base_url: str) -> AsyncOpenAI:
     """`key` is empty where the server needs none."""
-    hooks = {
+    hooks: dict[str, list[Callable[..., Awaitable[Any]]]] = {
         "request": [] if key else [_without_authorization],
         "response": [limit_answers(limits_of)],
     }
