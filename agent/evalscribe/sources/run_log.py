@@ -68,7 +68,9 @@ def steps_in(log: str) -> tuple[Step, ...]:
     for at, line in enumerate(lines):
         if match := _ERROR.fullmatch(line.rstrip("\r")):
             label = match["label"]
-            failed.setdefault(_LABELS.get(label.partition(" ")[0], label), _block(match["text"], lines, at))
+            step = _LABELS.get(label.partition(" ")[0], label)
+            if step not in failed:
+                failed[step] = _block(match["text"], lines, at)
         elif match := _OK.fullmatch(line):
             passed.add(match[1])
         elif _TESTS_RAN.match(line):
@@ -117,8 +119,9 @@ def _with_rate(step: Step, reason: str | None) -> Step:
 def _block(first: str, lines: Sequence[str], at: int) -> str:
     """The error that begins in line `at`, up to the next line with a mark of the runner."""
     block = [first]
-    for line in lines[at + 1 :]:
-        if _MARK.match(line) or line.startswith("[vitest] "):
+    # By index: a copy of the rest of the log for each of its errors takes quadratic time.
+    for below in range(at + 1, len(lines)):
+        if _MARK.match(lines[below]) or lines[below].startswith("[vitest] "):
             break
-        block.append(line.rstrip("\r"))
+        block.append(lines[below].rstrip("\r"))
     return "\n".join(block).rstrip()
