@@ -50,7 +50,8 @@ class Server:
             stderr=subprocess.DEVNULL,
         )
         self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen)
+        self._listener.start()
         self._number = 0
         about = '{"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}'
         self.answer("initialize", about)
@@ -78,6 +79,9 @@ class Server:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(timeout=PATIENCE_S)
+        self._listener.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

@@ -95,6 +95,14 @@ def test_a_torn_file_leaves_its_run_marked(inside: Inside) -> None:
     assert status(inside) == ("completed", EVALS)
 
 
+def test_a_part_in_which_nothing_failed_is_not_called_passed(inside: Inside) -> None:
+    run = {**RUN, "status": "importing"}
+    passed = {"eval": {"id": "e0", "category": "c", "name": "n", "status": "passed"}}
+    (inside.folder / "part.jsonl").write_text(f"{json.dumps({'run': run})}\n{json.dumps(passed)}\n")
+    inside.run("import", "part.jsonl", "--collection", "desk")
+    assert "Only a part of the run was imported" in inside.run("analyze", "part-1", "--judge", "rules").out
+
+
 def test_a_whole_import_is_not_marked(inside: Inside) -> None:
     write(inside.folder / "part.jsonl", RUN)
     inside.run("import", "part.jsonl", "--collection", "desk")

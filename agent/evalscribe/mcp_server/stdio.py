@@ -12,14 +12,13 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Any, BinaryIO, cast
 
-import anyio
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp.types import PARSE_ERROR, ErrorData, JSONRPCError
-from mcp_types import jsonrpc_message_adapter
+from mcp.types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from evalscribe.errors import DataError
 from evalscribe.json_clean import clean
+from evalscribe.mcp_server.apart import aside
 
 LONGEST_NUMBER = 300
 """Digits of an integer; Python reads 4,300 at most, and nothing here takes more than 19."""
@@ -31,7 +30,7 @@ log = logging.getLogger("evalscribe.mcp")
 async def serve(server: Any) -> None:
     """Serve a low-level server of the SDK on standard input and output until the input ends."""
     lines = _Lines(_standard_input())
-    async with stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, write):
+    async with stdio_server(stdin=cast(Any, lines)) as (read, write):
         lines.replies = write
         await server.run(read, write, server.create_initialization_options())
 
@@ -40,11 +39,11 @@ class _Lines:
     """What comes in, line by line. A line that cannot be read is answered with an error in its place."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._stream = anyio.wrap_file(stream)
+        self._stream = stream
         self.replies: Any = None
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        async for line in self._stream:
+        while line := await aside(self._stream.readline):
             text = line.decode("utf-8", "replace")
             if not text.strip():
                 continue

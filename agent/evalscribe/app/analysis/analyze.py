@@ -60,6 +60,7 @@ _STATES = {
     "failed": "The run did not complete",
     "running": "The run has not ended",
     "unknown": "It is not known whether the run has completed",
+    "importing": "Only a part of the run was imported",
 }
 
 
