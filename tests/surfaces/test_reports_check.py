@@ -297,7 +297,7 @@ def test_fetch_gets_what_the_store_lacks(workspace: Workspace, made: Path) -> No
     try:
         ids = {made_runs.eval_id(n): n for n in range(3)}
         server.answer = lambda path, args: success(
-            made_runs.summary(3) if path == "/api/query" else made_runs.payload(ids[args["args"]["evalId"]])
+            made_runs.summary(3) if path == "/api/query" else made_runs.payload(ids[args["evalId"]])
         )
         access = {"CONVEX_DEPLOY_KEY": "prod:a|b"}
         run = made_runs.RUN_ID
