@@ -106,6 +106,7 @@ def runner_ran_out_of_time(facts: Facts) -> Decision | None:
             else "No code of the model's was judged; it may succeed when the run is repeated."
         ),
         citations=quote.log(facts),
+        by_words=facts.check == "install",  # a script of the output's own can be what takes so long
     )
 
 
