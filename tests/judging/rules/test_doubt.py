@@ -74,6 +74,12 @@ def test_a_rule_about_types_is_uncertain_where_all_tests_pass() -> None:
     assert not noted.uncertain
 
 
+def test_a_rule_about_the_models_own_code_stays_certain() -> None:
+    log = "[error] eslint: Error: Failed to lint code:\n/x/convex/index.ts\n  1:18  error  Not used  no-unused-vars\n"
+    verdict = decide(made("eslint", names=("eslint", "tests"), log=log, output=OUTPUT, expected=EXPECTED))
+    assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", False)
+
+
 def test_style_alone_stays_certain() -> None:
     log = lint_log("convex/index.ts:1:1: PLW2901 loop variable overwritten")
     verdict = decide(made("lint", log=log, output=OUTPUT, expected=EXPECTED))

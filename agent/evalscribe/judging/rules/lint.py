@@ -22,6 +22,8 @@ TASTE_CODES = re.compile(
 )
 ELSEWHERE = re.compile(r"unsafe|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare")
 """Rules that judge a line by what stands elsewhere: an equal line in the reference proves nothing."""
+PLATFORM = re.compile(r"unsafe|undef")
+"""Rules that judge by types and globals of the platform, which all models find alike."""
 UNPARSABLE = re.compile(
     r"pars(?:ing|e) error|syntax ?error|unexpected token|cannot parse|failed to parse", re.IGNORECASE
 )
@@ -69,7 +71,7 @@ def lint_finds_a_fault(facts: Facts) -> Decision | None:
         return _without_rule(facts, facts.first)
     grave = next((c for c in codes if not _is_taste(c)), codes[0])
     first = next((e for e in facts.errors if e.code == grave), facts.first)
-    shared = facts.outcome.all_passed and not doubt.told_of_gaps(facts)
+    shared = bool(facts.outcome.all_passed and PLATFORM.search(grave) and not doubt.told_of_gaps(facts))
     kept = ", and the reference keeps it" if facts.expected_lines else ""
     return Decision(
         label="MODEL_FAULT",
