@@ -57,7 +57,11 @@ TABLES = (
                 ("provider", "text", ""),
                 ("model", "text", ""),
                 ("experiment", "text", "what is compared with each other"),
-                ("status", "text", "completed, failed, running, unknown or importing (incomplete until its import ends)"),
+                (
+                    "status",
+                    "text",
+                    "completed, failed, running, unknown or importing (incomplete until its import ends)",
+                ),
                 ("passed", "bigint", "evals that passed"),
                 ("failed", "bigint", "evals that failed"),
                 ("total", "bigint", "all of them, incomplete ones too"),

@@ -84,9 +84,9 @@ def _network_error(message: str) -> str:
 
 
 def refused_pushes(lines: Sequence[Line]) -> Iterator[Found]:
-    """Why a deployment refused a push: the last sentence below the line that says that it did.
+    """Find why a deployment refused a push: the last sentence below the line that reports the refusal.
 
-    The sentence may fill several lines, and the stack of the code that was loaded may follow it.
+    The sentence may span several lines, and a stack trace of the pushed code may follow it.
     """
     for at, line in enumerate(lines):
         if not line.text.rstrip().endswith(":") or not is_refused_push(line.text):
@@ -109,7 +109,7 @@ def error_lines(lines: Sequence[Line]) -> Iterator[Found]:
 
 
 def _unlabelled(line: Line, text: str) -> str:
-    """The error of a runner's heading without the step's name: `deploy: Error: codegen timed out`."""
+    """Remove the step's name from an error in a runner's heading, such as `deploy: Error: codegen timed out`."""
     return _LABEL.sub("", text, count=1) if line.mark == "error" else text
 
 

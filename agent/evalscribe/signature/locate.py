@@ -18,7 +18,7 @@ from evalscribe.signature.general import (
 )
 from evalscribe.signature.located import FailedTest, Located, Place, TestOutcome
 from evalscribe.signature.log import (
-    REMEMBERED,
+    CACHED_FAILURES,
     Line,
     failed_sections,
     lines_of,
@@ -33,13 +33,13 @@ from evalscribe.signature.wording import is_stock, normalised, quoted, stripped
 MAX_LOCATED = 50
 MAX_NAMED = 12
 NAMES_ONLY = "failed tests: "
-"""How the error begins where a log names the failed tests and holds no message of theirs."""
+"""Start of the error if the log names the failed tests but has no message for any of them."""
 _ASSERTION = re.compile(
     r"(?:assert\b|AssertionError|expect(?:ed)?\b|promise\b|fetch failed$|test timed out)", re.IGNORECASE
 )
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHED_FAILURES)
 def locate_all(evidence: Evidence) -> tuple[Located, ...]:
     """Every error of the failed step, errors before warnings, at most fifty.
 
@@ -48,7 +48,7 @@ def locate_all(evidence: Evidence) -> tuple[Located, ...]:
     """
     log = log_of(evidence)
     named = names_failed_step(evidence)
-    found = [] if named else list(_found_in_reason(evidence))  # a log without that step says why another one failed
+    found = [] if named else list(_found_in_reason(evidence))  # a log without the failed step explains another step
     if found:
         log = None
     elif not _graded_afterwards(evidence):
@@ -72,7 +72,7 @@ def signature(step: str | None, located: Located | None) -> str | None:
     return f"{step or 'before grading'}: {said}"
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHED_FAILURES)
 def tests(evidence: Evidence) -> TestOutcome:
     """What the test runner said; without a runner in the log only what the source recorded of the step."""
     step = next((step.status for step in evidence.steps if names_tests(step.name)), None)
@@ -109,7 +109,7 @@ def _found(lines: Sequence[Line]) -> Iterator[Found]:
     """The errors of the first way of looking that finds any."""
     told = ran(lines)
     if told and (told.failures or told.unstarted):
-        # Whatever else stands there was printed by the tests or by the code under test.
+        # Any other line was printed by the tests or by the code under test.
         yield from _of_tests(told)
         return
     ways: tuple[Iterable[Found], ...] = (
@@ -144,7 +144,7 @@ def _found_in_reason(evidence: Evidence) -> Iterator[Found]:
 
 
 def _of_tests(told: Ran) -> Iterator[Found]:
-    """One error per failed test that says why; where none does, one that names the failed tests."""
+    """Yield one error per failed test with a message; if none has one, a single error that names the failed tests."""
     silent = True
     for failure in told.failures:
         if message := _reason(failure):

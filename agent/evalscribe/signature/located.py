@@ -43,9 +43,9 @@ class FailedTest(Frozen):
     """The runner's message, lines joined with `\\n`, at most twelve of them."""
     citation: Citation
     milliseconds: float | None = None
-    """How long it took, where the runner prints that."""
+    """Duration, if the runner prints it."""
     frames: tuple[str, ...] = ()
-    """Files of its traceback as the runner spells them, innermost first; empty where the runner prints none."""
+    """Files of the traceback as the runner prints them, innermost first; empty if it prints none."""
 
     @property
     def title(self) -> str:
@@ -73,7 +73,7 @@ class TestOutcome(Frozen):
 
     @property
     def never_ran(self) -> bool:
-        """Whether the runner started and no test came to an end: the file did not load, or a hook failed."""
+        """Whether the runner started but no test finished: the file did not load, or a hook failed."""
         return self.runner is not None and self.passed == 0 and self.failed == 0 and self.step == "failed"
 
     @property

@@ -12,9 +12,9 @@ from evalscribe.signature.wording import is_stock
 MAX_LINE = 20_000
 """Characters of a line that are looked at: a single line of megabytes is data, not an error."""
 MAX_LINES = 50_000
-REMEMBERED = 2
-"""Failures whose located errors are remembered. One failure is asked about a dozen times in a row, and its log may
-have tens of megabytes. No more than two, because their evidence stays in memory."""
+CACHED_FAILURES = 2
+"""Failures whose parsed logs are cached. The same failure is parsed a dozen times in a row, and its log may have
+tens of megabytes. Only two, because the cache keeps their evidence in memory."""
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _TAG = re.compile(r"\[([\w.@/+-]{1,40})\](?: |$)")
@@ -22,7 +22,7 @@ _MARK = re.compile(r"\[(ok|cmd|error|fail|failed|setup|skip|skipped|step)\]\s*(.
 _EARLIER = re.compile(r"\w[\w ./-]{0,80} \(exit \d+\):")
 _LATER = re.compile(r"\w[\w ./-]{0,80}:")
 REFERENCE = "(answer) "
-"""How the Convex runner begins the heading of a section about the reference answer."""
+"""Prefix of the Convex runner's headings about the reference answer."""
 _WORD = re.compile(r"[a-z]+")
 _TEST_WORDS = frozenset({"test", "tests", "vitest", "jest", "pytest", "unittest", "mocha"})
 _ALIASES: tuple[frozenset[str], ...] = (
@@ -64,7 +64,7 @@ def clean(text: str) -> str:
     return _CONTROL.sub("", text) if not text.isprintable() else text
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHED_FAILURES)
 def lines_of(document: Document, first: int = 1) -> list[Line]:
     """The lines of a log without tags such as `[vitest] `; of a very long log the first and the last."""
     lines, half = document.lines, MAX_LINES // 2
@@ -81,7 +81,7 @@ def plain_lines(text: str) -> list[Line]:
     return _of_last_command(lines)
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHED_FAILURES)
 def failed_sections(evidence: Evidence) -> list[Line]:
     """The lines that belong to the failed step; the whole log where its runner marks nothing."""
     log = log_of(evidence)
@@ -98,14 +98,14 @@ def failed_sections(evidence: Evidence) -> list[Line]:
 
 
 def names_failed_step(evidence: Evidence) -> bool:
-    """Whether the log has an error section for the failed step; also where it marks no errors, or no step failed."""
+    """Whether the log has an error section for the failed step; True if it marks no errors or no step failed."""
     log, step = log_of(evidence), evidence.eval.failed_step
     errors = [s for s in _sections(lines_of(log)) if s.mark == "error"] if log else []
     return not step or not errors or any(_related(step, section.heading) for section in errors)
 
 
 def reference_errors(evidence: Evidence) -> tuple[Line, ...]:
-    """Headings of the errors that the runner met while it set up the reference answer."""
+    """Headings of errors in setting up the reference answer."""
     log = log_of(evidence)
     lines = lines_of(log) if log else []
     return tuple(line for line in lines if line.mark == "error" and line.text.startswith(REFERENCE))
@@ -139,10 +139,10 @@ def _sections(lines: Sequence[Line]) -> list[Section]:
 
 
 def _of_last_command(lines: Sequence[Line]) -> list[Line]:
-    """The lines without the output of an earlier command of the same step.
+    """Remove the output of an earlier command of the same step.
 
-    A step that runs two commands reports both, as `Initial codegen (exit 1):` and `convex dev:`, each with its output
-    below. The first may fail in every run; only the last decides.
+    A step that runs two commands reports both, as `Initial codegen (exit 1):` and `convex dev:`, each followed by its
+    output. The first may fail in every run; only the last one decides the step.
     """
     earlier = next((at for at, line in enumerate(lines) if _EARLIER.fullmatch(line.text)), None)
     if earlier is None:

@@ -35,7 +35,7 @@ class Ran(NamedTuple):
     failures: tuple[Failure, ...]
     skipped: int = 0
     unstarted: Failure | None = None
-    """Why no test came to an end, where none did; its name is empty."""
+    """Why no test finished, if none did; its name is empty."""
 
 
 def ran(lines: Sequence[Line]) -> Ran | None:
@@ -77,11 +77,11 @@ def _vitest(lines: Sequence[Line]) -> Ran:
     return Ran("vitest", counts.get("passed", 0 if counts else None), failed, tuple(failures), skipped, unstarted)
 
 
-def _vitest_unstarted(told: Sequence[Line], skipped: int) -> Failure | None:
-    """A file that failed without a failed test: it did not load, or a hook failed before the first test."""
-    if not any(_VITEST_FILES.match(line.text) for line in told):
+def _vitest_unstarted(lines: Sequence[Line], skipped: int) -> Failure | None:
+    """Explain a failed file without failed tests: it did not load, or a hook failed before the first test."""
+    if not any(_VITEST_FILES.match(line.text) for line in lines):
         return None
-    line = next((line for line in told if _VITEST_FILE.match(line.text)), told[0])
+    line = next((line for line in lines if _VITEST_FILE.match(line.text)), lines[0])
     why = f"a hook failed: all {skipped} tests were skipped" if skipped else "the test file did not load: no test ran"
     return Failure("", (why,), line.number, line.number)
 
@@ -123,9 +123,9 @@ def _failure(name: str, line: Line, message: Sequence[Line]) -> Failure:
 
 
 def _body(lines: Sequence[Line], at: int, ends: Callable[[str], bool]) -> list[Line]:
-    """The lines below `at` up to the first whose text `ends` the section.
+    """Return the lines below `at` up to the first whose text `ends` the section.
 
-    By index: a copy of the rest of the log for every failure takes quadratic time.
+    Uses indices, because copying the rest of the log for every failure takes quadratic time.
     """
     last = at + 1
     while last < len(lines) and not ends(lines[last].text):
@@ -200,7 +200,7 @@ def _unittest(lines: Sequence[Line]) -> Ran | None:
 
 
 def _ends_unittest_body(text: str) -> bool:
-    """The next failure ends a body even without the rule between them: bodies that overlap take quadratic time."""
+    """Whether a line ends a body. The next failure does, separator or not: overlapping bodies take quadratic time."""
     return bool(text.startswith("=====") or _UNITTEST_COUNT.match(text) or _UNITTEST_FAILED.match(text))
 
 

@@ -25,7 +25,7 @@ _STOCK = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _REFUSED = re.compile(r"error fetching \w+ {1,2}\S+ 4\d\d [\w ]{1,40}: ", re.IGNORECASE)
-"""What the Convex CLI puts before the words of a deployment that refuses a push."""
+"""Prefix of the Convex CLI before a deployment's reason for refusing a push."""
 _ASIDE = re.compile(r" \([^()]*\)")
 _IMPORT_TYPE = re.compile(r'import\("[^"]{0,1000}"\)\.')
 _ABSOLUTE = re.compile(
@@ -58,13 +58,13 @@ def is_stock(text: str) -> bool:
     """Whether a line only says that something failed, and not what."""
     bare = _PREFIX.sub("", _ASIDE.sub("", text.strip()[:400]))
     if bare.endswith(":") and is_refused_push(text):
-        return True  # the reason stands in the lines below
+        return True  # the reason is in the lines below
     parts = [part.strip(" .:!,;-") for part in re.split(r":\s|:$", bare)]
     return all(not part or _STOCK.fullmatch(part) or _topic(part) for part in parts) and _says_failure(parts)
 
 
 def is_refused_push(text: str) -> bool:
-    """Whether a line is the Convex CLI's that a deployment refused what was pushed, with or without the reason."""
+    """Whether the Convex CLI reports in this line that a deployment refused a push, with or without the reason."""
     return _REFUSED.match(_PREFIX.sub("", text[:400])) is not None
 
 

@@ -14,7 +14,7 @@ SOUGHT = re.compile(
 STRUCTURE = re.compile(r"(?<![a-z])(spec|specification|signatures?|schema|shape|structure|api)(?![a-z])", re.IGNORECASE)
 OPAQUE = re.compile(r"deeply equal|toEqual|==|Object|\{ …|mismatch", re.IGNORECASE)
 COMPARES = re.compile(r"(?<![a-z])(?:compares?|match(?:es)?|same|equals?|identical)(?![a-z])", re.IGNORECASE)
-"""A test without a message must say by its name that it compares."""
+"""A test without a message must have a name that says that it compares."""
 STRUCTURAL = re.compile(r"""(?<![\w$.])([A-Za-z_$][\w$]{2,})(?=\s*[:=](?!=)|["'])""")
 """A key, a keyword argument or a text of one word: what a comparison of structure sees."""
 RAISES = re.compile(r"\b(?:throw|raise)\b")
@@ -94,14 +94,14 @@ def _refuses_what_is_left_open(facts: Facts) -> Decision | None:
         ),
         fix=f"let `{failures[0].title}` accept a clear refusal, or say in the task what has to happen",
         would_pass=True,
-        by_words=True,
+        by_error_text=True,
     )
 
 
 def _check_looks_elsewhere(facts: Facts) -> Decision | None:
     """The text that a check misses stands in the code, in the reference and in the task: the check looks elsewhere."""
     for test in facts.outcome.failures:
-        # The last: a value that the output gave stands before it, and may say the same words.
+        # Take the last match: the output's own value comes before it and may contain the same words.
         found = max(SOUGHT.finditer(test.message), key=lambda match: match.start(), default=None)
         sought = (found.group(2) or found.group(4)) if found else None
         if not sought or len(facts.outcome.failures) != 1 or (facts.grader and sought not in facts.grader):
@@ -124,7 +124,7 @@ def _looks_elsewhere(facts: Facts, test: signature.FailedTest, sought: str, line
         citations=(*quote.both(facts, sought), *quote.log(facts), *grader),
         fix=f"let `{test.title}` look for `{sought}` where the code puts it",
         would_pass=True,
-        by_words=True,
+        by_error_text=True,
     )
 
 

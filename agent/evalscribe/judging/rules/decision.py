@@ -26,8 +26,8 @@ class Decision:
     uncertain: bool = False
     error: str | None = None
     """What went wrong in one line, for a failure of which the source records no reason."""
-    by_words: bool = False
-    """Whether it rests on what an error says: words that the code under test may have written."""
+    by_error_text: bool = False
+    """Whether the decision rests on the text of an error, which the code under test may have written."""
 
 
 Rule = Callable[[Facts], Decision | None]

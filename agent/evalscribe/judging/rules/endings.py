@@ -57,7 +57,7 @@ def harness_broke(facts: Facts) -> Decision | None:
         reasoning=f"{_so_far(facts.spoken)} the harness itself raised an error: the work was never judged.",
         citations=quote.log(facts),
         fix=f"find out why the harness raises `{wording.cut(said, 80)}`",
-        by_words=True,
+        by_error_text=True,
     )
 
 
@@ -149,7 +149,7 @@ def _outside(facts: Facts, cause: str, why: str, happened: str) -> Decision:
         why=wording.cut(why),
         reasoning=f"{_so_far(facts.spoken)} {happened}: the work was never judged.",
         citations=quote.log(facts),
-        by_words=True,
+        by_error_text=True,
     )
 
 

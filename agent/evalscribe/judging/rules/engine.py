@@ -20,8 +20,8 @@ from evalscribe.judging.rules import (
     runner,
     silent,
     tasks,
+    undocumented,
     unreachable,
-    untold,
     wording,
 )
 from evalscribe.judging.rules.decision import Decision, Rule
@@ -60,7 +60,7 @@ RULES: tuple[Rule, ...] = (
     gaps.gap_names_the_error,
     gaps.gap_names_what_is_written,
     gaps.gap_names_what_is_missing,
-    untold.fields_nobody_told,
+    undocumented.undocumented_fields,
     lint.taste_only,
     checks.reference_would_fail_too,
     silent.reference_fails_alike,

@@ -66,7 +66,7 @@ def _outside(facts: Facts, said: str) -> Decision:
         reasoning=f"The target gave no answer: {wording.cut(said, 170)}. That is what a service or a connection says "
         "when it cannot be had, so no answer was scored. It may succeed when the run is repeated.",
         citations=quote.log(facts),
-        by_words=True,
+        by_error_text=True,
     )
 
 

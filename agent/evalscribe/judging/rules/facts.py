@@ -67,18 +67,18 @@ class Facts:
 
     @property
     def step_checks_types(self) -> bool:
-        """Whether the failed step is a type checker of its own, and no build."""
+        """Whether the failed step only checks types and does not build."""
         return any(word in self.step.lower() for word in ("tsc", "type", "mypy", "pyright"))
 
     @cached_property
     def reads_files_only(self) -> bool:
-        """Whether nothing was installed, built or run: the steps are those of the files and of the tests."""
+        """Whether nothing was installed or built: the only steps read the files and run the tests."""
         kinds = [steps.kind(step.name, None) for step in self.evidence.steps]
         return "tests" in kinds and set(kinds) <= {"tests", "other"}
 
     @property
     def same_as_reference(self) -> bool:
-        """Whether the model's code is the reference's, line for line, formatting and comments aside."""
+        """Whether the model's code equals the reference line for line, apart from formatting and comments."""
         return bool(self.output_lines and self.expected_lines) and not self.introduced and not self.left_out
 
     @property

@@ -76,7 +76,7 @@ def behaves_otherwise(facts: Facts) -> Decision | None:
 
 
 def _fails_silently(facts: Facts, title: str) -> Decision:
-    """Which tests failed is known, and not why: the likeliest reading, and no certainty."""
+    """Judge failed tests without messages: the most likely label, usually uncertain."""
     lacking = silent.missing_calls(facts)
     what = f"lacks `{lacking[0]}`, which `{title}` calls" if lacking else f"fails `{title}`; the log does not say why"
     return Decision(

@@ -72,7 +72,7 @@ def _first(
                 why=_why("known gap" if confidence > 0.5 else "maybe a known gap", name, note),
                 reasoning=tell(name, note),
                 citations=(quote.note(note), *_lines(facts, name, note), *quote.log_naming(facts, name)),
-                by_words=tell is _in_error,
+                by_error_text=tell is _in_error,
             )
     return None
 

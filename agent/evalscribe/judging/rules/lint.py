@@ -23,7 +23,7 @@ TASTE_CODES = re.compile(
 ELSEWHERE = re.compile(r"unsafe|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare")
 """Rules that judge a line by what stands elsewhere: an equal line in the reference proves nothing."""
 PLATFORM = re.compile(r"unsafe|undef")
-"""Rules that judge by types and globals of the platform, which all models find alike."""
+"""Lint rules about the platform's types and globals, which are the same for all models."""
 UNPARSABLE = re.compile(
     r"pars(?:ing|e) error|syntax ?error|unexpected token|cannot parse|failed to parse", re.IGNORECASE
 )
@@ -44,7 +44,7 @@ def taste_only(facts: Facts) -> Decision | None:
         reasoning=f"{_tests_pass(facts).capitalize()}, and {_listed(codes)} {_is_are(codes)} about style: the code "
         "does the same either way. The step fails code that behaves as asked.",
         citations=(*quote.blamed(facts), *quote.log(facts)),
-        uncertain=facts.outcome.step is None,  # a summary in the log may have been printed by the code under test
+        uncertain=facts.outcome.step is None,  # the code under test may have printed a summary into the log
         fix=f"make {_listed(codes)} {'a warning' if len(codes) == 1 else 'warnings'}",
         would_pass=True,
     )
@@ -71,7 +71,7 @@ def lint_finds_a_fault(facts: Facts) -> Decision | None:
         return _without_rule(facts, facts.first)
     grave = next((c for c in codes if not _is_taste(c)), codes[0])
     first = next((e for e in facts.errors if e.code == grave), facts.first)
-    shared = bool(facts.outcome.all_passed and PLATFORM.search(grave) and not doubt.told_of_gaps(facts))
+    shared = bool(facts.outcome.all_passed and PLATFORM.search(grave) and not doubt.shared_failures_known(facts))
     kept = ", and the reference keeps it" if facts.expected_lines else ""
     return Decision(
         label="MODEL_FAULT",
@@ -104,17 +104,17 @@ def _without_rule(facts: Facts, first: signature.Located) -> Decision:
 
 def _shared(facts: Facts, error: signature.Located, ours: CodeLine | None, theirs: CodeLine) -> Decision:
     citations = quote.pairs(facts, [ours]) if ours else ()
-    told = doubt.told_of_gaps(facts)
+    known = doubt.shared_failures_known(facts)
     return Decision(
         label="OVERLY_STRICT",
         kind="lint",
         cause=_cause(error.code or "lint"),
-        confidence=0.7 if told else 0.5,
-        uncertain=not told,
+        confidence=0.7 if known else 0.5,
+        uncertain=not known,
         why=f"`{error.code}`: the reference does the same at {_file(theirs)}:{theirs.number}",
         reasoning=f"`{error.code}` fails a line that the reference has in the same form at {theirs.document.path}:"
         f"{theirs.number}. The reference would fail the same check."
-        + ("" if told else " Whether that is a known gap already, nothing stored tells."),
+        + ("" if known else " Nothing stored says whether this is a known gap."),
         citations=(*citations, *quote.log(facts)),
         fix=f"relax `{error.code}`: the reference answer breaks it too",
         would_pass=len(facts.errors) == 1,

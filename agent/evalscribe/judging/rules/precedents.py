@@ -66,7 +66,7 @@ def _as_before(facts: Facts, precedent: Precedent, label: Classification) -> Dec
         reasoning=f"`{precedent.report}` has the same failure{_elsewhere(precedent)}, which {_who(precedent)} labelled "
         f"{label}: {what}.",
         citations=(*(quote.blamed(facts) or quote.suspects(facts, 2)), *quote.log(facts)),
-        by_words=True,
+        by_error_text=True,
     )
 
 

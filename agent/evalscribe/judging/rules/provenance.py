@@ -1,8 +1,8 @@
-"""Who wrote the words of a failure: a tool of the grader, or possibly the code under test.
+"""Decide whether the code under test may have written the text of a failure.
 
-Code can throw or print any text, also one that sounds like an outage or like an earlier failure that people excused. A
-label other than the model's may rest on such words only where the code cannot have written them. Every rule that
-reads them sets `Decision.by_words`; the engine asks here, and in doubt the verdict is uncertain.
+Code can throw or print any text, including one that looks like an outage or like an earlier failure that people
+excused. A label that excuses the model may rest on such text only if the code cannot have written it. Every rule that
+reads it sets `Decision.by_error_text`; the engine then calls `checked`, which makes doubtful verdicts uncertain.
 """
 
 import re
@@ -18,24 +18,24 @@ from evalscribe.judging.rules.facts import Facts
 from evalscribe.run import TARGET
 
 ENOUGH = 3
-"""So many models that fail alike, and at least half of all: words that one output made up are not theirs."""
+"""Fewest models that must fail alike, besides half of all: they cannot share text that one output made up."""
 MOST_FRAMES = 20
-"""As many as `signature` keeps of one failure."""
+"""Most frames that `signature` keeps of one failure."""
 FROM_CODE = re.compile(
     r"\[CONVEX |\bUncaught\b|\bRequest ID: \w|\bServer Error\b|\bat .{0,200}\(.{0,300}:\d+:\d+\)"
     r"|\bFailed to analyze\b|\bwhile evaluating\b|\bTraceback \(most recent"
 )
-"""How runtimes tell an error, or a print, of the code that they run."""
+"""Signs of an error or output that comes from the code under test."""
 CAPTURED = re.compile(r"^(?:\[[\w.-]+\] )?(?:stdout|stderr) \| ", re.MULTILINE)
-"""Printed by tests or by the code under test; where the block ends, vitest's format does not say."""
+"""Output of tests or of the code under test. vitest's format does not mark the end of such a block."""
 RETHROWN = re.compile(r"\bthrow\b|\breject\(|\bnew \w*Error\(|\braise\b")
-"""A grader that throws itself may throw what the output answered."""
+"""Signs of a grader that throws itself and may repeat text that the output returned."""
 ONLY_PUSHES = re.compile(
     r"\[cmd\] .{0,300}\bconvex (?:dev|deploy|codegen)\b"
     r"|\[error\] (?:Deploying generated backend\b|convex dev:|deploy: Error: Failed to deploy:)"
 )
-"""The runner's heading of a build that bundles and uploads: it runs the code elsewhere, and tells what that threw with
-marks of `FROM_CODE`."""
+"""Headings of a build that only bundles and uploads. It runs the code elsewhere, and reports what that threw with the
+signs of `FROM_CODE`."""
 RUNS_AT_INSTALL = re.compile(
     r'"(?:pre|post)?(?:install|prepare)"\s*:|"trustedDependencies"|\bbackend-path\b|\bcmdclass\b', re.IGNORECASE
 )
@@ -43,12 +43,12 @@ OWN_SOURCE = re.compile(
     r'index-url|find-links|registry|proxy|"file:|(?:^|\s)-e\s|@ (?:file|git|https?)|git\+|://(?!json\.schemastore)',
     re.IGNORECASE | re.MULTILINE,
 )
-"""A place that packages come from, named by the output: a failure to reach it is the output's."""
+"""Package sources named by the output: a failure to reach one is the output's fault."""
 MANIFESTS = re.compile(
     r"(?:package\.json|\.npmrc|bunfig\.toml|\.yarnrc(?:\.yml)?|pnpm-workspace\.yaml|pyproject\.toml|uv\.toml|pip\.conf"
     r"|setup\.(?:py|cfg)|(?:requirements|constraints)[\w.-]*\.txt|Pipfile|go\.mod|Cargo\.toml)$"
 )
-# With none of these names Python code can neither write past the capture of a test runner nor change its frames.
+# Without any of these names, Python code can neither bypass a test runner's capture nor change its frames.
 REFLECTIVE = frozenset(
     {
         *("_exit", "asyncio", "atexit", "breakpoint", "builtins", "codecs", "ctypes", "delattr", "eval", "exec"),
@@ -64,8 +64,8 @@ DUNDER = re.compile(
 
 
 def checked(facts: Facts, decision: Decision) -> Decision:
-    """The decision; uncertain where it clears the model by words that the code under test may have written."""
-    if not decision.by_words or decision.label == "MODEL_FAULT" or others_fail_alike(facts):
+    """Make a decision uncertain if it excuses the model because of text that the code under test may have written."""
+    if not decision.by_error_text or decision.label == "MODEL_FAULT" or others_fail_alike(facts):
         return decision
     why = written_by_output(facts)
     if why is None:
@@ -80,9 +80,9 @@ def checked(facts: Facts, decision: Decision) -> Decision:
 
 
 def written_by_output(facts: Facts) -> str | None:
-    """Why the code under test may have written what the failure says, as a sentence; None where it cannot have."""
+    """Explain in a sentence why the code under test may have written the text; None if it cannot have."""
     if facts.step == TARGET:
-        return "The target's own code can raise any error, so its words alone prove no outage."
+        return "The target's own code can raise any error, so the error text alone does not prove an outage."
     if facts.evidence.eval.status == "error":
         return _in_an_error(facts)
     if not facts.produced:
@@ -97,20 +97,20 @@ def written_by_output(facts: Facts) -> str | None:
 
 
 def raised_by_grader(facts: Facts) -> bool:
-    """Whether every failed test was stopped in the grader's own code: no frame of the traceback is the output's."""
+    """Whether every failed test was stopped in the grader's own code, without a frame of the output."""
     failures = facts.outcome.failures
     whole = facts.outcome.failed == len(failures) > 0  # a forged section would be one too many
     return whole and not _is_reflective(facts) and all(_only_grader(facts, test) for test in failures)
 
 
 def others_fail_alike(facts: Facts) -> bool:
-    """Whether enough other models fail in the same way: no output writes what theirs say."""
+    """Whether enough other models fail in the same way, whose text this output cannot have written."""
     across = facts.case.across
     return across is not None and across.failing >= ENOUGH and 2 * across.failing >= across.models
 
 
 def _in_an_error(facts: Facts) -> str | None:
-    """A test case may count as broken where the code under test raised while it was imported or set up."""
+    """A test case may count as broken because the code under test raised while it was imported or set up."""
     broken = (step for step in facts.evidence.steps if step.status == "failed")
     if facts.spoken.turns or not any(steps.kind(step.name, None) == "tests" for step in broken):
         return None
@@ -120,9 +120,9 @@ def _in_an_error(facts: Facts) -> str | None:
 def _at_install(facts: Facts) -> str | None:
     manifests = [d for d in facts.evidence.of("output") if MANIFESTS.search(d.path)]
     if any(d.path.endswith("setup.py") or RUNS_AT_INSTALL.search(d.text) for d in manifests):
-        return "The output has scripts that run while it is installed, and those can print any text."
+        return "The output has scripts that run during installation and can print any text."
     if any(OWN_SOURCE.search(d.text) for d in manifests):
-        return "The output itself names where packages come from, so that place may be at fault."
+        return "The output itself chooses the package source, so that source may be at fault."
     return None
 
 
@@ -140,12 +140,12 @@ def _in_tests(facts: Facts) -> str | None:
     if raised_by_grader(facts) or _ran_elsewhere(facts):
         return None
     if FROM_CODE.search(_text(facts)) or facts.blamed:
-        return "The message came out of the output's own code, which can throw any text."
-    return "The log does not show who raised the error, and the output's own code can throw any text."
+        return "The message comes from the output's own code, which can throw any text."
+    return "The log does not show what raised the error, and the output's own code can throw any text."
 
 
 def _ran_elsewhere(facts: Facts) -> bool:
-    """Whether the code ran in a process of its own, pushed there, and nothing in the log of the tests is from it."""
+    """Whether the code was deployed to a separate process and nothing in the tests' log comes from it."""
     text = _text(facts)
     pushed = any(s.status == "passed" and "deploy" in s.name.lower() for s in facts.evidence.steps)
     quiet = not FROM_CODE.search(text) and not CAPTURED.search(text)
@@ -163,13 +163,13 @@ def _only_grader(facts: Facts, test: signature.FailedTest) -> bool:
 
 
 def _names(facts: Facts, test: signature.FailedTest) -> bool:
-    """Whether a grader has a test of this name: a forged one need not."""
+    """Whether a grader has a test of this name; a forged failure may not."""
     title = test.title.split("[")[0]
     return bool(title) and title in facts.grader.replace("\\", "")
 
 
 def _is_reflective(facts: Facts) -> bool:
-    """Whether the output's code could reach past the test runner's capture, or make frames up."""
+    """Whether the output's code could bypass the test runner's capture or forge frames."""
     texts = _code(facts.evidence.of("output"))
     return any(DUNDER.search(text) or REFLECTIVE & code.names(text) for text in texts)
 
@@ -181,7 +181,7 @@ def _code(documents: tuple[Document, ...]) -> Iterator[str]:
 
 
 def _text(facts: Facts) -> str:
-    """What the log and the records say of the failed step."""
+    """The text of the log and the records about the failed step."""
     part = signature.failed_log(facts.evidence)
     recorded = (step.error for step in facts.evidence.steps if step.status == "failed" and step.error)
     return code.joined([part.text if part else "", *recorded, facts.evidence.eval.reason or ""])

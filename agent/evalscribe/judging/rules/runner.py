@@ -1,7 +1,7 @@
-"""What the runner itself says ended an eval: its marks, its time limits, and its work on the reference answer.
+"""Rules on evals that the runner itself ended: its marks, its time limits, and its setup of the reference answer.
 
-Only what the runner writes counts: the recorded reason of a step that never ran the code, a reason that is nothing but
-the runner's own sentence, and headings in its log. A message of the code under test proves nothing about the grader.
+They use only text that the runner wrote: the recorded reason of a step that never ran the code, a reason that consists
+of the runner's own sentence, and headings in its log. Output of the code under test proves nothing about the grader.
 """
 
 import re
@@ -13,37 +13,37 @@ from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 
 MARKED = re.compile(r"\[(?P<mark>infrastructure|rate_limit|preflight|zero_tokens)\]\s*(?P<said>.*)", re.DOTALL)
-"""How the Convex runner begins the reason of an eval that it does not count."""
-NOTHING_CAME = re.compile(r"empty provider response\b")
+"""Prefix of the Convex runner's reason for an eval that it does not count."""
+EMPTY_ANSWER = re.compile(r"empty provider response\b")
 UNREADABLE = re.compile(r"(?:Error: )?(?:empty parsed model output|invalid filesystem output)\b", re.IGNORECASE)
 TIME_LIMIT = re.compile(r"(?:Error: )?(?P<what>[^\n]{1,300}?) timed out after (?P<limit>\d+ ?m?s)")
 ANSWERS = ("raw_model_response.md",)
-"""Where the Convex runner keeps an answer that it could not take files from."""
+"""Files in which the Convex runner keeps an answer that it could not extract files from."""
 REFUSAL = re.compile(
     r"\b(?:i|we)(?:'m| am| are)? (?:can't|cannot|can not|won't|will not|unable to|not able to)\b", re.I
 )
 
 
 def marked_by_the_runner(facts: Facts) -> Decision | None:
-    """The runner marks the eval as one that no model is to blame for, before any code of the model's ran."""
+    """The runner marked the eval as an outage before any code of the model ran."""
     said = _recorded(facts)
     match = MARKED.match(said)
     if match is None or facts.check not in ("install", "other"):
         return None
-    nothing = NOTHING_CAME.match(match["said"]) is not None
-    told = wording.cut(match["said"], 120) or match["mark"]
+    empty = EMPTY_ANSWER.match(match["said"]) is not None
+    message = wording.cut(match["said"], 120) or match["mark"]
     return Decision(
         label="KNOWN_GAP",
         kind="infrastructure",
-        cause="no-answer-came" if nothing else f"runner-says-{match['mark'].replace('_', '-')}",
-        confidence=0.5 if nothing else 0.9,
-        uncertain=nothing,
-        why=wording.cut(f"not judged; the runner says: {told}"),
-        reasoning=f"The runner marks this eval `{match['mark']}`: {told.rstrip('.')}. No code of the model was judged."
+        cause="no-answer-came" if empty else f"runner-says-{match['mark'].replace('_', '-')}",
+        confidence=0.5 if empty else 0.9,
+        uncertain=empty,
+        why=wording.cut(f"not judged; the runner says: {message}"),
+        reasoning=f"The runner marks this eval `{match['mark']}`: {message.rstrip('.')}. No model code was judged."
         + (
-            " An empty answer can also be a content filter, or a model that spent all its tokens on reasoning: which "
-            "it was is not stored."
-            if nothing
+            " An empty answer can also come from a content filter, or from a model that spent all its tokens on "
+            "reasoning. The cause is not stored."
+            if empty
             else ""
         ),
         citations=quote.log(facts),
@@ -51,7 +51,7 @@ def marked_by_the_runner(facts: Facts) -> Decision | None:
 
 
 def answer_without_files(facts: Facts) -> Decision | None:
-    """The model answered, and its answer has no files in the layout that the task asks for."""
+    """The model answered, but the runner found no files in the required layout."""
     said = _recorded(facts)
     if not UNREADABLE.match(said) or facts.check in ("tests", "lint", "build"):
         return None
@@ -65,11 +65,11 @@ def answer_without_files(facts: Facts) -> Decision | None:
         confidence=0.5 if refused else 0.7,
         uncertain=refused,
         why=wording.cut(said.removeprefix("Error: ")),
-        reasoning=f"The model answered, and the runner could not take files from its answer: {wording.cut(said, 120)}. "
+        reasoning=f"The model answered, but the runner could not extract files: {wording.cut(said, 120)}. "
         + (
-            "Its words look like a refusal."
+            "The answer looks like a refusal."
             if refused
-            else f"Read `{answer.path}`."
+            else f"See `{answer.path}`."
             if answer
             else "The answer itself is not stored."
         ),
@@ -78,16 +78,16 @@ def answer_without_files(facts: Facts) -> Decision | None:
 
 
 def runner_ran_out_of_time(facts: Facts) -> Decision | None:
-    """A command of the runner's hit the runner's own time limit: its sentence is all that is recorded."""
+    """A command of the runner hit the runner's time limit, and only that is recorded."""
     match = TIME_LIMIT.fullmatch(_recorded(facts).strip())
     if match is None or facts.check == "other" or (facts.check == "tests" and facts.outcome.runner):
         return None
     what, tests = wording.cut(match["what"].split(" (")[0], 40), facts.check == "tests"
     alike = facts.same_as_reference
     open_question = {
-        "tests": "An endless loop in the code, or a backend that never answers, can both be behind it: no output of "
-        "the tests is stored.",
-        "build": "Slow machines, or types too deep to check, can both be behind it.",
+        "tests": "The cause may be an endless loop in the code or a backend that never answers: no output of the "
+        "tests is stored.",
+        "build": "The cause may be a slow machine or types that are too deep to check.",
     }
     unsure = tests or (facts.check == "build" and facts.step_checks_types)
     return Decision(
@@ -103,15 +103,15 @@ def runner_ran_out_of_time(facts: Facts) -> Decision | None:
             if unsure
             else "All tests passed."
             if facts.check == "lint" and facts.outcome.all_passed
-            else "No code of the model's was judged; it may succeed when the run is repeated."
+            else "No code of the model was judged; the eval may pass when the run is repeated."
         ),
         citations=quote.log(facts),
-        by_words=facts.check == "install",  # a script of the output's own can be what takes so long
+        by_error_text=facts.check == "install",  # an install script of the output may have taken the time
     )
 
 
 def reference_not_set_up(facts: Facts) -> Decision | None:
-    """The runner could not install or deploy the reference answer, which the tests compare with or call."""
+    """The runner could not install or deploy the reference answer, which the tests need."""
     headings = signature.reference_errors(facts.evidence)
     if facts.check != "tests" or not headings:
         return None
@@ -125,8 +125,8 @@ def reference_not_set_up(facts: Facts) -> Decision | None:
         confidence=0.85,
         error=f"the reference was not set up: {said}",
         why=wording.cut(f"the reference answer was not set up: {said}"),
-        reasoning=f"The runner failed to set up the reference answer (log line {line}): {said.rstrip('.')}. It runs "
-        "the tests all the same, and they cannot pass without it: the model's work was not judged.",
+        reasoning=f"The runner failed to set up the reference answer (log line {line}): {said.rstrip('.')}. It "
+        "runs the tests anyway, and they cannot pass without the reference: the model's work was not judged.",
         citations=(*((cite(log, line, line),) if log else ()), *quote.log(facts)),
         fix="end the eval as an outage when the reference answer cannot be installed or deployed",
         would_pass=False,
@@ -134,7 +134,7 @@ def reference_not_set_up(facts: Facts) -> Decision | None:
 
 
 def tests_never_started(facts: Facts) -> Decision | None:
-    """The runner announces what the test runner printed, and nothing follows: not even the test runner's banner."""
+    """The runner prints a heading for the test runner's output, but no output follows, not even a banner."""
     log = next(iter(facts.evidence.of("log")), None)
     if facts.check != "tests" or log is None or facts.first or facts.outcome.runner is not None:
         return None
@@ -150,8 +150,8 @@ def tests_never_started(facts: Facts) -> Decision | None:
         cause="tests-never-started",
         confidence=0.6,
         error="the test runner did not start: it printed nothing",
-        why="the test runner did not start: the log holds no line of it",
-        reasoning="The step of the tests failed, and below its heading the test runner printed nothing, not even its "
+        why="the test runner did not start: the log has no output of it",
+        reasoning="The tests step failed, and the log has no output below its heading, not even the test runner's "
         "banner. No test judged the model's work.",
         citations=quote.log(facts),
         fix="record the exit code and stderr of the test runner, and end the eval as an outage when it does not start",
@@ -160,7 +160,7 @@ def tests_never_started(facts: Facts) -> Decision | None:
 
 
 def _recorded(facts: Facts) -> str:
-    """The recorded reason of the failed step, else of the eval."""
+    """Return the recorded reason of the failed step, else of the eval."""
     evidence = facts.evidence
     own = (s.error for s in evidence.steps if s.status == "failed" and s.name == evidence.eval.failed_step and s.error)
     return next(own, None) or evidence.eval.reason or ""

@@ -1,4 +1,4 @@
-"""Tests that failed where the log holds no message of theirs: what their names, bodies and number still tell."""
+"""Rules on failed tests without messages in the log, which use the tests' names, source and number."""
 
 import re
 from collections.abc import Iterator
@@ -10,36 +10,36 @@ from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 
 BEGINS = re.compile(r"\s*(?:(?:test|it)(?:\.\w+)*\s*\(|(?:async\s+)?def test)")
-"""How a test begins in the graders of vitest, jest and pytest."""
+"""First line of a test in graders for vitest, jest and pytest."""
 SOUGHT = re.compile(r"""(?<!not)\.(?:toContain|toMatch|toHaveText)\(\s*(["'])((?:(?!\1).){4,200})\1""")
 EXPECTS = re.compile(r"\b(?:expect|assert\w*)\s*\(")
 REQUEST = re.compile(r"\bfetch\(\s*[`\"']([^`\"']+)[`\"']")
 CALL = re.compile(r"\b(?:api|internal|anyApi)(?:\.[A-Za-z_$][\w$]*)*\.([A-Za-z_$][\w$]*)")
-"""A function of the code under test, as Convex clients name it."""
+"""A call of a function of the code under test by a Convex client."""
 TIME_LIMITS = (5_000, 10_000, 30_000)
-"""What test runners allow one test by default, in milliseconds."""
+"""Default time limits of test runners for one test, in milliseconds."""
 OVER = 100
-"""A test that was stopped takes little longer than its limit."""
+"""Milliseconds by which a stopped test may exceed its limit."""
 RECORD = (
     "The log has no message of a failed test; the report of the test runner (`failureMessages`) or its stderr does."
 )
 
 
 def reference_fails_alike(facts: Facts) -> Decision | None:
-    """The code is the reference's, line for line, and its tests fail without a word: something else broke."""
+    """The code equals the reference line for line, so the failed tests point to the harness."""
     if facts.check != "tests" or not facts.same_as_reference or not (facts.outcome.silent or facts.outcome.never_ran):
         return None
     return _of_the_harness(
         facts,
         "same-code-as-reference",
-        "the code is the reference's line for line, and its tests fail",
-        f"{_what_failed(facts)}, and the output's code is the reference's line for line: it would fail alike. "
-        f"{limits(facts) or 'Think of ports, the network and the state that tests leave behind.'} {RECORD}",
+        "the code equals the reference line for line, and its tests fail",
+        f"{_what_failed(facts)}, but the output's code equals the reference line for line, which would fail too. "
+        f"{limits(facts) or 'Check ports, the network and state that tests leave behind.'} {RECORD}",
     )
 
 
 def nothing_was_tested(facts: Facts) -> Decision | None:
-    """The file of the tests did not load, or a hook failed: no test judged anything."""
+    """The test file did not load or a hook failed, so no test ran."""
     if facts.check != "tests" or not facts.outcome.never_ran or not facts.produced:
         return None
     why = facts.first.error if facts.first else "no test ran"
@@ -47,13 +47,13 @@ def nothing_was_tested(facts: Facts) -> Decision | None:
         facts,
         "no-test-ran",
         why,
-        f"{why[:1].upper()}{why[1:]}, so no test judged the model's work. Its set-up may need something that the code "
-        f"lacks, or may have broken by itself: the log does not say. {RECORD}",
+        f"{why[:1].upper()}{why[1:]}, so no test judged the model's work. The setup may need something that the "
+        f"code lacks, or it may have failed by itself: the log does not say. {RECORD}",
     )
 
 
 def check_reads_elsewhere(facts: Facts) -> Decision | None:
-    """Every text that the only failing test looks for stands in the output as in the reference."""
+    """The output and the reference both contain every text that the only failing test looks for."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not facts.outcome.silent or len(failures) != 1 or not facts.outcome.passed:
         return None
@@ -70,15 +70,15 @@ def check_reads_elsewhere(facts: Facts) -> Decision | None:
         confidence=0.5,
         uncertain=True,
         why=wording.whole_or(f"`{title}` misses `{sought[0]}`, which the code has", f"`{title}` looks elsewhere"),
-        reasoning=f"`{title}` looks for {len(sought)} texts, first `{sought[0]}`; all stand in the output as in the "
-        f"reference, and the other {facts.outcome.passed} tests pass, so the check may read the wrong thing. {RECORD}",
+        reasoning=f"`{title}` looks for {len(sought)} texts, first `{sought[0]}`. The output and the reference contain "
+        f"all of them, and {facts.outcome.passed} other tests pass, so the check may read the wrong place. {RECORD}",
         citations=(*lines[0], *quote.log(facts), *quote.grader_lines(facts, "")),
         fix=f"let `{title}` look for `{sought[0]}` where the code puts it",
     )
 
 
 def no_request_is_answered(facts: Facts) -> Decision | None:
-    """Every test fails, each asks over HTTP, and the output serves every address that is asked for."""
+    """Every test fails and sends HTTP requests, and the output serves every requested address."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not facts.outcome.silent or facts.outcome.passed or len(failures) < 2:
         return None
@@ -92,15 +92,15 @@ def no_request_is_answered(facts: Facts) -> Decision | None:
     return _of_the_harness(
         facts,
         "no-request-answered",
-        f"all {len(failures)} tests fail, and the code serves every address they ask",
-        f"{_what_failed(facts)}. Each asks over HTTP, and the output serves every address that they ask for, so the "
-        f"address or the port of the server may be wrong. {limits(facts)} {RECORD}",
+        f"all {len(failures)} tests fail, but the code serves every address that they request",
+        f"{_what_failed(facts)}. Each sends HTTP requests, and the output serves every requested address, so the "
+        f"server's address or port may be wrong. {limits(facts)} {RECORD}",
         grader=quote.grader_addresses(facts),
     )
 
 
 def lacks_what_was_to_be_chosen(facts: Facts) -> Decision | None:
-    """A grader that only reads files misses a package that the reference uses and the output does not."""
+    """A grader that only reads files expects a package that the reference uses and the output does not."""
     names = {step.name.lower() for step in facts.evidence.steps}
     if facts.check != "tests" or not facts.outcome.silent or not facts.reads_files_only or len(names) < 2:
         return None
@@ -116,8 +116,8 @@ def lacks_what_was_to_be_chosen(facts: Facts) -> Decision | None:
         kind="model",
         cause="not-chosen-" + code.kebab(chosen),
         confidence=0.65,
-        why=f"does not use `{chosen}`, which the tests ask it to choose",
-        reasoning=f"The grader only reads the files, to see what was chosen. {_what_failed(facts)}, first "
+        why=f"does not use `{chosen}`, which the tests expect",
+        reasoning=f"The grader only reads the files to see which package was chosen. {_what_failed(facts)}, first "
         f"`{facts.outcome.failures[0].title}`; the reference uses `{chosen}` and the output does not.",
         citations=(
             *(quote.pairs(facts, [line])[:1] if line else ()),
@@ -129,14 +129,14 @@ def lacks_what_was_to_be_chosen(facts: Facts) -> Decision | None:
 
 
 def limits(facts: Facts) -> str:
-    """A sentence where all failed tests were stopped at a time limit, else nothing."""
+    """Return a sentence if all failed tests were stopped at a time limit, else an empty string."""
     times = [test.milliseconds or 0 for test in facts.outcome.failures]
     limit = next((one for one in TIME_LIMITS if times and all(one <= t <= one + OVER for t in times)), None)
     return f"Every failed test took a little more than {limit:,} ms, a default time limit." if limit else ""
 
 
 def missing_calls(facts: Facts) -> list[str]:
-    """Functions that the failed tests call, that the reference has and the output lacks."""
+    """Return functions that the failed tests call and the reference defines, but the output lacks."""
     if not facts.outcome.silent:
         return []
     bodies = "\n".join(text for test in facts.outcome.failures for _, _, text in _bodies(facts, test))
@@ -167,7 +167,7 @@ def _what_failed(facts: Facts) -> str:
 
 
 def _bodies(facts: Facts, test: signature.FailedTest) -> Iterator[tuple[Document, int, str]]:
-    """The test's source in the graders: document, first line and text, up to the next test."""
+    """Yield the test's source in the graders: document, first line, and text up to the next test."""
     title = test.title.split("[")[0]
     for document in facts.evidence.of("grader"):
         starts = [n for n, line in enumerate(document.lines) if BEGINS.match(line)]
@@ -178,7 +178,7 @@ def _bodies(facts: Facts, test: signature.FailedTest) -> Iterator[tuple[Document
 
 
 def _address(text: str) -> str:
-    """The path of a request, whatever comes before it: `${siteUrl}/api/hello` → `/api/hello`."""
+    """Return the path of a request without its host: `${siteUrl}/api/hello` → `/api/hello`."""
     return "/" + re.sub(r"^(?:\$\{[^}]*\}|https?://[^/]*)", "", text).split("?")[0].lstrip("/")
 
 
@@ -190,7 +190,7 @@ def _serves(served: list[str], address: str) -> bool:
 
 
 def _packages(documents: tuple[Document, ...]) -> tuple[str, ...]:
-    """Packages that files import, or a manifest depends on; modules of the project itself are left out."""
+    """Return packages that the files import or a manifest depends on, without the project's own modules."""
     found: dict[str, None] = {}
     for document in documents:
         for _, module in re.findall(r"(?:from|import|require\()\s*([\"'])([^\"'./][^\"']*)\1", document.text):

@@ -18,7 +18,7 @@ CONNECTION = re.compile(
     re.IGNORECASE,
 )
 ANOTHER_PORT = re.compile(r"\bport\w*\s*[+-]\s*\d", re.IGNORECASE)
-"""A grader that computes the port it asks: the usual reason why nobody answers there."""
+"""A grader that computes a port, the usual reason why nothing answers there."""
 QUOTED = re.compile(r"([\"'`]).{0,300}?\1")
 PROVIDER = re.compile(
     r"no endpoints? found|rate.?limit|overloaded|quota|insufficient.{0,12}(?:credit|balance|fund)|APICallError|APIError"
@@ -28,13 +28,13 @@ PROVIDER = re.compile(
 )
 
 NO_OUTPUT = re.compile(r"\bAI_NoOutputGeneratedError\b")
-"""What the AI SDK's stream says after any error of the provider, which it keeps to itself."""
+"""The error of the AI SDK's stream after any provider error, which it does not report."""
 OF_SDK = re.compile(r"\bAI_[A-Z]\w+Error\b")
-"""Errors of the AI SDK, which calls the model: nothing under test runs there."""
+"""Errors of the AI SDK, which calls the model before any code under test runs."""
 REGISTRY = re.compile(r"\bGET https?://\S+ - (?:408|429|5\d\d)\b")
-"""What bun says of a package registry that is overloaded or down; 404 is a package that does not exist."""
+"""bun's message for a package registry that is overloaded or down; 404 means that the package does not exist."""
 PUSH = re.compile(r"error fetching \w+ {1,2}https?://\S+ 5\d\d\b", re.IGNORECASE)
-"""The Convex CLI's words for a backend that breaks; with 4xx it refuses what was pushed."""
+"""The Convex CLI's message for a backend failure; a 4xx status means that it refused the push."""
 
 
 def provider_gave_nothing(facts: Facts) -> Decision | None:
@@ -58,8 +58,8 @@ def provider_gave_nothing(facts: Facts) -> Decision | None:
 def _reason_said(known: bool, reason: str) -> str:
     if NO_OUTPUT.search(reason):
         return (
-            "The call to the provider ended in an error, so the model's work was never judged. Which error it was is "
-            "not stored: look in the log of the job that ran the evals."
+            "The call to the provider failed, so the model's work was never judged. The error is not stored: see the "
+            "log of the job that ran the evals."
         )
     if known:
         return "The recorded reason is the provider's or the network's, so the model's work was never judged."
@@ -85,7 +85,7 @@ def environment_not_reached(facts: Facts) -> Decision | None:
         reasoning=f"The step `{facts.step}` failed on a connection, before anything of the model's ran. "
         "It may succeed when the run is repeated.",
         citations=quote.log(facts),
-        by_words=True,
+        by_error_text=True,
     )
 
 
@@ -97,8 +97,8 @@ def grader_not_connected(facts: Facts) -> Decision | None:
     word = CONNECTION.search(failures[0].message)
     if word and quote.first_with(facts.output_lines, word.group(0)):
         return None
-    # A server that never started, or redirects elsewhere, is the model's own: frames alone do not tell it from a grader
-    # that asks at a wrong address.
+    # If the server never started or redirects elsewhere, the model is at fault. Frames alone do not distinguish that
+    # from a grader that uses a wrong address.
     asks_elsewhere = provenance.raised_by_grader(facts) and ANOTHER_PORT.search(facts.grader) is not None
     proven = asks_elsewhere or provenance.others_fail_alike(facts)
     grader = quote.grader_addresses(facts) or quote.grader_lines(facts, failures[0].message)
@@ -114,8 +114,8 @@ def grader_not_connected(facts: Facts) -> Decision | None:
         + (
             "Nothing that the model wrote was judged, so the harness or its network is at fault."
             if proven
-            else "The harness or its network may be at fault; but the output's own code can throw such an error, or be "
-            "a server that does not answer."
+            else "The harness or its network may be at fault, but the output's own code can also throw such an error, "
+            "or its server may not answer."
         ),
         citations=(*quote.log(facts), *grader),
         fix=f"make sure that the server is up and the address is right before `{where}` asks it; retry connections",
@@ -139,7 +139,7 @@ def came_to_the_code(evidence: Evidence) -> bool:
 
 
 def _quotes_output(facts: Facts, error: str) -> bool:
-    """Whether an error says such words only where it quotes a name or text of the output."""
+    """Whether an error contains such words only because it quotes a name or text of the output."""
     word = CONNECTION.search(error)
     if word is None:
         return False

@@ -19,7 +19,7 @@ def of_agent_run(run: AgentRun, earlier: Sequence[JudgeResult] = ()) -> Subject:
 
 
 def of_own_run(run: AgentRun) -> Subject:
-    """`of_agent_run` of a run that somebody made in Python, which no source has redacted."""
+    """Like `of_agent_run`, but redact first: a run created in Python has not come through a source."""
     value = run.model_dump(mode="json")
     shown = redact_json(value)
     return of_agent_run(run if shown == value else AgentRun.model_validate(shown))

@@ -1,4 +1,4 @@
-"""Fields that an interface returns and that nobody told the model of."""
+"""Fields that an interface returns but the task never mentions."""
 
 from evalscribe.finding import Verdict
 from rules_case import decide, made, vitest_log

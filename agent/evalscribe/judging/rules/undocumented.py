@@ -1,7 +1,7 @@
-"""Fields that an interface returns, and that nobody told the model of: a gap of the eval, shown by the reference.
+"""Fields that an interface returns but the task never mentions: a gap of the eval, shown by the reference.
 
-The reference lists the fields of a value that it passes on as it is. If it never builds such a field itself, and the
-task does not name it, only somebody who knows the interface by heart can list it.
+The reference lists the fields of a value that it passes on unchanged. If it never builds a field itself and the task
+does not name it, only somebody who already knows the interface can list it.
 """
 
 import re
@@ -13,15 +13,15 @@ from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
 
 FIELD = re.compile(r"([A-Za-z_$][\w$]*)\s*:\s*([A-Za-z_$][\w$]*)\.")
-"""A field and whose method gives its type: `isDone: v.boolean()`."""
+"""A field and the object whose method gives its type: `isDone: v.boolean()`."""
 RETURNED = re.compile(r"(?<![a-z])(?:returns?|response|result|output)(?![a-z])", re.IGNORECASE)
-"""The opening line of a list of what is returned; any other list may be of the model's own data."""
+"""First line of a list of returned fields; any other list may describe the model's own data."""
 SIBLINGS = 2
-"""So many fields of the same list must be in the output, or it lists something else."""
+"""Fewest other fields of the list that the output must have; with fewer, it lists something else."""
 
 
-def fields_nobody_told(facts: Facts) -> Decision | None:
-    """The output's list of fields lacks one, or types it otherwise, which only the interface's author could know."""
+def undocumented_fields(facts: Facts) -> Decision | None:
+    """The output lacks a field, or gives it another type, that only somebody who knows the interface can list."""
     if facts.check not in ("build", "tests") or not facts.produced or (facts.check == "build" and not facts.first):
         return None
     if facts.check == "tests" and not facts.outcome.failures:
@@ -33,21 +33,21 @@ def fields_nobody_told(facts: Facts) -> Decision | None:
     return Decision(
         label="KNOWN_GAP",
         kind="task",
-        cause="field-nobody-told-" + code.kebab(name, 30),
+        cause="undocumented-field-" + code.kebab(name, 30),
         confidence=0.65 if proven else 0.5,
         uncertain=not proven,
-        why=wording.cut(f"nobody told the model of `{name}`, which the interface returns"),
-        reasoning=f"The reference lists `{name}` among the fields of a value that it only passes on; it never builds "
+        why=wording.cut(f"the task does not mention `{name}`, which the interface returns"),
+        reasoning=f"The reference lists `{name}` among the fields of a value that it only passes on. It never builds "
         f"that field, and the task does not name it. "
         + (f"The error is about `{name}`." if proven else f"The log has no message that names `{name}`."),
         citations=(*_ours(facts, name), *quote.pairs(facts, [line])[:1], *quote.log_naming(facts, name)),
-        fix=f"tell the model in the task that the value has the field `{name}`",
+        fix=f"name the field `{name}` of the value in the task",
         would_pass=False,
     )
 
 
 def _fields(facts: Facts) -> Iterator[tuple[str, CodeLine, bool]]:
-    """Such fields, with their line in the reference, and whether the error names them; those first."""
+    """Yield such fields, their line in the reference, and whether the error names them; named ones first."""
     ours = code.names(facts.output_code)
     found = []
     for line in facts.left_out:
@@ -63,12 +63,12 @@ def _fields(facts: Facts) -> Iterator[tuple[str, CodeLine, bool]]:
 
 
 def _uses(facts: Facts, name: str) -> int:
-    """How many lines of the reference say a name."""
+    """Count the lines of the reference that contain a name."""
     return sum(code.says(line.text, name) for line in facts.expected_lines)
 
 
 def _lists_the_rest(facts: Facts, line: CodeLine, owner: str) -> bool:
-    """Whether the output has the same list: its opening line, and others of its fields."""
+    """Whether the output has the same list: its first line and other fields of it."""
     text = line.document.lines
     field = FIELD.match(line.text)
     own = _indent(text[line.number - 1])
