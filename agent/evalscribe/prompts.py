@@ -1,7 +1,7 @@
 """Prompt templates: found in a wheel, in a checkout or in the workspace, and rendered strictly.
 
-Data enters a template only as the value of a variable; it is never itself a template. Values are turned into plain data
-first, whatever the caller has: a template may be a stranger's.
+Data enters a template only as the value of a variable; it is never itself a template. Values are converted to plain
+data first, because a template may be untrusted.
 """
 
 from pathlib import Path
@@ -88,13 +88,13 @@ class Prompts:
 
 
 def _place(error: Exception, name: str) -> str:
-    """`template:line` where a rendering failed, which may be in a template that `name` includes."""
+    """Return `template:line` where rendering failed, possibly in a template that `name` includes."""
     line = getattr(error, "lineno", None)  # of a syntax error
     if line:
         return f"{getattr(error, 'name', None) or name}:{line}"
     place, trace = name, error.__traceback__
     while trace is not None:
-        # Jinja gives its frames the name that the template was loaded by.
+        # Jinja's frames have the template's name as their file name.
         if trace.tb_frame.f_code.co_filename.endswith(ENDINGS):
             place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next

@@ -1,8 +1,8 @@
-"""The Jinja environment for templates that somebody else may have written.
+"""The Jinja environment for templates from untrusted folders.
 
 Jinja's own sandbox lets a template call any public method of a value. A pydantic model has methods that unpickle or
-read files, so a template in a stranger's folder could run code. Here a template gets plain data only, items of it and
-filters, and no method of anything. What one rendering may cost is bounded too.
+read files, so a template in an untrusted folder could run code. Here a template gets plain data only, and may use its
+items and filters but no methods. The steps and output of one rendering are limited too.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,18 +20,18 @@ from jinja2.visitor import NodeTransformer
 from pydantic import BaseModel
 
 MOST_CHARACTERS = 64 * 1024 * 1024
-"""Characters that one rendering may produce, its intermediate values included."""
+"""Most characters that one rendering may produce, including intermediate values."""
 ITEM_SIZE = 64
-"""Characters that a number or an item of a list counts for."""
+"""Characters that a number or list item counts as."""
 MOST_STEPS = 200_000
-"""Rounds of loops, calls of macros and included templates in one rendering."""
+"""Most loop iterations, macro calls and included templates in one rendering."""
 MOST_BITS = 4096
-"""Size of a whole number that arithmetic may produce."""
+"""Most bits of an integer that arithmetic may produce."""
 WIDEST = 1000
 """Largest width, indent or precision that a filter takes."""
 LOOP = frozenset(("index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem"))
 # Left out: `attr`, which reads attributes; `format`, `center`, `wordwrap`, `batch`, `slice`, `xmlattr` and `urlize`,
-# whose results can be far larger than what they are given; `random`, with which a prompt would have no fixed key.
+# whose results can be far larger than their input; `random`, which would give a prompt a new cache key each time.
 FILTERS = frozenset(
     {
         *("abs", "capitalize", "count", "d", "default", "dictsort", "e", "escape", "first", "float", "groupby"),
@@ -43,7 +43,7 @@ FILTERS = frozenset(
 
 
 def plain_data(value: object) -> Any:
-    """A copy made of None, booleans, numbers, strings, lists and dicts; subclasses of these become the type itself.
+    """Copy a value into None, booleans, numbers, strings, lists and dicts, without subclasses.
 
     Raises:
         TypeError: If the value is neither one of these nor a pydantic model.
@@ -66,14 +66,14 @@ def plain_data(value: object) -> Any:
 
 
 class _Budget:
-    """What is left to one rendering."""
+    """The remaining characters and steps of one rendering."""
 
     def __init__(self) -> None:
         self.characters = MOST_CHARACTERS
         self.steps = MOST_STEPS
 
     def spend(self, *values: object) -> None:
-        """Count the size of values. A list that holds the same list many times counts as often as it is printed."""
+        """Subtract the size of values. A list that occurs many times counts each time, as it is printed each time."""
         waiting = list(values)
         while waiting:
             value = waiting.pop()
@@ -86,7 +86,7 @@ class _Budget:
                 waiting += [*value, *value.values()]
 
     def reserve(self, size: int) -> None:
-        """Refuse what would be too large, before it is made."""
+        """Refuse a value of this size before it is created."""
         if size > self.characters:
             raise SecurityError(f"the template produces more than {MOST_CHARACTERS:,} characters")
 
@@ -95,14 +95,16 @@ _BUDGET: ContextVar[_Budget] = ContextVar("budget of a rendering")
 
 
 class PlainDataEnvironment(SandboxedEnvironment):
-    """Renders templates that may read plain data and nothing else."""
+    """Renders templates that can only read plain data."""
 
     intercepted_binops = frozenset(("+", "*", "**", "%"))
 
     def __init__(self, source: Callable[[str], str]) -> None:
-        """Take the function that returns the text of a template by its name."""
+        """Args:
+        source: Returns the text of a template by its name.
+        """
         super().__init__(
-            # The name is given as the file's, so that a traceback tells template and line.
+            # The name doubles as file name, so that a traceback shows template and line.
             loader=FunctionLoader(lambda name: (source(name), name, None)),
             undefined=StrictUndefined,
             finalize=_printed,
@@ -132,9 +134,7 @@ class PlainDataEnvironment(SandboxedEnvironment):
                 return obj[attribute]
             if not hasattr(dict, attribute):
                 return self.undefined(obj=obj, name=attribute)
-        raise SecurityError(
-            f".{attribute} is refused: templates get plain data, of which only items can be read, and filters"
-        )
+        raise SecurityError(f".{attribute} is refused: templates can only read items of plain data and use filters")
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         if isinstance(obj, Undefined):
@@ -146,12 +146,10 @@ class PlainDataEnvironment(SandboxedEnvironment):
                 return obj[argument]
             except IndexError:
                 return self.undefined(obj=obj, name=str(argument))
-        raise SecurityError(
-            f"[{str(argument)[:40]!r}] is refused: templates get plain data, of which only items can be read"
-        )
+        raise SecurityError(f"[{str(argument)[:40]!r}] is refused: templates can only read items of plain data")
 
     def call(self, context: Context, called: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call what a template itself defined. Refuses everything else."""
+        """Call macros, blocks and loops of templates; refuse everything else."""
         own = called in (self.count_step, self.concatenated)
         if own or isinstance(called, (Macro, BlockReference, LoopContext)):
             return context.call(called, *args, **kwargs)
@@ -193,7 +191,7 @@ class PlainDataEnvironment(SandboxedEnvironment):
 
 
 class _Counted(NodeTransformer):
-    """Makes every loop, macro and template count its steps, and `~` the size of its result."""
+    """Rewrites a template so that loops, macros and templates count steps, and `~` counts the size of its result."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         return self._counting(node)
@@ -223,7 +221,7 @@ def _call(method: str, values: list[nodes.Expr], line: int) -> nodes.Call:
 
 
 def _printed(value: Any) -> Any:
-    """A value that is printed, once its size is counted. Refuses what is not data."""
+    """Count the size of a value that is printed; refuse one that is not plain data."""
     if not isinstance(value, (str, int, float, list, tuple, dict, Undefined, type(None))):
         raise SecurityError(f"a value of type {type(value).__name__} cannot be printed")
     budget = _BUDGET.get(None)
@@ -243,7 +241,7 @@ def _raise_undefined(value: Any) -> None:
 
 
 def _bounded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter that counts the size of what it takes and gives, and gives lists in place of generators."""
+    """Wrap a filter to count the size of its input and output, and to return lists instead of generators."""
 
     @wraps(function)
     def bounded(*args: Any, **kwargs: Any) -> Any:
@@ -262,7 +260,7 @@ def _bounded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _growth(name: str, values: list[Any]) -> int:
-    """How many characters a filter may add to what it is given."""
+    """Return how many characters a filter may add to its input."""
     if not values or isinstance(values[0], int):
         return 0
     value, *others = values

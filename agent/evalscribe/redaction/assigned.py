@@ -6,7 +6,7 @@ from evalscribe.redaction.names import is_basic, is_secret, kind_of, readable
 from evalscribe.redaction.scanned import Scanned
 
 ASSIGNED = ("key", "token", "secret", "pass", "pwd", "credential", "auth")
-"""How names end to which secrets are assigned, in lower case."""
+"""Endings of names that hold secrets, in lower case."""
 
 _CREDENTIALS = re.compile(
     r"(bearer[ \t]{1,4}|basic[ \t]{1,4}|authorization[\"'\\]{0,8}[ \t]{0,4}[:=,][ \t]{0,4}[\"'`\\]{0,8}"
@@ -47,7 +47,7 @@ def redact_assigned(scanned: Scanned) -> str:
 
 
 def redact_header(value: str) -> str:
-    """The value of a header such as `Authorization`: a scheme and a secret."""
+    """Redact the value of a header such as `Authorization`: a scheme and a secret."""
     scheme, space, secret = value.partition(" ")
     return f"{scheme} [redacted:authorization]" if space and " " not in secret and _is_opaque(secret) else value
 

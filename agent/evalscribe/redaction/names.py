@@ -17,7 +17,7 @@ _QUALIFIED_KEY = re.compile(
     re.IGNORECASE,
 )
 _ENV_KEY = re.compile(r"[A-Z][A-Z0-9_]*_KEY(?![A-Za-z0-9_])")
-"""`WANDB_KEY`: in capitals a key is a credential also where its value looks like a hash."""
+"""`WANDB_KEY`: a name in capitals holds a credential even if the value looks like a hash."""
 _HARMLESS_KEY = re.compile(
     r"(?:public|publishable|primary|foreign|idempotency|cache|partition|sort|storage|index|query|object)[_.-]?key",
     re.IGNORECASE,
@@ -32,7 +32,7 @@ _UUID_NAME = re.compile(
     r"|(?:heroku|snyk|railway|postmark|hubspot|docker|squarespace|sendbird)[A-Za-z_-]{0,20}token",
     re.IGNORECASE,
 )
-"""Names of keys that are UUIDs with some vendors. A token that is a UUID is mostly an id."""
+"""Names whose value is a secret even if it is a UUID. Under other names, a UUID is usually an id."""
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HASH = re.compile(
@@ -44,7 +44,7 @@ _SPACE = re.compile(r"\s")
 TEMPLATE = re.compile(
     r"\$\{|\{\{|://|^\.{0,2}/|\[redacted:|\.(?:pem|key|crt|cer|env|json|[jt]sx?|py|txt|md|ya?ml|toml|html)$"
 )
-"""What stands in no key: a placeholder, a URL, a path or file, and what is redacted already."""
+"""Never part of a key: a placeholder, a URL, a path, a file name, or a mark of redaction."""
 _JOINT = re.compile(r"[^A-Za-z0-9]+")
 _READABLE_PIECE = re.compile(r"(?:[A-Z]?[a-z]{2,20}+){0,6}+[0-9]{0,4}|[A-Z]{0,20}[0-9]{0,4}|[0-9]+|[a-z]")
 _LONGEST = 8000

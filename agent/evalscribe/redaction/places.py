@@ -1,4 +1,4 @@
-"""Secrets that are known by the place where they stand: URLs, cookies, `.netrc`, `.pgpass`, private key blocks."""
+"""Secrets that are recognised by their place: URLs, cookies, `.netrc`, `.pgpass`, private key blocks."""
 
 import re
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from evalscribe.redaction.names import TEMPLATE, looks_random
 from evalscribe.redaction.scanned import Scanned
 
 _GAP = r"(?:\s|\\[nrt])"
-"""White space, also as it is written in a JSON string."""
+"""White space, possibly escaped in a JSON string."""
 _BLOCK = re.compile(
     r"-{4,5} ?(BEGIN) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
     r"(?:((?:[^-]|-(?!---)){0,20000}+)-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
@@ -62,7 +62,7 @@ _USER_OPTION = re.compile(
 _COLOR = r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]))\[[0-9;?]{0,40}[A-Za-z]"
 COLOR = re.compile(_COLOR)
 COLOR_INSIDE = re.compile(rf"(?<=[A-Za-z0-9+/=_.|:~-]){_COLOR}(?:{_COLOR}){{0,9}}+(?=[A-Za-z0-9+/=_.|:~-])")
-"""A color between two characters that keys have."""
+"""A color code between two characters that can be part of a key."""
 
 
 def redact_block(scanned: Scanned) -> str:
@@ -71,7 +71,7 @@ def redact_block(scanned: Scanned) -> str:
 
 
 def _block(match: re.Match[str]) -> str:
-    """One mark for a key; a mark for each line where it is put together of strings, which stay strings."""
+    """Replace a key by one mark, or by one mark per line if it is concatenated from strings, which stay strings."""
     whole, body = match[0], match[2] or ""
     if any(quote in whole for quote in "\"'`"):
         start = match.start(2) - match.start() if body else 0
@@ -110,12 +110,12 @@ def redact_convex(scanned: Scanned) -> str:
 
 
 def redact_signatures(scanned: Scanned) -> str:
-    """The signatures of links that let in who has them: Azure's shared access, S3's and others' signed links."""
+    """Redact signatures of links that grant access: Azure's shared access, signed links of S3 and others."""
     return scanned.sub(_SIGNATURE, _kept_lead("signature", looks_random), {"sig": b"=n%"})
 
 
 def redact_cookies(scanned: Scanned) -> str:
-    """What `Cookie` and `Set-Cookie` say, as headers, as JSON, and as lines of a cookie file."""
+    """Redact `Cookie` and `Set-Cookie` in headers and JSON, and lines of a cookie file."""
     pieces, end = [], 0
     for head in scanned.matches(_COOKIE, {"cookie": b""}):
         if head.end() >= end:
@@ -134,7 +134,7 @@ def _end_of_cookies(text: str, head: re.Match[str]) -> int:
 
 
 def redact_cookie(value: str) -> str:
-    """A value such as `sid=…; theme=dark`: what looks random goes."""
+    """Redact the random-looking parts of a value such as `sid=…; theme=dark`."""
     return _COOKIE_PAIR.sub(_kept_lead("cookie", _is_cookie), value)
 
 
@@ -156,7 +156,7 @@ def redact_user_option(scanned: Scanned) -> str:
 
 
 def _kept_lead(kind: str, secret: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:
-    """What replaces a match: its first group as it is, a mark for the second if it is secret, and its third."""
+    """Return a replacement that keeps the first and third group and puts a mark for the second if it is secret."""
 
     def replaced(match: re.Match[str]) -> str:
         if match[2].startswith("[redacted:") or not secret(match[2]):

@@ -1,4 +1,4 @@
-"""A text and which words it holds, looked for once and only where they can matter."""
+"""A text with the words that decide which patterns are tried on it."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -14,14 +14,14 @@ _WORDS: tuple[tuple[str, str], ...] = (
     *(("default", "password"), ("curl", "://"), (":\\/", "\\"), ("%40", "%"), ("%7c", "%"), ("q~", "~")),
     *(("\x1b", ""), ("1b[", "\\")),
 )
-"""Words in lower case, each behind the word without which it cannot be there or does not matter."""
+"""Words in lower case, each with a word that must be present for it to occur or to matter."""
 _ENCODED = tuple((word, word.encode(), needed) for word, needed in _WORDS)
 Following = Mapping[str, bytes]
-"""Words in lower case, each with the characters one of which must follow it; empty where any may."""
+"""Words in lower case, each with the characters that may follow it; empty if any may."""
 
 
 class Scanned:
-    """A text, lowered without changing its length, and the words in it."""
+    """A text, a lower-case copy of the same length, and the words in it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -32,7 +32,7 @@ class Scanned:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Those of `_WORDS` that it holds."""
+        """The words of `_WORDS` in the text."""
         lowered, found = self.lowered, {""}
         for word, encoded, needed in _ENCODED:
             if needed in found and encoded in lowered:
@@ -40,8 +40,10 @@ class Scanned:
         return frozenset(found)
 
     def matches(self, pattern: re.Pattern[str], following: Following) -> Iterator[re.Match[str]]:
-        """`pattern.finditer` of a pattern that begins with one of the words: tried only where they stand, a hundredth
-        of the time."""
+        """Like `pattern.finditer`, for a pattern that begins with one of the words.
+
+        The pattern is tried only at these words, which takes a hundredth of the time.
+        """
         passed = 0
         for start in self._places(following):
             if start >= passed and (match := pattern.match(self.text, start)):
@@ -49,7 +51,7 @@ class Scanned:
                 yield match
 
     def sub(self, pattern: re.Pattern[str], replaced: Callable[[re.Match[str]], str], following: Following) -> str:
-        """`pattern.sub`, as `matches` is to `finditer`."""
+        """Like `pattern.sub`, for a pattern that begins with one of the words (see `matches`)."""
         pieces, end = [], 0
         for match in self.matches(pattern, following):
             if (shown := replaced(match)) != match[0]:

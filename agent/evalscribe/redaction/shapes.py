@@ -1,7 +1,7 @@
-"""The shapes that keys of known vendors have: a prefix, an alphabet and a length.
+"""Shapes of the keys of known vendors: a prefix, an alphabet and a length.
 
-The prefixes, alphabets and lengths are facts taken from public lists, brought into our own table and mostly given
-lower bounds in place of exact lengths, because vendors lengthen their keys:
+The prefixes, alphabets and lengths are facts from public lists, arranged in our own table. Most lengths are lower
+bounds, because vendors lengthen their keys. Sources:
 gitleaks' default rules (MIT) at b58d3f10, after v8.30.0; the detectors of trufflehog at 3ab759fe, after v3.97.0;
 detect-secrets at 5e14193, after v1.5.0; GitHub's page "Supported secret scanning patterns"; the vendors' own pages.
 """
@@ -26,7 +26,7 @@ _ALPHABETS = {
     "w": "[A-Za-z0-9_-]",
     "x": "[0-9A-Fa-f]",
 }
-"""What a letter of a body stands for. `g` is a UUID."""
+"""The characters that a letter of a body stands for; `g` is a whole UUID."""
 
 _TABLE = """
 anthropic-key           w16+        sk-ant-
@@ -191,8 +191,8 @@ private-key             b20+        LS0tLS1CRUdJTiBSU0EgUFJJVkFURS LS0tLS1CRUdJT
 private-key             b20+        LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEU LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJVkFURS
 private-key             b20+        LS0tLS1CRUdJTiBEU0EgUFJJVkFURS RWRTY0Iy
 """
-"""A line per shape: kind, body, prefixes. A body is letters of `_ALPHABETS` with a length, `+` for "or more", and what
-stands between them as it is; with `?` it must look random too, because words can have the same shape."""
+"""One line per shape: kind, body, prefixes. A body consists of letters of `_ALPHABETS`, each with a length and `+` for
+"or more", and literal text between them. A body with `?` must also look random, because words can have its shape."""
 
 _OTHERS = (
     ("jwt", "eyJ", r"eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]{8,}+){0,2}"),
@@ -203,7 +203,7 @@ _OTHERS = (
         r"(?:(?:\s|\\[nr]){1,4}+[A-Za-z0-9+/=]++(?!-|:))*",
     ),
 )
-"""Kind, the three characters that it begins with, and pattern."""
+"""Kind, first three characters, and pattern."""
 _ANYHOW = re.compile(
     r"(?P<mailchimp_key>[0-9a-f]{32}-us[0-9]{1,2}(?![\w-]))"
     r"|(?P<newrelic_key>[A0-9a-f][0-9a-fuxA]{29,41}+(?:FFFFNRAL|NRAL|-NRMA)(?![\w-]))"
@@ -213,7 +213,7 @@ _ANYHOW = re.compile(
     r"|(?P<discord_token>[MNO][\w-]{23,27}+\.[\w-]{6,7}+\.[\w-]{27,}+)"
     r"|(?P<terraform_token>[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{50,}+)"
 )
-"""Keys that begin like any other word."""
+"""Keys without a distinctive beginning."""
 _TAILS = frozenset(("NRAL", "NRMA", *(f"us{n:02}" for n in range(1, 40)), *(f"-us{n}" for n in range(1, 10))))
 
 _PART = re.compile(r"([abdghlpuwx])([0-9]+)(\+?)|(g)|([^?])")
@@ -222,10 +222,10 @@ _PART = re.compile(r"([abdghlpuwx])([0-9]+)(\+?)|(g)|([^?])")
 class Shape(NamedTuple):
     kind: str
     prefix: str
-    """What it begins with; empty for those of `_OTHERS`."""
+    """The literal prefix; empty for the patterns of `_OTHERS`."""
     body: str
     random: bool
-    """Whether what follows the prefix must look random."""
+    """Whether the text after the prefix must look random."""
 
 
 class Key(NamedTuple):
@@ -241,7 +241,7 @@ def _shapes() -> Iterator[Shape]:
 
 
 def _pattern(body: str) -> str:
-    """A body of the table as a pattern. One of exact length must end where it ends."""
+    """Translate a body of the table into a pattern. After a body of exact length the word must end."""
     pattern, exact = "", False
     for letter, length, more, uuid, other in _PART.findall(body):
         exact = not more
@@ -253,7 +253,7 @@ def _pattern(body: str) -> str:
 
 
 def _by_beginning() -> dict[str, list[Shape]]:
-    """Shapes by their first three characters, or fewer where the prefix has fewer; long prefixes first."""
+    """Index the shapes by the first three characters of the prefix (fewer if it is shorter), long prefixes first."""
     shapes: dict[str, list[Shape]] = defaultdict(list)
     for shape in sorted(_shapes(), key=lambda shape: -len(shape.prefix)):
         shapes[shape.prefix[:3]].append(shape)
@@ -269,11 +269,11 @@ _PREFIXES = {
     if len(beginning) == 3
 }
 _compiled = lru_cache(1024)(re.compile)
-"""Most processes meet few beginnings, and compiling all of them would take as long as a short command."""
+"""Compile on demand: most processes need few patterns, and compiling all takes as long as a short command."""
 
 
 def may_begin(text: str, start: int, end: int) -> bool:
-    """Whether a key can begin at `start`, by its first characters and some signs of the word that ends at `end`."""
+    """Whether a key can begin at `start`, judged by its first characters and by the word that ends at `end`."""
     if (prefixes := _PREFIXES.get(text[start : start + 3])) and text.startswith(prefixes, start):
         return True
     first = text[start]

@@ -8,10 +8,10 @@ from evalscribe.redaction.scanned import Scanned
 from evalscribe.redaction.tokens import redact_keys
 
 _ROUNDS = 4
-"""A mark ends a word, so that what stood right behind it may only now be seen. Text that needs more rounds than this is
-made for it."""
+"""A mark ends a word, so a key directly after it may be found only in the next round. Only text constructed for the
+purpose needs more rounds than this."""
 _NEAR = 4
-"""Lines from a changed one on that are looked at again: a name may stand a line or two before its value."""
+"""Lines that are checked again from a changed one on, because a name may be a line or two before its value."""
 _NAMING = frozenset((*assigned.ASSIGNED, "cookie"))
 
 
@@ -19,17 +19,17 @@ class Pass(NamedTuple):
     """One way to find secrets."""
 
     words: frozenset[str]
-    """Any of them, in lower case, stands in each text that this changes; empty where there is no such word."""
+    """Words in lower case: the pass changes only texts with at least one of them. Empty if there is no such word."""
     redacted: Callable[[Scanned], str]
 
 
 class Hints(NamedTuple):
-    """What a text may hold, and any part of it; empty where there can be no secret."""
+    """Which secrets a text and its parts may hold; empty if none."""
 
     passes: tuple[Pass, ...] = ()
-    """Those that found something in it."""
+    """The passes that found something in the text."""
     named: bool = False
-    """Whether a member of the JSON value that the text was may have a name that makes its text a secret."""
+    """Whether the text, if it is JSON, may have a member whose name makes its value a secret."""
 
 
 NONE = Hints()
@@ -49,7 +49,7 @@ def redact(text: str, hints: Hints | None = None) -> str:
 
 
 def _around_changes(before: str, after: str) -> str:
-    """The text with what stands around its changes redacted again: the rest of a long text needs no second look."""
+    """Redact again around the changed lines; the rest of a long text needs no second pass."""
     lines = after.split("\n")
     changed = [n for n, (one, other) in enumerate(zip(before.split("\n"), lines, strict=True)) if one != other]
     pieces, end = [], 0
@@ -81,7 +81,7 @@ def _is_worth(one: Pass, scanned: Scanned) -> bool:
 
 
 def _redact_colored(scanned: Scanned) -> str:
-    """Lines in which a color stands inside a secret, without their colors."""
+    """Redact secrets that are interrupted by color codes; such lines lose their colors."""
     text = scanned.text
     if not places.COLOR_INSIDE.search(text):
         return text

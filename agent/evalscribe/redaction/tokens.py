@@ -1,7 +1,7 @@
-"""Finds keys by their shape, in time that hardly depends on how many shapes are known.
+"""Find keys by their shape, in time that hardly depends on the number of known shapes.
 
-Every key has twenty letters, digits, `_` or `-` in a row, and little else has: one search for such runs, in a copy of
-the text in which all these characters are the same, replaces a search for each of 300 prefixes.
+Every key contains a run of twenty letters, digits, `_` or `-`, and few other words do. One search for such runs, in a
+copy of the text that maps all these characters to the same one, replaces a search for each of 300 prefixes.
 """
 
 import re
@@ -16,27 +16,27 @@ _CLASSES = bytes(97 if chr(n) in ascii_letters + digits + "_-" else 32 for n in 
 _SHORTEST = 20
 _RUN = b"a" * _SHORTEST
 _SEGMENT = 40
-"""Characters between two signs of a key with several parts, such as `dp.st.production.` and more."""
+"""Most characters in one part of a key with several parts, such as `dp.st.production.…`."""
 _SEGMENTS = 9
-"""Most parts before a run: those of `hooks.slack.com/services/…/…/`, and of base64 with signs in it."""
+"""Most parts before a run, as in `hooks.slack.com/services/…/…/` or in base64 with `+` and `/`."""
 _INSIDE = ".~/:|,+"
-"""What can stand between the parts of a key."""
+"""Characters between the parts of a key."""
 _ESCAPES = frozenset("\\%[;")
 _ODD = _ESCAPES | frozenset(_INSIDE)
-"""Where a run follows one of these, the key may not begin where the run does."""
+"""After one of these characters, the key may begin elsewhere than the run."""
 _ESCAPED = {"n": 1, "r": 1, "t": 1, "b": 1, "f": 1, "u": 5, "x": 3}
-"""Characters of an escape after its backslash: what follows is where a key may begin."""
+"""Length of an escape after its backslash; a key may begin right after it."""
 _COLOR_END = re.compile(r"[0-9]{0,3}m")
 
 
-class Found(NamedTuple):
+class FoundKey(NamedTuple):
     start: int
     end: int
     kind: str
 
 
-def keys_in(scanned: Scanned) -> Iterator[Found]:
-    """The keys in a text from left to right, also those that stand right behind another."""
+def keys_in(scanned: Scanned) -> Iterator[FoundKey]:
+    """Find the keys in a text from left to right, including those directly after another key."""
     text, classes, end = scanned.text, scanned.lowered.translate(_CLASSES), 0
     at = classes.find(_RUN)
     while at >= 0:
@@ -48,7 +48,7 @@ def keys_in(scanned: Scanned) -> Iterator[Found]:
             yield found
             end = found.end
             while behind := key_at(text, end):
-                yield Found(end, behind.end, behind.kind)
+                yield FoundKey(end, behind.end, behind.kind)
                 end = behind.end
             at = classes.find(_RUN, end)
         else:
@@ -64,15 +64,15 @@ def redact_keys(scanned: Scanned) -> str:
     return "".join([*pieces, text[end:]]) if pieces else text
 
 
-def _key_from(text: str, classes: bytes, run: int, end: int) -> Found | None:
-    """The key that begins with the run or in the parts before it, but not before `end`."""
+def _key_from(text: str, classes: bytes, run: int, end: int) -> FoundKey | None:
+    """Find the key that begins at the run or in the parts before it, but not before `end`."""
     start = run
     for _ in range(_SEGMENTS):
         if start == run or text[start - 1] in _ESCAPES or may_begin_before(text, start):
             for one in _unescaped(text, start):
                 if one >= end and (key := key_at(text, one)) and key.end > run:
                     escaped = text[one - 1 : one] == "\\" and text[one] in _ESCAPED
-                    return Found(one + escaped, key.end, key.kind)  # `\n` stays whole: this may be JSON
+                    return FoundKey(one + escaped, key.end, key.kind)  # `\n` stays whole: this may be JSON
         if start <= end or text[start - 1] not in _INSIDE:
             return None
         start = classes.rfind(b" ", max(0, start - 1 - _SEGMENT), start - 1) + 1
@@ -80,7 +80,7 @@ def _key_from(text: str, classes: bytes, run: int, end: int) -> Found | None:
 
 
 def _unescaped(text: str, start: int) -> list[int]:
-    """Where a key may begin that seems to begin at `start`: there, or after the rest of an escape."""
+    """Return the places where a key may begin: `start`, or the end of an escape there."""
     before, first = text[start - 1 : start], text[start : start + 1]
     if before == "\\" and first in _ESCAPED:
         return [start, start + _ESCAPED[first]]
