@@ -1,9 +1,9 @@
-"""Bounds on the memory that the answer of an HTTP server may take, counted after decompression.
+"""Limits on the size of HTTP answers, counted after decompression.
 
 A gzip body of 8 MB may hold 8 GB. httpx2 decompresses in pieces of at most 1 MiB, so an answer can be refused as soon
-as it becomes too large. Every client of the product has the hook `limit_answers`:
+as it becomes too large. Every httpx2 client of evalscribe has the hook `limit_answers`:
 
-    httpx2.AsyncClient(event_hooks={"response": [limit_answers(Limits(whole=8 * MIB))]})
+    httpx2.AsyncClient(event_hooks={"response": [limit_answers(AnswerLimits(whole=8 * MIB))]})
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -14,38 +14,41 @@ import httpx2
 
 MIB = 1024 * 1024
 LARGEST_ERROR = MIB // 4
-"""Bytes that are read of the body of an error. The status says what it means, so a longer body is cut, not refused."""
+"""Most bytes of an error's body. A longer body is truncated, not refused: the status already says what failed."""
 EVENT_LINES = 1000
-"""Lines of one server-sent event. The Anthropic SDK copies all earlier lines of an event for each further one."""
+"""Most lines of one server-sent event. The Anthropic SDK copies all earlier lines of an event for each new line."""
 EVENTS = "text/event-stream"
 
 
 class AnswerTooLarge(httpx2.DecodingError):
-    """The answer has more bytes than allowed; the message says so without naming who sent it."""
+    """The answer is larger than allowed. The message does not name the server."""
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Bytes, after decompression."""
+class AnswerLimits:
+    """Limits in bytes, after decompression."""
 
     whole: int
-    """Of an answer that is read as a whole, of one line and of one server-sent event."""
+    """For an answer that is read as a whole, and for a single line or server-sent event."""
     lines: int = 0
-    """Of an answer that is read line by line."""
+    """For an answer that is read line by line."""
     json_lines: bool = False
-    """Whether any answer is read line by line; else only server-sent events are."""
+    """Whether every answer is read line by line; otherwise only server-sent events are."""
 
 
-def limit_answers(limits: Limits | Callable[[httpx2.Request], Limits]) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """A response hook for `httpx2.AsyncClient`. Reading a larger answer raises `AnswerTooLarge`.
+def limit_answers(
+    limits: AnswerLimits | Callable[[httpx2.Request], AnswerLimits],
+) -> Callable[[httpx2.Response], Awaitable[None]]:
+    """Return a response hook for `httpx2.AsyncClient`. Reading an answer that is too large raises `AnswerTooLarge`.
 
-    `limits`: of every answer, or a function that tells them from the request.
+    Args:
+        limits: The limits of every answer, or a function that chooses them by the request.
     """
 
     async def limit(response: httpx2.Response) -> None:
-        chosen = limits if isinstance(limits, Limits) else limits(response.request)
+        chosen = limits if isinstance(limits, AnswerLimits) else limits(response.request)
         response.stream = _Limited(response, chosen)
-        # `_Limited` decompresses; what it yields has another length.
+        # `_Limited` yields decompressed bytes, so both headers would be wrong.
         for name in ("content-encoding", "content-length"):
             response.headers.pop(name, None)
 
@@ -55,14 +58,14 @@ def limit_answers(limits: Limits | Callable[[httpx2.Request], Limits]) -> Callab
 class _Limited(httpx2.AsyncByteStream):
     """The decompressed body of a response, within the limits."""
 
-    def __init__(self, response: httpx2.Response, limits: Limits) -> None:
+    def __init__(self, response: httpx2.Response, limits: AnswerLimits) -> None:
         self._is_error = response.status_code >= 400
         self._events = limits.lines > 0 and EVENTS in response.headers.get("content-type", "").lower()
         self._by_line = (self._events or limits.json_lines) and not self._is_error
         self._limits = limits
         self._most = LARGEST_ERROR if self._is_error else limits.lines if self._by_line else limits.whole
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        # Bytes that decompress to nothing, such as those behind the end of a gzip stream, count too.
+        # Also count bytes that decompress to nothing, such as those after the end of a gzip stream.
         raw = _Counted(response.stream, self._most)
         self._inner = httpx2.Response(
             response.status_code, headers=response.headers, stream=raw, request=response.request
@@ -90,7 +93,7 @@ class _Limited(httpx2.AsyncByteStream):
                 raise
 
     async def _lines(self) -> AsyncGenerator[bytes]:
-        """Whole lines only: the SDKs copy the beginning of a line for each further piece of it."""
+        """Yield whole lines only: the SDKs copy the start of a line again for each new piece of it."""
         begun: list[bytes] = []
         size, event = 0, _Event(self._limits.whole)
         async with aclosing(self._parts()) as parts:
@@ -111,14 +114,14 @@ class _Limited(httpx2.AsyncByteStream):
 
 
 class _Event:
-    """Size of the event that is being read: the lines since the last blank one."""
+    """Size of the current event: the lines since the last blank one."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._lines = self._size = 0
 
     def add(self, lines: bytes) -> None:
-        """Raises `AnswerTooLarge`."""
+        """Count whole lines. Raises `AnswerTooLarge` if the event has too many lines or bytes."""
         for line in lines.splitlines():
             if not line:
                 self._lines = self._size = 0
@@ -132,7 +135,7 @@ class _Event:
 
 
 class _Counted(httpx2.AsyncByteStream):
-    """The bytes as they come over the network, bounded."""
+    """The bytes as sent over the network, limited."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
         self._stream = stream

@@ -77,13 +77,13 @@ def failing(reason: str) -> Said:
 
 
 CASES = [
-    pytest.param(READ_ONLY, AccessError, "the key may read but not run actions", id="read-only key"),
+    pytest.param(READ_ONLY, AccessError, "the key may run queries but not actions", id="read-only key"),
     pytest.param(BAD_ADMIN_KEY, AccessError, "set CONVEX_DEPLOY_KEY to a deploy key of this deployment", id="bad key"),
     pytest.param(BAD_DEPLOY_KEY, AccessError, "set CONVEX_DEPLOY_KEY to a deploy key", id="key of another deployment"),
     pytest.param(BAD_HEADER, AccessError, "set CONVEX_DEPLOY_KEY to a deploy key", id="no Convex header"),
     pytest.param(BARE_KEY, AccessError, "set CONVEX_DEPLOY_KEY to a deploy key", id="bare key"),
-    pytest.param(failure(MALFORMED), NotFoundError, "copy the id out of the run's address", id="malformed id"),
-    pytest.param(failure(FOREIGN), NotFoundError, "copy the id out of the run's address", id="id of another table"),
+    pytest.param(failure(MALFORMED), NotFoundError, "copy the id from the run's address", id="malformed id"),
+    pytest.param(failure(FOREIGN), NotFoundError, "copy the id from the run's address", id="id of another table"),
     pytest.param(
         failure(NO_FUNCTION), UnavailableError, "is not deployed there, or the key is no admin key", id="none"
     ),
@@ -127,7 +127,7 @@ async def test_a_key_that_may_not_run_actions_ends_the_command(deployment: Deplo
         assert type(error) is AccessError
         assert "You do not have permission to perform this operation" in str(error)
         assert '"}' not in str(error)
-        assert "the key may read but not run actions: use a deploy key that may do both" in str(error)
+        assert "the key may run queries but not actions: use a deploy key that may run both" in str(error)
 
 
 LOGIN = (

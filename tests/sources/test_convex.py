@@ -192,7 +192,7 @@ async def test_answers_that_cost_one_eval(deployment: Deployment, answer: Answer
         pytest.param(
             refusal(403, "OperationNotPermitted", "You do not have permission"),
             AccessError,
-            "may read",
+            "may run queries",
             id="read-only key",
         ),
         pytest.param(

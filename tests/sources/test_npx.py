@@ -81,7 +81,7 @@ async def test_a_run_id_is_an_argument_and_never_a_command(npx: Path, folder: Pa
         pytest.param("sys.exit('No CONVEX_DEPLOYMENT set, run npx convex dev')", AccessError, "login", id="no login"),
         pytest.param(f"sys.exit('bad {KEY} here')", UnavailableError, "[redacted:convex-key]", id="key on stderr"),
         pytest.param("sys.exit(3)", UnavailableError, "no reason", id="silent failure"),
-        pytest.param("print('Need to install convex')", UnavailableError, "something else", id="no JSON"),
+        pytest.param("print('Need to install convex')", UnavailableError, "something other", id="no JSON"),
         pytest.param("os.kill(os.getpid(), 9)", UnavailableError, "no reason", id="killed"),
     ],
 )

@@ -258,7 +258,7 @@ def test_an_incomplete_run() -> None:
     assert (run.incomplete, run.status, run.status_reason) == (
         5,
         "failed",
-        "ended before all its evals did; the runner says: Only 15/20 evals completed",
+        "ended before all its evals had; the runner says: Only 15/20 evals completed",
     )
     assert not run.all_passed
 
@@ -270,10 +270,10 @@ def test_an_incomplete_run() -> None:
             "preflight",
             "stopped before the first eval, because a test request to the provider failed; the runner says: ",
         ),
-        ("zero-tokens", "all evals ran, but no tokens were used for one of them, so the runner takes the whole result"),
+        ("zero-tokens", "all evals ran, but one of them used no tokens, so the runner discards the whole result"),
         ("rate-limit", "stopped by the provider's rate limit, so later evals never ran; the runner says: [rate_limit]"),
-        ("answer-validation", "a check of the reference answers that asked no model, so what fails is the eval's; the"),
-        ("stuck", "the runner stopped without a word and the run was closed later; the runner says: Run stuck in"),
+        ("answer-validation", "a check of the reference answers without a model, so its failures are the eval's; the"),
+        ("stuck", "the runner stopped without a message and the run was closed later; the runner says: Run stuck in"),
         ("backend-unhealthy", "stopped in the middle, because the local Convex backend no longer answered, so later"),
         ("pending", None),
         ("running", None),

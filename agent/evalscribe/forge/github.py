@@ -26,9 +26,9 @@ OUR_TITLE = "Analyze "
 """How our titles begin; any other title is a person's."""
 TIMEOUT_S = 20
 LARGEST = 16 * 1024 * 1024
-"""Bytes of an answer after decompression. A page of a hundred comments of 64 KiB each has half of that."""
+"""Most bytes of a response after decompression. A page of a hundred comments of 64 KiB each has half as many."""
 PIECE = 16 * 1024
-"""Bytes that are decompressed at a time, to a thousand times as many at most."""
+"""Bytes that are decompressed at a time; gzip expands them at most a thousandfold."""
 _NO_API = (BadAttributeException, RuntimeError, TypeError, AttributeError, KeyError, AssertionError, ValueError)
 """What the client raises for an answer of another shape, and for one that leads to another host."""
 AGAIN = Retry(
@@ -43,10 +43,10 @@ AGAIN = Retry(
 
 
 class _Response(RequestsResponse):
-    """An answer that is read as far as `LARGEST`."""
+    """A response whose body is limited to `LARGEST` bytes."""
 
     def read(self) -> str:
-        """Raises `requests.exceptions.ContentDecodingError` for a larger one, or one that is compressed twice."""
+        """Raises `requests.exceptions.ContentDecodingError` if the body is larger or compressed more than once."""
         if "," in self.headers.get("content-encoding", ""):
             raise requests.exceptions.ContentDecodingError("compressed more than once")
         content = bytearray()
@@ -77,7 +77,7 @@ class GitHub:
         self.owner = path.partition("/")[0]
         self.path = path
         self.remote_url = remote_url
-        # A client keeps the classes that it was made with.
+        # PyGithub takes connection classes only process-wide; a client keeps those it was created with.
         Requester.injectConnectionClasses(_Http, _Https)
         try:
             self.client = Github(
@@ -180,6 +180,6 @@ def _errors(what: str) -> Iterator[None]:
     except GithubException as error:
         raise refusal(what, error) from error
     except requests.exceptions.ContentDecodingError as error:
-        raise UnavailableError(f"cannot {what}: the answer of GitHub's API cannot be read ({error})") from error
+        raise UnavailableError(f"cannot {what}: the response of GitHub's API cannot be read ({error})") from error
     except (requests.exceptions.RequestException, OSError) as error:
         raise UnavailableError(f"cannot {what}: GitHub's API does not answer ({type(error).__name__})") from error

@@ -24,9 +24,9 @@ READ_S = 120.0
 PAGE = 100
 RESULTS_AT_ONCE = 100
 RESULTS_BYTES = 16_000_000
-"""Characters of results that are held at once: one line alone may have 8 MiB."""
+"""Most characters of results held in memory at once; a single line may have 8 MiB."""
 MOST_LISTED = 10_000
-"""Batches of one list: a list that names the same page again and again has no end."""
+"""Most batches read from one listing, in case a server repeats the same page without end."""
 STATES = ("processing", "succeeded", "errored", "canceled", "expired")
 
 Outcome = Reply | Unanswered

@@ -49,7 +49,7 @@ class TooLong(CallFailed):
 
 
 class AnswerRefused(CallFailed):
-    """The answer is larger than what is read; asking again would bring as much."""
+    """The answer is too large to read; asking again would return just as much."""
 
 
 class Asked(Frozen):
@@ -123,7 +123,7 @@ def of_connection(error: Exception, asked: Asked, *, late: bool) -> Transient:
 
 
 def of_size(error: Exception, asked: Asked) -> AnswerRefused | None:
-    """What an error means that the size of the answer caused; None for any other. An SDK may have wrapped it."""
+    """Map an error caused by the size of the answer, possibly wrapped by an SDK; None for any other error."""
     cause = error if isinstance(error, AnswerTooLarge) else error.__cause__
     return AnswerRefused(f"{asked.host} sent {cause}, which is not read") if isinstance(cause, AnswerTooLarge) else None
 

@@ -117,7 +117,7 @@ class Settings(Frozen):
 
     @property
     def names_convex(self) -> bool:
-        """Whether a deployment or a key for one is set, whether or not it is any good."""
+        """Whether a deployment or a key for one is set, valid or not."""
         return access.is_set(self.places)
 
     def provider(self, name: str) -> Access | None:

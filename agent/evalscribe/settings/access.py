@@ -107,9 +107,9 @@ def check_host(host: str, host_origin: Origin, key: str, key_origin: Origin) -> 
 
 
 def for_npx(places: Places) -> dict[str, str]:
-    """The key of `--key-file` as a variable for `npx convex`, which reads the environment and its own folder's files.
+    """Return the key of `--key-file` as a variable for `npx convex`, which also reads the environment and its folder.
 
-    Raises `UsageError` where the command line names a deployment, for that cannot be handed over.
+    Raises `UsageError` if the command line names a deployment, because that cannot be passed on.
     """
     given = next((place for place in places if place.origin.trust == COMMAND_LINE), None)
     if given is None:
@@ -138,12 +138,12 @@ def _convex_key(places: Places) -> _Key | None:
 
 
 def missing_key(value: str) -> str:
-    """What stands in place of a key that somebody else has to set, as `npx convex` reads it; empty for a key."""
+    """Return the message of a placeholder that asks somebody to set the key; empty for a real key."""
     return value.removeprefix(_MISSING).rstrip(">") if value.startswith(_MISSING) else ""
 
 
 def is_set(places: Places) -> bool:
-    """Whether anything names a deployment or a key for one, good or bad."""
+    """Whether any setting names a deployment or a key for one, valid or not."""
     names = (*DEPLOY_KEYS, SELF_HOSTED_KEY)
     keys = (place.get(name) for place in places for name in names)
     return find(places, DEPLOYMENT) is not None or any(key and key.value != _IGNORED for key in keys)

@@ -9,7 +9,7 @@ import httpx2
 from pydantic import SecretStr
 
 from evalscribe.errors import DataError, UnavailableError
-from evalscribe.http_limits import MIB, AnswerTooLarge, Limits, limit_answers
+from evalscribe.http_limits import MIB, AnswerLimits, AnswerTooLarge, limit_answers
 from evalscribe.ids import Frozen
 from evalscribe.settings.connections import as_environment_says
 from evalscribe.sources.deployment import DeploymentPayloads, FunctionFailed, NoAnswer, refuses_access
@@ -19,8 +19,8 @@ from evalscribe.sources.payload_source import PayloadSource
 from evalscribe.sources.shown import shown
 
 LARGEST = 64 * MIB
-"""Bytes of one answer, as of a file of a snapshot: a result ends at 16 MiB, and `\\u00e9` has three times the bytes of
-what it stands for."""
+"""Most bytes of one answer, the same as for a snapshot file. Convex limits a result to 16 MiB, and an escape such as
+`\\u00e9` takes three times the bytes of its character."""
 SHORTEST_KEY = 12
 """Characters; less than that may be a word."""
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
@@ -75,7 +75,7 @@ class ConvexHttp:
                 timeout=httpx2.Timeout(patience.read, connect=patience.connect, pool=None),
                 headers={"Authorization": f"Convex {self._secret}"} if key else {},
                 follow_redirects=False,
-                event_hooks={"response": [limit_answers(Limits(whole=LARGEST))]},
+                event_hooks={"response": [limit_answers(AnswerLimits(whole=LARGEST))]},
             )
 
     async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:

@@ -14,14 +14,14 @@ from evalscribe.sources.shown import shown
 SUMMARY = "debugQueries:getFailedEvalsForRun"
 DEBUG = "debug:getEvalDebugInfo"
 UNKNOWN_RUN, UNKNOWN_EVAL = "jn700000000000000000000000001rx8", "jh700000000000000000000000001rmp"
-"""Ids of no document, with right checksums and the table numbers of `runs` and `evals` in convex-evals' deployment
-(10005 and 10004). Asked for them, a function answers; asked for a malformed id, it never runs."""
+"""Ids of no document, with valid checksums and the table numbers of `runs` and `evals` in convex-evals' deployment
+(10005 and 10004). A function that gets them answers; with a malformed id it would not run."""
 _NO_FUNCTION = re.compile(r"could not find (?:public )?function", re.IGNORECASE)
 _BAD_ID = re.compile(r"ArgumentValidationError|does not match the table name|Unable to decode ID", re.IGNORECASE)
 _REQUEST = re.compile(r"\[Request ID: \w+\] Server Error\s*(?=\S)")
 """Stands before every reason and differs from call to call, so a report that kept it would never be unchanged."""
 _WITHHELD = re.compile(r"\[Request ID: \w+\] (?=Server Error$)")
-"""All that a deployment says that withholds reasons (`--redact-logs-to-client`)."""
+"""The whole error message of a deployment that hides reasons (`--redact-logs-to-client`)."""
 _PERMISSION = ("OperationNotPermitted", "You do not have permission")
 _IN_A_ROW = 5
 """So many evals in a row without an answer are no longer a matter of one eval."""
@@ -42,7 +42,7 @@ class Functions(Protocol):
     """What is called, for messages."""
     has_key: bool
     chosen_by: str
-    """What names the deployment, for messages: an option or a file."""
+    """The option or file that names the deployment, for messages."""
 
     async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:
         """The returned value. Raises `FunctionFailed`, `NoAnswer`, or `EvalscribeError` for what concerns all calls."""
@@ -51,21 +51,27 @@ class Functions(Protocol):
 
 
 def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessError:
-    """What a key that is missing, wrong or too weak comes to. `reason` is the deployment's."""
+    """Return the error for a key that is missing, wrong or lacks a permission. `reason` is the deployment's own."""
     message = f"{where} refuses access: {reason}"
     if any(sign in reason for sign in _PERMISSION):
-        return AccessError(f"{message}\nthe key may read but not run actions: use a deploy key that may do both")
+        return AccessError(f"{message}\nthe key may run queries but not actions: use a deploy key that may run both")
     if not has_key:
         return AccessError(f"{message}\nno key was sent: set CONVEX_DEPLOY_KEY to a deploy key of this deployment")
     return AccessError(
-        f"{message}\nset CONVEX_DEPLOY_KEY to a deploy key of this deployment, whole, with what stands before `|`"
+        f"{message}\nset CONVEX_DEPLOY_KEY to the full deploy key of this deployment, including the part before `|`"
     )
 
 
 async def check(functions: Functions) -> str:
-    """Whether the key may do what reading a run takes: run the query and the action. Returns what is left in doubt.
+    """Check that the key may run the query and the action that reading a run takes.
 
-    Asks for ids that cannot exist, so nothing is read. Raises `EvalscribeError` as reading a run would.
+    Asks for ids that cannot exist, so no data is read.
+
+    Returns:
+        A note on anything that could not be checked, else an empty string.
+
+    Raises:
+        EvalscribeError: The same error that reading a run would raise.
     """
     payloads = DeploymentPayloads(functions, UNKNOWN_RUN)
     in_doubt = ""
@@ -81,8 +87,8 @@ async def check(functions: Functions) -> str:
         except FunctionFailed as failure:
             message = str(failure)
             if _is_withheld(message) and functions.has_key:
-                # Another deployment's tables may have other numbers, so the id may be refused.
-                in_doubt = "; it hides the reasons of errors, so whether it has the functions is not known"
+                # The tables of another deployment may have other numbers, so the id may be refused.
+                in_doubt = "; it hides the reasons for errors, so it is not known whether it has the functions"
             elif not _BAD_ID.search(message):
                 raise await payloads.refused(message, path) from None
         else:
@@ -131,13 +137,13 @@ class DeploymentPayloads:
         await self._functions.close()
 
     async def refused(self, message: str, path: str = SUMMARY) -> EvalscribeError:
-        """What it means that the function answered with this error message."""
+        """Return the error to raise for a function's error message."""
         where = self._functions.where
         if _NO_FUNCTION.search(message):
             return self._no_function(path)
         if _BAD_ID.search(message):
             return NotFoundError(
-                f"{where} knows no run {self._run_id!r}: {_reason(message)}\ncopy the id out of the run's address"
+                f"{where} knows no run {self._run_id!r}: {_reason(message)}\ncopy the id from the run's address"
             )
         if not self._functions.has_key:
             return refuses_access(where, shown(message), has_key=False)
@@ -146,17 +152,17 @@ class DeploymentPayloads:
         return UnavailableError(f"{where} could not list the failures of run {self._run_id}: {shown(message)}")
 
     async def _withheld(self, message: str) -> EvalscribeError:
-        """The deployment hides why. A wrong key is refused in other words, so the id or the functions are at fault."""
+        """Explain an error without a reason: the id or functions are at fault, as a wrong key has another message."""
         where = self._functions.where
         if not _is_well_formed(self._run_id):
             return NotFoundError(
                 f"{where} knows no run {self._run_id!r}: it is not a Convex id ({message})\n"
-                "copy the id out of the run's address"
+                "copy the id from the run's address"
             )
         if await self._answers_about_runs():
             return NotFoundError(
                 f"{where} knows no run {self._run_id!r}: it is the id of something else ({message})\n"
-                "name the run, not one of its evals; the deployment hides the reasons of errors"
+                "name the run, not one of its evals; the deployment hides the reasons for errors"
             )
         return UnavailableError(
             f"{where} could not list the failures of run {self._run_id}, and hides the reason: {message}\n"
@@ -198,9 +204,9 @@ _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def _is_well_formed(document_id: str) -> bool:
-    """Whether it can be the id of a document: base32 of a table number, 16 bytes and a Fletcher-16 checksum of both.
+    """Whether this can be a document id: base32 of a table number, 16 bytes and a Fletcher-16 checksum of both.
 
-    Only used to explain a refusal: whether an id is good is for the deployment to say.
+    Used only to explain a refusal; the deployment decides whether an id is valid.
     """
     bits = "".join(f"{_BASE32.find(character):05b}" for character in document_id if character in _BASE32)
     content = [int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8)]

@@ -1,4 +1,4 @@
-"""The original way: `npx convex run` in a folder where somebody is logged in, or that names a deployment and a key."""
+"""Read runs with `npx convex run`, in a folder with a Convex login or with a deployment and key of its own."""
 
 import asyncio
 import contextlib
@@ -20,16 +20,16 @@ from evalscribe.sources.payload_source import PayloadSource
 from evalscribe.sources.shown import shown
 
 TIMEOUT = 180.0
-"""Seconds for one call."""
+"""Time limit of one call, in seconds."""
 AT_ONCE = 4
 MOST_WARNINGS = 100
-"""Lines of standard output that could begin the result."""
+"""Most lines of standard output that are tried as the start of the result."""
 _DEPENDENCIES = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 _NOISE = re.compile(r"npm (?:notice|warn)\b|Ignoring `--prod`|This is determined by the permissions|\(node:\d+\)", re.I)
-"""Lines of stderr that npm, Node or the tool prints around the reason."""
+"""Lines on standard error, by npm, Node or the tool, that are not part of the reason."""
 _WRAPPER = re.compile(r'Failed to run function "[^"\n]*":\n(?:Error: )?')
 _ANSWER = re.compile(r'^\{"code": *".*\}$', re.DOTALL)
-"""A refusal of the deployment, which the tool prints as it came."""
+"""A refusal by the deployment, which the tool prints unchanged."""
 _LOGIN = re.compile(
     r"No CONVEX_DEPLOYMENT set|not logged in|npx convex login|MissingAccessToken|AccessTokenInvalid"
     r"|Authenticate with|401 Unauthorized",
@@ -59,9 +59,15 @@ def open_npx(
     settings: Mapping[str, str] | None = None,
     env_path: Path | None = None,
 ) -> PayloadSource:
-    """`settings` are CONVEX_* variables for the tool, before those of its folder; `env_path` replaces all of them.
+    """Open a run through `npx convex run` in a folder.
 
-    Raises `UsageError` where `npx convex run` cannot work in the folder, `AccessError` where its key says so.
+    Args:
+        settings: CONVEX_* variables for the tool, which take precedence over those of its folder.
+        env_path: A file of variables that replaces all others.
+
+    Raises:
+        UsageError: If `npx convex run` cannot work in the folder.
+        AccessError: If the key is a placeholder that asks somebody to set it.
     """
     _require_convex(folder)
     functions = ConvexNpx(folder, timeout, settings=settings, env_path=env_path)
@@ -69,7 +75,7 @@ def open_npx(
 
 
 def _require_convex(folder: Path) -> None:
-    """Without the package npx would download whatever is called `convex`, and the tool would refuse to work."""
+    """Require the package `convex`: without it, npx would download any package of that name."""
     if not folder.is_dir():
         raise UsageError(f"--convex-dir {folder} is no folder")
     package = folder / "package.json"
@@ -78,7 +84,7 @@ def _require_convex(folder: Path) -> None:
     try:
         said = parse(package.read_bytes())
     except (OSError, DataError):
-        raise UsageError(f"{package} cannot be read: --convex-dir names a folder with a package") from None
+        raise UsageError(f"{package} cannot be read: --convex-dir names a folder with a package.json") from None
     tables = [said.get(name) for name in _DEPENDENCIES] if isinstance(said, dict) else []
     if not any(isinstance(table, dict) and "convex" in table for table in tables):
         raise UsageError(f"{package} does not list `convex`: --convex-dir names the folder in which it is used")
@@ -106,7 +112,7 @@ class ConvexNpx:
         self._folder = folder
         self._timeout = timeout
         self._slots = asyncio.Semaphore(AT_ONCE)
-        # Without CI the tool reports its use to a third party.
+        # Unless CI is set, the tool sends usage data to a third party.
         self._environment = {**os.environ, **(settings or {}), "CI": "1"}
         self._options = self._deployment_options(env_path)
 
@@ -129,10 +135,10 @@ class ConvexNpx:
         return None
 
     def _deployment_options(self, env_path: Path | None) -> tuple[str, ...]:
-        """`--prod`, without which a login leads to the development deployment.
+        """Return `--prod` for a login, which would otherwise use the development deployment.
 
-        A deploy key names its own deployment, and with a self-hosted one the tool refuses the option. Like the tool,
-        looks in the environment, then in .env.local, then in .env.
+        A deploy key names its own deployment, and the tool refuses the option for a self-hosted one. Like the tool,
+        this looks in the environment, then in .env.local, then in .env.
         """
         names = (*DEPLOY_KEYS, SELF_HOSTED_URL)
         paths = [env_path] if env_path else [self._folder / name for name in ENV_FILES]
@@ -177,11 +183,11 @@ class ConvexNpx:
             raise UsageError(f"npx cannot be started: {error.strerror}") from None
 
     def _failure(self, stderr: str) -> EvalscribeError | FunctionFailed | NoAnswer:
-        """What an exit code other than 0 means, by what the tool printed: the same as over HTTP."""
+        """Return the error for a call that failed, by the tool's output; the same errors as over HTTP."""
         message, ran = _reason(stderr)
         if message.startswith("[Request ID"):
-            return FunctionFailed(message)  # whatever words the function itself threw
-        said = shown(message) or "it gives no reason"
+            return FunctionFailed(message)  # the function itself may have thrown any text
+        said = shown(message) or "no reason given"
         if _PERMISSION in message or any(code in message for code in _KEY):
             return refuses_access(self.where, said.removesuffix('"}'))
         if _LOGIN.search(message):
@@ -196,9 +202,9 @@ class ConvexNpx:
 
 
 def _reason(stderr: str) -> tuple[str, bool]:
-    """The reason out of what the tool printed, and whether it is about the function and not about this one call.
+    """Extract the reason from the tool's output, and whether the function failed rather than this one call.
 
-    The tool prints a refusal of the deployment as JSON; it is worded here as it is over HTTP: `code: message`.
+    The tool prints a refusal by the deployment as JSON; it is returned as over HTTP: `code: message`.
     """
     lines = [line for line in _COLOUR.sub("", stderr).splitlines() if line.strip() and not _NOISE.match(line.strip())]
     text = "\n".join(line.removeprefix("✖ ") for line in lines).strip()
@@ -215,16 +221,16 @@ def _reason(stderr: str) -> tuple[str, bool]:
 
 
 def _result(output: bytes) -> object:
-    """The value that the tool printed, after whatever warnings stand before it. Raises `NoAnswer` where there is none.
+    """Parse the value that the tool printed, after any warnings. Raises `NoAnswer` if there is none.
 
-    It begins a line and goes on to the end of the output.
+    The value starts at the beginning of a line and extends to the end of the output.
     """
     text = output.decode("utf-8", "replace").strip()
     starts = [0, *(found.start() + 1 for found in re.finditer(r"\n(?=[{\[n])", text))]
     for start in starts[:MOST_WARNINGS]:
         with contextlib.suppress(DataError):
             return parse(text[start:].encode())
-    raise NoAnswer(f"npx convex printed something else than the result: {shown(text[:200])}")
+    raise NoAnswer(f"npx convex printed something other than a result: {shown(text[:200])}")
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -37,12 +37,12 @@ _STEP_STATUS: dict[str, StepStatus] = {
 _NAME_LENGTH = 200
 _DELETED = "the model's output is no longer stored, nor is run.log"
 _EMPTY = "the stored output is empty: no file of the model, no run.log"
-_CHANGED = "tsconfig files as the model wrote them: the runner changed them before it checked types"
+_CHANGED = "the model's original tsconfig files: the runner changed them before it checked types"
 _CHANGES = re.compile(r"^\[setup\] (?:dropped|normalized) \S.*tsconfig", re.MULTILINE)
 _LOCAL_STATE = "answer/convex_local_"
-"""A local backend's database that three evals have beside their reference; no part of the answer."""
+"""A local backend's database beside the reference of three evals; not part of the answer."""
 _MOST_NAMED = 5
-"""Files that one phrase about missing text names."""
+"""Most files named in one phrase about missing text."""
 
 
 def decode_run(payload: object, links: Links) -> Run:
@@ -98,7 +98,7 @@ def _evidence(payload: Members, eval: Eval) -> Evidence | Unreadable:
 
 
 def _with_step(eval: Eval, steps: Sequence[Step], recorded: str | None) -> Eval:
-    """The eval with its failed step and that step's error, where the run's list of failures lacks them."""
+    """Fill in the failed step and its error if the run's list of failures lacks them."""
     failed = {step.name: step.error for step in steps if step.status == "failed"}
     name = eval.failed_step or step_of(recorded) or next(iter(failed), None)
     reason = eval.reason or recorded
@@ -108,7 +108,7 @@ def _with_step(eval: Eval, steps: Sequence[Step], recorded: str | None) -> Eval:
 
 
 def _vendor(model: str) -> str | None:
-    """Who made a model, by its slug: `anthropic` of `anthropic/claude-opus-4.6`.
+    """Return the vendor of a model by its slug: `anthropic` for `anthropic/claude-opus-4.6`.
 
     The recorded provider is the host that served the run and differs from run to run: `openrouter`, `google-vertex`,
     `amazon-bedrock/us-east`. Reports are filed under the vendor.
@@ -147,10 +147,10 @@ def _failures(summary: Members, run_id: str, experiment: str, links: Links) -> t
 
 
 def _failed_step(entry: Members) -> tuple[str | None, str | None]:
-    """The failed step and why it failed.
+    """Return the failed step and why it failed.
 
-    `failedStep` is the first failed row in the order of arrival and absent if that row was lost; the eval's own
-    reason names the step that failed first.
+    `failedStep` is the first failed row to arrive and is absent if that row was lost; the eval's own reason names the
+    step that failed first.
     """
     row = members(entry.get("failedStep") or {}, "`failedStep`")
     name, recorded = _optional_name(row, "name"), optional_text(entry, "failureReason")
@@ -252,9 +252,10 @@ def _source(path: str, content: str) -> Document:
 
 
 def _texts(payload: Members, key: str, what: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The text files under `key`, sorted by path, and what is missing of the others.
+    """Return the text files under `key`, sorted by path, and phrases for the files that are not text.
 
-    A deployment sends keys sorted. A file that kept another order must not be other evidence.
+    Sorted, because a deployment sends keys sorted while a snapshot may have another order, and both must be the same
+    evidence.
     """
     files = dict(sorted(members(payload[key], f"`{key}`").items()))
     texts = {path: content for path, content in files.items() if isinstance(content, str) and content != BINARY}

@@ -1,7 +1,7 @@
 """Step outcomes that the suite's runner wrote into `run.log`.
 
-The runner sends step rows without waiting for the answer, so rows can be missing, doubled, late or in another order.
-The log and the eval's own failure reason say what really happened. Pure.
+The runner sends step rows without waiting for answers, so rows can be missing, duplicated, late or out of order. The
+log and the eval's own failure reason are reliable. Pure.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from evalscribe.run import Step
 
 STEPS = ("filesystem", "install", "deploy", "tsc", "eslint", "tests")
-"""The runner's steps in the order in which it takes them."""
+"""The runner's steps in execution order."""
 _STOPPING = ("filesystem", "install", "deploy")
 """Steps whose failure ends the eval."""
 _MARK = re.compile(r"\[(?:cmd|ok|error|setup)\](?: |$)")
@@ -37,7 +37,7 @@ _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
 
 def step_of(reason: str | None) -> str | None:
-    """The failed step that an eval's own failure reason names: `convex dev fail` is deploy; None for other reasons."""
+    """Return the step named by an eval's failure reason (`convex dev fail` is deploy); None for other reasons."""
     if not reason:
         return None
     if match := _SHORT.fullmatch(reason.strip()):
@@ -51,16 +51,16 @@ def is_short(reason: str | None) -> bool:
 
 
 def without_colours(text: str) -> str:
-    """The text without terminal escape codes. The CLI colours a failed typecheck, and step errors are not cleaned."""
+    """Remove terminal escape codes: the CLI colours a failed typecheck, and step errors are stored with the codes."""
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def steps_in(log: str) -> tuple[Step, ...]:
-    """Outcomes of the steps that the runner's part of the log names, in the runner's order.
+    """Return the outcomes of the steps that the log names, in the runner's order.
 
-    Lines of the reference answer, marked `(answer)`, say nothing about the model's steps. A failure wins over a
-    success of the same step, and nothing counts after a failure that ends the eval: an error's text may hold lines
-    that look like marks.
+    Lines about the reference answer, marked `(answer)`, are ignored. A failure wins over a success of the same step,
+    and nothing counts after a failure that ends the eval, because the text of an error may contain lines that look like
+    marks.
     """
     lines = log.split("\n")
     failed: dict[str, str] = {}
@@ -84,21 +84,21 @@ def steps_in(log: str) -> tuple[Step, ...]:
 
 
 def reconciled(rows: Sequence[Step], log: str | None, reason: str | None) -> tuple[Step, ...]:
-    """Step rows without duplicates and in the runner's order, completed where the log says more.
+    """Deduplicate and order step rows, and complete them from the log.
 
-    A row that is missing or never got beyond `running` is taken from the log; without a log, the step that the eval's
-    own reason names has failed. Rows with a step that this runner does not have stay as they are.
+    A row that is missing or still `running` is taken from the log. Without a log, the step named by the eval's own
+    reason failed. Rows are returned unchanged if one has a step that this runner does not have.
     """
     if any(row.name not in STEPS for row in rows):
         return tuple(rows)
     known: dict[str, Step] = {}
     for row in rows:
         known[row.name] = min(known.get(row.name, row), row, key=_rank)
-    told = {step.name: step for step in steps_in(log or "")}
+    logged = {step.name: step for step in steps_in(log or "")}
     named = step_of(reason)
-    if named and named not in told:
-        told[named] = Step(name=named, status="failed")
-    for name, step in told.items():
+    if named and named not in logged:
+        logged[named] = Step(name=named, status="failed")
+    for name, step in logged.items():
         if name not in known or known[name].status == "running":
             known[name] = _with_rate(step, reason)
     return tuple(known[name] for name in STEPS if name in known)
@@ -109,7 +109,7 @@ def _rank(row: Step) -> tuple[int, bool]:
 
 
 def _with_rate(step: Step, reason: str | None) -> Step:
-    """Failed tests with the reason that their row would have: the log gives the ratio with more digits."""
+    """Give failed tests the reason that their row would have; the log has the ratio with more digits."""
     match = _SHORT.fullmatch((reason or "").strip())
     if step.name == "tests" and match and match["rate"] and (step.error or "").startswith("Error: Tests failed (ratio"):
         return step.model_copy(update={"error": f"tests failed ({match['rate']})"})
@@ -117,7 +117,7 @@ def _with_rate(step: Step, reason: str | None) -> Step:
 
 
 def _block(first: str, lines: Sequence[str], at: int) -> str:
-    """The error that begins in line `at`, up to the next line with a mark of the runner."""
+    """Return the error that begins in line `at`, up to the runner's next mark."""
     block = [first]
     # By index: a copy of the rest of the log for each of its errors takes quadratic time.
     for below in range(at + 1, len(lines)):

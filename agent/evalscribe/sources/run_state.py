@@ -1,7 +1,7 @@
-"""What the runner's words about a whole run mean. Pure.
+"""Explain the runner's reason for the state of a run. Pure.
 
-A run that stopped early has a `failureReason` that begins with the runner's marks. They are explained in front of the
-runner's own words, because the counts beside them mean something else in each case.
+The `failureReason` of a run that stopped early begins with the runner's marks. An explanation is put in front of it,
+because the counts beside it mean something different in each case.
 """
 
 import re
@@ -15,7 +15,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (
             r"\[infrastructure\] \[zero_tokens\]",
-            "all evals ran, but no tokens were used for one of them, so the runner takes the whole result as void",
+            "all evals ran, but one of them used no tokens, so the runner discards the whole result",
         ),
         (
             r"\[infrastructure\] \[(?:install|deploy|tsc|eslint|tests|filesystem)\]",
@@ -29,18 +29,18 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\[rate_limit\]", "stopped by the provider's rate limit, so later evals never ran"),
         (
             r"\[answer_validation\]",
-            "a check of the reference answers that asked no model, so what fails is the eval's",
+            "a check of the reference answers without a model, so its failures are the eval's",
         ),
         (
             r'Run stuck in "pending" state',
-            "the runner stopped without a word and the run was closed later",
+            "the runner stopped without a message and the run was closed later",
         ),
-        (r"Only \d+/\d+ evals completed", "ended before all its evals did"),
+        (r"Only \d+/\d+ evals completed", "ended before all its evals had"),
     )
 )
 
 
 def explained(reason: str) -> str:
-    """What the runner's reason means, and the reason; only the reason if it has no known mark."""
+    """Put an explanation in front of the runner's reason if it has a known mark."""
     meaning = next((meaning for pattern, meaning in _MEANINGS if pattern.match(reason)), None)
     return f"{meaning}; the runner says: {reason}" if meaning else reason

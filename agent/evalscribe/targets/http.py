@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 import httpx2
 
 from evalscribe.errors import AccessError, EvalscribeError, UsageError
-from evalscribe.http_limits import Limits, limit_answers
+from evalscribe.http_limits import AnswerLimits, limit_answers
 from evalscribe.ids import canonical_json
 from evalscribe.prose import printable
 from evalscribe.settings.connections import as_environment_says
@@ -57,7 +57,7 @@ class HttpTarget:
                 timeout=httpx2.Timeout(None, connect=CONNECT_S),
                 limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
                 follow_redirects=False,
-                event_hooks={"response": [limit_answers(Limits(whole=LARGEST))]},
+                event_hooks={"response": [limit_answers(AnswerLimits(whole=LARGEST))]},
             )
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:

@@ -51,7 +51,7 @@ async def _store_opens(found: Settings) -> str:
 
 
 async def _convex_answers(found: Settings) -> str | Unset:
-    """Whether the key may run both functions: asks for a run and an eval that cannot exist."""
+    """Check that the key may run both functions, with ids that cannot exist."""
     from evalscribe.sources.convex import ConvexHttp, Patience
     from evalscribe.sources.deployment import check
 
