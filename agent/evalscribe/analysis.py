@@ -20,7 +20,7 @@ class RunSummary(Frozen):
     experiment: str | None = None
     status: str | None = None
     status_reason: str | None = None
-    """Why the run did not complete: the runner's words, explained."""
+    """Why the run did not complete: an explanation and the runner's own message."""
     passed: int | None = None
     failed: int | None = None
     incomplete: int | None = None
@@ -95,7 +95,7 @@ class FindingSummary(Frozen):
     across: AcrossSummary | None = None
     """Null where no other model is known to fail in the same way."""
     missing: str | None = None
-    """What the source could not give of the evidence: `the model's output is no longer stored`."""
+    """Evidence that the source no longer has: `the model's output is no longer stored`."""
     reviewer: ReviewerOpinion | None = None
     output_snippet: str | None = None
     expected_snippet: str | None = None

@@ -79,7 +79,7 @@ class Reply(Frozen):
 
 
 FailureCause = Literal["service", "budget", "answer"]
-"""What a failure is owed to: a service that did not answer, a budget without room for a call, or its answer."""
+"""Cause of a failed call: the service did not answer, the budget is too small, or the answer cannot be used."""
 
 
 class CallFailed(Exception):

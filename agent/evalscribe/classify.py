@@ -28,9 +28,9 @@ class Terms:
 class Answer(Frozen):
     verdict: Verdict | Unclassified
     cached: bool = False
-    """Whether the store knew it."""
+    """Whether the verdict came from the store."""
     undecided: Unclassified | None = None
-    """Why nobody that was asked now decided; the verdict may still be one that the store has."""
+    """Why the judge did not decide this time; `verdict` may still be one from the store."""
 
 
 async def classify(group: Group, case_of: CaseOf, judge: Judge, store: Store, terms: Terms) -> Answer:

@@ -50,7 +50,7 @@ class Evidence(Frozen):
 
     @property
     def never_graded(self) -> bool:
-        """Whether no step was begun: without a failed step's name, only then had grading not begun."""
+        """Whether no step started. Only then does a missing failed step mean that grading never began."""
         return not self.steps
 
     @property
@@ -95,7 +95,7 @@ class Packed(Frozen):
     differences: str = ""
     """Output against reference as hunks, already bounded; what only one side has is named, not printed."""
     left_out: tuple[str, ...] = ()
-    """What the source could not give and what the budget left out, one phrase each."""
+    """Evidence that the source no longer has or that the token budget left out, one phrase each."""
     tokens: int = 0
     """Estimated offline (`tokens.estimate`)."""
 
@@ -112,6 +112,6 @@ class Gathered(Frozen):
     sighting: Sighting | None = None
     """How it compares with other runs; None where it was read apart from its run."""
     failed_step: str | None = None
-    """As the evidence says it: the run's list of failures may lack it."""
+    """The failed step according to the evidence; the run's list of failures may lack it."""
     missing: tuple[str, ...] = ()
-    """What the source could not give (`Evidence.missing`)."""
+    """Evidence that the source no longer has (`Evidence.missing`)."""

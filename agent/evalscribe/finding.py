@@ -96,11 +96,11 @@ class Case(Frozen):
 
 
 NoVerdictCause = FailureCause | Literal["evidence"]
-"""`evidence`: it could not be read, so nobody was asked. `answer`: what was answered is no verdict."""
+"""`evidence`: it could not be read, so the judge was not asked. `answer`: the answer is not a verdict."""
 
 
 class Unclassified(Frozen):
-    """A failure that could not be judged: the reason stands where the reasoning would."""
+    """A failure that could not be judged, with the reason in place of a verdict."""
 
     reason: str
     judge: str
@@ -149,7 +149,10 @@ class Verdict(Frozen):
 
 
 def undecided(verdict: Verdict | Unclassified) -> Unclassified | None:
-    """Why nobody that was asked decided, or None. What the rules guess where no model answers is no decision."""
+    """Return why the judge did not decide, or None if it did.
+
+    A guess by the rules in place of a model's answer is not a decision.
+    """
     if isinstance(verdict, Unclassified):
         return verdict
     return verdict.gave_up if verdict.stage == "rules" else None
@@ -194,7 +197,7 @@ class Finding(Frozen):
     recurrence: Recurrence = Recurrence()
     across: Across | None = None
     missing: tuple[str, ...] = ()
-    """What the source could not give, one phrase each; with names where it concerns some members only."""
+    """Evidence that the source no longer has, one phrase each; names evals if only some members lack it."""
 
     @property
     def judged(self) -> Verdict | None:

@@ -12,14 +12,14 @@ RUN_ID_PREFIX = 8
 """How many characters of a run id name its report file (seed: `{runIdPrefix}_{date}.md`)."""
 
 UNKNOWN_MODEL = "unknown-model"
-"""What a deployment answers for a model whose row is gone: it may be any."""
+"""Name that a deployment returns for a model whose row was deleted; it may stand for any model."""
 ROUTES = frozenset(
     (
         *("openrouter", "amazon-bedrock", "azure", "google-ai-studio", "google-vertex", "baseten", "cerebras"),
         *("deepinfra", "fireworks", "groq", "nebius", "novita", "parasail", "sambanova", "siliconflow", "together"),
     )
 )
-"""Providers that only serve models; a folder or a run that names one does not name the vendor."""
+"""Providers that only serve other vendors' models, so that their name does not tell the vendor."""
 
 
 class Frozen(BaseModel):
@@ -72,10 +72,10 @@ def same_model(provider_a: str, model_a: str, provider_b: str, model_b: str) -> 
 
 @lru_cache(1024)
 def model_key(provider: str, model: str) -> tuple[str, ...]:
-    """What all spellings of a model's name have in common: its vendor and its name.
+    """Return the vendor and name of a model, the same for all spellings.
 
-    The vendor is what stands before the slash of a slug: `openrouter` or `google-vertex` only serve
-    `anthropic/claude-opus-4.6`. Without a slash it is the provider.
+    The vendor is the part of the slug before the slash: `openrouter` and `google-vertex` only serve
+    `anthropic/claude-opus-4.6`. Without a slash, the provider is the vendor.
     """
     slug = tuple(_spelling(part) for part in model.split("/") if part)
     return slug if len(slug) > 1 else tuple(_spelling(part) for part in model_folder(provider, model))
@@ -83,10 +83,10 @@ def model_key(provider: str, model: str) -> tuple[str, ...]:
 
 @lru_cache(4096)
 def folder_fit(provider: str, model: str, folder: tuple[str, ...]) -> int | None:
-    """How well a folder below `reports/` fits a model, None if it is of another one.
+    """Rank how well a folder below `reports/` fits a model; None if it belongs to another model.
 
-    0: `<vendor>/<name>`. 1: below whoever served it, as `openrouter/arcee-ai/trinity`. 2: only the name is the same
-    and the vendor is not known on one of the two sides. Dots equal hyphens.
+    0: `<vendor>/<name>`. 1: below the serving provider, such as `openrouter/arcee-ai/trinity`. 2: the names are equal
+    and the vendor is unknown on one side. Dots and hyphens are equivalent.
     """
     slug = tuple(_spelling(part) for part in model.split("/") if part) or ("",)
     spelled = tuple(_spelling(part) for part in folder)
@@ -103,10 +103,12 @@ def folder_fit(provider: str, model: str, folder: tuple[str, ...]) -> int | None
 
 
 def chosen_folder(provider: str, model: str, reports: Iterable[str]) -> str:
-    """The folder for a new report: one that has reports of the model, else `<provider>/<name>`.
+    """Choose the folder for a new report: one that already has reports on the model, else `<provider>/<name>`.
 
-    `reports`: names of the model's reports below the reports folder. A provider other than the slug's vendor was named
-    by the user and is kept.
+    A provider other than the slug's vendor was chosen by the user and is kept.
+
+    Args:
+        reports: Names of the model's reports, relative to the reports folder.
     """
     new = "/".join(model_folder(provider, model))
     free = _spelling(provider) == model_key(provider, model)[0]

@@ -36,7 +36,7 @@ def visible(text: str) -> str:
 
 
 def is_visible(character: str) -> bool:
-    """Whether a terminal shows the character, or it is a line end or a tab; False for what it would obey or hide."""
+    """Whether a terminal shows the character: False for control and invisible ones, True for line ends and tabs."""
     if character in "\n\t":
         return True
     point = ord(character)

@@ -127,7 +127,7 @@ class Entry(Frozen):
     recurrence: Recurrence = Recurrence()
     across: Across | None = None
     missing: prose.Prose = ""
-    """What the source could not give of the evidence: `the model's output is no longer stored`."""
+    """Evidence that the source no longer has: `the model's output is no longer stored`."""
     snippets: tuple[Snippet, ...] = ()
     reviewer: tuple[prose.Line, ...] = ()
     """Each `Reviewer:` line's text; a person wrote it."""
@@ -210,7 +210,10 @@ class Entry(Frozen):
 
     @property
     def not_counted(self) -> bool:
-        """Whether it is left out of the model's rate: an uncertain label may rest on what the model's code printed."""
+        """Whether the entry is left out of the model's pass rate.
+
+        An uncertain label is not enough: the model's own code may have printed the text that it rests on.
+        """
         return self.never_judged_the_model and not self.uncertain
 
 

@@ -11,8 +11,8 @@ TARGET = "target"
 EvalStatus = Literal["passed", "failed", "error", "incomplete"]
 StepStatus = Literal["passed", "failed", "running", "skipped"]
 RunStatus = Literal["completed", "failed", "running", "unknown", "importing"]
-"""`importing`: not all that its file or source holds is in the store yet; a killed import leaves it so."""
-IMPORTING = "its import has not ended: if none is under way, import the same file again"
+"""`importing`: the store does not have the whole run yet; an interrupted import leaves it in this state."""
+IMPORTING = "its import has not ended; if no import is in progress, import the same file again"
 
 
 class Step(Frozen):
@@ -78,7 +78,7 @@ class Run(Frozen):
 
     @property
     def as_importing(self) -> "Run":
-        """The run as it is stored until all that its file or source holds is stored."""
+        """The run as stored until its import ends."""
         return self.model_copy(update={"status": "importing", "status_reason": IMPORTING})
 
     @property

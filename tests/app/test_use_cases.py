@@ -27,15 +27,15 @@ def run_of(*paths: str, **fields: Any) -> Run:
         ({"passed": 2, "total": 3}, "The run is completed. No failed eval is listed (2 of 3 evals passed, 1 never"),
         (
             {"passed": 3, "total": 3, "status": "running"},
-            "The run has not ended. No failed eval is listed (3 of the 3 evals that were begun passed).",
+            "The run has not ended. No failed eval is listed (3 of the 3 evals that were started passed).",
         ),
         (
             {"passed": 3, "total": 5, "status": "running"},
-            "The run has not ended. No failed eval is listed (3 of the 5 evals that were begun passed, 2 have not",
+            "The run has not ended. No failed eval is listed (3 of the 5 evals that were started passed, 2 have not",
         ),
         (
             {"passed": 0, "total": 0, "status": "failed", "status_reason": "quota."},
-            "The run did not complete: quota. No failed eval is listed (no eval was begun).",
+            "The run did not complete: quota. No failed eval is listed (no eval was started).",
         ),
         ({"passed": 2, "failed": 1, "total": 3}, "The source counts 1 failed evals but lists none of them (2 of 3"),
     ],

@@ -158,14 +158,14 @@ def test_a_hostile_model_name_stays_below_the_reports_folder(workspace: Workspac
     ("state", "said"),
     [
         ("all-passed", "All 12 evals passed."),
-        ("pending", "The run has not ended. No failed eval is listed (no eval was begun)."),
-        ("running", "The run has not ended. No failed eval is listed (3 of the 5 evals that were begun passed, 2 have"),
+        ("pending", "The run has not ended. No failed eval is listed (no eval was started)."),
+        ("running", "The run has not ended. No failed eval is listed (3 of the 5 evals that were started passed, 2"),
         (
             "preflight",
             "The run did not complete: stopped before the first eval, because a test request to the provider",
         ),
-        ("zero-tokens", "The run did not complete: all evals ran, but no tokens were used for one of them, so the"),
-        ("stuck", "The run did not complete: the runner stopped without a word and the run was closed later; the runn"),
+        ("zero-tokens", "The run did not complete: all evals ran, but one of them used no tokens, so the"),
+        ("stuck", "The run did not complete: the runner stopped without a message and the run was closed later; the"),
     ],
 )
 def test_a_run_without_failures_says_why_it_has_none(workspace: Workspace, odd: Path, state: str, said: str) -> None:

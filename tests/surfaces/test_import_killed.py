@@ -74,7 +74,7 @@ def test_a_killed_import_is_told_everywhere_until_the_next_one_ends(killed: Insi
     assert "importing: its import has not ended" in page
     write(killed.folder / "whole.jsonl", OTHER, 3)
     compared = killed.run("compare", "part-1", "whole.jsonl", "--judge", "rules", "--no-report").out
-    assert "here only in part: its import has not ended" in compared
+    assert "is incomplete: its import has not ended" in compared
 
     done = killed.run("import", "part.jsonl", "--collection", "desk").out
     assert f"20 new, {MOST_RECORDS} same" in done

@@ -161,7 +161,7 @@ def test_the_budget_holds_and_the_next_run_goes_on(workspace: Workspace, made: P
     poor = workspace.run("analyze", made, "--budget", "0.01", code=64, **access(anthropic))
     assert anthropic.calls == []
     assert f"no verdict on any of 8 failures of run {made_runs.RUN_ID}: the budget of $0.01 has no room" in poor.err
-    assert "nothing was written; give more with --budget" in poor.err
+    assert "nothing was written; raise --budget" in poor.err
     assert poor.out == ""
     assert workspace.reports == []
     estimate = next(line for line in poor.err.splitlines() if "for 8 of 8 verdicts" in line)

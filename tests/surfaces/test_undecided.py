@@ -30,7 +30,7 @@ def findings(out: str) -> dict[str, dict[str, Any]]:
 CAUSES = [
     pytest.param(failure(529, "overloaded_error", "busy", retry_after="900"), (), 69, "is overloaded", id="provider"),
     pytest.param(failure(401, "authentication_error", "no"), (), 77, "refused the key", id="key"),
-    pytest.param(submit(), ("--budget", "0.01"), 64, "give more with --budget", id="budget"),
+    pytest.param(submit(), ("--budget", "0.01"), 64, "raise --budget", id="budget"),
     pytest.param(says("I cannot say."), (), 65, "the model gave no verdict", id="no verdict"),
     pytest.param(failure(400, "invalid_request_error", "no"), (), 65, "turned the question", id="refused"),
 ]
@@ -93,7 +93,7 @@ def test_of_some_failures_without_a_verdict_the_earlier_one_stays(workspace: Wor
         assert {name: after[path][name] for name in compared} == {name: before[path][name] for name in compared}
         assert after[path]["unclassified"] is None
     assert {after[path]["judge"]["id"] for path in after if path not in kept} == {"anthropic/claude-opus-5-5"}
-    assert f"the earlier verdict stays: {', '.join(kept)}" in ended.err
+    assert f"earlier verdict kept: {', '.join(kept)}" in ended.err
     assert "UNCLASSIFIED" not in workspace.report.read_text()
     workspace.run("reports", "check")
 

@@ -276,4 +276,4 @@ def test_a_value_that_breaks_a_command_is_named_with_its_table(wreck: Callable[[
     """Evals are read without being validated, since there are very many; what breaks is looked for afterwards."""
     code, told = wreck(statement("UPDATE evals SET name = x'00ff'")).run(("export",))
     assert code == 65
-    assert "evals.name of row 1 is no text" in told
+    assert "evals.name of row 1 is not text" in told

@@ -25,15 +25,15 @@ class Check(Frozen):
     state: State
     detail: str
     exit_code: int = 0
-    """Of the error that ended it."""
+    """Exit code of the error that ended it; 0 if there was none."""
 
 
 _FIRST_TO_FIX = (UsageError.exit_code, AccessError.exit_code, UnavailableError.exit_code)
-"""A service behind a wrong setting or key cannot be reached either."""
+"""In this order, because a service behind a wrong setting or key cannot be reached either."""
 
 
 def exit_code(checks: Iterable[Check]) -> int:
-    """0 where nothing is wrong, else the code of what to fix first: a setting, a key, a service, anything else."""
+    """Return 0 if nothing is wrong, else the code of what to fix first: a setting, a key, a service, anything else."""
     codes = {check.exit_code for check in checks} - {0}
     return next((code for code in _FIRST_TO_FIX if code in codes), min(codes, default=0))
 

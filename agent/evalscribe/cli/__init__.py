@@ -72,7 +72,7 @@ def run(arguments: list[str]) -> int:
 
 @cache
 def _commands() -> Callable[..., Any]:
-    """All commands. Typer makes them anew on each call of an app, which takes longer than most commands do."""
+    """Build the command tree once: Typer rebuilds it on each call, which takes longer than most commands."""
     from typer.main import get_command
 
     from evalscribe.cli.commands import app

@@ -11,7 +11,7 @@ def doctor(
 ) -> int:
     """Show what is configured with its origin, what can be reached, and what is missing.
 
-    Exit code: 0 nothing is wrong, 64 a setting does not work, 77 a key is refused, 69 a service does not answer.
+    Exit codes: 0 no problem, 64 a setting does not work, 77 a key is refused, 69 a service does not answer.
     """
     from evalscribe import wiring
     from evalscribe.app.doctor import checks, exit_code

@@ -44,7 +44,7 @@ def exit_code(command: Callable[[], object]) -> int:
 
 
 def _read_clock() -> None:
-    """Raises `UnavailableError` where Python cannot tell the time: it counts nanoseconds in 64 bits, up to 2262."""
+    """Raise `UnavailableError` if Python cannot read the clock: it counts nanoseconds in 64 bits, up to 2262."""
     try:
         time.time()
     except OverflowError:
@@ -91,7 +91,7 @@ def _full(error: OSError) -> int:
 
 
 def _damage() -> EvalscribeError | None:
-    """Whether the store is damaged, which can break a command anywhere; nothing where none was opened."""
+    """Return the damage of an opened store, which can break a command anywhere; None if there is none."""
     if "evalscribe.store.database" not in sys.modules:
         return None
     from evalscribe.store.database import damage

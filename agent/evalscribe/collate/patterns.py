@@ -91,7 +91,7 @@ def _every_trial(findings: Sequence[Finding]) -> Pattern | None:
 
 def _known_gaps(findings: Sequence[Finding]) -> Pattern | None:
     def noted(verdict: Verdict) -> bool:
-        """Whether the eval's notes may speak of it: a gap that the rules found without any proposes a change."""
+        """Whether the eval's notes may mention it: a gap that rules derived without notes has a proposed fix."""
         cites = any(citation.role == "known_gaps" for citation in verdict.citations)
         gap = verdict.classification == "KNOWN_GAP" and verdict.cause_kind not in NOT_THE_MODEL
         return gap and (cites or verdict.fix is None)

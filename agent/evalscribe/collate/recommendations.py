@@ -44,7 +44,7 @@ def _proposals(findings: Sequence[Finding]) -> list[Recommendation]:
 
 
 def _better_records(findings: Sequence[Finding]) -> Iterable[Recommendation]:
-    """Once per run: the log names failed tests and holds none of their messages."""
+    """Recommend recording test messages, once per run, if the log names failed tests but has no message."""
     silent = [f for f in findings if f.judged and f.judged.error.startswith(NAMES_ONLY)]
     if silent:
         yield Recommendation(group="eval", text=RECORD, evals=_paths(silent))

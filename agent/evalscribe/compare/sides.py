@@ -9,13 +9,13 @@ from evalscribe.comparison import Apart, Change, Comparison, Pair, Reason, Side,
 from evalscribe.ids import model_folder, run_id_prefix, same_experiment
 
 Sided = Sequence[Played]
+"""The runs of one side, all of one model."""
 STATES = {
     "failed": "did not complete",
     "running": "is still running",
-    "importing": "is here only in part: its import has not ended",
+    "importing": "is incomplete: its import has not ended",
 }
-"""Of runs that say less than a whole one would."""
-"""The runs of one side, all of one model."""
+"""Notes on runs that are not complete, by status."""
 
 
 def compared(base: Sided, candidate: Sided) -> Comparison:

@@ -44,7 +44,7 @@ async def gather(
 async def _one(source: Source, run: Run, store: Store, eval: Eval) -> Gathered:
     evidence = await source.evidence(eval)
     if isinstance(evidence, Unreadable) and isinstance(known := store.get_evidence(run.id, eval.id), Evidence):
-        evidence = known  # a run's evidence never changes, but its files are deleted and deployments fail
+        evidence = known  # evidence never changes, but stored files get deleted and deployments fail
     store.put_evidence(run.id, evidence)
     await asyncio.sleep(0)  # a source that never waits would keep signals waiting
     return gathered(evidence).model_copy(update={"sighting": sighting(run, evidence)})

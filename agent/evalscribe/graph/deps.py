@@ -70,9 +70,9 @@ class Outcome(Frozen):
     """One per group, in the order of the groups."""
     counts: Counts
     decided: int = 0
-    """How many groups somebody was asked about now and decided."""
+    """Groups that a judge was asked about in this run of the graph and decided."""
     undecided: tuple[Unclassified, ...] = ()
-    """Why the others that somebody was asked about now were not."""
+    """One reason for each other group that a judge was asked about."""
 
 
 def _unheard(event: Judged) -> None:

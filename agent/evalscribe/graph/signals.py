@@ -73,7 +73,7 @@ class _Ending:
     def _give_up(error: EvalscribeError) -> None:
         """End the process where something, a thread for one, will not: everything finished is already on disk."""
         if sys.stderr.isatty():
-            # Straight to the terminal: the command line's own stream prints no escape codes.
+            # Write to the terminal directly: the guarded stream would escape the code.
             os.write(sys.stderr.fileno(), SHOW_CURSOR)
         print(error, file=sys.stderr, flush=True)
         os._exit(error.exit_code)

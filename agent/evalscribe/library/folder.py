@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 _HEAD = 4000
-"""Characters in which a report names its model."""
+"""Leading characters that are searched for the model's name."""
 _SHORTEST_PREFIX = 6
-"""People shorten run ids in file names: `jn7922_2026-02-06.md`."""
+"""Fewest characters of a run id in a file name that people shortened, such as `jn7922_2026-02-06.md`."""
 
 
 class ReportsFolder:
@@ -39,9 +39,9 @@ class ReportsFolder:
         self._history: GitHistory | None = None
 
     def of_model(self, provider: str, model: str, run_id: str | None = None) -> list[ReportFile]:
-        """Every markdown file in a folder of the model, under any spelling of its name and any provider.
+        """Return every markdown file in a folder of the model, under any spelling and any provider.
 
-        With `run_id` also files elsewhere that are named for this run and name it in their text.
+        With `run_id`, also return files in other folders whose name and text contain this run's id.
         """
         found = []
         for file in self._files():
@@ -150,15 +150,15 @@ class ReportsFolder:
 
 
 def _is_named_for(run_id: str, name: str) -> bool:
-    """Whether a file is called `<run>_<date>.md`, the run whole or shortened."""
+    """Whether a file is named `<run>_<date>.md`; the run id may be shortened."""
     stem = name.rpartition("_")[0]
     return stem in report_stems(run_id) or (len(stem) >= _SHORTEST_PREFIX and run_id.startswith(stem))
 
 
 def _is_about(report: ReportFile, model: str) -> bool:
-    """Whether a report in another vendor's folder, or in that of a route, is about this model and no namesake.
+    """Whether a report outside the vendor's folder is about this model and not about another vendor's of the same name.
 
-    It is if it calls the model by its slug. In a route's folder it is enough that it names no other vendor.
+    It is if it contains the model's slug. Below a serving provider it is enough that it names no other vendor.
     """
     vendor, slash, name = model.rpartition("/")
     if not slash:

@@ -1,7 +1,7 @@
-"""Messages on standard input as the SDK can read them, so that every request is answered.
+"""Repair or refuse messages that the SDK cannot read, so that every request is answered.
 
-The SDK drops a line that it cannot read: the client would wait for ever. Python spells JSON that no UTF-8 can hold
-(half a character), and its integers and nesting know no bound, so clients do send such lines.
+The SDK drops a line that it cannot read, and the client would wait forever. Clients do send such lines: Python's `json`
+writes lone surrogates, integers of any length and nesting of any depth.
 """
 
 import json
@@ -21,8 +21,10 @@ from evalscribe.json_clean import clean
 from evalscribe.mcp_server.apart import aside
 
 LONGEST_NUMBER = 300
-"""Digits of an integer; Python reads 4,300 at most, and nothing here takes more than 19."""
+"""Most digits of an integer. Python reads at most 4,300, and no argument here needs more than 19."""
 LONGEST_ID = 200
+"""Most characters of a request id that is searched for in an unreadable message."""
+UNREADABLE = "the message cannot be read: it is not JSON, or it is nested too deeply"
 _PART = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]|[^\s"{}\[\]:,]+', re.DOTALL)
 log = logging.getLogger("evalscribe.mcp")
 
@@ -36,7 +38,7 @@ async def serve(server: Any) -> None:
 
 
 class _Lines:
-    """What comes in, line by line. A line that cannot be read is answered with an error in its place."""
+    """The incoming lines. A line that cannot be read is answered with an error and left out."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -51,15 +53,13 @@ class _Lines:
             if readable is not None:
                 yield readable
                 continue
-            log.warning("a message cannot be read: it is no JSON, or nested too deeply")
-            error = ErrorData(
-                code=PARSE_ERROR, message="the message cannot be read: it is no JSON, or nested too deeply"
-            )
+            log.warning(UNREADABLE)
+            error = ErrorData(code=PARSE_ERROR, message=UNREADABLE)
             await self.replies.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=id_of(text), error=error)))
 
 
 def as_readable(line: str) -> str | None:
-    """The message as the SDK can read it: half characters are U+FFFD, endless integers infinite. None: it cannot be."""
+    """Repair a message for the SDK: lone surrogates become U+FFFD, huge integers infinity. None if impossible."""
     if _is_readable(line):
         return line
     try:
@@ -70,7 +70,7 @@ def as_readable(line: str) -> str | None:
 
 
 def id_of(line: str) -> int | str | None:
-    """The id of a request that cannot be read as JSON, found without following its nesting; None where it has none."""
+    """Find the id of a request that cannot be parsed, without recursion; None if there is none."""
     depth, before = 0, ("", "")
     for match in _PART.finditer(line):
         part = match[0]
@@ -88,7 +88,7 @@ def id_of(line: str) -> int | str | None:
 def _is_readable(line: str) -> bool:
     try:
         jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except Exception:  # pydantic's own, and whatever a validator of the SDK raises: the SDK catches as much
+    except Exception:  # validators of the SDK may raise anything, and the SDK catches `Exception` too
         return False
     return True
 
@@ -98,7 +98,7 @@ def _number(digits: str) -> int | float:
 
 
 def _standard_input() -> BinaryIO:
-    """Standard input under a number of its own: tools and what they start read an empty one."""
+    """Duplicate standard input, so that tools and their child processes read from an empty one."""
     try:
         wire = os.dup(sys.stdin.fileno())
     except (OSError, ValueError):
@@ -106,5 +106,5 @@ def _standard_input() -> BinaryIO:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, sys.stdin.fileno())
     os.close(nothing)
-    # A thread may still wait for a line when the server ends, so nobody closes it.
+    # Not closed: a thread may still wait for a line when the server ends.
     return os.fdopen(wire, "rb", closefd=False)

@@ -14,9 +14,9 @@ class Library(Protocol):
     root: Path
 
     def of_model(self, provider: str, model: str, run_id: str | None = None) -> Sequence[ReportFile]:
-        """Every report of the model, whatever its spelling or provider, in no promised order.
+        """Return every report on the model, under any spelling or provider, in no particular order.
 
-        With `run_id` also reports of that run which lie elsewhere.
+        With `run_id`, also return reports on that run in other folders.
         """
 
     def all(self) -> Iterable[ReportFile]:

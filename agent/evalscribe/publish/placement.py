@@ -46,9 +46,12 @@ def place(run: Run, date: str, files: Sequence[ReportFile], last_written: str | 
 
 
 def folder_of(run: Run, files: Sequence[ReportFile]) -> str:
-    """The folder of the run's report, below the reports folder: where one of this run lies, else where its model's do.
+    """Return the folder of the run's report, relative to the reports folder.
 
-    `files`: reports of the run's model.
+    This is the folder of an existing report on the run, else of the model's reports.
+
+    Args:
+        files: Reports on the run's model.
     """
     own = sorted(file.name for file in files if _is_of(run, file))
     name = next(iter(own), None)

@@ -105,7 +105,7 @@ class Entries:
             self._text(line, block)
 
     def _lists_runs(self, block: Block) -> bool:
-        """Whether an item belongs to `Run IDs:` above it: ids look like names of evals."""
+        """Whether an item belongs to a `Run IDs:` line above it, since run ids look like eval names."""
         above = self._pending[-1] if self._pending and self._current is None else None
         return above is not None and block.depth > 1 and not above.text and above.means(header=True) == "run"
 

@@ -20,7 +20,7 @@ class History(Frozen):
     precedents: Mapping[str, tuple[Precedent, ...]] = {}
     """By the path of an eval of the run, newest first; what failed earlier and not in this run is here too."""
     folder: str | None = None
-    """Where the run's report will be, below the reports folder; the names of `reports` are relative to it."""
+    """The folder of the run's report, relative to the reports folder; the names of `reports` are relative to it."""
     date: str | None = None
     """ISO date of the run's own report, where it has one already."""
     notes: tuple[str, ...] = ()
@@ -28,10 +28,11 @@ class History(Frozen):
 
 
 def history(files: Sequence[ReportFile], run: Run, folder: str | None = None) -> History:
-    """What earlier reports say: never the run's own report, nor one that came after it.
+    """Collect what earlier reports say, without the run's own report and later ones.
 
-    `files`: reports of the run's model. `folder`: where the run's report will be, if not in the folder that the
-    model's name gives.
+    Args:
+        files: Reports on the run's model.
+        folder: The folder of the run's report; None for the model's default folder.
     """
     folder = "/".join(model_folder(run.provider, run.model)) if folder is None else folder
     reports, notes = past_reports(files, PurePosixPath(folder).parts)

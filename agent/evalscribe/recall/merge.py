@@ -133,7 +133,7 @@ def _finding(told: _Told, everyone: Draft | None) -> FindingSummary:
 
 
 def _reasoning(label: Label | None, text: str | None) -> str | None:
-    """The reasoning; a label that is none of the four is kept in front of it."""
+    """Return the reasoning, preceded by the report's own label if that is none of the four."""
     if label is None or label.foreign is None:
         return text
     return f"Labelled {label.foreign}. {text}" if text else f"Labelled {label.foreign}."

@@ -35,7 +35,7 @@ def read(text: str, name: str) -> Analysis:
 def reading(text: str, name: str) -> Reading:
     """As `read`; `name` is the report's file name and dates a report that has no date of its own.
 
-    Redacted: people write into reports too, and what is read goes into prompts and new reports.
+    The text is redacted, because people edit reports and the result goes into prompts and new reports.
     """
     try:
         return _reading(text, name)
@@ -44,7 +44,7 @@ def reading(text: str, name: str) -> Reading:
 
 
 def _reading(text: str, name: str) -> Reading:
-    from evalscribe.redaction import redact  # `reports list` of none loads nothing that judges
+    from evalscribe.redaction import redact  # `reports list` on an empty folder imports no judging code
 
     text = redact(text)
     kind = _kind(text)

@@ -117,7 +117,7 @@ def kept_reports(files: Sequence[ReportFile]) -> tuple[tuple[Kept, ...], tuple[s
 
 
 def _key(folder: str) -> tuple[str, ...]:
-    """What the folders of one model have in common: it may have been filed under its vendor and under a route."""
+    """Return a key shared by all folders of a model: that of its vendor and those of serving providers."""
     provider, slash, model = folder.partition("/")
     return model_key(provider, model) if slash else (folder,)
 

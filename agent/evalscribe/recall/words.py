@@ -44,16 +44,16 @@ _MAPPED: tuple[tuple[frozenset[str], Classification, CauseKind], ...] = (
     (frozenset(("model", "genuine")), "MODEL_FAULT", "model"),
     (frozenset(("task", "prompt")), "AMBIGUOUS_TASK", "task"),
 )
-"""What words of a foreign label mean, the first that fits: `HARNESS_FAILURE` and `TEST_FAILURE` are the eval's side."""
+"""Meaning of words in labels other than the four; the first match wins. `HARNESS_FAILURE` is the eval's fault."""
 
 
 class Label(NamedTuple):
-    """A label as said: `classification` is None for one outside the four that no word of it explains."""
+    """A label as written. `classification` is None for a label that is none of the four and has no known word."""
 
     classification: Classification | None
     kind: CauseKind | None
     foreign: str | None = None
-    """The label's own spelling, where it is none of the four."""
+    """The label as written, if it is none of the four."""
 
 
 def label_in(text: str) -> Label | None:
@@ -70,7 +70,7 @@ def label_in(text: str) -> Label | None:
 
 
 def _mapped(foreign: str, said: CauseKind | None) -> Label:
-    """A label of somebody else's set as one of the four; `said` is the kind that is named beside it."""
+    """Map another label to one of the four; `said` is the kind written beside it."""
     words = set(foreign.lower().split("_"))
     classification, kind = next(((one, kind) for known, one, kind in _MAPPED if words & known), (None, None))
     return Label(classification, said or kind or _kind_of_words(foreign), foreign)

@@ -59,14 +59,14 @@ class Place(Protocol):
         """Whether nobody else had it; dies with its process."""
 
     def problem(self) -> str | None:
-        """What is wrong in a database that can be opened, as far as that can be found out by reading all of it."""
+        """Read the whole database and describe the first problem; None if there is none."""
 
     def check(self) -> None:
         """Raises `UnavailableError` where another process has by now what this place was locked for."""
 
 
 _opened: set[Place] = set()
-"""What this process has worked with."""
+"""Stores that this process has opened."""
 
 
 def open_database(place: Path | str) -> "Database":
@@ -89,7 +89,7 @@ def open_database(place: Path | str) -> "Database":
 
 
 def damage() -> DataError | None:
-    """What is wrong with a store that this process has opened: the reason why something broke that is no bug."""
+    """Return the damage of a store that this process has opened, to tell damage from a bug; None if there is none."""
     found = ((place, place.problem()) for place in _opened)
     return next((place.damaged(problem) for place, problem in found if problem), None)
 
@@ -121,7 +121,7 @@ class Database:
 
     @contextmanager
     def readable(self) -> Iterator[None]:
-        """Rows are made into values inside. Raises `DataError` for one that holds what evalscribe never wrote.
+        """Context for turning rows into values. Raises `DataError` for a row that evalscribe cannot have written.
 
         SQLite lets any program put any value into any column.
         """

@@ -1,7 +1,7 @@
-"""Look through a whole SQLite store for what evalscribe never wrote.
+"""Search a whole SQLite store for values that evalscribe cannot have written.
 
-SQLite lets any program put any value into any column. Reading checks what it has to read, and not every cell again
-each time; when a command breaks down nevertheless, this tells a damaged store from a bug.
+SQLite lets any program put any value into any column. Ordinary reads do not check every cell; when a command fails
+unexpectedly, this module tells a damaged store from a bug.
 """
 
 import json
@@ -23,7 +23,7 @@ _FOR_NOW = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN", "
 
 
 def problem(path: Path) -> str | None:
-    """The first thing that is wrong, with its table and row; None for a sound store, and for one that is gone."""
+    """Describe the first problem with its table and row; None if there is none or the store is gone."""
     if not path.is_file():
         return None
     try:
@@ -56,14 +56,14 @@ def _wrong(column: Column[Any], value: Any) -> str:
     if isinstance(kind, LargeBinary):
         return "" if _unpacks(value) else "cannot be unpacked"
     if isinstance(kind, JSON):
-        return "" if _is_json(value) else "is no JSON"
+        return "" if _is_json(value) else "is not JSON"
     if isinstance(kind, Boolean):
-        return "" if value in (0, 1) else "is no truth value"
+        return "" if value in (0, 1) else "is not a boolean"
     if isinstance(kind, Integer):
-        return "" if isinstance(value, int) else "is no whole number"
+        return "" if isinstance(value, int) else "is not an integer"
     if isinstance(kind, Float):
-        return "" if isinstance(value, int | float) else "is no number"
-    return "" if isinstance(value, str) else "is no text"
+        return "" if isinstance(value, int | float) else "is not a number"
+    return "" if isinstance(value, str) else "is not text"
 
 
 def _unpacks(value: Any) -> bool:
@@ -83,7 +83,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _misshapen(table: Table, row: sqlite3.Row) -> str:
-    """Of rows that are read without being validated, for there are very many."""
+    """Describe a problem in rows that are not validated when read, because there are very many."""
     try:
         if table is tables.evals:
             Eval(id=row["eval_id"], **{name: row[name] for name in Eval.model_fields if name != "id"})
@@ -105,4 +105,4 @@ _SHAPES: dict[str, dict[str, type]] = {
     tables.findings.name: {"finding_json": dict},
     tables.labels.name: {"label_json": dict},
 }
-"""What JSON columns hold that are read without being validated."""
+"""Types of the values in JSON columns that are not validated when read."""

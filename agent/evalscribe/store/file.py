@@ -97,7 +97,7 @@ def _make(folder: Path) -> None:
     if folder.stat().st_mode & 0o077:
         folder.chmod(0o700)
     if (folder / FILE).is_dir():
-        raise DataError(f"{folder / FILE} is a folder, and no store.\nMove it away and start again.")
+        raise DataError(f"{folder / FILE} is a folder, not a store.\nMove it away and start again.")
     ignore = folder / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n")

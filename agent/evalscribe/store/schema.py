@@ -51,7 +51,7 @@ def _refuse_foreign(place: Upgraded, connection: Connection) -> None:
 
 
 def _refuse_unnumbered(place: Upgraded, connection: Connection) -> None:
-    """Without a revision, alembic would make all tables anew, beside those that are there."""
+    """Refuse a store without a revision: alembic would create all tables again beside the existing ones."""
     if not inspect(connection).has_table(revisions.name):
         return
     numbers = connection.scalars(select(revisions.c.version_num)).all()
@@ -59,7 +59,7 @@ def _refuse_unnumbered(place: Upgraded, connection: Connection) -> None:
         what = (
             "is empty" if not numbers else "has no readable revision" if len(numbers) == 1 else "has several revisions"
         )
-        raise place.damaged(f"its version table {revisions.name} {what}, so nobody knows which tables it has")
+        raise place.damaged(f"its version table {revisions.name} {what}, so its form is not known")
 
 
 def _upgrade(connection: Connection, place: Upgraded) -> None:

@@ -122,7 +122,7 @@ class DatabaseServer:
             yield lock.mine
 
     def problem(self) -> str | None:
-        """A server keeps the types of its columns itself."""
+        """Return None: a Postgres server enforces the types of its columns."""
         return None
 
     def check(self) -> None:

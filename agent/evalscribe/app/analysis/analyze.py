@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from evalscribe.app.analysis.desk import Desk
 from evalscribe.app.analysis.estimates import advice, announce, plan, saving
-from evalscribe.app.analysis.failures import Docket, Judgement, docket, judge
+from evalscribe.app.analysis.failures import Docket, JudgingResult, docket, judge
 from evalscribe.app.analysis.followed import followed
 from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan, Wish
 from evalscribe.app.analysis.publishing import publish, target
@@ -65,10 +65,10 @@ _STATES = {
 
 
 def _so_far(run: Run) -> str:
-    """How many evals passed of those that were begun: an unfinished run's total holds no others."""
+    """Passed evals out of those that started; the total of an unfinished run counts no others."""
     if not run.total:
-        return "no eval was begun"
-    of = f"{run.total} evals" if run.status == "completed" else f"the {run.total} evals that were begun"
+        return "no eval was started"
+    of = f"{run.total} evals" if run.status == "completed" else f"the {run.total} evals that were started"
     unfinished = "have not ended" if run.status == "running" else "never completed"
     return f"{run.passed} of {of} passed" + (f", {run.incomplete} {unfinished}" if run.incomplete else "")
 
@@ -82,8 +82,11 @@ def _renamed(run: Run, wish: Wish) -> Run:
     return run.model_copy(update={name: value for name, value in given.items() if value})
 
 
-def _analyzed(found: Docket, judged: Judgement, wish: Wish) -> Analyzed:
-    """Raises `EvalscribeError` where nothing was decided: that is no report, and an earlier one stays as it is."""
+def _analyzed(found: Docket, judged: JudgingResult, wish: Wish) -> Analyzed:
+    """Compose and write the report of a run.
+
+    Raises `EvalscribeError` if no failure could be judged; an earlier report then stays unchanged.
+    """
     desk, past = found.desk, found.history
     date = wish.date or desk.clock.today().isoformat()
     place = target(desk, found.run, date)
@@ -124,7 +127,7 @@ def _analyzed(found: Docket, judged: Judgement, wish: Wish) -> Analyzed:
     )
 
 
-def _kept(judged: Judgement, standing: Mapping[str, Verdict]) -> tuple[str, ...]:
+def _kept(judged: JudgingResult, standing: Mapping[str, Verdict]) -> tuple[str, ...]:
     missing = [finding for finding in judged.findings if undecided(finding.verdict) is not None]
     kept = [path for finding in missing for path in finding.paths if path in standing]
-    return (f"not judged this time, so the earlier verdict stays: {some_of(kept, 5)}",) if kept else ()
+    return (f"not judged this time, earlier verdict kept: {some_of(kept, 5)}",) if kept else ()

@@ -23,21 +23,21 @@ from evalscribe.sighting import Sighting
 from evalscribe.triage import groups
 
 MOST_NAMED = 8
-"""Evals named beside what is missing of some members of a group."""
+"""Most evals named in a `Missing:` phrase that concerns only part of a group."""
 Spent = Mapping[str, Usage]
 """Usage by stage, in the order of their first calls."""
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """The findings of a run, and what came of asking for them."""
+class JudgingResult:
+    """The findings of a run, and how many of them the judge decided in this analysis."""
 
     findings: tuple[Finding, ...]
     spent: Spent
     decided: int
-    """How many groups the judge was asked about now and decided."""
+    """Groups that the judge was asked about in this analysis and decided."""
     undecided: tuple[Unclassified, ...]
-    """Why it decided none of the others that it was asked about now."""
+    """One reason for each other group that it was asked about."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Docket:
     elsewhere: Elsewhere
     labels: Labels
     missing: Mapping[str, tuple[str, ...]]
-    """By eval id: what the source could not give of its evidence."""
+    """Evidence that the source no longer has, by eval id."""
 
     def case(self, group: Group) -> Case | Unreadable:
         """The case of the member that stands for a group, read from the store."""
@@ -96,7 +96,7 @@ class Docket:
 
 
 def _with_steps(run: Run, gathered: Iterable[Gathered]) -> Run:
-    """The run with the failed steps that only the evidence names."""
+    """Fill in failed steps that only the evidence names."""
     steps = {one.eval_id: one.failed_step for one in gathered}
     failures = tuple(
         eval if eval.failed_step else eval.model_copy(update={"failed_step": steps.get(eval.id)})
@@ -129,7 +129,7 @@ async def docket(desk: Desk, run: Run, watcher: Watcher) -> Docket:
     )
 
 
-async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> Judgement:
+async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> JudgingResult:
     """One finding for each group, and what it took; what the store knows is not asked again unless `fresh`."""
     from evalscribe.graph.run import judge_groups  # LangGraph takes seconds to import
 
@@ -150,11 +150,11 @@ async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> Jud
         )
         for finding in outcome.findings
     )
-    return Judgement(findings, _spent(desk, sum(spent, Usage())), outcome.decided, outcome.undecided)
+    return JudgingResult(findings, _spent(desk, sum(spent, Usage())), outcome.decided, outcome.undecided)
 
 
 def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """What the source could not give of these evals; a phrase that is not true of all names those it concerns."""
+    """Evidence that the source no longer has; a phrase that applies to only some of the evals names them."""
     concerned: dict[str, list[str]] = {}
     for eval in evals:
         for phrase in missing.get(eval.id, ()):

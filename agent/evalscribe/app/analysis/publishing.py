@@ -28,18 +28,18 @@ Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]
 
 
 @dataclass(frozen=True)
-class Target:
-    """The file of a run's report, and what is known of the text in it."""
+class ReportTarget:
+    """The file for a run's report, and the earlier versions of its text."""
 
     where: Place
     path: Path
     last_written: str | None
-    """As evalscribe wrote it, where the store knows."""
+    """The text as evalscribe last wrote it, if the store has it."""
     began: str | None
-    """As people began to edit it, where git knows and the store does not."""
+    """The text before people edited it, from git; read only if the store does not have it."""
 
     def standing(self) -> dict[str, Verdict]:
-        """The judges' verdicts that it holds, by path of the eval."""
+        """The judges' verdicts in the existing report, by eval path."""
         for text in (self.last_written, self.began, self.where.current):
             if text is not None:
                 with suppress(UnreadableReport):
@@ -47,17 +47,17 @@ class Target:
         return {}
 
 
-def target(desk: Desk, run: Run, date: str) -> Target:
+def target(desk: Desk, run: Run, date: str) -> ReportTarget:
     stored = desk.store.get_report(run.id)
     files = desk.library.of_model(run.provider, run.model, run.id)
     where = place(run, date, files, stored.text if stored else None)
     last_written = stored.text if stored and stored.path == where.name else None
     path = next((file.path for file in files if file.name == where.name), desk.library.root / where.name)
     began = _begun(desk.library, where) if last_written is None else None
-    return Target(where=where, path=path, last_written=last_written, began=began)
+    return ReportTarget(where=where, path=path, last_written=last_written, began=began)
 
 
-def publish(desk: Desk, run: Run, target: Target, draft: Draft, spent: Spent, *, writes: bool = True) -> Analyzed:
+def publish(desk: Desk, run: Run, target: ReportTarget, draft: Draft, spent: Spent, *, writes: bool = True) -> Analyzed:
     """Write the run's report, unless nothing in it changed. `spent` is what this command consumed.
 
     Without `writes` it is only told what would be written, and where.

@@ -1,10 +1,10 @@
-"""A verdict is never replaced by its absence: what an analysis without a decision comes to."""
+"""Keep earlier verdicts if a judge decides nothing, and turn an analysis without any verdict into an error."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from evalscribe.app.analysis.failures import Judgement
+from evalscribe.app.analysis.failures import JudgingResult
 from evalscribe.errors import DataError, EvalscribeError, UnavailableError, UsageError
 from evalscribe.evidence import Citation
 from evalscribe.finding import Finding, NoVerdictCause, Unclassified, Verdict, undecided
@@ -15,17 +15,17 @@ from evalscribe.run import Run
 _ORDER: tuple[NoVerdictCause, ...] = ("service", "budget", "answer", "evidence")
 _ADVICE: dict[NoVerdictCause, str] = {
     "service": "try again later, or name another model with --judge",
-    "budget": "give more with --budget or --max-tokens, or let the rules judge: --judge rules",
+    "budget": "raise --budget or --max-tokens, or let the rules judge: --judge rules",
     "answer": "name another model with --judge, or let the rules judge: --judge rules",
-    "evidence": "check that the source still has what the evals put out",
+    "evidence": "check that the source still has the output of the evals",
 }
 
 
-def why_undecided(run: Run, judged: Judgement) -> EvalscribeError | None:
-    """The error that an analysis ends with where its judge decided nothing that it was asked about; else None.
+def why_undecided(run: Run, judged: JudgingResult) -> EvalscribeError | None:
+    """Return the error of an analysis whose judge decided none of the failures it was asked about; else None.
 
-    A failure whose verdict was in the store was not asked about. Where nobody was asked, because no evidence could be
-    read, that is the error.
+    The judge is not asked about failures whose verdict is cached. If it was asked about none because no evidence could
+    be read, that is the error.
     """
     if judged.decided:
         return None
@@ -49,13 +49,13 @@ def why_undecided(run: Run, judged: Judgement) -> EvalscribeError | None:
 
 
 def _cause(missing: Sequence[Unclassified]) -> NoVerdictCause:
-    """The most frequent one."""
+    """Return the most frequent cause."""
     counts = Counter(verdict.cause for verdict in missing)
     return max(_ORDER, key=lambda cause: (counts[cause], -_ORDER.index(cause)))
 
 
 def with_standing(findings: Sequence[Finding], standing: Mapping[str, Verdict]) -> tuple[Finding, ...]:
-    """The findings; where nobody decided, with the verdicts by path that stand. Divides groups where these differ."""
+    """Replace missing verdicts by the existing ones (by eval path). Splits groups whose existing verdicts differ."""
     return tuple(part for finding in findings for part in _parts(finding, standing))
 
 
@@ -69,7 +69,7 @@ def _parts(finding: Finding, standing: Mapping[str, Verdict]) -> Iterator[Findin
 
 
 def standing_verdicts(report: Report) -> dict[str, Verdict]:
-    """The judge's verdicts of a report as it was written, by path; none for what nobody had judged."""
+    """The judge's verdicts in a report, by eval path; failures without a verdict are left out."""
     verdicts = ((entry, _verdict(entry, report)) for entry in report.entries)
     return {path: verdict for entry, verdict in verdicts if verdict for path in entry.paths}
 

@@ -62,7 +62,7 @@ class Imported(Frozen):
 
 class _Batch(Frozen):
     runs: tuple[Run, ...] = ()
-    """Marked as being imported; with the last records of a file all of its runs, as the file tells of them."""
+    """Marked as `importing`; the last batch of a file repeats all its runs with their real status."""
     records: tuple[Record, ...] = ()
 
 

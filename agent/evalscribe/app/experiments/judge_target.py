@@ -48,7 +48,7 @@ class FailureTarget:
         fresh = call.repetition > 1
         judge = self.again if fresh else self.first
         answer = await classify(group, lambda _: case, judge, self.store, Terms(timeout_s=None, fresh=fresh))
-        # A repetition is an answer of its own: the stored one does not stand in for it.
+        # Every repetition needs its own answer, so a stored one cannot replace it.
         if answer.cached and answer.undecided is not None:
             return TargetFailed(reason=one_line(answer.undecided.reason), usage=answer.undecided.usage)
         usage = Usage() if answer.cached else answer.verdict.usage

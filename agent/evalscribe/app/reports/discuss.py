@@ -103,5 +103,5 @@ class Discussion:
 
 
 def _dossier(file: ReportFile, store: Store) -> Dossier:
-    """People write into reports too, so that one may hold a secret which no source has seen."""
+    """Redacts the report: people edit reports, so one may hold a secret that did not come through a source."""
     return Dossier(file.name, redact(file.text), parsed(file), store)

@@ -1,4 +1,4 @@
-"""A console of `rich` that colours and lays out text, and writes no control characters of that text."""
+"""A `rich` console that escapes control characters in the text that it prints."""
 
 from collections.abc import Iterable
 from typing import Any, TextIO
@@ -6,16 +6,16 @@ from typing import Any, TextIO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from evalscribe.cli.display.streams import escaped, own
+from evalscribe.cli.display.streams import escaped, unescaped
 
 
 def console(file: TextIO, **options: Any) -> Console:
     """`options` are those of `rich.console.Console`."""
-    return _Console(file=own(file), **options)
+    return _Console(file=unescaped(file), **options)
 
 
 class _Console(Console):
-    """`rich` writes escape codes of its own, so the stream cannot tell them from those of a text; segments can."""
+    """Escapes text segments: the stream cannot tell `rich`'s own escape codes from those in a text."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

@@ -168,19 +168,19 @@ def notes(notes: Iterable[str]) -> None:
 
 
 def say(text: object = "", file: TextIO | None = None) -> None:
-    """Print a line for people, on standard output unless elsewhere, without control characters.
+    """Print a line for people without control characters, on standard output unless `file` is given.
 
-    In a CI job its runner obeys none of it, also where a file is printed to the log later.
+    In a CI job, the line holds no command for the runner, even if a file with it is printed to the log later.
     """
     shown = visible(str(text))
     print(streams.neutral(shown) if streams.in_ci() else shown, file=file)
 
 
 def command(line: str, file: TextIO | None = None) -> None:
-    """Print a line that a CI job's runner is meant to obey."""
+    """Print a command for the CI runner."""
     streams.command(visible(line), file)
 
 
 def print_json(document: BaseModel, *, indent: int | None = 2) -> None:
-    """Print a document as JSON that no terminal and no CI job's runner obeys, wherever it goes."""
+    """Print a document as JSON without control characters or CI commands."""
     print(streams.neutral_json(streams.escaped(document.model_dump_json(indent=indent))), flush=True)

@@ -49,7 +49,7 @@ def run_line(run: Run) -> str:
     counts = f"{run.passed} of {counted(run.total, 'eval')} passed"
     rest = [f"{number} {what}" for number, what in ((run.failed, "failed"), (run.incomplete, "incomplete")) if number]
     model = "/".join(model_folder(run.provider, run.model))
-    partly = "; INCOMPLETE: its import has not ended, import it again" if run.status == "importing" else ""
+    partly = "; INCOMPLETE: its import has not ended; import it again" if run.status == "importing" else ""
     return one_line(f"{run.id} {model}, {run.experiment}: {', '.join([counts, *rest])}{partly}")
 
 

@@ -17,9 +17,9 @@ DEVICES = (Path("/dev"), Path("/dev/fd"))
 
 
 def write(lines: Iterator[str], output: Path | None, *, json: bool = False) -> int:
-    """How many lines were written. Raises `EvalscribeError` where the file cannot be.
+    """Write lines and return their number. Raises `EvalscribeError` if the file cannot be written.
 
-    `json`: in the log of a CI job, lines of JSON are spelt so that its runner obeys none and their values stay exact.
+    `json`: the lines are JSON; in a CI job's log, CI commands in them become JSON escapes, so values stay the same.
     """
     if output is None:
         neutral = json and streams.in_ci() and streams.in_log()
@@ -44,7 +44,7 @@ def _is_written_into(output: Path) -> bool:
 
 
 def _packing(whole: BinaryIO) -> gzip.GzipFile:
-    """Without the time, for which gzip has 32 bits: the clock may be past 2106, and equal runs become equal files."""
+    """Omit the time stamp: gzip has 32 bits for it (until 2106), and equal runs give equal files."""
     return gzip.GzipFile(filename="", mode="wb", fileobj=whole, mtime=0)
 
 

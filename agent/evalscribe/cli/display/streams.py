@@ -1,11 +1,11 @@
-"""Standard output and standard error while a command runs: the one place that all printed text passes.
+"""Guard standard output and standard error while a command runs; all printed text passes through here.
 
-Evidence was written by a model and may hold anything. A terminal obeys control characters, and the runner of a CI job
-obeys lines that look like its commands. Both are dealt with here, so that no command has to remember it:
+Evidence was written by a model and may hold anything. A terminal executes control characters, and a CI runner executes
+lines that look like its commands. Both are handled here, so that no command has to:
 
 - A terminal gets escapes (`\\u001b`) in place of control, format and bidirectional characters. A file or a pipe gets
   the exact characters.
-- In a CI job, a blank breaks whatever the runner would obey. Standard output that is redirected to a regular file stays
+- In a CI job, a space breaks up the runner's commands. Standard output that is redirected to a regular file stays
   exact, because no runner reads it.
 """
 
@@ -22,12 +22,12 @@ from evalscribe.prose import is_visible
 CI_VARIABLES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 """Set by GitHub, GitLab and most others; by GitHub; by Azure Pipelines; by TeamCity."""
 UNSET = ("", "0", "false", "no")
-ORDER = re.compile(r"(?:^|(?<=[\r\n]))[^\S\r\n]*::|##\w*\[")
-"""What a runner obeys. GitHub: lines that begin with `::`, blanks before it allowed, where a line also ends at a
-carriage return. GitHub's older form, Azure (`##vso[`) and TeamCity: `##…[` anywhere in a line."""
-JSON_ORDER = re.compile(r"##(?=\w*\[)")
+COMMAND = re.compile(r"(?:^|(?<=[\r\n]))[^\S\r\n]*::|##\w*\[")
+"""Commands for a CI runner. GitHub: lines that begin with `::`, possibly after spaces; a carriage return also
+ends a line. GitHub's older form, Azure (`##vso[`) and TeamCity: `##…[` anywhere in a line."""
+JSON_COMMAND = re.compile(r"##(?=\w*\[)")
 _UNFINISHED = re.compile(r"(?:\A|[\r\n])[^\S\r\n]{0,4096}:?\Z|#{1,2}\w{0,64}\Z")
-"""The end of a text that the next piece may turn into an order."""
+"""The end of a text that may become a command with the next piece."""
 _SUSPECT = re.compile(r"[^\t\n -~]")
 
 
@@ -36,28 +36,28 @@ def in_ci() -> bool:
 
 
 def in_log() -> bool:
-    """Whether somebody reads standard output as it comes: it is no regular file."""
+    """Whether standard output is not a regular file, so that a runner may read it."""
     return not _is_file(sys.stdout)
 
 
 def neutral(text: str) -> str:
-    """The text with a blank in everything that a CI job's runner would obey."""
-    return ORDER.sub(_broken, text)
+    """Insert a space into every command for a CI runner."""
+    return COMMAND.sub(_broken, text)
 
 
 def neutral_json(text: str) -> str:
-    """The same JSON document, without anything that a CI job's runner would obey."""
-    return JSON_ORDER.sub(r"#\\u0023", text)
+    """Escape commands for a CI runner in a JSON document, which keeps its value."""
+    return JSON_COMMAND.sub(r"#\\u0023", text)
 
 
 def escaped(text: str) -> str:
-    """The text as a terminal may show it. Escapes are those of JSON, so that a JSON document stays the same."""
+    """Escape characters that a terminal would execute or hide, as in JSON, so that a JSON document keeps its value."""
     return _SUSPECT.sub(_escape, text)
 
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Guard standard output and standard error as long as the context is open."""
+    """Guard standard output and standard error inside the context."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _guard(sys.stdout), _guard(sys.stderr, always_neutral=True)
     try:
@@ -67,19 +67,19 @@ def guarded() -> Iterator[None]:
 
 
 def command(line: str, file: TextIO | None = None) -> None:
-    """Print a line that the runner of a CI job is meant to obey."""
+    """Print a command for the CI runner."""
     stream = file or sys.stdout
     write = stream.write_command if isinstance(stream, _Guard) else stream.write
     write(f"{line}\n")
 
 
-def own(stream: TextIO) -> TextIO:
-    """The stream for text that holds escape codes of our own, and nobody else's."""
+def unescaped(stream: TextIO) -> TextIO:
+    """Return the stream for text whose escape codes are all our own."""
     return cast(TextIO, stream.unescaped()) if isinstance(stream, _Guard) else stream
 
 
 class _Guard:
-    """A text stream that changes what is written to it; in everything else it is the stream that it guards."""
+    """A text stream that escapes what is written to it and passes everything else to the stream that it guards."""
 
     def __init__(self, stream: TextIO, *, escapes: bool, neutralises: bool) -> None:
         self._stream = stream
@@ -107,8 +107,10 @@ class _Guard:
         return _Guard(self._stream, escapes=False, neutralises=self._neutralises)
 
     def _neutral(self, text: str) -> str:
-        """An order may come in pieces: what the last piece may have begun is looked at again with this one. A blank
-        is only ever put before an order's last character, which is in this piece."""
+        """Also break commands that arrive in pieces: the unfinished end of the last piece is checked with this one.
+
+        A space is only ever inserted before a command's last character, which is in this piece.
+        """
         whole = neutral(self._unfinished + text)
         shown = whole[len(self._unfinished) :]
         if not text:
@@ -119,7 +121,7 @@ class _Guard:
 
 
 def _guard(stream: TextIO, *, always_neutral: bool = False) -> TextIO:
-    """The stream itself where nothing has to be guarded, so that large exports cost nothing."""
+    """Return the stream itself if nothing has to be guarded, so that large exports cost nothing."""
     neutralises = in_ci() and (always_neutral or not _is_file(stream))
     escapes = stream.isatty()
     if isinstance(stream, _Guard) or not (escapes or neutralises):
@@ -134,8 +136,8 @@ def _is_file(stream: TextIO) -> bool:
         return False
 
 
-def _broken(order: re.Match[str]) -> str:
-    return f"{order[0][:-1]} {order[0][-1]}"
+def _broken(command: re.Match[str]) -> str:
+    return f"{command[0][:-1]} {command[0][-1]}"
 
 
 def _escape(match: re.Match[str]) -> str:
