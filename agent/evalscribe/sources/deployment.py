@@ -58,7 +58,7 @@ def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessEr
     if not has_key:
         return AccessError(f"{message}\nno key was sent: set CONVEX_DEPLOY_KEY to a deploy key of this deployment")
     return AccessError(
-        f"{message}\nset CONVEX_DEPLOY_KEY to the full deploy key of this deployment, including the part before `|`"
+        f"{message}\nset CONVEX_DEPLOY_KEY to a deploy key of this deployment, including the part before `|`"
     )
 
 

@@ -119,7 +119,7 @@ def _with_rate(step: Step, reason: str | None) -> Step:
 def _block(first: str, lines: Sequence[str], at: int) -> str:
     """Return the error that begins in line `at`, up to the runner's next mark."""
     block = [first]
-    # By index: a copy of the rest of the log for each of its errors takes quadratic time.
+    # Uses indices, because copying the rest of the log for every error takes quadratic time.
     for below in range(at + 1, len(lines)):
         if _MARK.match(lines[below]) or lines[below].startswith("[vitest] "):
             break
