@@ -22,11 +22,11 @@ MOST = 1200 * MIB
 @dataclass(frozen=True)
 class Bomb:
     begin: bytes = b'{"id": "'
-    """What the answer begins with."""
+    """Start of the answer."""
     unit: bytes = b"a"
-    """What is then repeated without end."""
+    """Rest of the answer, repeated without end."""
     encoding: str = ""
-    """`gzip`, `deflate`, `gzip, gzip`; empty: as it is. `trailing`: a gzip stream that ends, and bytes behind it."""
+    """`gzip`, `deflate`, `gzip, gzip`; empty for none. `trailing`: a complete gzip stream with bytes after it."""
     status: int = 200
     content_type: str = "application/json"
     piece: int = MIB
@@ -34,7 +34,7 @@ class Bomb:
 
 
 def body(bomb: Bomb) -> Iterator[bytes]:
-    """The bytes as they go over the wire."""
+    """Yield the bytes as sent."""
     piece = bomb.unit * max(1, bomb.piece // len(bomb.unit))
     times = MOST // len(piece)
     if bomb.encoding == "trailing":
@@ -44,7 +44,7 @@ def body(bomb: Bomb) -> Iterator[bytes]:
     bits = 31 if "gzip" in bomb.encoding else 15
     packer = zlib.compressobj(9, zlib.DEFLATED, bits)
     first = packer.compress(bomb.begin) + packer.flush(zlib.Z_FULL_FLUSH)
-    # After a full flush nothing refers back, so that one block can be sent again and again.
+    # A full flush leaves no back references, so one block can be sent repeatedly.
     again = packer.compress(piece) + packer.flush(zlib.Z_FULL_FLUSH)
     if bomb.encoding == "gzip, gzip":
         return iter((gzip.compress(first + again * times),))

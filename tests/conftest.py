@@ -25,7 +25,7 @@ hypothesis.settings.register_profile("random", deadline=None, suppress_health_ch
 hypothesis.settings.load_profile("same")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
-    # A shell starts what runs in the background so, and what tests start would be deaf to Ctrl-C as well.
+    # A shell starts background jobs with SIGINT ignored, and child processes of tests would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REAL_DATA = os.environ.get("EVALSCRIBE_REAL_DATA")
@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle modules, and the tests in each: every worker of xdist comes to the same order."""
+    """Shuffle modules and the tests in each, in the same order on every xdist worker."""
     seed: int | None = config.getoption("--order-seed")
     if seed is not None:
         chance = random.Random(seed)
@@ -106,7 +106,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, homes: Path) -> None:
     for name in list(os.environ):
         if not name.startswith(KEPT):
             monkeypatch.delenv(name)
-    # `mktemp` of pytest reads the whole folder each time, which adds up to a minute over all tests.
+    # pytest's `mktemp` lists the whole folder each time, which adds up to a minute over all tests.
     home = tempfile.mkdtemp(dir=homes)
     monkeypatch.setenv("HOME", home)
     monkeypatch.setenv("SSL_CERT_DIR", home)

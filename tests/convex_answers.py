@@ -1,4 +1,4 @@
-"""What a deployment and `npx convex` 1.48.0 answer where something is wrong with key, id or function, as captured."""
+"""Captured answers of a deployment and of `npx convex` 1.48.0 to a wrong key, id or function."""
 
 import json
 
@@ -31,11 +31,11 @@ NOTICES = (
     "npm notice\nnpm notice New minor version of npm available! 11.19.1 -> 11.21.2\n"
     "npm notice To update run: npm install -g npm@11.21.2\nnpm notice\n",
 )
-"""What npm prints around it."""
+"""Lines that npm prints before and after."""
 
 
 def by_npx(answer: Answer) -> str:
-    """What `npx convex run` prints to standard error where the deployment answers so."""
+    """Standard error of `npx convex run` for an answer of the deployment."""
     status, _, body = answer
     said = json.loads(body)
     if said.get("code") == "OperationNotPermitted":

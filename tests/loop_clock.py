@@ -1,4 +1,4 @@
-"""A clock of the event loop that stands still until a test moves it on."""
+"""An event loop clock that stands still until a test advances it."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""`npx` as a real process: a small program of that name, first on PATH, and a folder that it works in."""
+"""A fake `npx` as a real process: a small program first on PATH, and a folder to run it in."""
 
 import json
 import os
@@ -24,7 +24,7 @@ sys.exit(code)
 
 
 class Said(NamedTuple):
-    """How the tool ends, and what it prints."""
+    """Exit code and output of the tool."""
 
     code: int = 0
     out: str = ""
@@ -32,7 +32,7 @@ class Said(NamedTuple):
 
 
 class Npx:
-    """Put onto PATH; `answer` says what it prints for an id."""
+    """Puts the program on PATH; `answer` sets its output by id."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._calls, self._answers = folder / "calls", folder / "answers"
@@ -46,7 +46,7 @@ class Npx:
         self.answer({})
 
     def answer(self, answers: dict[str, Said], otherwise: Said | None = None) -> None:
-        """By the id that is asked for; nothing, which is null, where `otherwise` says nothing else."""
+        """Set the output by requested id; `otherwise` for all other ids (default: no output, which means null)."""
         self._answers.write_text(json.dumps({"*": otherwise or Said(), **answers}))
 
     @property

@@ -1,4 +1,4 @@
-"""Keys to plant: made by the shapes of known vendors, from a fixed seed.
+"""Keys to plant, generated from the shapes of known vendors with a fixed seed.
 
 They are put together here at run time, so that no scanner takes this file for a leak. Each kind is made as the vendor
 makes it, which need not be how `evalscribe.redaction` looks for it.
@@ -19,15 +19,15 @@ WORD, BASE64 = ALNUM + "_-", ALNUM + "+/"
 class Planted(NamedTuple):
     kind: str
     text: str
-    """The key, with what belongs to it."""
+    """The key and the text that belongs to it."""
     parts: tuple[str, ...]
-    """What must not survive."""
+    """The part that must not survive."""
 
 
 class Context(NamedTuple):
     name: str
     text: Callable[[str], str]
-    """A text in which the key stands."""
+    """A text around the key."""
 
 
 class Maker:
@@ -37,7 +37,7 @@ class Maker:
         self._random = random.Random(seed)
 
     def __call__(self, alphabet: str, length: int) -> str:
-        """They hold a digit and two letters, as keys of this length do."""
+        """Return random characters with at least a digit and two letters, like real keys."""
         picked = [*self._random.choices(alphabet, k=length)]
         if length >= 12:
             picked[3:6] = [self._random.choice([c for c in alphabet if c in "23456789"] or alphabet)] + [
@@ -69,7 +69,7 @@ def jwt(make: Maker) -> str:
 
 
 def keys() -> dict[str, str]:
-    """Keys whose shape tells what they are, wherever they stand."""
+    """Keys that are recognised by their shape alone."""
     r = Maker(7)
     return {
         "1password service account": "ops_" + "eyJ" + r(ALNUM, 250),
@@ -240,7 +240,7 @@ def block(make: Maker, name: str, lines: int = 12) -> Planted:
 
 
 def in_place() -> list[Planted]:
-    """Secrets that are known by the place where they stand."""
+    """Secrets that are recognised by their place."""
     r = Maker(11)
     made: list[Planted] = []
 

@@ -16,7 +16,7 @@ Upgrade = Callable[[Connection, Upgraded], None]
 
 
 class QuickUpgrade:
-    """In the place of `evalscribe.store.schema._upgrade`."""
+    """Replacement for `evalscribe.store.schema._upgrade`."""
 
     def __init__(self, real: Upgrade) -> None:
         self._real = real

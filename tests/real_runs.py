@@ -10,7 +10,7 @@ from evalscribe.sources.links import Links
 from evalscribe.sources.payload import decode_evidence, decode_run
 
 RECORDED, CURRENT = "convex-runs", "convex-runs-current"
-"""The six runs as they were recorded, and as today's runner would have written them."""
+"""The six runs as recorded and as the current runner would have written them."""
 
 
 def run_folders(data: Path, shape: str = RECORDED) -> list[Path]:
@@ -18,7 +18,7 @@ def run_folders(data: Path, shape: str = RECORDED) -> list[Path]:
 
 
 def derivable(folder: Path) -> dict[str, bool]:
-    """Whether the label can be reached from what a run in today's shape holds, by eval path; `*` is any other."""
+    """Whether a run in the current form has the evidence for the label, by eval path; `*` is any other."""
     told = json.loads((folder.parent / "derivable.json").read_text())[folder.name]
     return {path: known["derivable"] for path, known in told.items()}
 

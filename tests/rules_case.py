@@ -72,7 +72,7 @@ def pytest_log(*failures: tuple[str, str], passed: int = 0) -> str:
 
 
 def vitest_log(*failed: str, passed: Sequence[str] = (), took: int = 2, more: str = "") -> str:
-    """What vitest 4 prints on stdout: names and times of the tests, and no message of any."""
+    """Standard output of vitest 4: names and times of the tests, without messages."""
     summary = [f"{len(failed)} failed"] * bool(failed) + [f"{len(passed)} passed"] * bool(passed)
     return "\n".join(
         [

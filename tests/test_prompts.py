@@ -117,7 +117,7 @@ VALUES: dict[str, Sequence[object]] = {
     "output_schema": [None, '{"type": "object"}'],
     "tags": [(), (Tag(name="loops", about="goes in circles", rubric="on"), Tag(name="b", about="é", rubric="on"))],
 }
-"""What shipped templates are given; a variable that is not here gets its own name."""
+"""Values for shipped templates; a variable that is not listed gets its own name."""
 NAMES = [name for name in Prompts().names("") if name.endswith(".j2")]
 
 

@@ -1,4 +1,4 @@
-"""Secrets that come in by other ways than a source are redacted where they enter."""
+"""Secrets that do not come through a source are redacted where they enter."""
 
 import json
 from collections.abc import Callable

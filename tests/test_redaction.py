@@ -281,8 +281,8 @@ ADVERSARIAL = {
 
 
 @pytest.mark.parametrize("name", ADVERSARIAL)
-def test_text_that_is_made_to_be_slow_ends(name: str) -> None:
-    """It would take hours if a pattern went back and forth."""
+def test_text_built_to_be_slow_is_redacted(name: str) -> None:
+    """With backtracking, this would take hours."""
     unit = ADVERSARIAL[name]
     text = unit * (100_000 // len(unit))
     redacted = redact(text)
@@ -345,7 +345,7 @@ def test_no_private_key_block_survives(key: Planted, context: Context) -> None:
     assert redact(redacted) == redacted
 
 
-def test_a_private_key_that_is_put_together_of_strings_stays_code() -> None:
+def test_private_key_concatenated_from_strings_stays_code() -> None:
     first, second = chars(ALNUM, 64), chars(ALNUM, 64)
     begin, end = "-----BEGIN " + "PRIVATE KEY-----", "-----END " + "PRIVATE KEY-----"
     text = f'key = ["{begin}",\n"{first}", "{second}",\n"{end}"]'

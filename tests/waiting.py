@@ -1,11 +1,11 @@
-"""Waiting for events: tests wait for what happens, not for a length of time."""
+"""Helpers that wait for an event instead of a fixed time."""
 
 import asyncio
 import time
 from collections.abc import Callable
 
 PATIENCE_S = 300
-"""Seconds that a test waits for an event or a process. Only a guard against hanging, so it is generous."""
+"""Seconds that a test waits for an event or a process; generous, as it only guards against hanging."""
 POLL_S = 0.01
 
 

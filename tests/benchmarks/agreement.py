@@ -159,7 +159,7 @@ def line(name: str, of: Sequence[Judged]) -> str:
 
 
 def by_derivable(data: Path, of: Iterable[Judged]) -> tuple[list[Judged], list[Judged]]:
-    """Verdicts on runs in today's shape: where the label can be reached from what is stored, and where it cannot."""
+    """Verdicts on runs in the current form, split by whether the stored evidence can yield the label."""
     known = {folder.name: derivable(folder) for folder in run_folders(data, CURRENT)}
     sides: dict[bool, list[Judged]] = {True: [], False: []}
     for one in of:
@@ -173,7 +173,7 @@ def uncertain(of: Sequence[Judged]) -> float:
 
 
 def current_summary(data: Path) -> str:
-    """Agreement and doubt on the six runs in today's shape, per run and over all; then with other runs' rules only."""
+    """Agreement and uncertainty on the six runs in the current form; then only with rules proven on other runs."""
     plain = everything(data, recalled=False, shape=CURRENT)
     proven = without_own_run(data, plain, recalled=False, shape=CURRENT)
     lines = []

@@ -139,7 +139,7 @@ def speed(corpora: list[Texts], before: Redaction | None) -> None:
 
 
 def hostile() -> None:
-    """Texts that make patterns go back and forth; twice the text must take twice the time."""
+    """Texts that provoke backtracking; twice the text must take twice the time."""
     worst = {
         name: [seconds(redact, unit * (size // len(unit))) / size * 1e6 for size in SIZES] for name, unit in HOSTILE
     }
@@ -162,7 +162,7 @@ def timed(
     now: Callable[[Any], object],
     before: Callable[[Any], object] | None,
 ) -> None:
-    """The best of some rounds, so that what else runs on the machine counts little."""
+    """The best of several rounds, so that other load on the machine matters little."""
     if not values:
         return
     rounds = [[sum(seconds(one, value) for value in values) for one in (now, before) if one] for _ in range(ROUNDS)]
@@ -172,7 +172,7 @@ def timed(
 
 
 def redaction_at(commit: str, folder: Path) -> Redaction:
-    """Redaction as of that commit, under another name."""
+    """Import redaction as of a commit under another name."""
     archive = subprocess.run(
         ["git", "archive", commit, "agent/evalscribe/redaction"],
         cwd=Path(__file__).parent.parent.parent,

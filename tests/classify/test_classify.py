@@ -62,7 +62,7 @@ async def test_fresh_asks_whatever_is_known() -> None:
 
 
 @pytest.mark.parametrize("said", [FINAL, PASSING, verdict(provisional=True)], ids=["refused", "failed", "provisional"])
-async def test_a_verdict_is_never_replaced_by_its_absence(said: Verdict | Unclassified) -> None:
+async def test_missing_verdict_keeps_the_stored_one(said: Verdict | Unclassified) -> None:
     store = MemoryStore()
     store.put_verdict(KEY, verdict(why="old"))
     given = await answer(saying(said), store, Terms(timeout_s=5, fresh=True))
@@ -71,7 +71,7 @@ async def test_a_verdict_is_never_replaced_by_its_absence(said: Verdict | Unclas
     assert store.verdicts == {KEY: verdict(why="old")}
 
 
-async def test_what_the_rules_guess_where_no_model_answers_is_no_decision() -> None:
+async def test_rules_guess_in_place_of_a_model_is_no_decision() -> None:
     guess = verdict(stage="rules", provisional=True, gave_up=PASSING)
     given = await answer(saying(guess), MemoryStore())
     assert (given.verdict, given.undecided) == (guess, PASSING)

@@ -16,7 +16,7 @@ from waiting import until, wait_until
 
 RUBRIC = Rubric(rubric_text="Is it right?")
 HELD = Answer(held=True)
-"""Sent only when the test is over: who waited for it would never end."""
+"""Sent only when the test is over, so a call that waited for it would never return."""
 UNPRICED = Rubric(
     rubric_text="Is it right?", judge_model=ModelOption(provider="openai", model_name="my-own-model-of-no-price")
 )

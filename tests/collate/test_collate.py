@@ -159,7 +159,7 @@ def test_a_correction_moves_the_failure_to_its_group_and_keeps_the_judges_verdic
     assert collation.findings[0].verdict == lint
 
 
-def test_missing_messages_of_tests_are_recommended_once_per_run() -> None:
+def test_recording_test_messages_is_recommended_once_per_run() -> None:
     silent = [
         finding(name, said=verdict(error="failed tests: works; counts", uncertain=True, confidence=0.5))
         for name in ("a/1", "a/2")
@@ -172,7 +172,7 @@ def test_missing_messages_of_tests_are_recommended_once_per_run() -> None:
     )
 
 
-def test_a_gap_that_no_note_speaks_of_is_not_called_noted() -> None:
+def test_gap_without_a_note_is_not_reported_as_documented() -> None:
     gap = verdict(classification="KNOWN_GAP", cause_kind="task", fix="name the field in the task")
     noted = verdict(classification="KNOWN_GAP", cause="known-gap-any")
     found = [finding("a/1", said=gap), finding("a/2", said=noted)]

@@ -23,7 +23,7 @@ def lines(file: Path) -> list[str]:
 
 
 def start(folder: Path, groups: int, answers: int, *more: str) -> subprocess.Popen[str]:
-    """A process that gets answers until there are so many in the folder, and then waits for more."""
+    """Start a process that gets this many answers and then waits for more."""
     command = [sys.executable, str(PROCESS), str(folder), str(groups), str(answers), *more]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

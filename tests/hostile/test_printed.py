@@ -1,4 +1,4 @@
-"""Hostile text that commands print: harmless on a terminal and in a CI job's log, exact in files and pipes."""
+"""Hostile text in printed output: harmless on a terminal and in a CI job's log, unchanged in files and pipes."""
 
 import csv
 import io
@@ -86,7 +86,7 @@ COMMANDS = (
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """A workspace that holds hostile text wherever a model, a dataset or a report could have put it."""
+    """A workspace with hostile text everywhere that a model, a dataset or a report can put text."""
     folder = tmp_path_factory.mktemp("planted")
     (folder / ".git").mkdir()
     (folder / "evalscribe.toml").write_text('collection_id = "trip"\n')
@@ -134,7 +134,7 @@ class Terminal:
         patched.setattr(sys, "stderr", self._stream)
 
     def shown(self) -> str:
-        """All that was written, after the terminal was closed."""
+        """Close the terminal and return everything written to it."""
         self._stream.close()
         self._reader.join()
         os.close(self._master)
@@ -166,7 +166,7 @@ def filled(words: tuple[str, ...], ids: dict[str, str]) -> list[str]:
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words)[:40].encode("ascii", "ignore").decode())
-def test_no_command_writes_what_a_terminal_obeys(
+def test_no_command_writes_terminal_escape_codes(
     planted: tuple[Path, dict[str, str]], words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, ids = planted
@@ -182,7 +182,7 @@ def test_no_command_writes_what_a_terminal_obeys(
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words)[:40].encode("ascii", "ignore").decode())
-def test_no_command_prints_what_a_ci_job_obeys(
+def test_no_command_prints_ci_commands(
     planted: tuple[Path, dict[str, str]],
     words: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
@@ -256,7 +256,7 @@ def test_json_lines_in_the_log_of_a_job_keep_their_values(folder: Path, environm
     assert [json.loads(line) for line in logged.splitlines()] == [json.loads(line) for line in plain.splitlines()]
 
 
-def test_errors_in_a_job_are_no_orders(folder: Path) -> None:
+def test_errors_in_a_job_hold_no_ci_commands(folder: Path) -> None:
     ended = piped(folder, "experiments", "show", f"x{ORDERS}", GITHUB_ACTIONS="true")
     assert ended.returncode == 66
     assert "owned" in ended.stderr
@@ -264,7 +264,7 @@ def test_errors_in_a_job_are_no_orders(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 9))
-def test_an_order_in_pieces_is_no_order(cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ci_command_written_in_pieces_is_broken_up(cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "1")
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)
@@ -278,7 +278,7 @@ def test_an_order_in_pieces_is_no_order(cut: int, monkeypatch: pytest.MonkeyPatc
     assert shown.replace(" ", "") == f"{text}::notice::ours\n".replace(" ", "")
 
 
-def test_nothing_is_changed_where_nobody_obeys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_outside_terminals_and_ci_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "false")
     written = io.StringIO()
     monkeypatch.setattr(sys, "stdout", written)

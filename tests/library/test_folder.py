@@ -88,7 +88,7 @@ def test_finds_a_model_by_any_spelling(folder: ReportsFolder, provider: str, mod
         ("anthropic", "anthropic/claude", []),
     ],
 )
-def test_finds_a_model_under_its_vendor_and_under_whoever_served_it(
+def test_finds_a_model_under_its_vendor_and_serving_provider(
     folder: ReportsFolder, provider: str, model: str, names: list[str]
 ) -> None:
     for name in (

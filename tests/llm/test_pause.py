@@ -82,7 +82,7 @@ async def test_one_refusal_pauses_its_own_lane_only() -> None:
 
 
 async def test_three_in_a_row_pause_every_lane_until_the_longest_wait_is_over() -> None:
-    """The longest is the first one's; the others ask for less."""
+    """The first refusal asks for the longest pause."""
     waits = [LONG, "0.1", "0.1"]
 
     def answer(call: Call) -> Answer:
@@ -155,7 +155,7 @@ async def test_another_provider_goes_on() -> None:
 
 
 async def test_nobody_waits_for_longer_than_any_call_has_patience() -> None:
-    """The clock stands still: who waited would wait for ever."""
+    """The clock stands still, so a call that waited would never return."""
     with ChatServer(limited("60")) as server:
         lanes = Lanes(server)
         for name in "abcd":
@@ -177,7 +177,7 @@ async def test_a_call_that_would_be_paused_beyond_its_patience_is_given_up() -> 
 
 
 async def settled() -> None:
-    """Let every task go on that can."""
+    """Let every task run until it waits."""
     for _ in range(100):
         await asyncio.sleep(0)
 

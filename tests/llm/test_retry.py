@@ -52,7 +52,7 @@ async def test_retry_after_is_waited_for() -> None:
 
 
 async def test_retry_after_beyond_the_bound_is_not() -> None:
-    """Who waited would take ten minutes."""
+    """A call that waited would take ten minutes."""
     error, server = await ask(failure(429, retry_after="600"))
     assert isinstance(error, CallFailed)
     assert "asks to wait 600 s" in error.reason

@@ -1,4 +1,4 @@
-"""Every tool answers every argument, whatever a client sends: one client and one server process, over their pipes."""
+"""Every tool answers any argument, sent by one client to one server process over pipes."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from evalscribe.mcp_server.server import tools
 from evalscribe.mcp_server.stdio import as_readable, id_of
 
 PATIENCE_S = 300
-"""A server that never answers fails the test instead of holding it up."""
+"""Seconds after which a server that does not answer fails the test."""
 DEEP = 5_000
 HOSTILE = {
     "half a character": '"\\ud800"',
@@ -33,12 +33,12 @@ HOSTILE = {
     "orders": json.dumps("\x1b]0;x\x07\n::error::x ##[x] %s %n {{1}} ' OR 1=1 --"),
 }
 PLAIN = {"start": "false", "write": "false", "write_report": "false", "sides": '["room-desk-c1"]'}
-"""Of arguments that have to be given beside the hostile one; the others are called "sample"."""
+"""Values of the other required arguments; those not listed are "sample"."""
 TOOLS = [tool.name for tool in tools(Place())]
 
 
 class Server:
-    """A server process, spoken to in lines that no client library would let through."""
+    """A server process that gets lines which no client library would send."""
 
     def __init__(self, folder: Path) -> None:
         self._process = subprocess.Popen(
@@ -63,9 +63,9 @@ class Server:
         self._process.stdin.flush()
 
     def answer(self, method: str, params: str) -> dict[str, Any]:
-        """The answer to a request whose parameters are spelt as they are here."""
+        """Send a request with these literal parameters and return its answer."""
         self._number += 1
-        # The id stands last, where some clients write it, so that it is behind what cannot be read.
+        # The id comes last, as some clients write it, after the unreadable part.
         self.send(f'{{"jsonrpc": "2.0", "method": "{method}", "params": {params}, "id": {self._number}}}')
         while True:
             answer = self._answers.get(timeout=PATIENCE_S)
@@ -124,7 +124,7 @@ def test_arguments_that_are_none_are_answered(server: Server, arguments: str) ->
     assert ("result" in answer) != ("error" in answer)
 
 
-def test_what_cannot_be_read_is_told_and_the_server_goes_on(server: Server) -> None:
+def test_unreadable_message_gets_an_error_and_the_server_goes_on(server: Server) -> None:
     answer = server.answer("tools/call", called("list_evals", f'{{"limit": {HOSTILE["deep"]}}}'))
     assert answer["error"]["code"] == -32700
     assert "nested too deeply" in answer["error"]["message"]
@@ -153,5 +153,5 @@ def test_a_readable_message_is_handed_on_as_it_is() -> None:
         ("[1, 2", None),
     ],
 )
-def test_the_id_of_what_cannot_be_read(line: str, id: int | str | None) -> None:
+def test_id_of_an_unreadable_message(line: str, id: int | str | None) -> None:
     assert id_of(line) == id

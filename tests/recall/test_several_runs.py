@@ -1,4 +1,4 @@
-"""Maintainers' reports about several runs: ids as a list, labels of their own, tables of root causes."""
+"""Maintainers' reports on several runs: lists of ids, other labels, tables of root causes."""
 
 from collections.abc import Callable
 
@@ -120,7 +120,7 @@ def test_a_report_on_three_runs() -> None:
     }
 
 
-def test_a_label_of_their_own_is_kept_beside_what_it_means() -> None:
+def test_other_label_is_kept_beside_its_meaning() -> None:
     reasons = {one.eval: one.reasoning for one in recall.read(JUNE, "r.md").findings}
     assert reasons["002-queries/009-text_search"] == (
         "Labelled HARNESS_FAILURE. Replayed with the stored outputs: the reference fails as well."
@@ -129,7 +129,7 @@ def test_a_label_of_their_own_is_kept_beside_what_it_means() -> None:
     assert reasons["005-idioms/002-batch"] == "the task does not say in which order"
 
 
-def test_what_was_done_and_later_runs_are_no_failures() -> None:
+def test_actions_and_later_runs_are_not_read_as_failures() -> None:
     read = recall.read(JUNE, "r.md")
     assert [action.evals for action in read.actions_taken] == [
         ("002-queries/009-text_search",),
@@ -138,7 +138,7 @@ def test_what_was_done_and_later_runs_are_no_failures() -> None:
     assert len(read.findings) == 5
 
 
-def test_it_is_the_own_report_of_each_of_its_runs_and_history_for_others(file: MakeFile) -> None:
+def test_report_on_several_runs_belongs_to_each_and_is_history_for_others(file: MakeFile) -> None:
     files = [file("maker/maker-model-5/jn7aaaaa_2026-06-18.md", JUNE)]
     for run_id in RUNS:
         assert recall.history(files, run_of(run_id, "000-fundamentals/003-crons")).reports == ()

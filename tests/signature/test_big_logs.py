@@ -1,4 +1,4 @@
-"""Logs of many errors: the time to read them grows with their size, not with its square.
+"""Logs with many errors: the time to read them grows linearly with their size.
 
 Guarded by the time limit of the tests: when the bodies of unittest failures overlapped, half a megabyte of them took
 more than eight minutes.

@@ -1,4 +1,4 @@
-"""Where the reason stands in what today's Convex runner writes."""
+"""Find the reason of a failure in logs of the current Convex runner."""
 
 import pytest
 
@@ -142,7 +142,7 @@ def test_vitest_without_messages_lists_the_failed_tests() -> None:
     assert signature.signature("tests", found[0]) != signature.signature("tests", other)
 
 
-def test_what_the_code_prints_is_no_error_of_a_silent_test() -> None:
+def test_output_of_the_code_is_not_the_error_of_a_silent_test() -> None:
     printed = (
         "[vitest] stdout | grader.test.ts > works\n[vitest] [CONVEX Q(index:get)] [ERROR] TypeError: boom\n[vitest] "
     )

@@ -1,4 +1,4 @@
-"""The same failure of key, id or function over HTTP and through `npx convex run`: same exception, same advice."""
+"""A wrong key, id or function raises the same error with the same advice over HTTP and `npx convex run`."""
 
 import json
 import os
@@ -180,7 +180,7 @@ LOGIN = (
         pytest.param("npm error npx canceled due to missing packages\n", UsageError, "missing packages", id="removed"),
     ],
 )
-async def test_what_only_the_tool_can_say(
+async def test_errors_that_only_npx_reports(
     reason: str, expected: type[EvalscribeError], says: str, npx: Npx, folder: Path
 ) -> None:
     npx.answer({}, failing(reason))

@@ -1,4 +1,4 @@
-"""Today's payloads over HTTP read as they do from a folder."""
+"""Current payloads are read the same over HTTP and from a folder."""
 
 import asyncio
 from pathlib import Path
@@ -42,7 +42,7 @@ async def test_a_served_run_is_the_same_as_its_folder(deployment: Deployment, re
 @pytest.mark.parametrize(
     ("run_id", "said"), [("jn7" + "0" * 29, "has no run"), ("no-such-run", "ArgumentValidationError")]
 )
-async def test_a_run_that_is_not_there(deployment: Deployment, real_data: Path, run_id: str, said: str) -> None:
+async def test_unknown_run(deployment: Deployment, real_data: Path, run_id: str, said: str) -> None:
     deployment.answer = serving(real_data / "convex-runs-current/odd/stored")
     source = open_convex(deployment.url, SecretStr(KEY), run_id, Links())
     with pytest.raises(NotFoundError, match=said):
@@ -50,7 +50,7 @@ async def test_a_run_that_is_not_there(deployment: Deployment, real_data: Path, 
     await source.close()
 
 
-async def test_an_eval_that_is_not_there_costs_one_eval(deployment: Deployment, real_data: Path) -> None:
+async def test_unknown_eval_loses_only_that_eval(deployment: Deployment, real_data: Path) -> None:
     folder = real_data / "convex-runs-current/odd/stored"
     run = await open_snapshot(folder, Links()).run()
     deployment.answer = serving(folder)

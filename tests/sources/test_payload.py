@@ -287,7 +287,7 @@ async def test_why_a_run_did_not_complete_is_explained(real_data: Path, state: s
     assert run.all_passed is (state == "all-passed")
 
 
-def test_numbers_of_a_deployment_are_counts() -> None:
+def test_float_counts_of_a_deployment_are_read() -> None:
     run = decode_run(summary(totalEvals=66.0, passedCount=50.0, failedCount=16.0), Links())
     assert [str(number) for number in (run.total, run.passed, run.failed)] == ["66", "50", "16"]
 
@@ -360,7 +360,7 @@ async def test_odd_step_rows_are_completed_from_reason_and_log(real_data: Path) 
     assert found["014-select_distinct"].steps[-1].status == "skipped"
 
 
-async def test_keys_in_two_orders_are_one_evidence(real_data: Path) -> None:
+async def test_order_of_keys_does_not_change_the_evidence(real_data: Path) -> None:
     (one,), (other,) = [(await odd(real_data, f"keys-{name}")).values() for name in ("sorted", "unsorted")]
     assert (one.digest, gathered(one)) == (other.digest, gathered(other))
 

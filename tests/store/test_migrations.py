@@ -171,9 +171,7 @@ def test_a_warm_start_is_quick(folder: Path) -> None:
     assert min(shares) < 1
 
 
-def test_stores_that_tests_make_quickly_are_what_the_migrations_make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_quick_stores_equal_migrated_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_store(tmp_path / "migrated").close()
     monkeypatch.setattr(schema, "_upgrade", QuickUpgrade(schema._upgrade))
     for name in ("first", "quick"):

@@ -1,4 +1,4 @@
-"""A key or login that is not enough ends a command with 77, says so once, and leaves no report."""
+"""A key or login without access ends a command with 77, one message and no report."""
 
 import json
 from pathlib import Path
@@ -78,7 +78,7 @@ def test_a_whole_run_through_npx(workspace: Workspace, npx: Npx, folder: Path) -
         pytest.param(True, ("--deployment", "http://127.0.0.1:9"), "--deployment is for HTTP", id="deployment"),
     ],
 )
-def test_what_npx_cannot_do_is_said_before_it_starts(
+def test_unsupported_npx_settings_are_refused_before_it_starts(
     listed: bool, options: tuple[str, ...], says: str, workspace: Workspace, npx: Npx, tmp_path: Path
 ) -> None:
     folder = package(tmp_path / "other", listed=listed)
@@ -89,6 +89,6 @@ def test_what_npx_cannot_do_is_said_before_it_starts(
     assert npx.calls == []
 
 
-def test_a_run_that_there_is_not_through_npx(workspace: Workspace, npx: Npx, folder: Path) -> None:
+def test_unknown_run_through_npx(workspace: Workspace, npx: Npx, folder: Path) -> None:
     ended = workspace.run("analyze", RUN_ID, "--judge", "rules", "--via", "npx", "--convex-dir", folder, code=66)
     assert f"has no run {RUN_ID}" in ended.err

@@ -1,4 +1,4 @@
-"""Odd payloads of today's Convex runner through the command line."""
+"""Unusual payloads of the current Convex runner through the command line."""
 
 import json
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_the_report_says_what_is_no_longer_stored(workspace: Workspace, odd: Pat
 
 
 @pytest.mark.parametrize("name", MISSING)
-def test_explain_tells_what_is_gone_from_what_was_not_read(workspace: Workspace, odd: Path, name: str) -> None:
+def test_explain_separates_missing_from_unread_evidence(workspace: Workspace, odd: Path, name: str) -> None:
     said = workspace.run("explain", odd / "stored", name, "--judge", "rules").out
     evidence, _, budget = said.partition("Not read at first, for the token budget")
     for phrase in MISSING[name].split("; "):
@@ -73,7 +73,7 @@ def test_explain_tells_what_is_gone_from_what_was_not_read(workspace: Workspace,
         assert phrase not in budget
 
 
-def test_no_eval_is_quoted_from_what_is_not_stored(workspace: Workspace, odd: Path) -> None:
+def test_missing_evidence_is_never_quoted(workspace: Workspace, odd: Path) -> None:
     done = workspace.run("analyze", odd / "stored", "--judge", "rules", "--json")
     for finding in json.loads(done.out)["findings"]:
         if finding["eval"].endswith(("001-single_column_index", "002-userspace_filter", "003-multicolumn_equality")):

@@ -1,4 +1,4 @@
-"""`doctor`: what it tries, and the exit code of what is wrong."""
+"""`doctor`: its checks and its exit codes."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_doctor_on_a_key_that_may_not_run_actions(workspace: Workspace, deployme
 
 
 def test_doctor_on_a_deployment_that_withholds_reasons(workspace: Workspace, deployment: Deployment) -> None:
-    """Elsewhere tables have other numbers, and the ids that doctor asks for are refused."""
+    """Another deployment's tables have other numbers, so it refuses the ids that doctor asks for."""
     deployment.answer = lambda path, args: failure("")
     out = workspace.run("doctor", "--deployment", deployment.url, **ACCESS).out
     assert f"{deployment.url} answers and takes the key; it hides the reasons" in line_about("Convex", out)

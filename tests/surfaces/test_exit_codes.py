@@ -194,7 +194,9 @@ def test_all_passed_writes_nothing_and_is_0(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     ("run", "counts", "word"),
     [
-        pytest.param({"status": {"kind": "running"}}, {"passedCount": 5, "totalEvals": 7}, "has not ended", id="running"),
+        pytest.param(
+            {"status": {"kind": "running"}}, {"passedCount": 5, "totalEvals": 7}, "has not ended", id="running"
+        ),
         pytest.param({}, {"passedCount": 5, "totalEvals": 7}, "2 never completed", id="incomplete"),
         pytest.param({}, {"passedCount": 5, "failedCount": 2, "totalEvals": 7}, "lists none", id="unlisted"),
         pytest.param({"status": {"kind": "failed", "failureReason": "quota"}}, {}, "quota", id="broken-off"),

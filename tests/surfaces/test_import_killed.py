@@ -1,4 +1,4 @@
-"""An import that is killed leaves a run that says so, until an import of the same file ends."""
+"""A killed import leaves its run marked as incomplete until an import of the same file ends."""
 
 import gzip
 import json
@@ -34,7 +34,7 @@ with import_desk(settings(Options()), dry_run=False) as desk:
     records = open_records(Path("part.jsonl"), Wish())
     asyncio.run(import_file(desk, records, Collection(id="desk", name="desk"), Waits()))
 """
-"""An import that says how far it is after each batch, and then waits until its input ends."""
+"""An import that reports its progress after each batch and then waits until its input ends."""
 
 
 def write(path: Path, run: dict[str, str], evals: int = EVALS) -> None:
@@ -48,7 +48,7 @@ def write(path: Path, run: dict[str, str], evals: int = EVALS) -> None:
 
 @pytest.fixture
 def killed(inside: Inside) -> Inside:
-    """Killed when the first batch of two was stored."""
+    """A workspace whose import was killed after the first of two batches."""
     write(inside.folder / "part.jsonl", RUN)
     command = [sys.executable, "-c", IMPORTS]
     with subprocess.Popen(command, cwd=inside.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -66,7 +66,7 @@ def status(inside: Inside) -> tuple[str, int]:
     return row[0], row[1]
 
 
-def test_a_killed_import_is_told_everywhere_until_the_next_one_ends(killed: Inside) -> None:
+def test_killed_import_is_reported_everywhere_until_the_next_one_ends(killed: Inside) -> None:
     assert status(killed) == ("importing", MOST_RECORDS)
     assert "INCOMPLETE: its import has not ended" in killed.run("collections", "show", "desk").out
     page = killed.run("analyze", "part-1", "--judge", "rules").out

@@ -1,4 +1,4 @@
-"""Stopped at any moment, a command is over, with one line and the right code."""
+"""A command stopped at any moment ends with one line and the right exit code."""
 
 import fcntl
 import signal

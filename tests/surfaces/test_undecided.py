@@ -1,4 +1,4 @@
-"""A verdict is never replaced by its absence, and an analysis without a decision ends with the code of its cause."""
+"""Missing verdicts keep the earlier ones, and an analysis without any verdict exits with the code of the cause."""
 
 import json
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_an_analysis_that_decided_nothing(
     assert len(before) == earlier
 
 
-def test_it_goes_on_once_the_cause_is_gone(workspace: Workspace, tmp_path: Path) -> None:
+def test_analysis_succeeds_once_the_cause_is_gone(workspace: Workspace, tmp_path: Path) -> None:
     run = made_runs.write(tmp_path / "run", 2)
     workspace.run("analyze", run, *RULES)
     with MessagesServer(submit()) as server:
@@ -65,7 +65,7 @@ def test_it_goes_on_once_the_cause_is_gone(workspace: Workspace, tmp_path: Path)
     assert {finding["judge"]["id"] for finding in findings(out).values()} == {"anthropic/claude-opus-5-5"}
 
 
-def test_asked_afresh_without_an_answer_the_report_stays(workspace: Workspace, tmp_path: Path) -> None:
+def test_fresh_analysis_without_answers_keeps_the_report(workspace: Workspace, tmp_path: Path) -> None:
     run = made_runs.write(tmp_path / "run", 2)
     with MessagesServer(submit()) as server:
         workspace.run("analyze", run, *MODEL, **access(server))
@@ -77,7 +77,7 @@ def test_asked_afresh_without_an_answer_the_report_stays(workspace: Workspace, t
     assert {finding["classification"] for finding in known.values()} == {"MODEL_FAULT"}, "stored verdicts stay too"
 
 
-def test_of_some_failures_without_a_verdict_the_earlier_one_stays(workspace: Workspace, tmp_path: Path) -> None:
+def test_failures_without_a_verdict_keep_the_earlier_one(workspace: Workspace, tmp_path: Path) -> None:
     run = made_runs.write(tmp_path / "run", 4)
     before = findings(workspace.run("analyze", run, *RULES, "--json").out)
 
@@ -117,7 +117,7 @@ def test_a_correction_of_a_verdict_that_stays_is_kept(workspace: Workspace, tmp_
     assert after[made_runs.eval_path(0)]["judge"]["id"] == "anthropic/claude-opus-5-5"
 
 
-def test_evidence_that_is_gone_does_not_take_the_verdict_with_it(workspace: Workspace, tmp_path: Path) -> None:
+def test_deleted_evidence_keeps_the_verdict(workspace: Workspace, tmp_path: Path) -> None:
     run = made_runs.write(tmp_path / "run", 2)
     workspace.run("analyze", run, *RULES)
     before = workspace.report.read_bytes()
@@ -127,7 +127,7 @@ def test_evidence_that_is_gone_does_not_take_the_verdict_with_it(workspace: Work
     assert workspace.report.read_bytes() == before
 
 
-def test_evidence_that_nobody_can_read_is_no_report(workspace: Workspace, tmp_path: Path) -> None:
+def test_unreadable_evidence_writes_no_report(workspace: Workspace, tmp_path: Path) -> None:
     run = made_runs.write(tmp_path / "run", 2)
     for path in (run / "debug").iterdir():
         path.unlink()

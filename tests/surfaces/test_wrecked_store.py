@@ -1,4 +1,4 @@
-"""Commands on stores that were damaged from outside: each ends with a message that says what to do, never as a bug."""
+"""Commands on damaged stores end with a message that says what to do, and are not reported as bugs."""
 
 import json
 import os
@@ -129,7 +129,7 @@ def without_columns(store: Path) -> None:
 
 
 def every_cell(kinds: tuple[str, ...], value: object) -> Damage:
-    """Put a value into every column of these kinds; what is a key stays."""
+    """Put a value into every column of these kinds except keys."""
 
     def damage(store: Path) -> None:
         with opened(store) as raw:
@@ -192,7 +192,7 @@ DAMAGES: dict[str, Damage] = {
 
 @dataclass(frozen=True)
 class Wrecked:
-    """A copy of the sound workspace, whose store is damaged anew before each command."""
+    """A copy of the sound workspace whose store is damaged again before each command."""
 
     folder: Path
     store: Path
@@ -201,7 +201,7 @@ class Wrecked:
     capsys: pytest.CaptureFixture[str]
 
     def run(self, words: tuple[str, ...]) -> tuple[int, str]:
-        """The exit code, and what is printed on standard error."""
+        """Run a command; return its exit code and standard error."""
         here = self.folder / ".evalscribe"
         shutil.rmtree(here, ignore_errors=True)
         shutil.copytree(self.store, here)
@@ -229,7 +229,7 @@ def wreck(
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_store_is_told_and_is_no_bug(damage: str, wreck: Callable[[Damage], Wrecked]) -> None:
+def test_damaged_store_is_reported_and_not_as_a_bug(damage: str, wreck: Callable[[Damage], Wrecked]) -> None:
     wrecked = wreck(DAMAGES[damage])
     for words in COMMANDS:
         code, told = wrecked.run(words)
@@ -240,7 +240,7 @@ def test_a_damaged_store_is_told_and_is_no_bug(damage: str, wreck: Callable[[Dam
 
 
 @pytest.mark.parametrize("damage", ["invalid JSON", "other words", "newer version", "no version", "pages overwritten"])
-def test_a_query_of_a_damaged_store_is_no_bug(damage: str, wreck: Callable[[Damage], Wrecked]) -> None:
+def test_query_of_a_damaged_store_is_not_reported_as_a_bug(damage: str, wreck: Callable[[Damage], Wrecked]) -> None:
     code, told = wreck(DAMAGES[damage]).run(("sql", "SELECT metadata_json->>'task' AS task FROM agent_runs"))
     assert code in (0, 64, 65, 69), told
 
@@ -256,9 +256,7 @@ def test_a_query_of_a_damaged_store_is_no_bug(damage: str, wreck: Callable[[Dama
         ("a folder", "is a folder"),
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_is_changed(
-    damage: str, words: str, wreck: Callable[[Damage], Wrecked]
-) -> None:
+def test_problem_is_named_and_nothing_is_changed(damage: str, words: str, wreck: Callable[[Damage], Wrecked]) -> None:
     wrecked = wreck(DAMAGES[damage])
     code, told = wrecked.run(("experiments", "list"))
     assert code == 65
@@ -273,7 +271,7 @@ def test_what_is_wrong_is_said_and_nothing_is_changed(
 
 
 def test_a_value_that_breaks_a_command_is_named_with_its_table(wreck: Callable[[Damage], Wrecked]) -> None:
-    """Evals are read without being validated, since there are very many; what breaks is looked for afterwards."""
+    """Evals are not validated when read, because there are very many; the cause is searched for afterwards."""
     code, told = wreck(statement("UPDATE evals SET name = x'00ff'")).run(("export",))
     assert code == 65
     assert "evals.name of row 1 is not text" in told

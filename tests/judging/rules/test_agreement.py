@@ -38,14 +38,14 @@ OF_RUNNERS = frozenset(
         "tests-never-started",
     }
 )  # fmt: skip
-"""What a runner says of itself: none of the real runs has such an end."""
+"""Rules on the runner's own messages: none of the real runs ended that way."""
 SILENT = frozenset(
     {
         "reference-fails-alike", "check-reads-elsewhere", "no-request-is-answered", "nothing-was-tested",
         "lacks-what-was-to-be-chosen",
     }
 )  # fmt: skip
-"""Guesses about tests without messages, which the real runs seldom have; all but the last are never certain."""
+"""Guesses about tests without messages, which are rare in the real runs; only the last can be certain."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Errors that every model may meet are uncertain, unless notes or other models tell more."""
+"""Errors that any model may run into are uncertain without notes or other models' results."""
 
 import pytest
 
@@ -38,7 +38,7 @@ OWN = [
 
 
 @pytest.mark.parametrize("error", SHARED)
-def test_what_only_the_platform_tells_is_uncertain(error: str) -> None:
+def test_errors_about_platform_types_are_uncertain(error: str) -> None:
     verdict = built(error)
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", True)
     assert "neither known-gap notes nor other models" in verdict.reasoning
@@ -51,7 +51,7 @@ def test_the_models_own_mistakes_are_certain(error: str) -> None:
 
 
 @pytest.mark.parametrize("error", SHARED)
-def test_notes_that_do_not_mean_it_make_it_certain(error: str) -> None:
+def test_notes_about_other_gaps_make_it_certain(error: str) -> None:
     assert not built(error, gaps="- Models write `v.any()`.").uncertain
 
 

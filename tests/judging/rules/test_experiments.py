@@ -68,7 +68,7 @@ def test_a_target_that_gives_no_answer_is_not_the_harness(said: str, why: str) -
         "http://127.0.0.1:9/a: Server disconnected without sending a response.",
     ],
 )
-def test_what_a_target_could_not_reach_may_be_infrastructure(said: str) -> None:
+def test_unreachable_service_of_a_target_may_be_infrastructure(said: str) -> None:
     verdict = judged(unanswered(said))
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("KNOWN_GAP", "infrastructure", True)
 

@@ -1,4 +1,4 @@
-"""Odd cases in the shape that today's Convex runner writes: the right label, or doubt."""
+"""Unusual runs as the current Convex runner writes them get the right label or an uncertain one."""
 
 from functools import cache
 from pathlib import Path
@@ -35,7 +35,7 @@ INFRASTRUCTURE = {
     "001-data_modeling/004-multi_column_index": (HARNESS, False),
     "001-data_modeling/005-many_to_many": (HARNESS, False),
 }
-"""Label and kind, and whether they are uncertain; any label where nothing can be known."""
+"""Label, kind and whether they are uncertain; any label if the evidence does not decide it."""
 DEPLOY = {
     "001-data_modeling/006-literals": "Cron job name must be unique: daily",
     "001-data_modeling/007-schema_evolution": "Duplicate index name by_user in table posts",

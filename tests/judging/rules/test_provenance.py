@@ -1,4 +1,4 @@
-"""Code under test that throws or prints what an outage, a note or an earlier report says clears nobody for sure."""
+"""Code under test may throw or print text of an outage, a note or an earlier report: verdicts on it stay uncertain."""
 
 import json
 import re
@@ -45,7 +45,7 @@ OUTAGES = (
     "429 Too Many Requests",
     "rate limit exceeded",
 )
-"""Words by which rules know an outage of the network or of a service."""
+"""Texts that rules recognise as an outage of the network or a service."""
 OTHER_WORDS = (
     "vitest timed out after 300s",
     "bun install timed out after 120s",
@@ -69,7 +69,7 @@ OTHER_WORDS = (
     "assert 'run every second' in text",
     "Object contains extra field `pageStatus` that is not in the validator",
 )
-"""What runners, graders, notes and earlier reports say."""
+"""Texts of runners, graders, notes and earlier reports."""
 MESSAGES = (*OUTAGES, *OTHER_WORDS)
 NODE_CLASSES = ("Error", "TypeError", "FetchError", "ConvexError")
 PYTHON_CLASSES = ("ConnectionRefusedError", "RuntimeError", "TimeoutError", "requests.exceptions.ConnectionError")
@@ -107,7 +107,7 @@ LABEL = 'label("run every second");\n'
 
 
 def split(text: str) -> str:
-    """An expression that makes a text of pieces of two characters, so that no word of it stands in the code."""
+    """An expression that builds a text from pieces of two characters, so that the code contains none of its words."""
     return " + ".join(json.dumps(text[at : at + 2]) for at in range(0, len(text), 2))
 
 
@@ -151,7 +151,7 @@ def judged(found: Case) -> Verdict:
 
 
 def clears_nobody(verdict: Verdict) -> bool:
-    """Whether a verdict blames the model, or is marked as a guess and claims no pass."""
+    """Whether a verdict blames the model, or is uncertain and claims no pass."""
     guess = verdict.uncertain and verdict.confidence <= 0.5 and not verdict.would_pass
     return verdict.classification == "MODEL_FAULT" or guess
 
@@ -192,7 +192,7 @@ def of_convex(message: str, thrown: str, version: int) -> Case:
 
 
 def in_process(message: str, thrown: str) -> Case:
-    """vitest 3 with the output imported by the grader: the message stands there without any frame."""
+    """vitest 3 with the output imported by the grader: the log has the message without any frame."""
     lines = [f"   × {name} 12ms\n     → {message}" for name in ("lists every row", "answers over HTTP")]
     log = vitest(3, *"\n".join(lines).split("\n"), failed=2)
     output = {"rows.ts": f"{LABEL}export function list() {{ throw new {thrown}({split(message)}); }}\n"}
@@ -209,7 +209,7 @@ def answered(message: str) -> Case:
 
 
 def printed(message: str) -> Case:
-    """The code prints an end of its own block, and a list of failed tests that looks like vitest's."""
+    """The code prints the end of its own block and a list of failed tests that looks like vitest's."""
     forged = "\n".join(
         [
             "stdout | grader.test.ts > lists every row",
@@ -273,7 +273,7 @@ def in_python(message: str, thrown: str) -> Case:
 
 
 def hidden_frame(message: str, thrown: str) -> Case:
-    """The output raises, and its frame names another file or hides."""
+    """The output raises, and its frame names another file or is hidden."""
     log = pytest_log(message, thrown, "test_grader.py:9")
     raising = f"def rows():\n    __tracebackhide__ = True\n    raise {thrown}({split(message)})\n"
     return python_case(log, raising)
@@ -287,7 +287,7 @@ def forged_report(message: str, thrown: str) -> Case:
 
 
 def forged_section(message: str, thrown: str) -> Case:
-    """Among its captured prints is a failed test that looks like the runner's."""
+    """The captured output contains a failed test that looks like the runner's."""
     section = f"{'_' * 40} test_serves {'_' * 40}\nE       {thrown}: {message}\n\ntest_grader.py:13: {thrown}"
     log = pytest_log(message, thrown, "test_grader.py:9", captured=section, names=("test_rows",))
     return python_case(log, f"def rows():\n    print({split(section)})\n    return []\n")
@@ -393,14 +393,14 @@ SHAPES: dict[str, Callable[[str], Case]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_hostile_code_clears_itself_never_for_sure(shape: str) -> None:
+def test_hostile_code_never_excuses_itself_with_certainty(shape: str) -> None:
     verdicts = {message: judged(SHAPES[shape](message)) for message in MESSAGES}
     cleared = {message: (v.rule, v.classification) for message, v in verdicts.items() if not clears_nobody(v)}
     assert cleared == {}
 
 
 @pytest.mark.parametrize("shape", [in_process, in_python, hidden_frame])
-def test_words_of_an_earlier_report_clear_nobody_for_sure(shape: Callable[[str, str], Case]) -> None:
+def test_text_of_an_earlier_report_never_excuses_with_certainty(shape: Callable[[str, str], Case]) -> None:
     """Reports are public: code can throw what people once excused."""
     for message in MESSAGES:
         earlier = Precedent(
@@ -411,8 +411,8 @@ def test_words_of_an_earlier_report_clear_nobody_for_sure(shape: Callable[[str, 
         assert clears_nobody(judged(found)), message
 
 
-def test_other_models_that_fail_alike_make_it_sure() -> None:
-    """No output writes what the outputs of other models say."""
+def test_other_models_failing_alike_make_the_label_certain() -> None:
+    """An output cannot write the text of other models' failures."""
     log = vitest(3, "   × lists every row 12ms", "     → fetch failed", failed=1)
     found = case(log, step="tests", output={"convex/index.ts": LABEL}, grader={"grader.test.ts": GRADER_TS}, gaps=None)
     alone = judged(found)
@@ -421,8 +421,8 @@ def test_other_models_that_fail_alike_make_it_sure() -> None:
     assert (alike.classification, alike.uncertain, alike.would_pass) == ("OVERLY_STRICT", False, True)
 
 
-def test_a_grader_that_asks_at_another_port_is_at_fault_for_sure() -> None:
-    """The frames are the grader's alone, and it computes the port that does not answer."""
+def test_grader_with_a_wrong_port_is_at_fault_with_certainty() -> None:
+    """All frames are the grader's, which computes the port that does not answer."""
     log = pytest_log(
         "[Errno 111] Connection refused", "ConnectionRefusedError", "test_grader.py:13", "test_grader.py:5"
     )
@@ -433,7 +433,7 @@ def test_a_grader_that_asks_at_another_port_is_at_fault_for_sure() -> None:
     assert (verdict.classification, verdict.uncertain, verdict.would_pass) == ("OVERLY_STRICT", True, False)
 
 
-def test_outages_before_the_code_stay_sure() -> None:
+def test_outages_before_the_code_ran_stay_certain() -> None:
     registry = (
         "[cmd] bun install\n[error] install: Error: failed\nerror: ConnectionRefused downloading package manifest x"
     )
@@ -444,8 +444,8 @@ def test_outages_before_the_code_stay_sure() -> None:
         assert (verdict.cause_kind, verdict.uncertain) == ("infrastructure", False), step
 
 
-def test_a_test_case_that_broke_is_no_proof_against_the_harness() -> None:
-    """JUnit counts a test as broken where the code under test raises while it is imported."""
+def test_broken_test_case_does_not_prove_a_harness_fault() -> None:
+    """JUnit counts a test as broken if the code under test raises while it is imported."""
     evidence = Evidence(
         eval=Eval(id="e", category="", name="n", status="error", reason="ConnectionRefusedError: refused"),
         steps=(Step(name="test", status="failed", error="ConnectionRefusedError: refused"),),
@@ -456,7 +456,7 @@ def test_a_test_case_that_broke_is_no_proof_against_the_harness() -> None:
 
 
 def test_a_printed_summary_of_passed_tests_proves_nothing() -> None:
-    """Where the source records no step of the tests, only the log says that they passed."""
+    """If the source records no tests step, only the log says that they passed."""
     log = "[cmd] ruff check a.py\na.py:1:1: E501 Line too long\n[error] lint: ruff failed\n3 passed in 0.1s\n[ok] tests"
     found = made("lint", log=log, output={"a.py": "x = 1\n"})
     sure = decide(found)
@@ -470,7 +470,7 @@ def test_a_printed_summary_of_passed_tests_proves_nothing() -> None:
 @pytest.mark.parametrize(
     "marks", ["", "[CONVEX Q(index:list)] [Request ID: c1a1] Server Error\n[vitest]   Uncaught Error: "]
 )
-def test_real_failures_are_not_cleared_by_other_words(real_data: Path, message: str, marks: str) -> None:
+def test_real_failures_are_not_excused_by_replaced_messages(real_data: Path, message: str, marks: str) -> None:
     """The messages of all failed tests in the real runs, replaced by an outage."""
     number = 0
     for evidence in failures(real_data):

@@ -1,4 +1,4 @@
-"""What the runner says of itself: marks, time limits, the reference answer, and a test runner that never started."""
+"""Evals that the runner ended: marks, time limits, the reference answer, and a test runner that never started."""
 
 import pytest
 
@@ -27,13 +27,13 @@ def test_marks_of_the_runner_are_outages(reason: str, uncertain: bool) -> None:
     assert not came_to_the_code(case.evidence)
 
 
-def test_a_mark_in_what_a_test_says_proves_nothing() -> None:
+def test_mark_in_a_test_message_proves_nothing() -> None:
     reason = "[infrastructure] backend health check failed"
     verdict = decide(made("tests", error=reason, reason=reason, output=CODE))
     assert verdict.cause_kind == "model"
 
 
-def test_an_answer_without_files_is_the_models() -> None:
+def test_answer_without_files_is_a_model_fault() -> None:
     reason = "empty parsed model output: non-empty raw response (116 chars) did not contain parseable files"
     raw = {"raw_model_response.md": "\nHere is how you could write it: use a query.\n"}
     verdict = decide(made("filesystem", names=("filesystem",), error=reason, reason=reason, output=raw))
@@ -79,7 +79,7 @@ def test_time_limits_of_the_runner(step: str, error: str, label: str, uncertain:
     assert verdict.error.endswith("s")
 
 
-def test_a_time_limit_that_the_code_speaks_of_is_none_of_the_runners() -> None:
+def test_time_limit_mentioned_by_the_code_is_not_the_runners() -> None:
     error = "Error: Failed to deploy:\nconvex dev:\n✖ Uncaught Error: convex dev timed out after 90s\n"
     log = f"[error] deploy: {error}"
     verdict = decide(made("deploy", names=STEPS, log=log, error=error, reason=error, output=CODE))
@@ -101,7 +101,7 @@ def test_a_reference_that_was_not_set_up_is_the_harness(heading: str) -> None:
     assert "(answer)" in verdict.citations[0].text
 
 
-def test_a_line_that_a_test_prints_says_nothing_of_the_reference() -> None:
+def test_line_printed_by_a_test_does_not_blame_the_reference() -> None:
     printed = "[vitest] stdout | grader.test.ts > lists all\n[vitest] [error] (answer) convex dev: Error: no\n[vitest] "
     verdict = decide(made(names=STEPS, log=vitest_log("lists all", more=printed), output=CODE))
     assert verdict.rule != "reference-not-set-up"
@@ -114,7 +114,7 @@ def test_a_test_runner_that_printed_nothing_is_the_harness() -> None:
     assert verdict.error == "the test runner did not start: it printed nothing"
 
 
-def test_a_step_that_failed_without_a_word_is_not_taken_for_one_that_never_started() -> None:
+def test_step_that_failed_without_output_is_not_one_that_never_started() -> None:
     log = "[ok] eslint\n[error] the step failed\n"
     verdict = decide(made(names=STEPS, log=log, output=CODE))
     assert verdict.rule != "tests-never-started"
@@ -144,7 +144,7 @@ def test_a_registry_that_is_down_is_an_outage(status: int) -> None:
         'No version matching "^9" found for specifier "convex" (but package exists)',
     ],
 )
-def test_a_package_that_is_not_there_is_the_models(error: str) -> None:
+def test_missing_package_is_a_model_fault(error: str) -> None:
     verdict = decide(made("install", names=STEPS, log=REGISTRY.format(error=error), output=CODE))
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", False)
     assert "No such package or version" in verdict.reasoning

@@ -1,4 +1,4 @@
-"""Tests that failed where the log holds no message: vitest 4 as the Convex runner calls it."""
+"""Failed tests without messages in the log: vitest 4 as the Convex runner calls it."""
 
 import pytest
 
@@ -129,7 +129,7 @@ def test_requests_that_all_fail_though_every_address_is_served_point_to_the_harn
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "harness", True)
 
 
-def test_an_address_that_is_not_served_is_the_models() -> None:
+def test_address_that_is_not_served_is_a_model_fault() -> None:
     output = ROUTES.replace("/api/hello", "/hello")
     verdict = judged(output, vitest_log("says hello", "takes messages"), grader=HTTP, reference=THEIRS)
     assert verdict.classification == "MODEL_FAULT"
@@ -158,7 +158,7 @@ def test_a_static_eval_judges_what_was_chosen() -> None:
     assert "install" not in verdict.reasoning + verdict.why
 
 
-def test_a_guard_that_the_title_of_the_test_speaks_of_is_no_certain_fault() -> None:
+def test_guard_named_in_the_test_title_is_not_certain() -> None:
     output = (
         REFERENCE.replace("ctx.db.insert", "args.n < 0 ? fail() : ctx.db.insert")
         + 'if (n < 0) throw new Error("n must not be negative");\n'
