@@ -28,6 +28,8 @@ ends a line. GitHub's older form, Azure (`##vso[`) and TeamCity: `##…[` anywhe
 JSON_COMMAND = re.compile(r"##(?=\w*\[)")
 _UNFINISHED = re.compile(r"(?:\A|[\r\n])[^\S\r\n]{0,4096}:?\Z|#{1,2}\w{0,64}\Z")
 """The end of a text that may become a command with the next piece."""
+_LONGEST_UNFINISHED = 4200
+"""Characters that `_UNFINISHED` can match, with room to spare."""
 _SUSPECT = re.compile(r"[^\t\n -~]")
 
 
@@ -115,7 +117,7 @@ class _Guard:
         shown = whole[len(self._unfinished) :]
         if not text:
             return shown
-        open_end = _UNFINISHED.search(whole, max(0, len(whole) - 4200))
+        open_end = _UNFINISHED.search(whole, max(0, len(whole) - _LONGEST_UNFINISHED))
         self._unfinished = open_end[0] if open_end else "."
         return shown
 
