@@ -149,6 +149,7 @@ STOCK = [
     "error: command failed with exit code 1",
     "Found 1 error.",
     "Server Error",
+    "Error: Failed to install dependencies:",
     "",
     "   ",
 ]

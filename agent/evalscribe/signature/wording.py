@@ -5,11 +5,12 @@ import re
 MAX_ERROR = 240
 MAX_NORMALISED = 1000
 _NETWORK = r"fetch|connection|request|lookup|network|dns|socket|handshake|authentication|assertion|download"
+_OBJECT = r"code|project|app|backend|files?|dependencies|packages|modules"
 _PREFIX = re.compile(r"^(?:\s*(?:\[[^\]]*\]|uncaught|unhandled|error:|fatal:|npm ERR!|[×✖✘✗→❯●•-])\s*)+", re.IGNORECASE)
 _STOCK = re.compile(
     rf"""
     (?!(?:{_NETWORK})\b)[\w./-]+(?:[ ][\w./()-]+){{0,3}}[ ](?:has[ ])?fail(?:ed|s|ure|ing)?(?:[ ]\(.{{0,60}}\))?
-    | .{{0,80}}?\bfail(?:ed|ure)?\ (?:to|while|during)\ \w+(?:ing)?(?:\ (?:code|project|app|backend|files?))?
+    | .{{0,80}}?\bfail(?:ed|ure)?\ (?:to|while|during)\ \w+(?:ing)?(?:\ (?:{_OBJECT}))?
     | (?:internal[ ]|unknown[ ])?(?:server[ ]|harness[ ])?errors?
     | (?:typescript[ ])?type-?check\b.{{0,40}}\bfailed
     | (?:the[ ])?(?:command|process|task|script|step)[ ].{{0,80}}?(?:failed|exited|returned)\b.{{0,60}}
