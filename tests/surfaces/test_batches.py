@@ -45,10 +45,10 @@ def looks_first(_key: str, params: dict[str, Any]) -> dict[str, Any]:
     return {"type": "succeeded", "message": {**answer(), "content": content, "stop_reason": "tool_use"}}
 
 
-def analyze(analysing: Inside, server: BatchesServer, *more: str) -> str:
+def analyze(analysing: Inside, server: BatchesServer, *more: str, code: int = 0) -> str:
     reports = ("--reports", analysing.folder / "reports", "--judge", "anthropic/claude-opus-5-5")
     chosen = ("analyze", "sample", "--batch", "--budget", "20", *reports, *more)
-    return analysing.run(*chosen, ANTHROPIC_API_KEY="sk-ant-test-0000", ANTHROPIC_BASE_URL=server.url).out
+    return analysing.run(*chosen, code=code, ANTHROPIC_API_KEY="sk-ant-test-0000", ANTHROPIC_BASE_URL=server.url).out
 
 
 def test_every_turn_of_an_analysis_is_a_batch_of_all_its_failures(analysing: Inside) -> None:
@@ -65,7 +65,7 @@ def test_every_turn_of_an_analysis_is_a_batch_of_all_its_failures(analysing: Ins
 
 def test_investigations_that_came_to_nothing_are_made_anew(analysing: Inside) -> None:
     with BatchesServer(says("no idea")) as server:
-        assert "MODEL_FAULT" not in analyze(analysing, server)
+        assert "MODEL_FAULT" not in analyze(analysing, server, code=65)
         asked = len(server.batches)
         assert asked > 1, "the model is told what is missing"
         server.result = looks_first

@@ -108,6 +108,8 @@ class Desk:
 
 def answers(call: Call) -> Answer:
     """What fits the question: a patch, an answer in the schema that it shows, or words; each with a citation."""
+    if not call.body:
+        return Answer(body=json.dumps({"type": "model", "id": call.path.rpartition("/")[2]}).encode())
     if any(tool["name"] == "submit_patch" for tool in call.body.get("tools", ())):
         return patch()
     asked = "\n".join(map(text_of, (call.body.get("system", ""), call.body["messages"][0]["content"])))
