@@ -26,9 +26,20 @@ SHARED = [
     tsc("TS2339", "Property 'index' does not exist on type '{}'."),
     tsc("TS2339", "Property 'collect' does not exist on type 'Writer'."),
     '✘ [ERROR] Could not resolve "crypto"\n\n    convex/index.ts:1:18:',
+    tsc("TS2344", "Type 'string' does not satisfy the constraint 'TableNames'."),
+    tsc("TS2577", "Return type annotation circularly references itself."),
+    tsc("TS2589", "Type instantiation is excessively deep and possibly infinite."),
+    tsc("TS18046", "'row' is of type 'unknown'."),
+    tsc("TS2304", "Cannot find name 'process'."),
+    tsc("TS2503", "Cannot find namespace 'NodeJS'."),
+    tsc("TS2550", "Property 'at' does not exist on type 'x'. Do you need to change your target library?"),
+    tsc("TS2353", "Object literal may only specify known properties, and 'collect' does not exist in type 'X'."),
+    tsc("TS6133", "'a' is declared but its value is never read."),
 ]
 OWN = [
     tsc("TS2339", "Property 'iter' does not exist on type 'Query'."),
+    tsc("TS2353", "Object literal may only specify known properties, and 'iter' does not exist in type 'X'."),
+    tsc("TS2304", "Cannot find name 'helper'."),
     tsc("TS2554", "Expected 4 arguments, but got 3."),
     tsc("TS1005", "';' expected."),
     '✘ [ERROR] Could not resolve "../helpers"\n\n    convex/index.ts:1:18:',
@@ -84,3 +95,98 @@ def test_style_alone_stays_certain() -> None:
     log = lint_log("convex/index.ts:1:1: PLW2901 loop variable overwritten")
     verdict = decide(made("lint", log=log, output=OUTPUT, expected=EXPECTED))
     assert (verdict.classification, verdict.uncertain) == ("OVERLY_STRICT", False)
+
+
+REFUSED = "✖ Error fetching POST  http://x:1/start_push 400 Bad Request: InvalidModules: Hit an error:\n"
+STACK = "    at <anonymous> (../convex/index.ts:1:3)"
+ALIKE = [
+    tsc("TS2554", "Expected 4 arguments, but got 3."),
+    tsc("TS1005", "';' expected."),
+    f"{REFUSED}Failed to analyze index.js: Uncaught Error: Cron job name must be unique: daily\n{STACK}",
+    '✘ [ERROR] Expected ";" but found ")"\n\n    convex/index.ts:1:18:',
+]
+
+
+@pytest.mark.parametrize("error", ALIKE)
+@pytest.mark.parametrize("gaps", [None, "- Models write `v.any()`."])
+def test_an_error_is_uncertain_where_the_code_is_the_references(error: str, gaps: str | None) -> None:
+    log = f"[error] deploy: Error: Failed to deploy:\n{error}\n"
+    verdict = decide(made("deploy", log=log, output=EXPECTED, expected=EXPECTED, gaps=gaps))
+    assert verdict.uncertain
+    assert "would fail alike" in verdict.reasoning
+
+
+def test_an_error_at_a_statement_of_the_references_is_uncertain() -> None:
+    shared = "export const b = db.put(\n  x,\n  1,\n);\n"
+    output = {"convex/index.ts": shared + OUTPUT["convex/index.ts"]}
+    expected = {"convex/index.ts": shared + EXPECTED["convex/index.ts"]}
+    log = "[error] deploy: Error: Failed to deploy:\n" + tsc("TS2554", "Expected 4 arguments, but got 3.") + "\n"
+    assert decide(made("deploy", log=log, output=output, expected=expected)).uncertain
+    own = {"convex/index.ts": output["convex/index.ts"].replace("  1,", "  2,")}
+    assert not decide(made("deploy", log=log, output=own, expected=expected)).uncertain
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "node_modules/lib/index.d.ts:4:3 - error TS2304: Cannot find name 'Foo'.",
+        "tsconfig.json:3:5 - error TS5107: Option 'moduleResolution=node10' is deprecated.",
+        "error TS18003: No inputs were found in config file '/x/tsconfig.json'.",
+    ],
+)
+def test_an_error_that_names_no_line_of_the_models_code_is_uncertain(error: str) -> None:
+    log = f"[error] deploy: Error: Failed to deploy:\n{error}\n"
+    output = OUTPUT | {"tsconfig.json": "{\n\n  1\n}\n"}
+    assert decide(made("deploy", log=log, output=output, expected=EXPECTED)).uncertain
+
+
+def installed(error: str, *, version: str = "^9") -> Verdict:
+    log = f"[error] install: Error: Failed to install dependencies:\nbun install v1.3.8\n{error}\n"
+    output = OUTPUT | {"package.json": '{\n  "dependencies": {\n    "acme": "^9"\n  }\n}\n'}
+    expected = EXPECTED | {"package.json": output["package.json"].replace("^9", version)}
+    return decide(made("install", log=log, output=output, expected=expected))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "error: ENOSPC: no space left on device",
+        "error: GET https://registry.example/acme - 401",
+        "error: IntegrityCheckFailed extracting tarball for acme",
+        'error: postinstall script from "acme" exited with 1',
+    ],
+)
+def test_an_installer_that_fails_by_itself_is_no_certain_fault(error: str) -> None:
+    assert installed(error, version="^1").uncertain
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "error: GET https://registry.example/acme - 404\nerror: acme@^9 failed to resolve",
+        'error: No version matching "^9" found for specifier "acme" (but package exists)',
+    ],
+)
+def test_a_package_that_does_not_exist_is_the_models_unless_the_reference_asks_for_it_too(error: str) -> None:
+    own, shared = installed(error, version="^1"), installed(error)
+    assert (own.classification, own.uncertain) == ("MODEL_FAULT", False)
+    assert shared.uncertain
+    assert "asks for the same package" in shared.reasoning
+
+
+def linted(error: str, *, output: dict[str, str] = OUTPUT) -> Verdict:
+    log = f"[error] eslint: Error: Failed to lint code:\n{error}\n"
+    return decide(made("eslint", names=("install", "eslint"), log=log, output=output, expected=EXPECTED))
+
+
+def test_a_linter_that_stops_over_its_own_settings_is_no_certain_fault() -> None:
+    assert linted("Oops! Something went wrong! :(\n\nESLint couldn't find an eslint.config.js file.").uncertain
+    unread = 'Parsing error: "parserOptions.project" has been provided and the file was not found'
+    assert linted(f"/x/convex/index.ts\n  1:1  error  {unread}").uncertain
+    assert not linted("/x/convex/index.ts\n  1:1  error  Parsing error: ';' expected").uncertain
+
+
+def test_a_rule_that_the_references_own_line_breaks_is_no_certain_fault() -> None:
+    error = "/x/convex/index.ts\n  1:1  error  Unsafe assignment of an any value  no-unsafe-assignment"
+    assert not linted(error).uncertain
+    assert linted(error, output={"convex/index.ts": EXPECTED["convex/index.ts"] + "const own = 1;\n"}).uncertain

@@ -76,9 +76,14 @@ class Facts:
         kinds = [steps.kind(step.name, None) for step in self.evidence.steps]
         return "tests" in kinds and set(kinds) <= {"tests", "other"}
 
-    @property
+    @cached_property
     def same_as_reference(self) -> bool:
-        """Whether the model's code equals the reference line for line, apart from formatting and comments."""
+        """Whether the model's code is the reference's, file for file, line for line, formatting and comments aside."""
+        alone = (
+            pair.output or pair.expected for pair in diff.pairs(self.original) if not (pair.output and pair.expected)
+        )
+        if any(document and not document.path.endswith((*PROSE, *MANIFESTS)) for document in alone):
+            return False
         return bool(self.output_lines and self.expected_lines) and not self.introduced and not self.left_out
 
     @property
@@ -151,6 +156,16 @@ class Facts:
     @cached_property
     def expected_code(self) -> str:
         return code.joined(line.text for line in self.expected_lines)
+
+    @cached_property
+    def all_output(self) -> str:
+        """The code of all of the model's files, also of those that no reference file answers to."""
+        files = (document for document in self.original.of("output") if not document.path.endswith(PROSE))
+        return code.joined(line.text for line in _lines(files))
+
+    @cached_property
+    def output_names(self) -> frozenset[str]:
+        return code.names(self.all_output)
 
     @cached_property
     def introduced(self) -> tuple[CodeLine, ...]:

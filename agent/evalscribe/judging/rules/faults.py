@@ -6,7 +6,7 @@ from evalscribe import signature
 from evalscribe.evidence import Citation
 from evalscribe.judging.rules import code, doubt, quote, silent, wording
 from evalscribe.judging.rules.decision import Decision
-from evalscribe.judging.rules.facts import CodeLine, Facts
+from evalscribe.judging.rules.facts import MANIFESTS, CodeLine, Facts
 
 LANGUAGE = """
     Array Boolean Buffer Date Error JSON Map Math Number Object Promise RegExp Response Set String Symbol URL add all
@@ -34,7 +34,7 @@ def does_not_compile(facts: Facts) -> Decision | None:
         return None
     name = _subject(error)
     said = wording.brief(error.error.removeprefix(f"{error.code}: ")).rstrip(".")
-    shared = doubt.may_be_shared(facts, error)
+    shared = _may_be_the_installers(facts, error) if facts.check == "install" else doubt.may_be_shared(facts, error)
     return Decision(
         label="MODEL_FAULT",
         kind="model",
@@ -43,11 +43,29 @@ def does_not_compile(facts: Facts) -> Decision | None:
         uncertain=shared is not None,
         why=wording.cut(said),
         reasoning=f"`{facts.step}` fails: {wording.cut(said, 170)}. No such package or version exists."
-        if facts.check == "install" and NO_PACKAGE.search(error.error)
+        if facts.check == "install" and not shared
         else f"`{facts.step}` stops at {_place(error)}: {wording.cut(said, 170)}. "
         + (shared or "The reference passes the same step."),
         citations=(*quote.blamed(facts), *quote.naming(facts, name), *quote.log(facts)),
     )
+
+
+def _may_be_the_installers(facts: Facts, error: signature.Located) -> str | None:
+    """Why a failed install may not be the model's doing, as a sentence; None where it asks for what does not exist."""
+    if not NO_PACKAGE.search(error.error):
+        return "An installer can fail for reasons of its own, which nothing here rules out."
+    manifests = [d for d in facts.evidence.of("output") if d.path.endswith(MANIFESTS)]
+    given = code.joined(d.text for d in (*facts.evidence.of("expected"), *facts.evidence.of("task")))
+    asked = {code.fold(line) for d in manifests for line in d.lines if _named_package(error.error) in line}
+    if _named_package(error.error) and asked and all(line in code.fold(given) for line in asked):
+        return "The reference or the task asks for the same package in the same version, and would fail alike."
+    return None
+
+
+def _named_package(error: str) -> str:
+    """`GET https://registry/@scope%2fname - 404` and `… for specifier "name"` → the package's name, quoted."""
+    match = re.search(r"https?://[^/\s]+/(\S+) - \d{3}|specifier \"([^\"]+)\"", error)
+    return f'"{(match[1] or match[2]).replace("%2f", "/").replace("%2F", "/")}"' if match else ""
 
 
 def behaves_otherwise(facts: Facts) -> Decision | None:
@@ -102,11 +120,13 @@ def uses_unknown_name(facts: Facts) -> Decision | None:
     if found is None:
         return None
     line, name = found
+    told = doubt.told_of_gaps(facts)
     return Decision(
         label="MODEL_FAULT",
         kind="model",
         cause="unknown-name-" + code.kebab(name),
-        confidence=0.65,
+        confidence=0.65 if told else 0.5,
+        uncertain=not told,
         why=wording.whole_or(quote.difference(facts, line), _unlike(line, name)),
         reasoning=f"The log ends before the reason. {line.document.path}:{line.number} uses `{name}`, which reference, "
         "task and grader never mention: the likeliest cause.",

@@ -27,6 +27,8 @@ PLATFORM = re.compile(r"unsafe|undef")
 UNPARSABLE = re.compile(
     r"pars(?:ing|e) error|syntax ?error|unexpected token|cannot parse|failed to parse", re.IGNORECASE
 )
+CONFIGURED = re.compile(r"parserOptions|\bproject\b|tsconfig|projectService", re.IGNORECASE)
+"""The linter cannot read a file because of its settings, whatever stands in the file."""
 SUPPRESSED = re.compile(r"eslint-disable|noqa|type:\s*ignore|ts-(?:ignore|expect-error)|pylint:\s*disable|biome-ignore")
 
 
@@ -71,8 +73,10 @@ def lint_finds_a_fault(facts: Facts) -> Decision | None:
         return _without_rule(facts, facts.first)
     grave = next((c for c in codes if not _is_taste(c)), codes[0])
     first = next((e for e in facts.errors if e.code == grave), facts.first)
-    shared = bool(facts.outcome.all_passed and PLATFORM.search(grave) and not doubt.shared_failures_known(facts))
-    kept = ", and the reference keeps it" if facts.expected_lines else ""
+    theirs = doubt.reference_has_it(facts, first)
+    of_platform = bool(facts.outcome.all_passed and PLATFORM.search(grave) and not doubt.told_of_gaps(facts))
+    shared = bool(theirs) or of_platform
+    kept = ", and the reference keeps it" if facts.expected_lines and not theirs else ""
     return Decision(
         label="MODEL_FAULT",
         kind="model",
@@ -82,22 +86,24 @@ def lint_finds_a_fault(facts: Facts) -> Decision | None:
         why=f"`{_bare(grave)}`: {_said(first)}",
         reasoning=f"`{_bare(grave)}` guards correctness, not style{kept}. "
         f"It says of{_where(first)}: {_said(first, 150).rstrip('. …')}."
-        + (f" All tests pass, {doubt.NOT_STORED}" if shared else ""),
+        + (f" {theirs}" if theirs else f" All tests pass, {doubt.NOT_STORED}" if shared else ""),
         citations=(*quote.blamed(facts), *quote.log(facts)),
     )
 
 
 def _without_rule(facts: Facts, first: signature.Located) -> Decision:
     """The linter itself stopped: a file that it cannot read is no matter of taste."""
-    unparsable = UNPARSABLE.search(first.error)
+    unparsable = UNPARSABLE.search(first.error) and not CONFIGURED.search(first.error)
+    proven = unparsable and not doubt.reference_has_it(facts, first) and bool(first.places)
     return Decision(
         label="MODEL_FAULT",
         kind="model",
         cause="unparsable-code" if unparsable else "lint-error",
-        confidence=0.7 if unparsable else 0.6,
+        confidence=0.7 if proven else 0.5,
+        uncertain=not proven,
         why=f"the linter stops: {_said(first)}",
         reasoning=f"The linter names no rule; it says of{_where(first)}: {_said(first, 150).rstrip('. …')}."
-        + (" Code that cannot be parsed cannot run." if unparsable else ""),
+        + (" Code that cannot be parsed cannot run." if proven else " Its settings may be at fault as well."),
         citations=(*quote.blamed(facts), *quote.log(facts)),
     )
 
