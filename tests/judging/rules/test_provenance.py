@@ -456,8 +456,8 @@ def test_broken_test_case_does_not_prove_a_harness_fault() -> None:
 
 
 def test_a_printed_summary_of_passed_tests_proves_nothing() -> None:
-    """If the source records no tests step, only the log says that they passed."""
-    log = "[cmd] ruff check a.py\na.py:1:1: E501 Line too long\n[error] lint: ruff failed\n3 passed in 0.1s\n[ok] tests"
+    """Where the source records no step of the tests, only the log says that they passed."""
+    log = "[error] lint: ruff failed\na.py:1:1: E501 Line too long\n[cmd] pytest\n3 passed in 0.1s\n[ok] tests"
     found = made("lint", log=log, output={"a.py": "x = 1\n"})
     sure = decide(found)
     steps = tuple(step for step in found.evidence.steps if step.name != "tests")

@@ -167,3 +167,83 @@ def test_guard_named_in_the_test_title_is_not_certain() -> None:
     log = vitest_log("handles negative numbers", passed=["lists all items", "adds an item"])
     verdict = judged(output, log, grader=grader)
     assert (verdict.classification, verdict.uncertain) == ("OVERLY_STRICT", True)
+
+
+def test_code_of_the_references_beside_other_files_is_not_the_same() -> None:
+    log = vitest_log("lists all items", "adds an item")
+    for more in (
+        {"output": {"convex/more.ts": "throw 1;\n"}},
+        {"expected": {"convex/more.ts": "export const a = 1;\n"}},
+    ):
+        files = {"convex/index.ts": REFERENCE}
+        verdict = decide(
+            made(
+                log=log,
+                output=files | more.get("output", {}),
+                expected=files | more.get("expected", {}),
+                grader={"grader.test.ts": GRADER},
+            )
+        )
+        assert verdict.cause != "same-code-as-reference"
+
+
+def test_a_function_in_a_file_of_its_own_is_not_lacking() -> None:
+    output = {
+        "convex/index.ts": REFERENCE.split("export const addItem")[0],
+        "convex/more.ts": "export const addItem = 1;\n",
+    }
+    verdict = decide(
+        made(
+            log=vitest_log("adds an item", passed=["lists all items"]),
+            output=output,
+            expected={"convex/index.ts": REFERENCE},
+            grader={"grader.test.ts": GRADER},
+            task="Write `addItem`.",
+        )
+    )
+    assert verdict.uncertain
+
+
+def test_a_name_that_a_passed_test_says_too_is_no_certain_fault() -> None:
+    grader = GRADER + 'test("adds another", async () => {\n  await client.mutation(api.index.addItem, {});\n});\n'
+    output = REFERENCE.replace("addItem", "insertItem")
+    log = vitest_log("adds an item", passed=["lists all items", "adds another"])
+    assert judged(output, log, grader=grader, task="Write `addItem`.").uncertain
+
+
+def test_a_name_of_the_task_that_the_failed_test_has_no_need_of_is_no_certain_fault() -> None:
+    output = REFERENCE.replace("addItem", "insertItem")
+    log = vitest_log("lists all items", passed=["adds an item"])
+    verdict = judged(output, log, task="Write `addItem` and `listAll`.", grader=GRADER.replace("addItem", "any"))
+    assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", True)
+
+
+def test_a_grader_of_several_files_may_have_one_without_tests() -> None:
+    verdict = decide(
+        made(
+            log=vitest_log("adds an item", passed=["lists all items"]),
+            output={"convex/index.ts": REFERENCE + "const a = 1;\n"},
+            expected={"convex/index.ts": REFERENCE},
+            grader={"helpers.ts": "export const a = 1;\n", "grader.test.ts": GRADER},
+        )
+    )
+    assert verdict.error == "failed tests: adds an item"
+
+
+def test_a_static_eval_that_names_only_the_vendor_misses_no_package() -> None:
+    grader = 'test("configures acme", () => {\n  expect(deps["@acme/aggregate"]).toBe(1);\n});\ntest("b", () => {});\n'
+    verdict = decide(
+        made(
+            names=("filesystem", "tests"),
+            log=vitest_log("configures acme", passed=["b"]),
+            output={"index.ts": 'import { C } from "@acme/counter";\nexport const c = new C();\n'},
+            expected={"index.ts": 'import { T } from "@acme/aggregate";\nexport const t = new T();\n'},
+            grader={"grader.test.ts": grader},
+        )
+    )
+    assert verdict.uncertain
+
+
+def test_the_banner_is_never_the_error_of_tests_that_all_passed() -> None:
+    log = vitest_log(passed=["lists all items", "adds an item"]).replace("1 failed (1)", "1 passed (1)")
+    assert "RUN" not in judged(REFERENCE + "const a = 1;\n", log).error

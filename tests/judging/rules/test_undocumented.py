@@ -67,3 +67,10 @@ def test_a_field_of_the_models_own_data_is_no_gap() -> None:
     schema = REFERENCE.replace("returns: v.object", "people: defineTable")
     output = LACKING.replace("returns: v.object", "people: defineTable")
     assert judged(output, reference=schema).classification == "MODEL_FAULT"
+
+
+def test_a_type_that_is_written_out_names_no_field() -> None:
+    message = (
+        "Type '{ isDone: boolean; splitCursor: string; }' does not fit.\n  Types of property 'page' are incompatible."
+    )
+    assert judged(OTHERWISE, step="deploy", log=typed(message)).classification == "MODEL_FAULT"

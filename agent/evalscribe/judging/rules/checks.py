@@ -40,7 +40,7 @@ def reference_would_fail_too(facts: Facts) -> Decision | None:
 def _compares_structure(facts: Facts) -> Decision | None:
     """Only a comparison of structure fails, all behaviour passes, and the task never asks for what is missing."""
     failures = facts.outcome.failures
-    if len(failures) != 1 or (facts.outcome.passed or 0) < 2 or not _is_structural(failures[0]):
+    if len(failures) != 1 or (facts.outcome.passed or 0) < 2 or not is_structural(failures[0]):
         return None
     missing = _left_out_names(facts)
     if not missing or any(_asked(facts, name) for name in missing):
@@ -133,7 +133,8 @@ def _everywhere(facts: Facts, text: str) -> CodeLine | None:
     return line if line and quote.first_with(facts.expected_lines, text) else None
 
 
-def _is_structural(test: signature.FailedTest) -> bool:
+def is_structural(test: signature.FailedTest) -> bool:
+    """Whether a test compares structure and not behaviour, as far as its name and message say."""
     if not test.message:
         return bool(STRUCTURE.search(test.name) and COMPARES.search(test.name))
     return bool(STRUCTURE.search(test.name) and OPAQUE.search(test.message))
@@ -141,7 +142,7 @@ def _is_structural(test: signature.FailedTest) -> bool:
 
 def _left_out_names(facts: Facts) -> list[str]:
     """Keys and texts on reference lines that the output has nowhere, in the order of the reference."""
-    ours = code.names(facts.output_code)
+    ours = facts.output_names
     found = (name for line in facts.left_out for name in STRUCTURAL.findall(line.text))
     return list(dict.fromkeys(name for name in found if name not in ours))
 

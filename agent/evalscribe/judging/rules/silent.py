@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from evalscribe import signature
 from evalscribe.evidence import Citation, Document
-from evalscribe.judging.rules import code, quote, wording
+from evalscribe.judging.rules import checks, code, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 
@@ -84,7 +85,7 @@ def no_request_is_answered(facts: Facts) -> Decision | None:
         return None
     bodies = ["\n".join(text for _, _, text in _bodies(facts, test)) for test in failures]
     asked = [_address(address) for body in bodies for address in REQUEST.findall(body)]
-    served = [text for _, text in re.findall(r"([\"'`])(/[^\"'`\s]*)\1", facts.output_code)]
+    served = [text for _, text in re.findall(r"([\"'`])(/[^\"'`\s]*)\1", facts.all_output)]
     if not asked or not all(REQUEST.search(body) and not CALL.search(body) for body in bodies):
         return None
     if len(set(asked)) < 2 or not all(_serves(served, address) for address in asked):
@@ -107,7 +108,9 @@ def lacks_what_was_to_be_chosen(facts: Facts) -> Decision | None:
     ours, theirs = _packages(facts.original.of("output")), _packages(facts.evidence.of("expected"))
     titles = " ".join(test.title for test in facts.outcome.failures).lower()
     missing = [name for name in theirs if name not in ours and name in facts.grader]
-    chosen = next((name for name in missing if any(p in titles for p in code.parts(name) if len(p) > 3)), None)
+    # Without the scope: `@vendor/` stands before every package of a vendor, and titles may name the vendor.
+    words = {name: [p for p in code.parts(name.rsplit("/", 1)[-1]) if len(p) > 3] for name in missing}
+    chosen = next((name for name in missing if any(word in titles for word in words[name])), None)
     if chosen is None:
         return None
     line = quote.first_with(facts.left_out, chosen)
@@ -139,9 +142,37 @@ def missing_calls(facts: Facts) -> list[str]:
     """Return functions that the failed tests call and the reference defines, but the output lacks."""
     if not facts.outcome.silent:
         return []
-    bodies = "\n".join(text for test in facts.outcome.failures for _, _, text in _bodies(facts, test))
-    ours = code.names(facts.output_code)
-    return [name for name in dict.fromkeys(CALL.findall(bodies)) if name not in ours and name in facts.expected_names]
+    called = dict.fromkeys(CALL.findall(code.joined(_failed_bodies(facts))))
+    ours = facts.output_names
+    lacking = [name for name in called if name not in ours and name in facts.expected_names]
+    return [name for name in lacking if not _passes_with(facts, name)]
+
+
+def concerns(facts: Facts, name: str) -> bool:
+    """Whether the failed tests need a name: they say it, or all fail and their set-up says it.
+
+    A test that compares structure sees every name. A test that says the name and passes shows that it does without.
+    """
+    if _passes_with(facts, name):
+        return False
+    if any(code.says(text, name) for text in _failed_bodies(facts)):
+        return True
+    if any(checks.is_structural(test) for test in facts.outcome.failures):
+        return True
+    return not facts.outcome.passed and code.says(facts.grader, name)
+
+
+def _failed_bodies(facts: Facts) -> list[str]:
+    """The source of each failed test, in the grader's order of files."""
+    return [text for test in facts.outcome.failures for _, _, text in _bodies(facts, test)]
+
+
+def _passes_with(facts: Facts, name: str) -> bool:
+    """Whether a test that passed says a name in its source."""
+    if not facts.outcome.passed or facts.outcome.skipped:
+        return False
+    failed = _failed_bodies(facts)
+    return any(code.says(text, name) for _, _, text in _tests(facts) if text not in failed)
 
 
 def _of_the_harness(
@@ -169,12 +200,18 @@ def _what_failed(facts: Facts) -> str:
 def _bodies(facts: Facts, test: signature.FailedTest) -> Iterator[tuple[Document, int, str]]:
     """Yield the test's source in the graders: document, first line, and text up to the next test."""
     title = test.title.split("[")[0]
+    for document, first, text in _tests(facts):
+        head = code.joined(text.split("\n", 2)[:2])
+        if len(title) > 3 and title in head.replace("\\", ""):
+            yield document, first, text
+
+
+def _tests(facts: Facts) -> Iterator[tuple[Document, int, str]]:
+    """Every test of the graders."""
     for document in facts.evidence.of("grader"):
         starts = [n for n, line in enumerate(document.lines) if BEGINS.match(line)]
-        for at, following in zip(starts, [*starts[1:], len(document.lines)], strict=True):
-            head = "\n".join(document.lines[at : at + 2])
-            if len(title) > 3 and title in head.replace("\\", ""):
-                yield document, at + 1, "\n".join(document.lines[at:following])
+        for at, following in pairwise([*starts, len(document.lines)]):
+            yield document, at + 1, code.joined(document.lines[at:following])
 
 
 def _address(text: str) -> str:
@@ -196,5 +233,5 @@ def _packages(documents: tuple[Document, ...]) -> tuple[str, ...]:
         for _, module in re.findall(r"(?:from|import|require\()\s*([\"'])([^\"'./][^\"']*)\1", document.text):
             found["/".join(module.split("/")[: 2 if module.startswith("@") else 1])] = None
         if document.path.endswith("package.json"):
-            found |= dict.fromkeys(re.findall(r"\"(@[\w.-]+/[\w.-]+)\"\s*:", document.text))
+            found |= dict.fromkeys(re.findall(r"\"((?:@[\w.-]+/)?[\w.-]+)\"\s*:\s*\"[\^~<>=*\d]", document.text))
     return tuple(found)

@@ -3,7 +3,7 @@
 import re
 
 from evalscribe.evidence import Citation
-from evalscribe.judging.rules import code, quote, wording
+from evalscribe.judging.rules import code, quote, silent, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 
@@ -27,8 +27,10 @@ def _misses_a_name(facts: Facts) -> Decision | None:
     """A test needs a name that the task spells out and the output does not have."""
     if facts.check != "tests":
         return None
-    ours = code.names(facts.output_code)
+    ours = facts.output_names
     wanted = [n for n in _names_in_question(facts) if n not in ours and code.says(facts.task, n)]
+    if facts.outcome.silent:
+        wanted = [n for n in wanted if silent.concerns(facts, n)]
     if not wanted:
         return None
     said = quote.task(facts, lambda text: code.says(text, wanted[0]))

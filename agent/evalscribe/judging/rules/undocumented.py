@@ -47,14 +47,15 @@ def undocumented_fields(facts: Facts) -> Decision | None:
 
 
 def _fields(facts: Facts) -> Iterator[tuple[str, CodeLine, bool]]:
-    """Yield such fields, their line in the reference, and whether the error names them; named ones first."""
-    ours = code.names(facts.output_code)
+    """Such fields, with their line in the reference, and whether the error names them; those first."""
+    ours = facts.output_names
     found = []
     for line in facts.left_out:
         match = FIELD.match(line.text)
         if match is None or code.says(facts.task, match[1]) or _uses(facts, match[1]) > 1:
             continue
-        named = code.says(facts.said, match[1])
+        # Alone between quotes: a type that is written out names all its fields, also those that fit.
+        named = re.search(rf"(['\"`]){re.escape(match[1])}\1", facts.said) is not None
         if not named and (match[1] in ours or not facts.outcome.silent):
             continue
         if _lists_the_rest(facts, line, match[2]):
