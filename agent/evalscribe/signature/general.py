@@ -30,6 +30,8 @@ _ERROR_LINE = re.compile(
 _LABEL = re.compile(r"[\w ()./-]{1,80}: (?=Error: )")
 _AT = re.compile(r"\s*at (?:(?:async |new )?\S+ )?\(?\S+:\d+(?::\d+)?\)?$")
 _PROGRESS = re.compile(r"\s*(?:[-$>+✔✓▌]\s|Saved \w|To ignore\b)|.*\.\.\.$")
+_FILE = re.compile(r"(?:[A-Za-z]:)?[\w.@+~-]*(?:[\\/][\w.@+~-]+){1,60}\.\w{1,8}")
+"""A line that holds nothing but a file's path heads what is said about the file."""
 _PASSED_OVER = re.compile(r"0 errors?\b|\bno (?:errors?|problems?)\b", re.IGNORECASE)
 
 
@@ -122,7 +124,8 @@ def first_saying(lines: Sequence[Line]) -> Found | None:
 def below_heading(lines: Sequence[Line]) -> Iterator[Found]:
     """The first telling line below a heading such as `[error] … Failed to deploy:`, whatever it looks like."""
     at = next((at for at, line in enumerate(lines) if line.mark == "error"), len(lines))
-    telling = (line for line in lines[at + 1 :] if not line.mark and not _PROGRESS.match(line.text))
+    below = (line for line in lines[at + 1 :] if not line.mark)
+    telling = (line for line in below if not _PROGRESS.match(line.text) and not _FILE.fullmatch(line.text.strip()))
     if found := first_saying(list(telling)):
         yield found
 

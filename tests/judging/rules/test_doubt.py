@@ -190,3 +190,9 @@ def test_a_rule_that_the_references_own_line_breaks_is_no_certain_fault() -> Non
     error = "/x/convex/index.ts\n  1:1  error  Unsafe assignment of an any value  no-unsafe-assignment"
     assert not linted(error).uncertain
     assert linted(error, output={"convex/index.ts": EXPECTED["convex/index.ts"] + "const own = 1;\n"}).uncertain
+
+
+def test_warnings_alone_are_quoted_and_prove_nothing() -> None:
+    verdict = linted("/x/convex/index.ts\n  1:3  warning  'x' is defined but never used  no-unused-vars\n\n✖ 1 problem")
+    assert "'x' is defined" in verdict.error
+    assert verdict.uncertain

@@ -43,9 +43,21 @@ def test_answer_without_files_is_a_model_fault() -> None:
 
 def test_a_refusal_in_place_of_files_is_uncertain() -> None:
     reason = "empty parsed model output: non-empty raw response (40 chars) did not contain parseable files"
-    raw = {"raw_model_response.md": "I'm sorry, but I cannot help with that."}
+    raw = {"raw_model_response.md": "I’m sorry, but I can’t help with that."}
     verdict = decide(made("filesystem", names=("filesystem",), error=reason, reason=reason, output=raw))
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", True)
+
+
+@pytest.mark.parametrize(
+    ("reason", "uncertain"),
+    [
+        ("empty parsed model output: non-empty raw response (40 chars) did not contain parseable files", True),
+        ("Error: Invalid filesystem output: ../../etc/x is outside the project", False),
+    ],
+)
+def test_an_answer_that_is_not_stored_may_be_a_refusal(reason: str, uncertain: bool) -> None:
+    verdict = decide(made("filesystem", names=("filesystem",), error=reason, reason=reason))
+    assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", uncertain)
 
 
 def test_an_error_of_the_provider_that_is_not_stored_is_an_outage() -> None:

@@ -58,6 +58,15 @@ def test_the_references_own_code_is_not_blamed() -> None:
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "harness", True)
 
 
+def test_the_references_own_code_is_not_blamed_where_a_message_says_why() -> None:
+    log = vitest_log("lists all items", "adds an item").replace(
+        "items 2ms", "items 2ms\n[vitest]      → expected 1 to be 2"
+    )
+    verdict = judged(REFERENCE, log)
+    assert "expected 1 to be 2" in verdict.error
+    assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "harness", True)
+
+
 def test_tests_that_were_stopped_at_a_limit_are_named() -> None:
     verdict = judged(REFERENCE, vitest_log("lists all items", "adds an item", took=5011))
     assert "5,000 ms" in verdict.reasoning
@@ -123,9 +132,10 @@ http.route({ pathPrefix: "/api/messages/", method: "POST", handler });
 THEIRS = ROUTES.replace('pathPrefix: "/api/messages/"', 'path: "/api/messages/*"')
 
 
-def test_requests_that_all_fail_though_every_address_is_served_point_to_the_harness() -> None:
+@pytest.mark.parametrize("asks", ["fetch(", "fetchWithRetry("])
+def test_requests_that_all_fail_though_every_address_is_served_point_to_the_harness(asks: str) -> None:
     log = vitest_log("says hello", "takes messages")
-    verdict = judged(ROUTES, log, grader=HTTP, reference=THEIRS)
+    verdict = judged(ROUTES, log, grader=HTTP.replace("fetch(", asks), reference=THEIRS)
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "harness", True)
 
 

@@ -20,7 +20,7 @@ TIME_LIMIT = re.compile(r"(?:Error: )?(?P<what>[^\n]{1,300}?) timed out after (?
 ANSWERS = ("raw_model_response.md",)
 """Files in which the Convex runner keeps an answer that it could not extract files from."""
 REFUSAL = re.compile(
-    r"\b(?:i|we)(?:'m| am| are)? (?:can't|cannot|can not|won't|will not|unable to|not able to)\b", re.I
+    r"\b(?:i|we)(?:['’]m| am| are)? (?:can['’]t|cannot|can not|won['’]t|will not|unable to|not able to)\b", re.I
 )
 
 
@@ -57,13 +57,15 @@ def answer_without_files(facts: Facts) -> Decision | None:
         return None
     answer = next((d for d in facts.evidence.of("output") if wording.basename(d.path) in ANSWERS), None)
     refused = answer is not None and REFUSAL.search(answer.text[:2000]) is not None
+    unseen = answer is None and "invalid filesystem" not in said.lower()  # a path outside the project speaks for itself
+    doubtful = refused or unseen
     line = next((n for n, text in enumerate(answer.lines, 1) if text.strip()), 1) if answer else 1
     return Decision(
         label="MODEL_FAULT",
         kind="model",
         cause="answer-refused" if refused else "answer-without-files",
-        confidence=0.5 if refused else 0.7,
-        uncertain=refused,
+        confidence=0.5 if doubtful else 0.7,
+        uncertain=doubtful,
         why=wording.cut(said.removeprefix("Error: ")),
         reasoning=f"The model answered, but the runner could not extract files: {wording.cut(said, 120)}. "
         + (
@@ -71,6 +73,8 @@ def answer_without_files(facts: Facts) -> Decision | None:
             if refused
             else f"See `{answer.path}`."
             if answer
+            else "The answer itself is not stored: it may also be a refusal, or have been cut."
+            if unseen
             else "The answer itself is not stored."
         ),
         citations=(*((cite(answer, line, min(line + 2, len(answer.lines))),) if answer else ()), *quote.log(facts)),

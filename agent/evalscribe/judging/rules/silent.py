@@ -14,7 +14,8 @@ BEGINS = re.compile(r"\s*(?:(?:test|it)(?:\.\w+)*\s*\(|(?:async\s+)?def test)")
 """First line of a test in graders for vitest, jest and pytest."""
 SOUGHT = re.compile(r"""(?<!not)\.(?:toContain|toMatch|toHaveText)\(\s*(["'])((?:(?!\1).){4,200})\1""")
 EXPECTS = re.compile(r"\b(?:expect|assert\w*)\s*\(")
-REQUEST = re.compile(r"\bfetch\(\s*[`\"']([^`\"']+)[`\"']")
+REQUEST = re.compile(r"\b\w*[fF]etch\w*\(\s*[`\"']([^`\"']+)[`\"']")
+"""A request over HTTP, also by a helper such as `fetchWithRetry`."""
 CALL = re.compile(r"\b(?:api|internal|anyApi)(?:\.[A-Za-z_$][\w$]*)*\.([A-Za-z_$][\w$]*)")
 """A call of a function of the code under test by a Convex client."""
 TIME_LIMITS = (5_000, 10_000, 30_000)
@@ -27,15 +28,17 @@ RECORD = (
 
 
 def reference_fails_alike(facts: Facts) -> Decision | None:
-    """The code equals the reference line for line, so the failed tests point to the harness."""
-    if facts.check != "tests" or not facts.same_as_reference or not (facts.outcome.silent or facts.outcome.never_ran):
+    """The code is the reference's, line for line, and its tests fail: something else broke."""
+    if facts.check != "tests" or not facts.same_as_reference or not (facts.outcome.failures or facts.outcome.never_ran):
         return None
+    said = facts.outcome.failures and not facts.outcome.silent
     return _of_the_harness(
         facts,
         "same-code-as-reference",
-        "the code equals the reference line for line, and its tests fail",
-        f"{_what_failed(facts)}, but the output's code equals the reference line for line, which would fail too. "
-        f"{limits(facts) or 'Check ports, the network and state that tests leave behind.'} {RECORD}",
+        "the code is the reference's line for line, and its tests fail",
+        f"{_what_failed(facts)}, and the output's code is the reference's line for line: it would fail alike. "
+        f"{limits(facts) or 'Think of ports, the network and the state that tests leave behind.'}"
+        + ("" if said else f" {RECORD}"),
     )
 
 
