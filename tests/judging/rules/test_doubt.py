@@ -196,3 +196,11 @@ def test_warnings_alone_are_quoted_and_prove_nothing() -> None:
     verdict = linted("/x/convex/index.ts\n  1:3  warning  'x' is defined but never used  no-unused-vars\n\n✖ 1 problem")
     assert "'x' is defined" in verdict.error
     assert verdict.uncertain
+
+
+def test_a_build_that_says_nothing_proves_no_name_wrong() -> None:
+    log = "[error] deploy: Error: Failed to deploy:\n(no output)\n"
+    verdict = decide(made("deploy", log=log, output=OUTPUT, expected=EXPECTED))
+    assert (verdict.rule, verdict.uncertain) == ("uses-unknown-name", True)
+    noted = decide(made("deploy", log=log, output=OUTPUT, expected=EXPECTED, gaps="- Models write `v.any()`."))
+    assert not noted.uncertain

@@ -120,13 +120,14 @@ def uses_unknown_name(facts: Facts) -> Decision | None:
     if found is None:
         return None
     line, name = found
-    told = doubt.told_of_gaps(facts)
+    # A compiler that rejects a name says so; of a build that says nothing it is a guess.
+    guess = facts.check == "build" and not doubt.told_of_gaps(facts)
     return Decision(
         label="MODEL_FAULT",
         kind="model",
         cause="unknown-name-" + code.kebab(name),
-        confidence=0.65 if told else 0.5,
-        uncertain=not told,
+        confidence=0.5 if guess else 0.65,
+        uncertain=guess,
         why=wording.whole_or(quote.difference(facts, line), _unlike(line, name)),
         reasoning=f"The log ends before the reason. {line.document.path}:{line.number} uses `{name}`, which reference, "
         "task and grader never mention: the likeliest cause.",
