@@ -58,7 +58,7 @@ def may_be_shared(facts: Facts, error: signature.Located | None) -> str | None:
         return None
     if what := reference_has_it(facts, error):
         return what
-    if told_of_gaps(facts):
+    if shared_failures_known(facts):
         return None
     what = _unknowable(facts, error)
     return f"{what}, {NOT_STORED}" if what else None
@@ -92,7 +92,7 @@ def _stands_in_reference(facts: Facts, line: CodeLine) -> bool:
     return len(statement) >= SHORTEST and statement in theirs
 
 
-def told_of_gaps(facts: Facts) -> bool:
+def shared_failures_known(facts: Facts) -> bool:
     """Whether anything tells which failures models share: the eval's notes, or how other models did."""
     across = facts.case.across
     passes = across is not None and across.models >= ENOUGH and 2 * across.failing < across.models

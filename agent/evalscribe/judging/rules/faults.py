@@ -121,7 +121,7 @@ def uses_unknown_name(facts: Facts) -> Decision | None:
         return None
     line, name = found
     # A compiler that rejects a name says so; of a build that says nothing it is a guess.
-    guess = facts.check == "build" and not doubt.told_of_gaps(facts)
+    guess = facts.check == "build" and not doubt.shared_failures_known(facts)
     return Decision(
         label="MODEL_FAULT",
         kind="model",

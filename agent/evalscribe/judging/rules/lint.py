@@ -74,7 +74,7 @@ def lint_finds_a_fault(facts: Facts) -> Decision | None:
     grave = next((c for c in codes if not _is_taste(c)), codes[0])
     first = next((e for e in facts.errors if e.code == grave), facts.first)
     theirs = doubt.reference_has_it(facts, first)
-    of_platform = bool(facts.outcome.all_passed and PLATFORM.search(grave) and not doubt.told_of_gaps(facts))
+    of_platform = bool(facts.outcome.all_passed and PLATFORM.search(grave) and not doubt.shared_failures_known(facts))
     shared = bool(theirs) or of_platform
     kept = ", and the reference keeps it" if facts.expected_lines and not theirs else ""
     return Decision(
