@@ -283,6 +283,9 @@ def in_place() -> list[Planted]:
     add("pgpass", "db.example:5432:app:admin:{}", r(ALNUM, 12))
     add("curl", "curl -u admin:{} https://a.example", r(ALNUM, 12))
     add("xml", "<password>{}</password>", r(ALNUM, 24))
+    add("consul", "CONSUL_HTTP_TOKEN={}", r.uuid())
+    add("one-time password", "otpauth://totp/a?secret={}&issuer=b", r(UPPER + "234567", 32))
+    add("json in a query", "https://a.example/?q=%7B%22token%22%3A%22{}%22%7D", r(ALNUM, 32))
     add("named value", '{"name": "API_TOKEN", "value": "{}"}', r(ALNUM, 32))
     return made
 

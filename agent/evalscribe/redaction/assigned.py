@@ -17,6 +17,7 @@ _ASSIGNED = re.compile(
     r"((?:key|token|secret|pass(?:w(?:or)?d|phrase|code)?|pwd|credential|auth(?:orization)?)s?"
     r"(?:_?[0-9]{1,3}|_?value|_base64|_b64)?"
     r"(?:[\"'`\]\\]{0,8}[ \t]{0,4}(?::[ \t]{0,4}(?:string|str)[ \t]{0,4})?(?:===?|=>|:=|[=:,]|%3d)[ \t]{0,4}"
+    r"|%22%3a(?:%20)?(?:%22)?"
     r"|[\"'`\\]{0,8},?(?:\s|\\n){0,40}[\"'`\\]{0,8}value[\"'`\\]{0,8}[ \t]{0,4}[=:][ \t]{0,4}"
     r"|[ \t]{1,4}|>(?=[^<>\s]{8,8000}+<))"
     r"\\{0,7}([\"'`])?)"
@@ -68,7 +69,9 @@ def _assigned(match: re.Match[str]) -> str:
     lead, quote, value = match[1], match[2], match[3]
     before = _NAME.search(match.string, max(0, match.start() - 40), match.start())
     name = (before[0] if before else "") + lead
-    if not quote and ("," in lead or _is_expression(lead, value)):
+    first = before.start() if before else match.start()
+    queried = lead.endswith("=") and match.string[max(0, first - 1) : first] in ("?", "&")  # there no value is code
+    if not quote and ("," in lead or (not queried and _is_expression(lead, value))):
         return match[0]
     if lead[-1] in " \t" and not _SEPARATED.search(lead) and not name.startswith("--"):
         return match[0]

@@ -29,7 +29,7 @@ _PLAIN_KEY = re.compile(
 _AUTH = re.compile(r"(?:^|[^A-Za-z])auth(?![A-Za-z])", re.IGNORECASE)
 _UUID_NAME = re.compile(
     r"(?:api|access|secret|private)[_.-]?key|secret|passw|pwd"
-    r"|(?:heroku|snyk|railway|postmark|hubspot|docker|squarespace|sendbird)[A-Za-z_-]{0,20}token",
+    r"|(?:heroku|snyk|railway|postmark|hubspot|docker|squarespace|sendbird|consul|nomad)[A-Za-z_-]{0,20}token",
     re.IGNORECASE,
 )
 """Names whose value is a secret even if it is a UUID. Under other names, a UUID is usually an id."""
