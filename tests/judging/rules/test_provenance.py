@@ -371,6 +371,101 @@ def setup_script(message: str) -> Case:
     return case(log, step="install", output={"setup.py": f"raise Exception({split(message)})"}, grader={}, gaps=None)
 
 
+def type_with_line_breaks(message: str) -> Case:
+    """TypeScript prints a template literal type as it is, so lines of it can look like the runner's own."""
+    error = (
+        "convex/index.ts:2:7 - error TS2322: Type '\"x\"' is not assignable to type '`\n"
+        f"[error] deploy: Error: Failed to deploy:\nconvex dev:\n✖ TypeError: {message}\n[cmd] ${{string}}`'.\n"
+    )
+    copies = ("Deploying generated backend on port 3210", "deploy")
+    log = "".join(f"[error] {copy}: Error: Failed to deploy:\nconvex dev:\n{error}" for copy in copies)
+    output = {"convex/index.ts": LABEL + "const a: T = 'x';\n"}
+    return case(log, step="deploy", output=output, grader={}, gaps=None, error=f"Error: Failed to deploy:\n{error}")
+
+
+def push_without_a_record(message: str) -> Case:
+    """The row of the failed step is missing, and the thrown message looks like the end of its section."""
+    thrown = f"boom\n[error] deploy: Error: Failed to deploy:\nconvex dev:\n✖ TypeError: {message}\n[cmd] next"
+    found = at_push(thrown, "Error")
+    steps = tuple(step.model_copy(update={"error": None}) for step in found.evidence.steps)
+    return found.model_copy(update={"evidence": found.evidence.model_copy(update={"steps": steps})})
+
+
+def asserted_value(message: str) -> Case:
+    """The output returns the text, and the grader's own assertion shows it."""
+    log = pytest_log(f"assert {message!r} == [1]", "AssertionError", "test_grader.py:9")
+    return python_case(log, f"def rows():\n    return {split(message)}\n")
+
+
+def raised_by_a_builtin(message: str) -> Case:
+    """The grader loops over what the output returns, and only then a builtin raises, without a frame of the output."""
+    log = pytest_log(f"invalid literal for int() with base 10: {message!r}", "ValueError", "test_grader.py:9")
+    return python_case(log, f"def rows():\n    return map(int, [{split(message)}])\n")
+
+
+def connects_late(message: str) -> Case:
+    """The output gives the grader something to call that connects without a frame of the output."""
+    library = "/usr/lib/python3.12/urllib/request.py:1344"
+    log = pytest_log(message, "urllib.error.URLError", "test_grader.py:9", library)
+    code = (
+        "from functools import partial\nfrom urllib.request import urlopen\nrows = partial(urlopen, 'http://[::1]:1')\n"
+    )
+    return python_case(log, code)
+
+
+def printed_heading(message: str) -> Case:
+    """The output prints the heading under which the runner tells of the reference."""
+    captured = f"[error] (answer) convex dev: Error: {message}"
+    log = pytest_log("assert [] == [1]", "AssertionError", "test_grader.py:9", captured=captured, names=("test_rows",))
+    return python_case(log, f"def rows():\n    print({split(captured)})\n    return []\n")
+
+
+def ends_the_process(message: str) -> Case:
+    """The output ends the process of the tests before the test runner prints anything."""
+    log = "[ok] types\n[error] tests: Error: Tests failed:\n"
+    return python_case(log, f"from os import _exit\n_exit(len({split(message)}))\n")
+
+
+def names_a_field(message: str) -> Case:
+    """The output throws the name of a field that only the reference lists."""
+    fields = "  returns: v.object({\n    page: v.any(),\n    isDone: v.boolean(),\n    cursor: v.string(),\n"
+    end = "  }),\n});\n"
+    log = vitest(3, "   × lists every row 12ms", f"     → pageStatus: {message}", failed=1)
+    output = f"export const list = query({{\n{fields}{end}throw Error({split(message)});\n"
+    return case(
+        log,
+        step="tests",
+        output={"convex/index.ts": output},
+        expected={"convex/index.ts": f"export const list = query({{\n{fields}    pageStatus: v.any(),\n{end}"},
+        grader={"grader.test.ts": GRADER_TS},
+        gaps=None,
+        steps=("files", "install", "tests"),
+    )
+
+
+def hidden_script_at_install(message: str) -> Case:
+    """The name of the script is written with an escape."""
+    log = f"[cmd] bun install\n[error] install: {message}\nerror: ConnectionRefused downloading package manifest x"
+    package = '{"scripts": {"post\\u0069nstall": "node ./say.js"}}'
+    return case(log, step="install", output={"package.json": package, "say.js": LABEL}, grader={}, gaps=None)
+
+
+def marks_at_install(message: str) -> Case:
+    """A script prints a mark of the runner first, and the runner records what was printed."""
+    package = json.dumps({"scripts": {"postinstall": "node ./say.js"}})
+    error = f"[rate_limit] {message}"
+    output = {"package.json": package, "say.js": LABEL}
+    return case(f"[error] install: {error}", step="install", output=output, grader={}, gaps=None, error=error)
+
+
+def slow_build_script(message: str) -> Case:
+    """A script of the output waits until the runner stops the build."""
+    said = "npm run build timed out after 90s"
+    output = {"build.js": f"{LABEL}for (;;) say({split(message)});\n"}
+    log = f"[cmd] npm run build\n[error] build: {said}"
+    return case(log, step="build", output=output, grader={}, steps=("files", "install", "build"), error=said)
+
+
 SHAPES: dict[str, Callable[[str], Case]] = {
     **{f"convex, vitest {n}, {c}": partial(of_convex, thrown=c, version=n) for n in (3, 4) for c in NODE_CLASSES},
     **{f"vitest in one process, {c}": partial(in_process, thrown=c) for c in NODE_CLASSES},
@@ -389,6 +484,17 @@ SHAPES: dict[str, Callable[[str], Case]] = {
     "slow script at install": slow_script_at_install,
     "own registry": own_registry,
     "setup script": setup_script,
+    "a type with line breaks": type_with_line_breaks,
+    "push, no record": push_without_a_record,
+    "a value in an assertion": asserted_value,
+    "raised by a builtin": raised_by_a_builtin,
+    "connects late": connects_late,
+    "printed heading": printed_heading,
+    "ends the process": ends_the_process,
+    "names a field": names_a_field,
+    "hidden script at install": hidden_script_at_install,
+    "marks at install": marks_at_install,
+    "slow build script": slow_build_script,
 }
 
 

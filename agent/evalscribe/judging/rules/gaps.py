@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from evalscribe.evidence import Citation
-from evalscribe.judging.rules import code, imports, quote, wording
+from evalscribe.judging.rules import code, imports, provenance, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
 from evalscribe.judging.rules.notes import Note, stems
@@ -72,9 +72,14 @@ def _first(
                 why=_why("known gap" if confidence > 0.5 else "maybe a known gap", name, note),
                 reasoning=tell(name, note),
                 citations=(quote.note(note), *_lines(facts, name, note), *quote.log_naming(facts, name)),
-                by_error_text=tell is _in_error,
+                by_error_text=tell is _in_error and not _names_a_test(facts, name),
             )
     return None
+
+
+def _names_a_test(facts: Facts, name: str) -> bool:
+    """Whether a note means a test by its name, and every failure is shown to be the grader's own."""
+    return any(name in test.title for test in facts.outcome.failures) and provenance.stopped_in_grader(facts)
 
 
 def _rule(note: Note, codes: frozenset[str]) -> str | None:

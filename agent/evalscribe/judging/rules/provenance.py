@@ -22,23 +22,41 @@ ENOUGH = 3
 MOST_FRAMES = 20
 """Most frames that `signature` keeps of one failure."""
 FROM_CODE = re.compile(
-    r"\[CONVEX |\bUncaught\b|\bRequest ID: \w|\bServer Error\b|\bat .{0,200}\(.{0,300}:\d+:\d+\)"
+    r"\[CONVEX |\bUncaught\b|\bRequest ID: \w|\bServer Error\b|\bat [^(\n]{0,200}\(.{0,300}?:\d+:\d+\)"
     r"|\bFailed to analyze\b|\bwhile evaluating\b|\bTraceback \(most recent"
 )
 """Signs of an error or output that comes from the code under test."""
+LONGEST_LOG = 2_000_000
+"""Characters of a log in which marks of the code are looked for; nothing is proven by a longer one."""
+COMPILED = re.compile(r"error TS\d+: |\[ERROR\] |\bSyntaxError\b")
+"""A compiler's diagnosis. TypeScript prints a template literal type with its line breaks, so a type of the output can
+contain whole lines that look like the runner's."""
+OF_NETWORK = re.compile(
+    r"(?:\w+\.)*(?:Connect\w*|\w*Timeout\w*|\w*ConnectionError|MaxRetryError|NameResolutionError|OSError|ReadError"
+    r"|RemoteDisconnected|URLError|gaierror)(?::|$)"
+)
+"""An error of the network, told by its class. Other errors quote values, which the output may have returned."""
+TAGGED = re.compile(r"\[[\w.@/+-]{1,40}\]|=== ")
+"""A line of a log that a runner began, with a mark, a tag or a title."""
 CAPTURED = re.compile(r"^(?:\[[\w.-]+\] )?(?:stdout|stderr) \| ", re.MULTILINE)
 """Output of tests or of the code under test. vitest's format does not mark the end of such a block."""
 RETHROWN = re.compile(r"\bthrow\b|\breject\(|\bnew \w*Error\(|\braise\b")
 """Signs of a grader that throws itself and may repeat text that the output returned."""
 ONLY_PUSHES = re.compile(
     r"\[cmd\] .{0,300}\bconvex (?:dev|deploy|codegen)\b"
-    r"|\[error\] (?:Deploying generated backend\b|convex dev:|deploy: Error: Failed to deploy:)"
+    r"|\[error\] (?:Deploying generated backend\b|convex dev:"
+    r"|deploy: Error: (?:Failed to deploy:|convex (?:codegen|dev) timed out after))"
 )
 """Headings of a build that only bundles and uploads. It runs the code elsewhere, and reports what that threw with the
 signs of `FROM_CODE`."""
 RUNS_AT_INSTALL = re.compile(
-    r'"(?:pre|post)?(?:install|prepare)"\s*:|"trustedDependencies"|\bbackend-path\b|\bcmdclass\b', re.IGNORECASE
+    r'"(?:(?:pre|post)?(?:install|prepare)|prepublish)"\s*:|"dependencies"\s*:\s*"|\\u00|"trustedDependencies"'
+    r"|\bbackend-path\b|\bcmdclass\b|\bhooks\.custom\b",
+    re.IGNORECASE,
 )
+"""Scripts that an installation runs. A key of JSON may be written with escapes, which hides it."""
+RUN_AT_INSTALL = re.compile(r"(?:^|/)(?:setup\.py|binding\.gyp|build\.rs|hatch_build\.py|\.pnpmfile\.c?js)$")
+"""Files that an installation runs, whatever the manifests say."""
 OWN_SOURCE = re.compile(
     r'index-url|find-links|registry|proxy|"file:|(?:^|\s)-e\s|@ (?:file|git|https?)|git\+|://(?!json\.schemastore)',
     re.IGNORECASE | re.MULTILINE,
@@ -49,13 +67,14 @@ MANIFESTS = re.compile(
     r"|setup\.(?:py|cfg)|(?:requirements|constraints)[\w.-]*\.txt|Pipfile|go\.mod|Cargo\.toml)$"
 )
 # Without any of these names, Python code can neither bypass a test runner's capture nor change its frames.
+# Nor can it give the grader something to call or to loop over that raises without a frame of its own.
 REFLECTIVE = frozenset(
     {
-        *("_exit", "asyncio", "atexit", "breakpoint", "builtins", "codecs", "ctypes", "delattr", "eval", "exec"),
-        *("exit", "faulthandler", "fdopen", "gc", "getattr", "globals", "importlib", "inspect", "io", "linecache"),
-        *("locals", "mock", "monkeypatch", "multiprocessing", "open", "operator", "os", "pathlib", "pickle", "pty"),
-        *("pytest", "quit", "runpy", "setattr", "shutil", "signal", "socket", "subprocess", "sys", "tempfile"),
-        *("traceback", "types", "unittest", "vars"),
+        *("_exit", "asyncio", "atexit", "breakpoint", "builtins", "codecs", "concurrent", "ctypes", "delattr", "eval"),
+        *("exec", "exit", "faulthandler", "fdopen", "filter", "functools", "gc", "getattr", "globals", "importlib"),
+        *("inspect", "io", "iter", "itertools", "linecache", "locals", "map", "mock", "monkeypatch", "multiprocessing"),
+        *("open", "operator", "os", "pathlib", "pickle", "pty", "pytest", "quit", "runpy", "setattr", "shutil"),
+        *("signal", "socket", "subprocess", "sys", "tempfile", "traceback", "types", "unittest", "vars"),
     }
 )
 DUNDER = re.compile(
@@ -97,10 +116,35 @@ def written_by_output(facts: Facts) -> str | None:
 
 
 def raised_by_grader(facts: Facts) -> bool:
-    """Whether every failed test was stopped in the grader's own code, without a frame of the output."""
+    """Whether the network failed the grader in every failed test, and no word of the message can be the output's."""
+    return stopped_in_grader(facts) and all(OF_NETWORK.match(test.message) for test in facts.outcome.failures)
+
+
+def stopped_in_grader(facts: Facts) -> bool:
+    """Whether every failed test was stopped in the grader's own code: no frame of the traceback is the output's."""
     failures = facts.outcome.failures
     whole = facts.outcome.failed == len(failures) > 0  # a forged section would be one too many
     return whole and not _is_reflective(facts) and all(_only_grader(facts, test) for test in failures)
+
+
+def ran_elsewhere(facts: Facts) -> bool:
+    """Whether the code was deployed first, so that the tests only call it and it cannot end their process."""
+    return any(s.status == "passed" and "deploy" in s.name.lower() for s in facts.evidence.steps)
+
+
+def only_runner_marks(facts: Facts) -> bool:
+    """Whether only the runner can have begun a line of the log: the output of all tools, less the reference's, is
+    tagged, and the code under test ran elsewhere."""
+    if not ran_elsewhere(facts):
+        return False
+    of_reference = False
+    for document in facts.evidence.of("log"):
+        for line in document.lines:
+            if TAGGED.match(line):
+                of_reference = line.startswith(f"[error] {signature.REFERENCE}")
+            elif line.strip() and not of_reference:
+                return False
+    return True
 
 
 def others_fail_alike(facts: Facts) -> bool:
@@ -119,7 +163,8 @@ def _in_an_error(facts: Facts) -> str | None:
 
 def _at_install(facts: Facts) -> str | None:
     manifests = [d for d in facts.evidence.of("output") if MANIFESTS.search(d.path)]
-    if any(d.path.endswith("setup.py") or RUNS_AT_INSTALL.search(d.text) for d in manifests):
+    runs = any(RUN_AT_INSTALL.search(d.path) for d in facts.evidence.of("output"))
+    if runs or any(RUNS_AT_INSTALL.search(d.text) for d in manifests):
         return "The output has scripts that run during installation and can print any text."
     if any(OWN_SOURCE.search(d.text) for d in manifests):
         return "The output itself chooses the package source, so that source may be at fault."
@@ -127,30 +172,35 @@ def _at_install(facts: Facts) -> str | None:
 
 
 def _at_build(facts: Facts) -> str | None:
-    text = _text(facts)
-    if FROM_CODE.search(text):
+    # A message of many lines can look like the end of its own section, so all of the log counts.
+    whole = code.joined([*(d.text for d in facts.evidence.of("log")), *_recorded(facts)])
+    if len(whole) > LONGEST_LOG:
+        return "The log is too long to tell whether the output's code wrote a part of it."
+    if FROM_CODE.search(whole):
         return "The build ran the output's code, which can throw any text."
-    diagnosed = facts.errors and all(e.citation and (e.code or e.places) for e in facts.errors)
-    if diagnosed or ONLY_PUSHES.match(text):
+    if facts.errors and all(e.citation and (e.code or e.places) for e in facts.errors):
+        return None
+    if COMPILED.search(whole):
+        return "A compiler reported errors too, and those quote text of the output."
+    if ONLY_PUSHES.match(_text(facts)):
         return None
     return "A build may run the output's code, which can print any text."
 
 
 def _in_tests(facts: Facts) -> str | None:
-    if raised_by_grader(facts) or _ran_elsewhere(facts):
+    if raised_by_grader(facts) or _ran_quietly_elsewhere(facts):
         return None
     if FROM_CODE.search(_text(facts)) or facts.blamed:
         return "The message comes from the output's own code, which can throw any text."
     return "The log does not show what raised the error, and the output's own code can throw any text."
 
 
-def _ran_elsewhere(facts: Facts) -> bool:
+def _ran_quietly_elsewhere(facts: Facts) -> bool:
     """Whether the code was deployed to a separate process and nothing in the tests' log comes from it."""
     text = _text(facts)
-    pushed = any(s.status == "passed" and "deploy" in s.name.lower() for s in facts.evidence.steps)
     quiet = not FROM_CODE.search(text) and not CAPTURED.search(text)
     named = all(_names(facts, test) for test in facts.outcome.failures)
-    return pushed and quiet and named and bool(facts.grader) and not RETHROWN.search(facts.grader)
+    return ran_elsewhere(facts) and quiet and named and bool(facts.grader) and not RETHROWN.search(facts.grader)
 
 
 def _only_grader(facts: Facts, test: signature.FailedTest) -> bool:
@@ -183,5 +233,9 @@ def _code(documents: tuple[Document, ...]) -> Iterator[str]:
 def _text(facts: Facts) -> str:
     """The text of the log and the records about the failed step."""
     part = signature.failed_log(facts.evidence)
+    return code.joined([part.text if part else "", *_recorded(facts)])
+
+
+def _recorded(facts: Facts) -> list[str]:
     recorded = (step.error for step in facts.evidence.steps if step.status == "failed" and step.error)
-    return code.joined([part.text if part else "", *recorded, facts.evidence.eval.reason or ""])
+    return [*recorded, facts.evidence.eval.reason or ""]

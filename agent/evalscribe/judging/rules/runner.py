@@ -8,7 +8,7 @@ import re
 
 from evalscribe import signature
 from evalscribe.judging.cite import cite
-from evalscribe.judging.rules import quote, wording
+from evalscribe.judging.rules import provenance, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 
@@ -47,6 +47,7 @@ def marked_by_the_runner(facts: Facts) -> Decision | None:
             else ""
         ),
         citations=quote.log(facts),
+        by_words=True,
     )
 
 
@@ -110,7 +111,7 @@ def runner_ran_out_of_time(facts: Facts) -> Decision | None:
             else "No code of the model was judged; the eval may pass when the run is repeated."
         ),
         citations=quote.log(facts),
-        by_error_text=facts.check == "install",  # an install script of the output may have taken the time
+        by_error_text=True,  # a script of the output may have taken the time
     )
 
 
@@ -122,15 +123,18 @@ def reference_not_set_up(facts: Facts) -> Decision | None:
     said = wording.cut(headings[0].text.removeprefix(signature.REFERENCE), 120)
     log = next(iter(facts.evidence.of("log")), None)
     line = headings[0].number
+    proven = provenance.only_runner_marks(facts)
     return Decision(
         label="OVERLY_STRICT",
         kind="harness",
         cause="reference-not-set-up",
-        confidence=0.85,
+        confidence=0.85 if proven else 0.5,
+        uncertain=not proven,
         error=f"the reference was not set up: {said}",
         why=wording.cut(f"the reference answer was not set up: {said}"),
         reasoning=f"The runner failed to set up the reference answer (log line {line}): {said.rstrip('.')}. It "
-        "runs the tests anyway, and they cannot pass without the reference: the model's work was not judged.",
+        "runs the tests anyway, and they cannot pass without the reference: the model's work was not judged."
+        + ("" if proven else " But the code under test may have printed that line."),
         citations=(*((cite(log, line, line),) if log else ()), *quote.log(facts)),
         fix="end the eval as an outage when the reference answer cannot be installed or deployed",
         would_pass=False,
@@ -148,15 +152,18 @@ def tests_never_started(facts: Facts) -> Decision | None:
     said = [line.strip() for line in part.text.split("\n") if line.strip()]
     if len(said) > 1 or not said[0].endswith(":"):
         return None
+    proven = provenance.ran_elsewhere(facts)
     return Decision(
         label="OVERLY_STRICT",
         kind="harness",
         cause="tests-never-started",
-        confidence=0.6,
+        confidence=0.6 if proven else 0.5,
+        uncertain=not proven,
         error="the test runner did not start: it printed nothing",
         why="the test runner did not start: the log has no output of it",
         reasoning="The tests step failed, and the log has no output below its heading, not even the test runner's "
-        "banner. No test judged the model's work.",
+        "banner. No test judged the model's work."
+        + ("" if proven else " But code that runs in the tests' process can end it before it prints anything."),
         citations=quote.log(facts),
         fix="record the exit code and stderr of the test runner, and end the eval as an outage when it does not start",
         would_pass=False,
