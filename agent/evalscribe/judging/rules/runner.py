@@ -47,7 +47,7 @@ def marked_by_the_runner(facts: Facts) -> Decision | None:
             else ""
         ),
         citations=quote.log(facts),
-        by_words=True,
+        by_error_text=True,
     )
 
 

@@ -43,7 +43,7 @@ def undocumented_fields(facts: Facts) -> Decision | None:
         citations=(*_ours(facts, name), *quote.pairs(facts, [line])[:1], *quote.log_naming(facts, name)),
         fix=f"name the field `{name}` of the value in the task",
         would_pass=False,
-        by_words=proven,
+        by_error_text=proven,
     )
 
 
