@@ -94,7 +94,7 @@ async def test_an_analysis_that_decides_nothing_is_an_error_and_no_report(
             assert result.is_error
             (content,) = result.content
             assert "no verdict on any of 10 failures" in content.text
-            assert "give more with `budget_usd`" in content.text
+            assert "raise `budget_usd`" in content.text
             assert {path: path.read_bytes() for path in Path.cwd().rglob("*.md")} == reports
             assert not anthropic.calls
 

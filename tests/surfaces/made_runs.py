@@ -143,8 +143,8 @@ http.route({
 
 
 def _tsc(n: int) -> Failure:
-    line, name = 8 + n % 20, f"listItems{n}"
-    log = f"convex/index.ts:{line}:16 - error TS2304: Cannot find name '{name}'.\n"
+    # Line 6 is the model's own; an error at a line that the reference has too would leave the rules uncertain.
+    log = f"convex/index.ts:6:16 - error TS2304: Cannot find name 'listItems{n}'.\n"
     return (
         "deploy",
         "deploy failed",
@@ -168,7 +168,7 @@ def _tests(n: int) -> Failure:
 
 
 def _lint(n: int) -> Failure:
-    log = f"/tmp/out/convex/index.ts\n  {9 + n % 30}:34  error  'unused{n}' is defined but never used  no-unused-vars\n"
+    log = f"/tmp/out/convex/index.ts\n  6:34  error  'unused{n}' is defined but never used  no-unused-vars\n"
     said = f"[error] Linting (eslint): Error: Failed to lint code:\n\n{log}\n✖ 1 problem (1 error, 0 warnings)\n"
     return "eslint", "eslint failed", f"{said}[vitest]  ✓ evals/{eval_path(n)}/grader.test.ts (2 tests) {n}ms\n"
 
