@@ -36,6 +36,17 @@ class AnswerLimits:
     """Whether every answer is read line by line; otherwise only server-sent events are."""
 
 
+MODEL_ANSWER = AnswerLimits(whole=8 * MIB, lines=32 * MIB)
+"""An answer of 128,000 tokens with every character escaped has 3 MB; a stream has 150 to 500 bytes per few tokens."""
+BATCH_RESULTS = AnswerLimits(whole=8 * MIB, lines=1024 * MIB, json_lines=True)
+"""For the results of a batch: a thousand answers, one per line."""
+
+
+def model_limits(request: httpx2.Request) -> AnswerLimits:
+    """Choose the limits by path, because batch results have no content type of their own."""
+    return BATCH_RESULTS if request.url.path.endswith("/results") else MODEL_ANSWER
+
+
 def limit_answers(
     limits: AnswerLimits | Callable[[httpx2.Request], AnswerLimits],
 ) -> Callable[[httpx2.Response], Awaitable[None]]:

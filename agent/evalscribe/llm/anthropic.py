@@ -132,14 +132,13 @@ class AnthropicModel:
         """The one client of this process, made on the first call; explicit about all that it would else look up."""
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
-        from evalscribe.http_limits import limit_answers
-        from evalscribe.llm.limits import limits_of
+        from evalscribe.http_limits import limit_answers, model_limits
 
         if self._client is None:
             with as_environment_says():
                 # A redirect would carry the evidence to a host that nobody chose.
                 connections = DefaultAsyncHttpxClient(
-                    follow_redirects=False, event_hooks={"response": [limit_answers(limits_of)]}
+                    follow_redirects=False, event_hooks={"response": [limit_answers(model_limits)]}
                 )
             self._client = AsyncAnthropic(
                 api_key=self._key,

@@ -6,8 +6,7 @@ from typing import Any
 from httpx2 import Request
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-from evalscribe.http_limits import limit_answers
-from evalscribe.llm.limits import limits_of
+from evalscribe.http_limits import limit_answers, model_limits
 from evalscribe.settings.connections import as_environment_says
 
 NO_KEY = "none"
@@ -17,7 +16,7 @@ def client(key: str, base_url: str) -> AsyncOpenAI:
     """`key` is empty where the server needs none."""
     hooks: dict[str, list[Callable[..., Awaitable[Any]]]] = {
         "request": [] if key else [_without_authorization],
-        "response": [limit_answers(limits_of)],
+        "response": [limit_answers(model_limits)],
     }
     with as_environment_says():
         # A redirect would carry the evidence to a host that nobody chose.
