@@ -65,6 +65,10 @@ class Example(Frozen):
     """What is similar: `the same error in another eval`."""
 
 
+ENOUGH_MODELS = 3
+"""Fewest models whose agreement says something about the eval instead of about one model."""
+
+
 class Across(Frozen):
     """The same eval with other models: equal experiment, task and grader."""
 
@@ -82,6 +86,16 @@ class Across(Frozen):
     def failing(self) -> int:
         """How many models fail in the same way, this one included."""
         return len(self.alike) + self.more + 1
+
+    @property
+    def most_fail(self) -> bool:
+        """Whether enough models, and at least half of all, fail in the same way."""
+        return self.failing >= ENOUGH_MODELS and 2 * self.failing >= self.models
+
+    @property
+    def most_pass(self) -> bool:
+        """Whether there are enough models, and fewer than half of them fail in the same way."""
+        return self.models >= ENOUGH_MODELS and 2 * self.failing < self.models
 
 
 class Case(Frozen):

@@ -10,8 +10,6 @@ from evalscribe import signature
 from evalscribe.judging.rules import code
 from evalscribe.judging.rules.facts import CodeLine, Facts
 
-ENOUGH = 3
-"""So many models of which most pass show that it is no gap that all share."""
 RELATION = frozenset(
     """
     TS2321 TS2322 TS2344 TS2345 TS2352 TS2375 TS2379 TS2412 TS2415 TS2416 TS2420 TS2430 TS2559 TS2684 TS2719 TS2739
@@ -95,8 +93,7 @@ def _stands_in_reference(facts: Facts, line: CodeLine) -> bool:
 def shared_failures_known(facts: Facts) -> bool:
     """Whether anything tells which failures models share: the eval's notes, or how other models did."""
     across = facts.case.across
-    passes = across is not None and across.models >= ENOUGH and 2 * across.failing < across.models
-    return bool(facts.evidence.of("known_gaps")) or passes
+    return bool(facts.evidence.of("known_gaps")) or (across is not None and across.most_pass)
 
 
 NOT_STORED = "and neither known-gap notes nor other models' results are stored: models may share this gap (KNOWN_GAP)."

@@ -4,8 +4,6 @@ from evalscribe.across import in_words
 from evalscribe.finding import UNCERTAIN_CONFIDENCE, Across, Verdict
 from evalscribe.judging.rules import precedents
 
-ENOUGH = 3
-"""So many models fail alike before it casts doubt on a verdict."""
 SAID = precedents.people_said_before.__name__.replace("_", "-")
 
 
@@ -14,8 +12,7 @@ def beside_others(verdict: Verdict, across: Across | None) -> Verdict:
 
     A label that people gave to this very failure stands: they could weigh more than a count.
     """
-    doubtful = across is not None and across.failing >= ENOUGH and 2 * across.failing >= across.models
-    if not doubtful or verdict.classification != "MODEL_FAULT" or verdict.rule == SAID:
+    if across is None or not across.most_fail or verdict.classification != "MODEL_FAULT" or verdict.rule == SAID:
         return verdict
     return verdict.model_copy(
         update={

@@ -17,8 +17,6 @@ from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 from evalscribe.run import TARGET
 
-ENOUGH = 3
-"""Fewest models that must fail alike, besides half of all: they cannot share text that one output made up."""
 MOST_FRAMES = 20
 """Most frames that `signature` keeps of one failure."""
 FROM_CODE = re.compile(
@@ -150,7 +148,7 @@ def only_runner_marks(facts: Facts) -> bool:
 def others_fail_alike(facts: Facts) -> bool:
     """Whether enough other models fail in the same way, whose text this output cannot have written."""
     across = facts.case.across
-    return across is not None and across.failing >= ENOUGH and 2 * across.failing >= across.models
+    return across is not None and across.most_fail
 
 
 def _in_an_error(facts: Facts) -> str | None:
