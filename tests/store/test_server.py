@@ -148,7 +148,11 @@ def _cut_within(url: str, cut: object) -> None:
         connection.execute(tables.runs.delete())
 
 
-LOCKED = "SELECT pid FROM pg_locks WHERE locktype = 'advisory'"
+LOCKED = """
+    SELECT pid FROM pg_locks JOIN pg_database ON pg_database.oid = database
+    WHERE locktype = 'advisory' AND datname = current_database()
+"""
+"""Only this database's: other tests lock theirs on the same server."""
 
 
 def _end_who_locks(url: str) -> None:
