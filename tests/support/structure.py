@@ -1,0 +1,148 @@
+"""Counts of the package's structure: modules, classes defined twice, imports inside functions, and import paths."""
+
+import ast
+import functools
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "agent/evalscribe"
+FRAGMENT = 40
+"""A module of fewer lines is a fragment (`__init__` excepted)."""
+REPORT_BLOCK = ("report_markdown", "publish", "proofread", "recall")
+"""Code for two-way report documents, which is going to be replaced: its class names are not counted."""
+
+
+class Module(NamedTuple):
+    """One parsed module of the package, without the sample's files."""
+
+    name: str
+    """Dotted, without the package: `store.file`; empty for the package itself."""
+    path: Path
+    tree: ast.Module
+    lines: int
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+
+@functools.cache
+def modules() -> tuple[Module, ...]:
+    """All modules except those in folders below `sample/`, which are graded or read as data."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        if parts[0] == "sample":
+            continue
+        text = path.read_text("utf-8")
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found.append(Module(name, path, ast.parse(text), text.count("\n")))
+    return tuple(found)
+
+
+def repeated_class_names() -> dict[str, list[str]]:
+    """Public class names that several modules define, each with the modules."""
+    homes: dict[str, list[str]] = {}
+    for module in modules():
+        if module.name.split(".")[0] in REPORT_BLOCK:
+            continue
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(module.name)
+    return {name: where for name, where in sorted(homes.items()) if len(where) > 1}
+
+
+def fragments() -> list[str]:
+    """Modules with fewer than `FRAGMENT` lines."""
+    return [module.name for module in modules() if module.lines < FRAGMENT and not module.is_package]
+
+
+def imports_in_functions() -> Counter[str]:
+    """Import statements inside functions, by module."""
+    counts: Counter[str] = Counter()
+    for module in modules():
+        for function in ast.walk(module.tree):
+            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                nested = {id(node) for inner in _functions(function) for node in ast.walk(inner)}
+                own = (node for node in ast.walk(function) if id(node) not in nested)
+                counts[module.name] += sum(isinstance(node, (ast.Import, ast.ImportFrom)) for node in own)
+    return +counts
+
+
+def _functions(function: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.walk(function):
+        if node is not function and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+
+
+def root_entries() -> list[str]:
+    """Modules and packages directly in the package, `__init__` and `__main__` included."""
+    return sorted(
+        entry.name
+        for entry in PACKAGE.iterdir()
+        if entry.suffix in (".py", ".typed") or (entry.is_dir() and entry.name != "__pycache__")
+    )
+
+
+def protocols() -> dict[str, list[str]]:
+    """Every Protocol with the classes that have all its members: of the package, and of the tests (fakes)."""
+    shapes: dict[str, set[str]] = {}
+    classes: list[tuple[str, set[str]]] = []
+    trees = [module.tree for module in modules()]
+    trees += [ast.parse(path.read_text("utf-8")) for path in sorted((ROOT / "tests").rglob("*.py"))]
+    for tree in trees:
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            if any(ast.unparse(base).split("[")[0].split(".")[-1] == "Protocol" for base in node.bases):
+                shapes[node.name] = _members(node)
+            else:
+                classes.append((node.name, _members(node)))
+    return {name: [other for other, has in classes if members and members <= has] for name, members in shapes.items()}
+
+
+def _members(node: ast.ClassDef) -> set[str]:
+    names = set()
+    for item in ast.walk(node):
+        if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            names.add(item.name)
+        elif isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+            names.add(item.target.id)
+        elif isinstance(item, ast.Attribute) and ast.unparse(item.value) == "self":
+            names.add(item.attr)
+    return names
+
+
+def lonely_protocols() -> list[str]:
+    """Protocols with fewer than two implementations, counting those of tests."""
+    return sorted(name for name, classes in protocols().items() if len(classes) < 2)
+
+
+def longest_import_path(start: str = "cli") -> list[str]:
+    """Longest chain of modules that import each other when they load, from the modules of `start`.
+
+    Imports under `TYPE_CHECKING` do not count; a package that only re-exports is a step.
+    """
+    known = {module.name for module in modules()}
+    edges = {module.name: sorted(_imported(module, known)) for module in modules()}
+
+    @functools.cache
+    def chain(name: str) -> tuple[str, ...]:
+        return (name, *max((chain(other) for other in edges[name]), key=len, default=()))
+
+    starts = [name for name in known if name == start or name.startswith(f"{start}.")]
+    return list(max(map(chain, starts), key=len))
+
+
+def _imported(module: Module, known: set[str]) -> set[str]:
+    names = set()
+    for node in module.tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "evalscribe":
+            base = node.module.removeprefix("evalscribe").removeprefix(".")
+            for alias in node.names:
+                full = f"{base}.{alias.name}" if base else alias.name
+                names.add(full if full in known else base)
+    return (names & known) - {module.name, ""}
