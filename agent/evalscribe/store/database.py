@@ -65,8 +65,8 @@ class Place(Protocol):
         """Raises `UnavailableError` where another process has by now what this place was locked for."""
 
 
-_opened: set[Place] = set()
-"""Stores that this process has opened."""
+_opened: dict[Place, None] = {}
+"""Stores that this process has opened, the latest last."""
 
 
 def open_database(place: Path | str) -> "Database":
@@ -84,13 +84,17 @@ def open_database(place: Path | str) -> "Database":
         except BaseException:
             engine.dispose()
             raise
-    _opened.add(found)
+    _opened.pop(found, None)
+    _opened[found] = None
     return Database(found, engine)
 
 
 def damage() -> DataError | None:
-    """Return the damage of a store that this process has opened, to tell damage from a bug; None if there is none."""
-    found = ((place, place.problem()) for place in _opened)
+    """Return the damage of a store that this process has opened, to tell damage from a bug; None if there is none.
+
+    The store that was opened last is examined first: a process that serves many calls may have opened others before.
+    """
+    found = ((place, place.problem()) for place in reversed(_opened))
     return next((place.damaged(problem) for place, problem in found if problem), None)
 
 
