@@ -1,44 +1,96 @@
-"""Every command by its name."""
+"""Every command by its name, with the module that is imported when it runs."""
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
 
 from evalscribe import __version__
-from evalscribe.cli import (
-    collections,
-    datasets,
-    deployments,
-    experiments,
-    reports,
-    results,
-    review,
-    rubric,
-    scorers,
-    scores,
-    target_prompts,
-)
-from evalscribe.cli.analyze import analyze
-from evalscribe.cli.apply import apply
-from evalscribe.cli.compare import compare
-from evalscribe.cli.discuss import discuss
-from evalscribe.cli.doctor import doctor
-from evalscribe.cli.explain import explain
-from evalscribe.cli.explore import explore
-from evalscribe.cli.exporting import export
-from evalscribe.cli.fetch import fetch
-from evalscribe.cli.gc import gc
-from evalscribe.cli.importing import import_runs
-from evalscribe.cli.init import init
-from evalscribe.cli.judge import judge
-from evalscribe.cli.judge_eval import judge_eval
-from evalscribe.cli.mcp import mcp
-from evalscribe.cli.publish import publish
-from evalscribe.cli.recurring import recurring
-from evalscribe.cli.schema import schema
-from evalscribe.cli.sql import sql
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
+
+class CommandEntry(NamedTuple):
+    """Where a command is, and its line in the list of all commands."""
+
+    module: str
+    """Below `evalscribe.cli`."""
+    name: str
+    """A function, or `app` for a group of commands."""
+    help: str
+
+
+COMMANDS = {
+    "analyze": CommandEntry("analyze", "analyze", "Find out why a model failed a run, and whose fault it was."),
+    "explain": CommandEntry("explain", "explain", "Explain one failure in full; nothing is written."),
+    "compare": CommandEntry("compare", "compare", "Compare runs or checkpoints: what changed, is it noise, why."),
+    "explore": CommandEntry("explore", "explore", "Ask a question about a whole collection of runs."),
+    "discuss": CommandEntry("discuss", "discuss", "Discuss a report: ask about it, or search it."),
+    "apply": CommandEntry("apply", "apply", "Propose a recommended change, commit it after a yes."),
+    "fetch": CommandEntry("fetch", "fetch", "Write a run into a snapshot folder, redacted."),
+    "import": CommandEntry("importing", "import_runs", "Bring runs into a collection."),
+    "export": CommandEntry("exporting", "export", "Write runs of a collection as JSON lines."),
+    "sql": CommandEntry("sql", "sql", "Ask a collection in SQL; it only reads."),
+    "judge": CommandEntry("judge", "judge", "Judge agent runs or failed evals by a rubric."),
+    "judge-eval": CommandEntry("judge_eval", "judge_eval", "Compare judges with the labels that people gave."),
+    "publish": CommandEntry("publish", "publish", "Push a report on a branch of its own and open its pull request."),
+    "recurring": CommandEntry("recurring", "recurring", "Show each failing eval over all reports."),
+    "mcp": CommandEntry("mcp", "mcp", "Serve this workspace to a coding agent over MCP."),
+    "init": CommandEntry("init", "init", "Write a workspace for people and coding agents."),
+    "gc": CommandEntry("gc", "gc", "Forget what nobody needs any more."),
+    "doctor": CommandEntry("doctor", "doctor", "Show what is configured, reachable and missing."),
+    "schema": CommandEntry("schema", "schema", "Print the JSON Schema of a document."),
+    "collections": CommandEntry("collections", "app", "List, show and change collections of runs."),
+    "datasets": CommandEntry("datasets", "app", "Make, fill, publish and compare datasets."),
+    "reports": CommandEntry("reports", "app", "Reports of analyses, and what runs of experiments came to."),
+    "results": CommandEntry("results", "app", "List and show what models answered to requests."),
+    "review": CommandEntry("review", "app", "Correct labels; read, count and export corrections."),
+    "scorers": CommandEntry("scorers", "app", "Make, list and show scorers of experiments."),
+    "rubric": CommandEntry("rubric", "app", "Make, list, show, check and compare rubrics."),
+    "experiments": CommandEntry("experiments", "app", "Make, run and compare experiments on datasets."),
+    "scores": CommandEntry("scores", "app", "List scores of experiments, and show what they rest on."),
+    "deployments": CommandEntry("deployments", "app", "Record builds of components that experiments run."),
+    "prompts": CommandEntry("target_prompts", "app", "Make, list and show prompts that experiments run."),
+}
+
+
+class Commands(Mapping[str, Any]):
+    """Parsers of commands by name. The module of a command is imported when its parser is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        entry = COMMANDS[name]
+        command = getattr(import_module(f"evalscribe.cli.{entry.module}"), entry.name)
+        if isinstance(command, typer.Typer):
+            parser: Any = get_group(command)
+            parser.name, parser.help = name, entry.help
+            return parser
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        single.command(name, short_help=entry.help)(command)
+        return get_command(single)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class LazyGroup(TyperGroup):
+    """All commands. Listing them imports none."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = Commands()  # type: ignore[assignment]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (the signature of the base class)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+app = typer.Typer(
+    cls=LazyGroup, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False
+)
 
 
 def _version(wanted: bool) -> None:
@@ -54,35 +106,3 @@ def evalscribe(
     ] = False,
 ) -> None:
     """Find out why a model failed an eval run, and whose fault it was."""
-
-
-app.command()(analyze)
-app.command(short_help="Explain one failure in full; nothing is written.")(explain)
-app.command(short_help="Compare runs or checkpoints: what changed, is it noise, why.")(compare)
-app.command(short_help="Ask a question about a whole collection of runs.")(explore)
-app.command(short_help="Discuss a report: ask about it, or search it.")(discuss)
-app.command(short_help="Propose a recommended change, commit it after a yes.")(apply)
-app.command(short_help="Write a run into a snapshot folder, redacted.")(fetch)
-app.command("import", short_help="Bring runs into a collection.")(import_runs)
-app.command(short_help="Write runs of a collection as JSON lines.")(export)
-app.add_typer(collections.app, name="collections", help="List, show and change collections of runs.")
-app.add_typer(datasets.app, name="datasets", help="Make, fill, publish and compare datasets.")
-app.command(short_help="Ask a collection in SQL; it only reads.")(sql)
-app.add_typer(reports.app, name="reports", help="Reports of analyses, and what runs of experiments came to.")
-app.command(short_help="Judge agent runs or failed evals by a rubric.")(judge)
-app.command("judge-eval", short_help="Compare judges with the labels that people gave.")(judge_eval)
-app.add_typer(results.app, name="results", help="List and show what models answered to requests.")
-app.add_typer(review.app, name="review", help="Correct labels; read, count and export corrections.")
-app.add_typer(scorers.app, name="scorers", help="Make, list and show scorers of experiments.")
-app.add_typer(rubric.app, name="rubric", help="Make, list, show, check and compare rubrics.")
-app.command(short_help="Push a report on a branch of its own and open its pull request.")(publish)
-app.command(short_help="Show each failing eval over all reports.")(recurring)
-app.command(short_help="Serve this workspace to a coding agent over MCP.")(mcp)
-app.command(short_help="Write a workspace for people and coding agents.")(init)
-app.command(short_help="Forget what nobody needs any more.")(gc)
-app.command(short_help="Show what is configured, reachable and missing.")(doctor)
-app.command(short_help="Print the JSON Schema of a document.")(schema)
-app.add_typer(experiments.app, name="experiments", help="Make, run and compare experiments on datasets.")
-app.add_typer(scores.app, name="scores", help="List scores of experiments, and show what they rest on.")
-app.add_typer(deployments.app, name="deployments", help="Record builds of components that experiments run.")
-app.add_typer(target_prompts.app, name="prompts", help="Make, list and show prompts that experiments run.")
