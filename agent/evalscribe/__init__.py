@@ -43,25 +43,42 @@ __all__ = [
     "build_judge",
     "scorer",
 ]
-_HOMES = {
-    "agent_run": ("AgentRun", "AssistantMessage", "SystemMessage", "ToolMessage", "Transcript", "UserMessage"),
-    "client": ("BaseLLMService", "Client", "build_judge"),
-    "custom_scorer": ("ScorerContext", "scorer"),
-    "judge_result": ("JudgeResult", "ResultType"),
-    "judging.rubric.cited": ("JudgeResultWithCitations",),
-    "llm_request": ("AgentRunRef", "LLMRequest", "Prompt", "ResultRef", "TranscriptRef"),
-    "rubric": ("ModelOption", "OutputParsingMode", "PromptTemplateMessage", "Rubric"),
-    "score": ("ScoreResult", "ScorerRequest"),
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_ADDRESSES = (
+    "evalscribe.agent_run.AgentRun",
+    "evalscribe.agent_run.AssistantMessage",
+    "evalscribe.agent_run.SystemMessage",
+    "evalscribe.agent_run.ToolMessage",
+    "evalscribe.agent_run.Transcript",
+    "evalscribe.agent_run.UserMessage",
+    "evalscribe.client.BaseLLMService",
+    "evalscribe.client.Client",
+    "evalscribe.client.build_judge",
+    "evalscribe.custom_scorer.ScorerContext",
+    "evalscribe.custom_scorer.scorer",
+    "evalscribe.judge_result.JudgeResult",
+    "evalscribe.judge_result.ResultType",
+    "evalscribe.judging.rubric.cited.JudgeResultWithCitations",
+    "evalscribe.llm_request.AgentRunRef",
+    "evalscribe.llm_request.LLMRequest",
+    "evalscribe.llm_request.Prompt",
+    "evalscribe.llm_request.ResultRef",
+    "evalscribe.llm_request.TranscriptRef",
+    "evalscribe.rubric.ModelOption",
+    "evalscribe.rubric.OutputParsingMode",
+    "evalscribe.rubric.PromptTemplateMessage",
+    "evalscribe.rubric.Rubric",
+    "evalscribe.score.ScoreResult",
+    "evalscribe.score.ScorerRequest",
+)
+_MODULES = {address.rpartition(".")[2]: address.rpartition(".")[0] for address in _ADDRESSES}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    found: object = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    found: object = getattr(import_module(_MODULES[name]), name)
     globals()[name] = found
     return found
 

@@ -7,6 +7,7 @@ data first, because a template may be untrusted.
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import evalscribe
 from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import content_id
 
@@ -22,7 +23,7 @@ ENDINGS = (".j2", ".yaml")
 
 def shipped(kind: Literal["prompts", "skills", "docs"]) -> Path:
     """The folder that came with the package: inside it when installed, at its place in a checkout."""
-    package = Path(__file__).resolve().parent
+    package = Path(evalscribe.__file__).resolve().parent
     top = package.parent if kind == "docs" else package.parents[1]
     for folder in (package / "_data" / kind, top / kind):
         if folder.is_dir():
