@@ -1,17 +1,12 @@
 """The judge as its callers see it."""
 
-import ast
-import shutil
 import time
-from functools import partial
-from pathlib import Path
 
 import pytest
 
 from evalscribe.finding import Precedent
-from evalscribe.judging.rules import RULES, RulesJudge, engine
+from evalscribe.judging.rules import RULES, RulesJudge
 from evalscribe.ports import Estimate, Judge
-from evalscribe.source_digest import PACKAGE, source_digest
 from rules_case import decide, made, pytest_log
 
 CASE = made(log=pytest_log(("test_a", "AssertionError: assert 1 == 2")), output={"a.py": "x = 1\n"})
@@ -34,43 +29,6 @@ def test_equal_questions_have_equal_keys() -> None:
     assert judge.key(CASE) != judge.key(CASE.model_copy(update={"precedents": (SAID,)}))
     unreviewed = SAID.model_copy(update={"by_person": False})
     assert judge.key(CASE) == judge.key(CASE.model_copy(update={"precedents": (unreviewed,)}))
-
-
-def test_a_changed_rule_asks_anew_what_was_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy = Path(shutil.copytree(PACKAGE, tmp_path / "evalscribe", ignore=shutil.ignore_patterns("*.pyc", "sample")))
-    monkeypatch.setattr(engine, "source_digest", partial(source_digest, package=copy))
-    judge, case = RulesJudge(), made(log="1 failed")
-    before, verdict = judge.key(case), judge.id
-    rule = copy / "judging" / "rules" / "lint.py"
-    rule.write_text(rule.read_text() + "\n")
-    source_digest.cache_clear()
-    assert (judge.key(case) != before, judge.id) == (True, verdict)
-
-
-def test_everything_that_a_rule_imports_counts_as_what_decides() -> None:
-    """But for ports, which only say what shape others have."""
-    rules = {f"judging.rules.{file.stem}" for file in (PACKAGE / "judging" / "rules").glob("*.py")}
-    found, new = set[str](), rules
-    while new:
-        found |= new
-        new = {one for module in new for one in imported(module)} - found
-    decides = tuple(f"{module}." for module in engine.DECIDING)
-    assert [one for one in sorted(found) if not f"{one}.".startswith(decides)] == []
-
-
-def imported(module: str) -> set[str]:
-    """Modules of ours that it imports from."""
-    place = PACKAGE.joinpath(*module.split("."))
-    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-    froms = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
-    names = {f"{node.module}.{one.name}" for node in froms for one in node.names} | {str(node.module) for node in froms}
-    ours = {name.removeprefix("evalscribe.") for name in names if name.startswith("evalscribe.")}
-    return {one for one in ours if is_module(one) and one.partition(".")[0] != "ports"}
-
-
-def is_module(name: str) -> bool:
-    place = PACKAGE.joinpath(*name.split("."))
-    return place.is_dir() or place.with_suffix(".py").is_file()
 
 
 def test_rules_are_documented_and_named_apart() -> None:

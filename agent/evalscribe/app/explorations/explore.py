@@ -18,7 +18,7 @@ from evalscribe.exploration import Exploration, Member
 from evalscribe.explore import silent
 from evalscribe.ids import Frozen
 from evalscribe.json_clean import clean_text
-from evalscribe.judging.rules.engine import VERSION as RULES
+from evalscribe.judging.rules.engine import ID as RULES
 from evalscribe.ports import Archive, Estimate, Library, Store
 from evalscribe.prose import counted, one_line
 from evalscribe.record import Record

@@ -15,7 +15,7 @@ from evalscribe.judge_result import JudgeResult, ResultType
 from evalscribe.judging.cascade import SubjectCascade
 from evalscribe.judging.rubric.cited import count
 from evalscribe.judging.rubric.judge import Results, RubricJudge
-from evalscribe.judging.rules import RulesJudge
+from evalscribe.judging.rules import KEY_PREFIX, RulesJudge
 from evalscribe.judging.subject import Subject
 from evalscribe.judging.subject.failures import document_mark
 from evalscribe.output_schema import check_output
@@ -114,7 +114,7 @@ class ByRules:
         citations = count(output, self.rubric.output_schema, subject)
         return not_judged(subject.id, self.rubric, self._rules.id, "").model_copy(
             update={
-                "id": content_id([self._rules.id, self._rules.digest, self.rubric.digest, subject.digest]),
+                "id": content_id([*KEY_PREFIX, self.rubric.digest, subject.digest]),
                 "output": output,
                 "result_type": ResultType.DIRECT_RESULT,
                 "reason": None,

@@ -28,14 +28,23 @@ from evalscribe.judging.rules.decision import Decision, Rule
 from evalscribe.judging.rules.facts import Facts
 from evalscribe.ports import Estimate
 from evalscribe.run import TARGET
-from evalscribe.source_digest import source_digest
 
-VERSION = "rules@1"
-DECIDING = (
-    *("judging.rules", "judging.cite", "signature", "across", "agent_run", "cascade", "chat", "diff", "errors"),
-    *("evidence", "finding", "ids", "json_clean", "prose", "record", "redaction", "run", "sighting", "source_digest"),
-)
-"""Modules that a decision may rest on: verdicts by another state of them are stale."""
+VERSION = 1
+"""Raise by hand when any failure may get another verdict: another label, cause, confidence, error or quotation, or an
+explanation that says something else. Stored verdicts of other versions are then decided again, which is free.
+
+Decisions also rest on code outside this package: located errors, diffs, redaction, and what several models share.
+`tests/judging/rules/test_version.py` pins the decisions of this version on known runs. Rewording without a change of
+meaning needs no new version.
+"""
+ID = f"rules@{VERSION}"
+"""Names the judge in verdicts and reports."""
+KEY_PREFIX = (ID, "sha256:6a9bfafa0b50917c1f260b9d2ee4fc84470e5256b75217356eb97e1c9ad9bb55")
+"""Begins the key of every verdict by the rules.
+
+The digest was a hash of the source code of version 1. It stays, whatever the version: the key of a cascade contains
+the key of its rules, and models were paid for verdicts that are stored under such keys.
+"""
 RULES: tuple[Rule, ...] = (
     experiments.target_gave_no_answer,
     endings.harness_broke,
@@ -86,22 +95,17 @@ RULES: tuple[Rule, ...] = (
 class RulesJudge:
     """Deterministic and free: general rules about steps, errors, references, notes and tasks."""
 
-    id = VERSION
+    id = ID
 
     def __init__(self, rules: tuple[Rule, ...] = RULES) -> None:
         self._rules = rules
 
-    @property
-    def digest(self) -> str:
-        """Content id of all that decides."""
-        return source_digest(*DECIDING)
-
     def key(self, case: Case) -> str:
-        """Content id of what decides, evidence, what people said of this eval before, and of how many models fail
+        """Content id of the version, the evidence, what people said of this eval before, and how many models fail
         alike."""
         people = [p for p in case.precedents if p.by_person and p.classification]
         models = in_words(case.across)
-        return content_id([self.id, self.digest, case.evidence.digest, people, *([models] if models else [])])
+        return content_id([*KEY_PREFIX, case.evidence.digest, people, *([models] if models else [])])
 
     def estimate(self, case: Case) -> Estimate:  # noqa: ARG002 - the port gives the case; rules cost nothing
         return Estimate()
@@ -133,7 +137,7 @@ def _verdict(facts: Facts, decision: Decision, rule: str | None) -> Verdict:
         why=wording.cut(decision.why),
         reasoning=" ".join(decision.reasoning.split()),
         citations=_unique(decision.citations),
-        judge=VERSION,
+        judge=ID,
         rule=rule,
         fix=decision.fix,
         would_pass=decision.would_pass,
