@@ -37,7 +37,11 @@ def canonical_json(value: object) -> str:
 
 
 def content_id(value: object) -> str:
-    """`sha256:<64 hex>` of a JSON value or pydantic model."""
+    """`sha256:<64 hex>` of a JSON value or pydantic model.
+
+    Answers that models were paid for are stored under such ids. The fields of a model are part of its id, with their
+    names and defaults; the name and module of its class are not.
+    """
     return "sha256:" + hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 

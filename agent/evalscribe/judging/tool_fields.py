@@ -26,7 +26,11 @@ TOLD = {
 
 
 class Fields(BaseModel):
-    """What one tool is called with; its docstring tells the model what the tool does."""
+    """What one tool is called with.
+
+    The docstring of a subclass tells the model what the tool does. Docstring, field names and descriptions are part of
+    the prompt and so of the keys of stored verdicts: whoever edits them has every model asked again.
+    """
 
     model_config = ConfigDict(extra="forbid")
 

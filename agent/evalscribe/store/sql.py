@@ -24,7 +24,9 @@ T = TypeVar("T")
 
 _BY_KEY = (tables.verdicts, tables.reports, tables.sightings, tables.proposals)
 _PUT = {table.name: upsert(table) for table in _BY_KEY}
-_PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == Verdict.__name__)
+_KINDS = {Verdict: "Verdict", Unclassified: "Unclassified"}
+"""Stores hold these words. They stay, whatever the classes are called."""
+_PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == _KINDS[Verdict])
 _NAMED = (
     select(tables.runs.c.run_id)
     .join(tables.experiment_runs, tables.experiment_runs.c.id == tables.runs.c.run_id)
@@ -80,7 +82,7 @@ class SqlStore:
     def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None:
         """A verdict that was paid for is replaced by another one only, never by a reason why there is none."""
         put = _PUT[tables.verdicts.name] if isinstance(verdict, Verdict) else _PUT_UNCLASSIFIED
-        self._database.execute(put, {"key": key, "kind": type(verdict).__name__, "body": pack(verdict)})
+        self._database.execute(put, {"key": key, "kind": _KINDS[type(verdict)], "body": pack(verdict)})
 
     def get_verdict(self, key: str) -> Verdict | Unclassified | None:
         return self._get(tables.verdicts, _VERDICT, key=key)
