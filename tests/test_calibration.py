@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from evalscribe.calibration import Calibration, Pair
+from evalscribe.calibration import Calibration, LabelPair
 
 TABLE = {("cat", "cat"): 4, ("cat", "dog"): 1, ("dog", "cat"): 2, ("dog", "dog"): 2, ("bird", "bird"): 1}
 """Rows people, columns judge."""
@@ -12,7 +12,7 @@ TABLE = {("cat", "cat"): 4, ("cat", "dog"): 1, ("dog", "cat"): 2, ("dog", "dog")
 
 def made(table: Mapping[tuple[str, str | None], int]) -> Calibration:
     return Calibration(
-        [Pair(truth=truth, said=said) for (truth, said), n in table.items() for _ in range(n)],
+        [LabelPair(expected=truth, predicted=said) for (truth, said), n in table.items() for _ in range(n)],
         labels=("cat", "dog", "bird"),
     )
 

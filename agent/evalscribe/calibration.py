@@ -1,4 +1,4 @@
-"""How well a judge says what people said: agreement and how much of it is luck, label by label."""
+"""Agreement of a judge with human labels: accuracy, Cohen's kappa, and precision and recall of each label."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -7,52 +7,54 @@ from functools import cached_property
 from pydantic import computed_field
 
 from evalscribe.ids import Frozen
-from evalscribe.statistics import Cluster, Interval, Kappa, clustered, clustered_kappa, wilson
+from evalscribe.statistics import Interval, Kappa, TrialCluster, cluster_interval, clustered_kappa, wilson_interval
 
 
-class Pair(Frozen):
-    """What people said of one subject, and what the judge did; `said` is None where it did not judge."""
+class LabelPair(Frozen):
+    """The labels of one subject."""
 
-    truth: str
-    said: str | None
+    expected: str
+    """What people said."""
+    predicted: str | None
+    """What the judge said; `None` if it did not judge."""
     cluster: str | None = None
-    """Pairs that share it are one observation: tries of one item, runs of one eval. None: on its own."""
+    """Pairs that share it are one observation: trials of one item, runs of one eval. `None`: on its own."""
 
 
 class LabelScore(Frozen):
-    """One label, among the subjects that were judged."""
+    """Precision and recall of one label, among the judged subjects."""
 
     label: str
     hits: int
-    """How often both said it."""
+    """Subjects to which both gave it."""
     truths: int
-    """How often people said it."""
+    """Subjects to which people gave it."""
     saids: int
-    """How often the judge said it."""
+    """Subjects to which the judge gave it."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def precision(self) -> float | None:
-        """Of the subjects that the judge called so; None where it called none."""
+        """`None` if the judge never gave the label."""
         return self.hits / self.saids if self.saids else None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def recall(self) -> float | None:
-        """Of the subjects that people called so; None where there is none."""
+        """`None` if people never gave the label."""
         return self.hits / self.truths if self.truths else None
 
 
 class Calibration:
-    """A judge beside people. Every share is among the judged, but for `agreement_over_all`."""
+    """Figures of a judge. Every share is of the judged subjects, except `agreement_over_all`."""
 
-    def __init__(self, pairs: Iterable[Pair], labels: Sequence[str] = ()) -> None:
-        """`labels` come first in the tables, in this order; others follow as they occur."""
+    def __init__(self, pairs: Iterable[LabelPair], labels: Sequence[str] = ()) -> None:
+        """Put `labels` first in the tables, in this order; others follow as they occur."""
         self.pairs = tuple(pairs)
-        self._judged = [(pair.truth, pair.said) for pair in self.pairs if pair.said is not None]
+        self._judged = [(pair.expected, pair.predicted) for pair in self.pairs if pair.predicted is not None]
         self._groups = _grouped(self.pairs)
         occurring = [label for pair in self._judged for label in pair]
-        self.labels = tuple(dict.fromkeys([*labels, *(pair.truth for pair in self.pairs), *occurring]))
+        self.labels = tuple(dict.fromkeys([*labels, *(pair.expected for pair in self.pairs), *occurring]))
         self._counts = Counter(self._judged)
 
     @property
@@ -65,73 +67,76 @@ class Calibration:
 
     @cached_property
     def right(self) -> int:
-        return sum(truth == said for truth, said in self._judged)
+        return sum(expected == predicted for expected, predicted in self._judged)
 
     @property
     def agreement(self) -> float | None:
-        """None where nothing was judged."""
+        """Accuracy; `None` if nothing was judged."""
         return self.right / self.judged if self.judged else None
 
     @property
     def agreement_over_all(self) -> float | None:
-        """The same with what was not judged counted as not agreeing."""
+        """Accuracy with unjudged subjects counted as disagreement."""
         return self.right / len(self.pairs) if self.pairs else None
 
     @cached_property
     def interval(self) -> Interval:
-        """The 95 % interval of `agreement`: Wilson's, or where pairs share a cluster that of clusters."""
+        """95 % interval of `agreement`: Wilson's, or that of clusters where pairs share one."""
         if all(group.total() == 1 for group in self._groups):
-            return wilson(self.right, self.judged)
-        right = (sum(count for (truth, said), count in group.items() if truth == said) for group in self._groups)
-        return clustered(Counter(map(Cluster, right, (group.total() for group in self._groups))))
+            return wilson_interval(self.right, self.judged)
+        right = (
+            sum(count for (expected, predicted), count in group.items() if expected == predicted)
+            for group in self._groups
+        )
+        return cluster_interval(Counter(map(TrialCluster, right, (group.total() for group in self._groups))))
 
     @cached_property
     def scores(self) -> tuple[LabelScore, ...]:
-        """Every label, in the order of `labels`."""
+        """One score for each label, in the order of `labels`."""
         return tuple(map(self.score, self.labels))
 
     def score(self, label: str) -> LabelScore:
         return LabelScore(
             label=label,
             hits=self._counts[label, label],
-            truths=sum(truth == label for truth, _ in self._judged),
-            saids=sum(said == label for _, said in self._judged),
+            truths=sum(expected == label for expected, _ in self._judged),
+            saids=sum(predicted == label for _, predicted in self._judged),
         )
 
     @property
     def balanced(self) -> float | None:
-        """Balanced accuracy: the mean of the recalls of the labels that people gave."""
+        """Balanced accuracy: mean recall of the labels that people gave."""
         recalls = [score.recall for score in self.scores if score.recall is not None]
         return sum(recalls) / len(recalls) if recalls else None
 
     @property
     def commonest(self) -> float | None:
-        """What always saying the commonest label would reach."""
+        """Accuracy of always giving the commonest label."""
         return max(score.truths for score in self.scores) / self.judged if self.judged else None
 
     @cached_property
     def kappa(self) -> Kappa | None:
-        """None where nothing was judged, or all of it is one label on both sides."""
+        """`None` if nothing was judged, or both sides gave only one label."""
         number = {label: place for place, label in enumerate(self.labels)}
         groups = [
-            Counter({(number[truth], number[said]): count for (truth, said), count in group.items()})
+            Counter({(number[expected], number[predicted]): count for (expected, predicted), count in group.items()})
             for group in self._groups
         ]
         return clustered_kappa(groups, len(self.labels))
 
-    def confusion(self, truth: str, said: str) -> int:
-        """How often people said the one and the judge the other."""
-        return self._counts[truth, said]
+    def confusion(self, expected: str, predicted: str) -> int:
+        """Subjects that people labelled `expected` and the judge `predicted`."""
+        return self._counts[expected, predicted]
 
 
-def _grouped(pairs: Iterable[Pair]) -> tuple[Counter[tuple[str, str]], ...]:
-    """What was judged, one group for each observation."""
+def _grouped(pairs: Iterable[LabelPair]) -> tuple[Counter[tuple[str, str]], ...]:
+    """Counts of the judged pairs of each observation."""
     alone, together = [], dict[str, Counter[tuple[str, str]]]()
     for pair in pairs:
-        if pair.said is None:
+        if pair.predicted is None:
             continue
         if pair.cluster is None:
-            alone.append(Counter([(pair.truth, pair.said)]))
+            alone.append(Counter([(pair.expected, pair.predicted)]))
         else:
-            together.setdefault(pair.cluster, Counter())[pair.truth, pair.said] += 1
+            together.setdefault(pair.cluster, Counter())[pair.expected, pair.predicted] += 1
     return (*alone, *together.values())

@@ -22,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import heldout
-from evalscribe.calibration import Calibration, Pair
+from evalscribe.calibration import Calibration, LabelPair
 from evalscribe.evidence import Evidence, Packed
 from evalscribe.finding import CLASSIFICATIONS, Case, Precedent, Verdict
 from evalscribe.judging.cite import fold, verify
@@ -113,7 +113,7 @@ def without_own_run(data: Path, whole: Sequence[Judged], recalled: bool, shape: 
 
 
 def calibration(of: Iterable[Judged]) -> Calibration:
-    return Calibration((Pair(truth=o.label, said=o.verdict.classification) for o in of), CLASSIFICATIONS)
+    return Calibration((LabelPair(expected=o.label, predicted=o.verdict.classification) for o in of), CLASSIFICATIONS)
 
 
 def agreement(of: Iterable[Judged]) -> float:

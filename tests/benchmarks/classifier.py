@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.gate import reported
 from evalscribe.app.experiments.launch import NewRun, launched
-from evalscribe.calibration import Calibration, Pair
+from evalscribe.calibration import Calibration, LabelPair
 from evalscribe.cli import run as command
 from evalscribe.evaluate.gate import headline
 from evalscribe.evaluate.labels import label_pair
@@ -78,14 +78,14 @@ def measured(judge: str = "rules") -> Measured:
         assert experiment is not None
         run = _ran(desk, experiment, NewRun(name=f"{judge} on real runs"))
         test = _ran(desk, experiment, NewRun(name=f"{judge} on test", config='{"split": "test"}'))
-        pairs: dict[str, list[Pair]] = {"all": []}
+        pairs: dict[str, list[LabelPair]] = {"all": []}
         for attempt in desk.runs.attempts(run.id):
             item = desk.datasets.item(run.dataset_version_id, attempt.item.item_key)
             assert item is not None
             pair = label_pair(item.expected_output, attempt.output)
             assert pair is not None
             for split in ("all", item.split or "none"):
-                pairs.setdefault(split, []).append(Pair(truth=pair[0], said=pair[1]))
+                pairs.setdefault(split, []).append(LabelPair(expected=pair[0], predicted=pair[1]))
         splits = {split: Calibration(those, CLASSIFICATIONS) for split, those in pairs.items()}
         return Measured(reported(desk, run), reported(desk, test), splits)
 

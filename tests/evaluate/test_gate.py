@@ -10,11 +10,11 @@ from evalscribe.evaluate.baseline import Baseline
 from evalscribe.evaluate.gate import gate, headline
 from evalscribe.gate import Clause, Gate, GateConfig
 from evalscribe.run_summary import Counts, LabelSummary, RunSummary, Share
-from evalscribe.statistics import wilson
+from evalscribe.statistics import wilson_interval
 
 
 def summary(passed: int, of: int, **more: Any) -> RunSummary:
-    low, high = wilson(passed, of)
+    low, high = wilson_interval(passed, of)
     given: dict[str, Any] = {
         "run_id": "0" * 20,
         "experiment_id": "exp-1",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 from pydantic import JsonValue
 
-from evalscribe.calibration import Pair
+from evalscribe.calibration import LabelPair
 from evalscribe.chat import Usage
 from evalscribe.deployment import Component
 from evalscribe.evaluate.labels import label_pair, labels
@@ -23,7 +23,7 @@ from evalscribe.experiment import (
 from evalscribe.run_summary import RunSummary, Share, percent
 from evalscribe.score import Score
 from evalscribe.scorer_spec import Binding, ScorerSpec
-from evalscribe.statistics import wilson
+from evalscribe.statistics import wilson_interval
 
 NOW = "2026-11-20T10:00:00.000+00:00"
 OUTCOMES: dict[str, ItemVerdict] = {"p": "passed", "f": "failed", "e": "error", "u": "unscored"}
@@ -115,7 +115,7 @@ def test_errors_and_unscored_tries_stay_in_the_pass_rate() -> None:
 
 def test_with_single_tries_the_interval_is_wilsons() -> None:
     found = summary({str(n): "p" if n < 18 else "f" for n in range(20)})
-    assert (found.pass_rate.low, found.pass_rate.high) == wilson(18, 20)
+    assert (found.pass_rate.low, found.pass_rate.high) == wilson_interval(18, 20)
 
 
 def test_several_tries_of_an_item_are_one_observation() -> None:
@@ -218,8 +218,8 @@ def test_a_share_of_nothing_says_so() -> None:
     assert Share(passed=0, of=0, value=None).said == "0/0"
 
 
-def pairs(*given: tuple[str, str | None]) -> list[Pair]:
-    return [Pair(truth=truth, said=said) for truth, said in given]
+def pairs(*given: tuple[str, str | None]) -> list[LabelPair]:
+    return [LabelPair(expected=truth, predicted=said) for truth, said in given]
 
 
 def test_labels_beside_those_that_were_expected() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from scipy.stats import binomtest
 
-from evalscribe.statistics import kappa, wilson
+from evalscribe.statistics import kappa, wilson_interval
 
 
 @pytest.mark.parametrize(
@@ -11,17 +11,17 @@ from evalscribe.statistics import kappa, wilson
     [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (5, 10, 0.2366, 0.7634), (81, 263, 0.2553, 0.3662)],
 )
 def test_wilson_agrees_with_the_published_interval(successes: int, trials: int, low: float, high: float) -> None:
-    interval = wilson(successes, trials)
+    interval = wilson_interval(successes, trials)
     assert interval.low == pytest.approx(low, abs=5e-4)
     assert interval.high == pytest.approx(high, abs=5e-4)
 
 
 def test_nothing_tried_says_nothing() -> None:
-    assert wilson(0, 0) == (0.0, 1.0)
+    assert wilson_interval(0, 0) == (0.0, 1.0)
 
 
 def test_more_confidence_is_a_wider_interval() -> None:
-    narrow, wide = wilson(7, 20, 0.9), wilson(7, 20, 0.99)
+    narrow, wide = wilson_interval(7, 20, 0.9), wilson_interval(7, 20, 0.99)
     assert wide.low < narrow.low < narrow.high < wide.high
 
 
@@ -30,7 +30,7 @@ def test_more_confidence_is_a_wider_interval() -> None:
 def test_wilson_is_scipys(trials: int, confidence: float) -> None:
     for successes in {0, 1, trials // 3, trials - 1, trials}:
         scipys = binomtest(successes, trials).proportion_ci(confidence_level=confidence, method="wilson")
-        assert wilson(successes, trials, confidence) == pytest.approx((scipys.low, scipys.high), abs=1e-12)
+        assert wilson_interval(successes, trials, confidence) == pytest.approx((scipys.low, scipys.high), abs=1e-12)
 
 
 def test_kappa_of_the_table_that_cohen_published() -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from evalscribe.statistics import SIGNIFICANT, Task, paired
-from evalscribe.statistics.detectable import detectable
+from evalscribe.statistics import ALPHA, Task, paired
+from evalscribe.statistics.paired import minimum_detectable_effect
 
 DRAWN = 100
 WIDE = 3 * (0.8 * 0.2 / DRAWN) ** 0.5
@@ -18,7 +18,7 @@ WIDE = 3 * (0.8 * 0.2 / DRAWN) ** 0.5
 def needed(changed: int) -> int:
     """How many of the tasks that changed must be worse, by McNemar's exact test."""
     worse = np.arange(changed + 1)
-    enough = worse[(2 * binom.sf(worse - 1, changed, 0.5) <= SIGNIFICANT) & (2 * worse > changed)]
+    enough = worse[(2 * binom.sf(worse - 1, changed, 0.5) <= ALPHA) & (2 * worse > changed)]
     return int(enough[0]) if len(enough) else changed + 1
 
 
@@ -34,16 +34,16 @@ def found_of_single_trials(tasks: int, varied: float, drop: float) -> float:
 @pytest.mark.parametrize("varied", [0.0, 0.02, 0.06, 0.12, 0.33, 0.5])
 @pytest.mark.parametrize("tasks", [8, 10, 15, 20, 30, 60, 100, 200])
 def test_of_single_trials_it_is_found_as_often_as_enumeration_says(tasks: int, varied: float) -> None:
-    drop = detectable(tasks, varied, 1.0)
+    drop = minimum_detectable_effect(tasks, varied, 1.0)
     assert drop is not None
     assert 0.77 <= found_of_single_trials(tasks, varied, drop) <= 0.85
 
 
 def test_six_tasks_show_nothing_in_80_of_100() -> None:
     """Not even one that all fail surely; nor does a single observation."""
-    assert detectable(6, 0.0, 1.0) is None
-    assert detectable(1, 0.1, 0.25) is None
-    assert detectable(1.9, 0.0, 0.25) is None
+    assert minimum_detectable_effect(6, 0.0, 1.0) is None
+    assert minimum_detectable_effect(1, 0.1, 0.25) is None
+    assert minimum_detectable_effect(1.9, 0.0, 0.25) is None
 
 
 def tasks(draw: np.random.Generator, shape: tuple[int, int, int], rate: float, drop: float) -> list[Task]:

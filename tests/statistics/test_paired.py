@@ -10,7 +10,7 @@ from scipy.stats import binom
 from scipy.stats import t as student
 
 from evalscribe.statistics import Task, paired
-from evalscribe.statistics.student import quantile
+from evalscribe.statistics.intervals import student_quantile
 
 TRIALS = st.lists(st.sampled_from((Fraction(0), Fraction(1))), min_size=1, max_size=5).map(tuple)
 
@@ -23,7 +23,7 @@ def tasks(both: int = 0, fixed: int = 0, regressed: int = 0, neither: int = 0) -
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 30, 199, 200, 201, 5_000])
 @pytest.mark.parametrize("share", [0.8, 0.975, 0.999])
 def test_quantiles_of_t_are_scipys(freedom: int, share: float) -> None:
-    assert quantile(share, freedom) == pytest.approx(student.ppf(share, freedom), rel=1e-6)
+    assert student_quantile(share, freedom) == pytest.approx(student.ppf(share, freedom), rel=1e-6)
 
 
 def test_the_survey_of_agresti_has_his_interval() -> None:
@@ -46,7 +46,7 @@ def test_bonett_and_price_is_what_single_trials_get() -> None:
 
 def test_where_nothing_changed_the_interval_still_has_a_width() -> None:
     few, many = paired(tasks(both=10)), paired(tasks(both=1_000))
-    assert few.luck.p == 1
+    assert few.test.p_value == 1
     assert few.interval.low < -0.1
     assert few.interval.high > 0.1
     assert many.interval.high < 0.01
@@ -70,7 +70,7 @@ def test_trials_sharpen_what_can_be_seen_and_more_tasks_do_too() -> None:
 def test_a_task_is_one_unit_however_many_trials_it_has() -> None:
     """Four equal trials of six tasks are no 24 observations."""
     one, four = tasks(regressed=3, both=3), [Task(t.base * 4, t.candidate * 4) for t in tasks(regressed=3, both=3)]
-    assert paired(one).luck.p == paired(four).luck.p == 0.25
+    assert paired(one).test.p_value == paired(four).test.p_value == 0.25
 
 
 def test_unequal_trials_are_tested_by_as_many_of_each() -> None:
@@ -78,7 +78,7 @@ def test_unequal_trials_are_tested_by_as_many_of_each() -> None:
     task = Task((Fraction(1),), (Fraction(1),) * 7 + (Fraction(0),))
     found = paired([task] * 20)
     assert found.difference == -0.125
-    assert found.luck.p == 1
+    assert found.test.p_value == 1
     assert found.interval.high >= 0
 
 
@@ -115,8 +115,8 @@ def test_tasks_of_one_cluster_are_one_observation() -> None:
     fell = tasks(regressed=30, both=30)
     found = paired(fell, clusters=[number % 10 for number in range(30)] + [number % 10 for number in range(30)])
     assert found.difference == -0.5
-    assert found.luck.p == pytest.approx(2 / 2**10)
-    assert paired(fell, clusters=[number % 5 for number in range(60)]).luck.p == pytest.approx(2 / 2**5)
+    assert found.test.p_value == pytest.approx(2 / 2**10)
+    assert paired(fell, clusters=[number % 5 for number in range(60)]).test.p_value == pytest.approx(2 / 2**5)
     assert paired(fell, clusters=[number % 5 for number in range(60)]).detectable is None
 
 
@@ -140,7 +140,7 @@ def test_the_flip_test_of_clusters_is_every_sign_of_every_cluster(moves: list[tu
     sums = {cluster: sum(move for move, own in moves if own == cluster) for _, cluster in moves}
     flips = [abs(sum(s * t for s, t in zip(signs, sums.values(), strict=True))) for signs in _signs(len(sums))]
     expected = sum(total >= abs(sum(sums.values())) for total in flips) / len(flips)
-    assert paired(pairs, clusters=[cluster for _, cluster in moves]).luck.p == pytest.approx(expected)
+    assert paired(pairs, clusters=[cluster for _, cluster in moves]).test.p_value == pytest.approx(expected)
 
 
 def _signs(number: int) -> list[tuple[int, ...]]:

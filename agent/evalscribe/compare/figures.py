@@ -6,7 +6,7 @@ from fractions import Fraction
 from statistics import fmean
 
 from evalscribe.comparison import CategoryFlips, Difference, Pair, ScoreDifference, Trial
-from evalscribe.statistics import Paired, Task, dealt, difference, holm, paired
+from evalscribe.statistics import Paired, Task, difference, holm, paired, stratified_permutation_test
 
 FINENESS = 10_000
 """Scores are compared to so many parts of 1."""
@@ -22,8 +22,8 @@ def passes(pairs: Sequence[Pair], unnamed: int = 0) -> Difference:
 
 def by_eval(pairs: Sequence[Pair]) -> float | None:
     """How often sides equally good at each eval differ as much in single ones; None where trials cannot tell."""
-    found = dealt(list(map(_task, pairs)))
-    return found and found.p
+    found = stratified_permutation_test(list(map(_task, pairs)))
+    return found and found.p_value
 
 
 def scores(pairs: Sequence[Pair]) -> tuple[ScoreDifference, ...]:
@@ -34,7 +34,7 @@ def scores(pairs: Sequence[Pair]) -> tuple[ScoreDifference, ...]:
         values = {value for task in tasks for side in task for value in side}
         if values - {0, 1}:
             found[name] = tasks, paired(tasks, float(max(values) - min(values)) or 1.0)
-    corrected = holm({name: result.luck.p for name, (_, result) in found.items()})
+    corrected = holm({name: result.test.p_value for name, (_, result) in found.items()})
     return tuple(_score(name, tasks, result, corrected[name]) for name, (tasks, result) in found.items())
 
 
@@ -45,7 +45,7 @@ def categories(pairs: Sequence[Pair], *, all_named: bool = True) -> tuple[Catego
         groups[pair.category].append(pair)
     if len(groups) < 2:
         return ()
-    corrected = holm({name: paired(list(map(_task, group))).luck.p for name, group in groups.items()})
+    corrected = holm({name: paired(list(map(_task, group))).test.p_value for name, group in groups.items()})
     return tuple(_category(name, group, corrected[name], all_named) for name, group in sorted(groups.items()))
 
 

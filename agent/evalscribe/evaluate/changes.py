@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from evalscribe.evaluate.sided import Sided, Tried
 from evalscribe.run_comparison import ItemChange, ItemSide
-from evalscribe.statistics import SIGNIFICANT, fisher
+from evalscribe.statistics import ALPHA, fisher_exact_test
 
 Kind = Literal["regressed", "fixed", "flaky"]
 
@@ -37,7 +37,7 @@ def change(before: int, of_base: int, now: int, of_candidate: int) -> Kind | Non
     better = now * of_base > before * of_candidate
     if steady and bool(before) == bool(now):
         return None
-    if steady or fisher((before, now), (of_base, of_candidate)) <= SIGNIFICANT:
+    if steady or fisher_exact_test((before, now), (of_base, of_candidate)) <= ALPHA:
         return "fixed" if better else "regressed"
     return "flaky"
 

@@ -72,7 +72,7 @@ def _compared(base: Sided, candidate: Sided, both: Shared) -> RunComparison:
         items=len(both.keys),
         judged=len(tested.keys),
         coverage=tested.coverage,
-        clusters=len(tested.found.groups) if tested.clustered else None,
+        clusters=len(tested.found.clusters) if tested.clustered else None,
         passes=difference(tested.found) if tested.keys else None,
         scorers=scorers,
         regressed=changed.regressed,
@@ -91,7 +91,7 @@ def _tested(base: Sided, candidate: Sided, keys: Sequence[str]) -> _Tested:
     tasks = [Task(passes(base.scored(key)), passes(candidate.scored(key))) for key in judged]
     clusters = clusters_of(base, judged)
     found = paired(tasks, clusters=clusters)
-    return _Tested(judged, found, _coverage(base, candidate, keys), len(found.groups) < len(judged))
+    return _Tested(judged, found, _coverage(base, candidate, keys), len(found.clusters) < len(judged))
 
 
 def _coverage(base: Sided, candidate: Sided, keys: Sequence[str]) -> float:

@@ -7,7 +7,7 @@ from evalscribe.evaluate.baseline import Baseline, against
 from evalscribe.gate import Clause, ClauseName, ClauseVerdict, Gate, GateConfig
 from evalscribe.prose import counted
 from evalscribe.run_summary import RunSummary, Share, percent
-from evalscribe.statistics import tells_apart, wilson
+from evalscribe.statistics import passing_range, wilson_interval
 
 DEFAULT = GateConfig(passed_threshold=1.0)
 """Where an experiment states no clause."""
@@ -94,7 +94,7 @@ def _luck(summary: RunSummary, threshold: float) -> str | None:
     number = summary.observations
     if not number or threshold <= 0:
         return None
-    low, high = tells_apart(ceil(threshold * number - SLACK), number)
+    low, high = passing_range(ceil(threshold * number - SLACK), number)
     unit = "item" if number == summary.items else "cluster"
     return (
         f"with {counted(number, unit)} a true pass rate of {percent(high)} or more passes in 8 of 10 runs, "
@@ -146,7 +146,7 @@ def _scored(summary: RunSummary, least: float) -> Clause:
 
 
 def _share(number: int, tries: int) -> Share:
-    low, high = wilson(number, tries)
+    low, high = wilson_interval(number, tries)
     return Share(passed=number, of=tries, value=number / tries if tries else None, low=low, high=high)
 
 

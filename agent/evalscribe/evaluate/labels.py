@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pydantic import JsonValue
 
-from evalscribe.calibration import Calibration, Pair
+from evalscribe.calibration import Calibration, LabelPair
 from evalscribe.run_summary import LabelRow, LabelSummary
 
 FIELDS = ("classification", "label")
@@ -38,18 +38,19 @@ def _spelled(value: JsonValue) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def labels(pairs: Iterable[Pair]) -> LabelSummary | None:
+def labels(pairs: Iterable[LabelPair]) -> LabelSummary | None:
     """What was expected and what was said, try by try; None where nothing was expected.
 
     A try without a label agrees with nothing: who answers only what is easy gains nothing by it.
     """
     given = tuple(pairs)
-    found = Calibration(pair if pair.said is not None else pair.model_copy(update={"said": NO_LABEL}) for pair in given)
+    unlabelled = {"predicted": NO_LABEL}
+    found = Calibration(pair.model_copy(update=unlabelled) if pair.predicted is None else pair for pair in given)
     if not given:
         return None
     return LabelSummary(
         pairs=len(given),
-        judged=sum(pair.said is not None for pair in given),
+        judged=sum(pair.predicted is not None for pair in given),
         agreement=found.agreement,
         balanced_accuracy=found.balanced,
         kappa=found.kappa.value if found.kappa else None,

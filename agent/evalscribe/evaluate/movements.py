@@ -28,7 +28,7 @@ def movements(
 ) -> tuple[ScorerMovement, ...]:
     """Of every scorer that has a score of some item on both sides, in their order."""
     moved = [one for binding in bindings if (one := _moved(base, candidate, keys, binding))]
-    corrected = holm({one.binding.spec.name: one.found.luck.p for one in moved})
+    corrected = holm({one.binding.spec.name: one.found.test.p_value for one in moved})
     return tuple(_movement(one, corrected[one.binding.spec.name]) for one in moved)
 
 

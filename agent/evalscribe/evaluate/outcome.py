@@ -5,7 +5,7 @@ from typing import NamedTuple
 from evalscribe.prose import counted
 from evalscribe.run_comparison import RunVerdict, luck, points
 from evalscribe.run_summary import percent
-from evalscribe.statistics import SIGNIFICANT, Paired
+from evalscribe.statistics import ALPHA, Paired
 
 LEAST_COVERAGE = 0.8
 """Below it too much is unknown to say anything."""
@@ -27,7 +27,7 @@ def outcome(found: Paired, coverage: float, rates: tuple[float, float], *, clust
         return Outcome(verdict, f"{verdict.capitalize()}: the pass rate {'rose' if better else 'fell'} from {moved}.")
     units = "clusters of items" if clustered else "items"
     if found.detectable is None:
-        few = f"{len(found.groups)} {units}" if len(found.groups) > 1 else "so few items"
+        few = f"{len(found.clusters)} {units}" if len(found.clusters) > 1 else "so few items"
         return Outcome(
             "inconclusive", f"Inconclusive: {few} are too few to tell a change from luck; pass rate {moved}."
         )
@@ -41,7 +41,7 @@ def outcome(found: Paired, coverage: float, rates: tuple[float, float], *, clust
 
 def _difference(found: Paired) -> str:
     low, high = (end * 100 for end in found.interval)
-    chance = luck(found.luck.p, exact=found.luck.exact)
+    chance = luck(found.test.p_value, exact=found.test.exact)
     return f"{found.difference * 100:+.1f} points, 95 %: {low:+.1f} to {high:+.1f}, {chance}"
 
 
@@ -54,10 +54,10 @@ def _uncovered(coverage: float) -> str:
 
 def _one_way(found: Paired) -> int | None:
     """How many of what is tested moved, where all went one way and are too few ever to be more than luck."""
-    ups = sum(group.even > 0 for group in found.groups)
-    downs = sum(group.even < 0 for group in found.groups)
+    ups = sum(group.balanced > 0 for group in found.clusters)
+    downs = sum(group.balanced < 0 for group in found.clusters)
     moved = ups + downs
-    return moved if 0 in (ups, downs) and moved and 2.0 ** (1 - moved) > SIGNIFICANT else None
+    return moved if 0 in (ups, downs) and moved and 2.0 ** (1 - moved) > ALPHA else None
 
 
 def _flipped(found: Paired, flips: int, units: str) -> str:

@@ -55,7 +55,7 @@ def _worst(base: Sided, candidate: Sided, keys: Sequence[str], found: Outcome) -
     tasks = [Task(passes(base.of(key)), passes(candidate.of(key))) for key in both]
     whole = paired(tasks, clusters=clusters_of(base, both))
     if whole.significant and whole.difference < 0:
-        chance = luck(whole.luck.p, exact=whole.luck.exact)
+        chance = luck(whole.test.p_value, exact=whole.test.exact)
         yield f"Counted as failures, the tries without a verdict would make the candidate a regression ({chance})."
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from evalscribe.calibration import Calibration, LabelScore, Pair
+from evalscribe.calibration import Calibration, LabelPair, LabelScore
 from evalscribe.finding import CLASSIFICATIONS, Classification
 from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
@@ -100,7 +100,7 @@ def verdicts(labels: Iterable[GivenLabel]) -> tuple[GivenLabel, ...]:
 def calibration(row: JudgeRow) -> Calibration:
     """The row as figures to print."""
     counted = ((truth, said, number) for truth, saids in row.confusion.items() for said, number in saids.items())
-    pairs = (Pair(truth=truth, said=said) for truth, said, number in counted for _ in range(number))
+    pairs = (LabelPair(expected=truth, predicted=said) for truth, said, number in counted for _ in range(number))
     return Calibration(pairs, CLASSIFICATIONS)
 
 
@@ -125,7 +125,7 @@ def _judges(labels: Sequence[GivenLabel]) -> tuple[JudgeRow, ...]:
 
 
 def _judge(name: str, labels: Sequence[GivenLabel]) -> JudgeRow:
-    found = Calibration((Pair(truth=label.label, said=label.judged) for label in labels), CLASSIFICATIONS)
+    found = Calibration((LabelPair(expected=label.label, predicted=label.judged) for label in labels), CLASSIFICATIONS)
     return JudgeRow(
         judge=name,
         labelled=found.judged,
@@ -149,7 +149,9 @@ def _pair(
     names: tuple[str, str], one: dict[Subject, GivenLabel], other: dict[Subject, GivenLabel]
 ) -> ReviewerRow | None:
     both = [(one[subject], other[subject]) for subject in one if subject in other]
-    shared = {(a.run, a.group or a.eval, b.group or b.eval): Pair(truth=a.label, said=b.label) for a, b in both}
+    shared = {
+        (a.run, a.group or a.eval, b.group or b.eval): LabelPair(expected=a.label, predicted=b.label) for a, b in both
+    }
     if not shared:
         return None
     found = Calibration(shared.values(), CLASSIFICATIONS)

@@ -1,36 +1,42 @@
-"""How sure a figure is, given how often it was tried."""
+"""Confidence intervals, agreement of raters, and paired comparisons."""
 
-from evalscribe.statistics.agreement import Interval, Kappa, kappa, wilson
-from evalscribe.statistics.clustered import Cluster, clustered
-from evalscribe.statistics.clustered_kappa import clustered_kappa
-from evalscribe.statistics.dealt import dealt
-from evalscribe.statistics.detectable import SIGNIFICANT
-from evalscribe.statistics.difference import difference
-from evalscribe.statistics.flips import Luck, sign_flip
-from evalscribe.statistics.paired import Paired, Task, paired
-from evalscribe.statistics.passing import tells_apart
-from evalscribe.statistics.several import holm
-from evalscribe.statistics.tries import fisher, pass_at, pass_every
+from evalscribe.statistics.agreement import Kappa, clustered_kappa, kappa
+from evalscribe.statistics.intervals import (
+    Interval,
+    TrialCluster,
+    cluster_interval,
+    pass_at,
+    pass_every,
+    passing_range,
+    wilson_interval,
+)
+from evalscribe.statistics.paired import Paired, Task, difference, paired
+from evalscribe.statistics.significance import (
+    ALPHA,
+    fisher_exact_test,
+    holm,
+    sign_flip_test,
+    stratified_permutation_test,
+)
 
 __all__ = [
-    "SIGNIFICANT",
-    "Cluster",
+    "ALPHA",
     "Interval",
     "Kappa",
-    "Luck",
     "Paired",
     "Task",
-    "clustered",
+    "TrialCluster",
+    "cluster_interval",
     "clustered_kappa",
-    "dealt",
     "difference",
-    "fisher",
+    "fisher_exact_test",
     "holm",
     "kappa",
     "paired",
     "pass_at",
     "pass_every",
-    "sign_flip",
-    "tells_apart",
-    "wilson",
+    "passing_range",
+    "sign_flip_test",
+    "stratified_permutation_test",
+    "wilson_interval",
 ]

@@ -1,16 +1,27 @@
-"""Shares and the agreement of raters, with their intervals."""
+"""Cohen's kappa with its confidence interval, for single pairs and for clusters of pairs.
 
-from collections.abc import Sequence
-from math import sqrt
+Written out here because scipy has no kappa: scikit-learn's has no interval, and neither its own nor that of
+statsmodels knows clusters.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import fsum, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
+from evalscribe.statistics.intervals import (
+    Interval,
+    TrialCluster,
+    cluster_interval,
+    student_quantile,
+    wilson_interval,
+)
 
-class Interval(NamedTuple):
-    """Both ends between 0 and 1; between -1 and 1 for kappa."""
-
-    low: float
-    high: float
+PairCounts = Mapping[tuple[int, int], int]
+"""How often two raters gave which labels, each label by its number."""
+TINY = 1e-12
+"""Below this a variance, or disagreement expected by chance, is a rounding error."""
 
 
 class Kappa(NamedTuple):
@@ -20,23 +31,15 @@ class Kappa(NamedTuple):
     interval: Interval
 
 
-def wilson(successes: float, trials: float, confidence: float = 0.95) -> Interval:
-    """The Wilson score interval of a share; (0, 1) where nothing was tried."""
-    if trials == 0:
-        return Interval(0.0, 1.0)
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    share, whole = successes / trials, 1 + z * z / trials
-    middle = (share + z * z / (2 * trials)) / whole
-    half = z * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials)) / whole
-    return Interval(0.0 if successes == 0 else middle - half, 1.0 if successes == trials else middle + half)
-
-
 def kappa(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa | None:
-    """Agreement beyond luck of a square table of counts, rows one rater and columns the other.
+    """Cohen's kappa (1960) of a square table of counts: rows one rater, columns the other.
 
-    The interval is the asymptotic one of Fleiss, Cohen and Everitt (1969), in closed form: too narrow for a few pairs.
-    Where it has no width, as with raters who always agree, it is Wilson's of the agreement, beyond the same luck.
-    None where luck alone explains every agreement: no pair, or one label only.
+    The interval is the asymptotic one of Fleiss, Cohen and Everitt (1969, Psychological Bulletin 72), which is too
+    narrow for a few pairs. Where it has no width, as with raters who always agree, it is Wilson's interval of the
+    agreement, corrected for the same expected agreement.
+
+    Returns:
+        `None` where agreement by chance is certain: no pair, or one label only.
     """
     number = sum(map(sum, table))
     if not number:
@@ -44,23 +47,75 @@ def kappa(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa | N
     shares = [[count / number for count in row] for row in table]
     rows = [sum(row) for row in shares]
     columns = [sum(column) for column in zip(*shares, strict=True)]
-    by_luck = sum(row * column for row, column in zip(rows, columns, strict=True))
-    if by_luck >= 1 - 1e-12:
+    expected = sum(row * column for row, column in zip(rows, columns, strict=True))
+    if expected >= 1 - TINY:
         return None
-    value = (sum(shares[i][i] for i in range(len(shares))) - by_luck) / (1 - by_luck)
-    variance = _variance(shares, rows, columns, value, by_luck)
-    if variance < 1e-12:
-        ends = wilson(sum(table[i][i] for i in range(len(table))), number, confidence)
-        return Kappa(value, Interval(*(max(-1.0, (end - by_luck) / (1 - by_luck)) for end in ends)))
-    spread = NormalDist().inv_cdf((1 + confidence) / 2) * sqrt(variance / number)
-    return Kappa(value, Interval(max(-1.0, value - spread), min(1.0, value + spread)))
+    agreed = sum(table[i][i] for i in range(len(table)))
+    value = (sum(shares[i][i] for i in range(len(shares))) - expected) / (1 - expected)
+    variance = _variance(shares, rows, columns, value, expected)
+    if variance < TINY:
+        return Kappa(value, _beyond_chance(wilson_interval(agreed, number, confidence), expected))
+    return _kappa(value, NormalDist().inv_cdf((1 + confidence) / 2) * sqrt(variance / number))
+
+
+def _kappa(value: float, half: float) -> Kappa:
+    return Kappa(value, Interval(max(-1.0, value - half), min(1.0, value + half)))
+
+
+def _beyond_chance(agreement: Interval, expected: float) -> Interval:
+    return Interval(*(max(-1.0, (end - expected) / (1 - expected)) for end in agreement))
 
 
 def _variance(
-    shares: Sequence[Sequence[float]], rows: Sequence[float], columns: Sequence[float], value: float, by_luck: float
+    shares: Sequence[Sequence[float]], rows: Sequence[float], columns: Sequence[float], value: float, expected: float
 ) -> float:
-    """Of kappa, times the number of pairs."""
+    """Variance of kappa, times the number of pairs."""
     size, other = range(len(shares)), 1 - value
     agreed = sum(shares[i][i] * (1 - (rows[i] + columns[i]) * other) ** 2 for i in size)
-    not_agreed = sum(shares[i][j] * (columns[i] + rows[j]) ** 2 for i in size for j in size if i != j) * other**2
-    return (agreed + not_agreed - (value - by_luck * other) ** 2) / (1 - by_luck) ** 2
+    disagreed = sum(shares[i][j] * (columns[i] + rows[j]) ** 2 for i in size for j in size if i != j) * other**2
+    return (agreed + disagreed - (value - expected * other) ** 2) / (1 - expected) ** 2
+
+
+def clustered_kappa(clusters: Sequence[PairCounts], labels: int, confidence: float = 0.95) -> Kappa | None:
+    """Kappa of all pairs, with an interval that counts each cluster as one observation.
+
+    Clusters are several trials of one item, or several runs of one eval. The variance is that of the delta method
+    (Yang and Zhou 2014, Statistics in Medicine 33): a cluster moves kappa by the sum of its pairs' influences.
+
+    Returns:
+        `None` as `kappa` does. The interval is (-1, 1) for a single cluster of several pairs, which says nothing about
+        others.
+    """
+    pairs = Counter[tuple[int, int]]()
+    for cluster in clusters:
+        pairs.update(cluster)
+    whole = kappa([[pairs[row, column] for column in range(labels)] for row in range(labels)], confidence)
+    sizes = [sum(cluster.values()) for cluster in clusters]
+    if whole is None or all(size == 1 for size in sizes):
+        return whole
+    if len(clusters) < 2:
+        return Kappa(whole.value, Interval(-1.0, 1.0))
+    number = sum(sizes)
+    rows = [sum(pairs[label, other] for other in range(labels)) / number for label in range(labels)]
+    columns = [sum(pairs[other, label] for other in range(labels)) / number for label in range(labels)]
+    expected = sum(row * column for row, column in zip(rows, columns, strict=True))
+    agreement = sum(pairs[label, label] for label in range(labels)) / number
+
+    def influence(row: int, column: int) -> float:
+        by_chance = columns[row] + rows[column] - 2 * expected
+        return ((row == column) - agreement - (1 - whole.value) * by_chance) / (1 - expected)
+
+    moved = (fsum(count * influence(*pair) for pair, count in cluster.items()) / number for cluster in clusters)
+    variance = fsum(move**2 for move in moved) * len(clusters) / (len(clusters) - 1)
+    if variance < TINY:
+        return Kappa(whole.value, _beyond_chance(cluster_interval(_agreements(clusters), confidence), expected))
+    # Kish's effective number (1965, Survey Sampling): clusters of one size that would weigh as much.
+    degrees_of_freedom = max(1, number**2 // sum(size**2 for size in sizes) - 1)
+    return _kappa(whole.value, student_quantile((1 + confidence) / 2, degrees_of_freedom) * sqrt(variance))
+
+
+def _agreements(clusters: Sequence[PairCounts]) -> Counter[TrialCluster]:
+    return Counter(
+        TrialCluster(sum(n for (row, column), n in cluster.items() if row == column), sum(cluster.values()))
+        for cluster in clusters
+    )

@@ -9,7 +9,7 @@ from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import experiment_of, version_of_run
 from evalscribe.app.experiments.items import items_of
 from evalscribe.app.experiments.listing import dataset_line, target_line
-from evalscribe.calibration import Pair
+from evalscribe.calibration import LabelPair
 from evalscribe.evaluate.labels import label_pair, labels
 from evalscribe.evaluate.summary import Place, summarised
 from evalscribe.experiment import Attempt, Experiment, ExperimentRun, ExperimentVersion, ItemVerdict
@@ -51,7 +51,7 @@ def _labels(
     return labels(_pairs(desk, run)) if labelling else None
 
 
-def _pairs(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[Pair]:
+def _pairs(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[LabelPair]:
     """Of every try; one without an answer gave no label. Tries of one item are one observation, as items of a cluster
     are."""
     expected = {item.key: (item.expected_output, item.cluster) for item in items_of(desk, run)}
@@ -61,7 +61,7 @@ def _pairs(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[Pair]:
         pair = label_pair(wanted, attempt.output if answered else None)
         if pair is not None:
             observed = f"cluster {cluster}" if cluster is not None else f"item {key}"
-            yield Pair(truth=pair[0], said=pair[1], cluster=observed)
+            yield LabelPair(expected=pair[0], predicted=pair[1], cluster=observed)
 
 
 def failures(desk: ExperimentDesk, run: ExperimentRun, *, flaky: bool = False) -> Iterator[ToldTry]:

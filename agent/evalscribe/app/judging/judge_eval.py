@@ -9,7 +9,7 @@ from evalscribe.app.judging.labelled import Example, Labelled, Members, labels_o
 from evalscribe.app.judging.labelled_source import LabelledSource
 from evalscribe.app.judging.subjects import Finder
 from evalscribe.app.watcher import Watcher
-from evalscribe.calibration import Calibration, LabelScore, Pair
+from evalscribe.calibration import Calibration, LabelPair, LabelScore
 from evalscribe.chat import Usage
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
@@ -62,7 +62,7 @@ class Calibrated(Frozen):
 
     @property
     def calibration(self) -> Calibration:
-        pairs = (Pair(truth=row.label, said=row.said, cluster=row.task) for row in self.rows)
+        pairs = (LabelPair(expected=row.label, predicted=row.said, cluster=row.task) for row in self.rows)
         return Calibration(pairs, [row.label for row in self.labels])
 
 
@@ -149,7 +149,7 @@ def _said(result: JudgeResult, key: str) -> str | None:
 
 
 def _counted(judge: LoadedJudge, rows: tuple[Row, ...], labels: Sequence[str], usage: Usage) -> Calibrated:
-    found = Calibration((Pair(truth=row.label, said=row.said, cluster=row.task) for row in rows), labels)
+    found = Calibration((LabelPair(expected=row.label, predicted=row.said, cluster=row.task) for row in rows), labels)
     return Calibrated(
         name=judge.name,
         judge=judge.id,

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from evalscribe.statistics import holm, sign_flip
-from evalscribe.statistics.flips import DRAWS
+from evalscribe.statistics import holm, sign_flip_test
+from evalscribe.statistics.significance import DRAWS
 
 SOME = st.builds(Fraction, st.integers(-6, 6), st.sampled_from((1, 2, 3, 4, 5)))
 
@@ -30,9 +30,9 @@ def enumerated(differences: Sequence[Fraction]) -> float:
 @given(st.lists(SOME, min_size=1, max_size=9))
 @settings(max_examples=60)
 def test_it_is_what_enumerating_every_flip_gives(differences: list[Fraction]) -> None:
-    luck = sign_flip(differences)
-    assert luck.exact
-    assert luck.p == pytest.approx(enumerated(differences), abs=1e-12)
+    result = sign_flip_test(differences)
+    assert result.exact
+    assert result.p_value == pytest.approx(enumerated(differences), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -40,42 +40,42 @@ def test_it_is_what_enumerating_every_flip_gives(differences: list[Fraction]) ->
     [
         pytest.param(1, 7, 0.0703, id="airways: Fagerland, Lydersen and Laake 2013"),
         pytest.param(6, 3, 0.5078, id="nine changed"),
-        pytest.param(5, 0, 0.0625, id="five of five are still luck"),
-        pytest.param(6, 0, 0.03125, id="six are not"),
+        pytest.param(5, 0, 0.0625, id="five of five are not significant"),
+        pytest.param(6, 0, 0.03125, id="six are"),
     ],
 )
 def test_with_single_trials_it_is_mcnemars_exact(better: int, worse: int, p: float) -> None:
-    assert sign_flip(single(better, worse, 20)).p == pytest.approx(p, abs=5e-5)
+    assert sign_flip_test(single(better, worse, 20)).p_value == pytest.approx(p, abs=5e-5)
 
 
-def test_the_survey_of_agresti_is_no_luck() -> None:
+def test_the_survey_agresti_is_significant() -> None:
     """1,600 people asked twice: 150 changed to disapproval, 86 to approval (McNemar's z² is 17.36)."""
-    luck = sign_flip(single(86, 150, 1364))
-    assert luck.p == pytest.approx(binomtest(86, 236).pvalue, rel=1e-9)
-    assert luck.p < 1e-4
+    result = sign_flip_test(single(86, 150, 1364))
+    assert result.p_value == pytest.approx(binomtest(86, 236).pvalue, rel=1e-9)
+    assert result.p_value < 1e-4
 
 
 @pytest.mark.parametrize(("better", "worse"), [(0, 0), (40, 40), (900, 1100), (5_000, 5_200)])
 def test_large_counts_agree_with_scipy(better: int, worse: int) -> None:
     expected = binomtest(better, better + worse).pvalue if better + worse else 1.0
-    assert sign_flip(single(better, worse)).p == pytest.approx(expected, rel=1e-7)
+    assert sign_flip_test(single(better, worse)).p_value == pytest.approx(expected, rel=1e-7)
 
 
 def test_the_order_and_the_direction_do_not_matter() -> None:
     differences = [Fraction(n, 4) for n in (3, -1, 2, 4, -2, 0, 1)]
-    assert sign_flip(differences) == sign_flip(reversed([-one for one in differences]))
+    assert sign_flip_test(differences) == sign_flip_test(reversed([-one for one in differences]))
 
 
 def test_what_takes_too_long_is_drawn_the_same_each_time_and_about_right() -> None:
     """Of very many differences the sum is normal."""
     fine = [Fraction((n * n) % 997 - 470, 10_007) for n in range(3_000)]
-    luck = sign_flip(fine)
-    assert not luck.exact
-    assert luck == sign_flip(fine)
+    result = sign_flip_test(fine)
+    assert not result.exact
+    assert result == sign_flip_test(fine)
     spread = sum(float(one) ** 2 for one in fine) ** 0.5
     likely = 2 * (1 - NormalDist().cdf(abs(float(sum(fine))) / spread))
-    assert luck.p == pytest.approx(likely, abs=0.02)
-    assert sign_flip([Fraction(n % 9 - 3, 8) for n in range(20_000)]).p == pytest.approx(1 / (DRAWS + 1))
+    assert result.p_value == pytest.approx(likely, abs=0.02)
+    assert sign_flip_test([Fraction(n % 9 - 3, 8) for n in range(20_000)]).p_value == pytest.approx(1 / (DRAWS + 1))
 
 
 def test_holm_corrects_for_how_many_there_are() -> None:

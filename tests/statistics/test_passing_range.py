@@ -3,7 +3,7 @@
 import pytest
 from scipy.stats import binom
 
-from evalscribe.statistics import tells_apart
+from evalscribe.statistics import passing_range
 
 
 @pytest.mark.parametrize(
@@ -11,10 +11,10 @@ from evalscribe.statistics import tells_apart
     [(1, 1, 1e-9), (18, 20, 1e-9), (20, 20, 1e-9), (950, 1000, 1e-9), (951, 1001, 0.005), (9500, 10000, 0.005)],
 )
 def test_the_two_rates_pass_as_often_as_they_say(needed: int, tries: int, off: float) -> None:
-    low, high = tells_apart(needed, tries)
+    low, high = passing_range(needed, tries)
     assert binom.sf(needed - 1, tries, low) == pytest.approx(0.2, abs=off)
     assert binom.sf(needed - 1, tries, high) == pytest.approx(0.8, abs=off)
 
 
 def test_what_needs_nothing_passes_always() -> None:
-    assert tells_apart(0, 10) == (0.0, 0.0)
+    assert passing_range(0, 10) == (0.0, 0.0)

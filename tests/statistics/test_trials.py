@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 from scipy.stats import fisher_exact
 
-from evalscribe.statistics import fisher, pass_at, pass_every
+from evalscribe.statistics import fisher_exact_test, pass_at, pass_every
 
 
 @pytest.mark.parametrize("tries", range(1, 7))
@@ -28,4 +28,4 @@ def test_fishers_exact_is_scipys(tries: tuple[int, int]) -> None:
     for base in range(tries[0] + 1):
         for candidate in range(tries[1] + 1):
             table = [[base, tries[0] - base], [candidate, tries[1] - candidate]]
-            assert fisher((base, candidate), tries) == pytest.approx(fisher_exact(table).pvalue)
+            assert fisher_exact_test((base, candidate), tries) == pytest.approx(fisher_exact(table).pvalue)

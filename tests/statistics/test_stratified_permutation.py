@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalscribe.statistics import Task, dealt, paired
+from evalscribe.statistics import Task, paired, stratified_permutation_test
 
 TRIALS = st.lists(st.sampled_from((Fraction(0), Fraction(1))), min_size=1, max_size=3).map(tuple)
 ALL, NONE = (Fraction(1),) * 3, (Fraction(0),) * 3
@@ -29,24 +29,24 @@ def test_it_is_the_share_of_all_deals(tasks: list[Task]) -> None:
     sums = [sum(each) for each in product(*map(deals, tasks))]
     observed = sum(task.difference**2 for task in tasks)
     share = sum(each >= observed for each in sums) / len(sums)
-    found = dealt(tasks)
-    assert share == (1 if found is None else pytest.approx(found.p))
+    found = stratified_permutation_test(tasks)
+    assert share == (1 if found is None else pytest.approx(found.p_value))
 
 
 def test_what_gets_worse_and_what_gets_better_do_not_cancel() -> None:
     tasks = [Task(ALL, NONE), Task(NONE, ALL)] * 3
-    assert paired(tasks).luck.p == 1
-    found = dealt(tasks)
+    assert paired(tasks).test.p_value == 1
+    found = stratified_permutation_test(tasks)
     assert found is not None
-    assert found.p == pytest.approx(0.1**6)
+    assert found.p_value == pytest.approx(0.1**6)
 
 
 def test_single_trials_cannot_tell_and_very_many_tasks_are_nearly_exact() -> None:
     one = (Fraction(1),)
-    assert dealt([Task(one, (Fraction(0),))] * 9) is None
+    assert stratified_permutation_test([Task(one, (Fraction(0),))] * 9) is None
     pair, other = (Fraction(1), Fraction(0)), (Fraction(1),) * 2
     some = [Task(pair, pair)] * 2 + [Task(other, (Fraction(0),) * 2)]
-    many = dealt(some * 1_000)
+    many = stratified_permutation_test(some * 1_000)
     assert many is not None
     assert not many.exact
-    assert many.p == pytest.approx(0.5, abs=0.02), "a third of all deals part them, as here"
+    assert many.p_value == pytest.approx(0.5, abs=0.02), "a third of all deals part them, as here"

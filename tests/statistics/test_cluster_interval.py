@@ -5,16 +5,16 @@ from collections import Counter
 
 import pytest
 
-from evalscribe.statistics import Cluster, clustered, wilson
+from evalscribe.statistics import TrialCluster, cluster_interval, wilson_interval
 
 RUNS = 400
 
 
-def drawn(toss: random.Random, groups: int, tries: int, share: float, likeness: float) -> Counter[Cluster]:
+def drawn(toss: random.Random, groups: int, tries: int, share: float, likeness: float) -> Counter[TrialCluster]:
     """Groups whose own chances vary around `share`; a likeness near 1 makes tries of a group all alike."""
     spread = (1 - likeness) / likeness
     chances = (toss.betavariate(share * spread, (1 - share) * spread) for _ in range(groups))
-    return Counter(Cluster(sum(toss.random() < chance for _ in range(tries)), tries) for chance in chances)
+    return Counter(TrialCluster(sum(toss.random() < chance for _ in range(tries)), tries) for chance in chances)
 
 
 @pytest.mark.parametrize(("groups", "tries"), [(10, 5), (50, 3)])
@@ -24,7 +24,7 @@ def test_the_share_lies_in_the_interval_as_often_as_it_says(
     groups: int, tries: int, share: float, likeness: float
 ) -> None:
     toss = random.Random(4)
-    found = [clustered(drawn(toss, groups, tries, share, likeness)) for _ in range(RUNS)]
+    found = [cluster_interval(drawn(toss, groups, tries, share, likeness)) for _ in range(RUNS)]
     assert sum(low <= share <= high for low, high in found) / RUNS >= 0.93
 
 
@@ -34,31 +34,35 @@ def test_where_one_source_has_most_of_the_items_it_does_not_count_as_one_of_many
     found = []
     for _ in range(RUNS):
         passed = [toss.random() < 0.9 for _ in range(10)]
-        found.append(clustered(Counter([Cluster(10 * passed[0], 10), *(Cluster(int(one), 1) for one in passed[1:])])))
+        found.append(
+            cluster_interval(
+                Counter([TrialCluster(10 * passed[0], 10), *(TrialCluster(int(one), 1) for one in passed[1:])])
+            )
+        )
     assert sum(low <= 0.9 <= high for low, high in found) / RUNS >= 0.93
 
 
 def test_tries_of_an_item_are_not_as_many_observations() -> None:
     """20 items that always or never pass say no more in five tries than in one."""
-    low, high = clustered({Cluster(5, 5): 15, Cluster(0, 5): 5})
-    naive = wilson(75, 100)
+    low, high = cluster_interval({TrialCluster(5, 5): 15, TrialCluster(0, 5): 5})
+    naive = wilson_interval(75, 100)
     assert high - low > 1.5 * (naive.high - naive.low)
 
 
 def test_a_larger_share_never_has_a_lower_lower_end() -> None:
     """So that a perfect run is not told to be worse than one with a failed try."""
-    perfect = {Cluster(5, 5): 20}
-    almost = {Cluster(5, 5): 19, Cluster(4, 5): 1}
-    assert clustered(perfect).low > clustered(almost).low
-    assert clustered(perfect).high == 1.0
+    perfect = {TrialCluster(5, 5): 20}
+    almost = {TrialCluster(5, 5): 19, TrialCluster(4, 5): 1}
+    assert cluster_interval(perfect).low > cluster_interval(almost).low
+    assert cluster_interval(perfect).high == 1.0
 
 
-@pytest.mark.parametrize("clusters", [{}, {Cluster(3, 3): 1}])
-def test_one_group_says_nothing_about_others(clusters: dict[Cluster, int]) -> None:
-    assert clustered(clusters) == (0.0, 1.0)
+@pytest.mark.parametrize("clusters", [{}, {TrialCluster(3, 3): 1}])
+def test_one_group_says_nothing_about_others(clusters: dict[TrialCluster, int]) -> None:
+    assert cluster_interval(clusters) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("passed", [0, 2])
 def test_the_seen_share_is_inside(passed: int) -> None:
-    low, high = clustered({Cluster(passed, 2): 3})
+    low, high = cluster_interval({TrialCluster(passed, 2): 3})
     assert low <= passed / 2 <= high

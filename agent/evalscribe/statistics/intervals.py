@@ -1,0 +1,115 @@
+"""Confidence intervals of proportions, for single trials and for clusters of trials."""
+
+from collections.abc import Mapping
+from math import comb, fsum, sqrt
+from typing import NamedTuple
+
+PSEUDO_CLUSTERS = 2
+"""Clusters in which every trial passed, and as many in which none did, added to those observed. Without them the
+interval has no width where all clusters are alike. This is the rule of Agresti and Coull (1998, The American
+Statistician 52), with a cluster in place of a trial."""
+PASSING_OFTEN = 0.8
+
+
+class Interval(NamedTuple):
+    """Both ends between 0 and 1; between -1 and 1 for kappa."""
+
+    low: float
+    high: float
+
+
+class TrialCluster(NamedTuple):
+    """Trials that are one observation together: those of one item, or of all items of one source."""
+
+    passed: int
+    trials: int
+
+
+# scipy is imported inside these functions: it costs about a second of CPU time, and commands that only list need
+# neither an interval nor a test.
+
+
+def student_quantile(probability: float, degrees_of_freedom: int) -> float:
+    """Quantile of Student's t distribution; infinite without any degree of freedom."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees_of_freedom, probability)) if degrees_of_freedom >= 1 else float("inf")
+
+
+def wilson_interval(successes: int, trials: int, confidence: float = 0.95) -> Interval:
+    """Wilson score interval of a proportion; (0, 1) without trials."""
+    from scipy.stats import binomtest
+
+    if trials == 0:
+        return Interval(0.0, 1.0)
+    ends = binomtest(successes, trials).proportion_ci(confidence, method="wilson")
+    return Interval(float(ends.low), float(ends.high))
+
+
+def cluster_interval(clusters: Mapping[TrialCluster, int], confidence: float = 0.95) -> Interval:
+    """Interval of the share of all trials that pass, with each cluster as one observation.
+
+    The variance is that of a ratio estimate from cluster totals (Cochran 1977, Sampling Techniques, section 11.8).
+
+    Args:
+        clusters: How many clusters there are of each kind.
+
+    Returns:
+        (0, 1) for fewer than two clusters: one says nothing about others.
+    """
+    number = sum(clusters.values())
+    if number < 2:
+        return Interval(0.0, 1.0)
+    trials = sum(cluster.trials * count for cluster, count in clusters.items())
+    passed = sum(cluster.passed * count for cluster, count in clusters.items())
+    size = trials / number
+    total = trials + 2 * PSEUDO_CLUSTERS * size
+    share = (passed + PSEUDO_CLUSTERS * size) / total
+    squares = fsum(count * (one.passed - one.trials * share) ** 2 for one, count in clusters.items())
+    squares += PSEUDO_CLUSTERS * size**2 * ((1 - share) ** 2 + share**2)
+    groups = number + 2 * PSEUDO_CLUSTERS
+    quantile = student_quantile((1 + confidence) / 2, _degrees_of_freedom(clusters, groups))
+    half = quantile * sqrt(groups / (groups - 1) * squares) / total
+    observed = passed / trials
+    return Interval(max(0.0, min(observed, share - half)), min(1.0, max(observed, share + half)))
+
+
+def _degrees_of_freedom(clusters: Mapping[TrialCluster, int], groups: int) -> int:
+    """One less than the number of clusters, or than Kish's effective number (1965, Survey Sampling) if sizes differ.
+
+    Simulated with 2 to 30 clusters: coverage of 94 % or more, and at least 91 % where one cluster holds a quarter of
+    all trials.
+    """
+    if len({cluster.trials for cluster in clusters}) == 1:
+        return groups - 1
+    trials = sum(cluster.trials * count for cluster, count in clusters.items())
+    squares = sum(cluster.trials**2 * count for cluster, count in clusters.items())
+    return max(1, trials**2 // squares - 1)
+
+
+def passing_range(needed: int, trials: int) -> Interval:
+    """True pass rates between which passing a gate is largely a matter of chance.
+
+    At the rate `low` a run reaches `needed` of `trials` in 20 of 100 cases, at `high` in 80 of 100. The probability of
+    at least `needed` successes is a beta distribution of the rate (Clopper and Pearson 1934, Biometrika 26).
+    """
+    from scipy.special import betaincinv
+
+    if needed <= 0:
+        return Interval(0.0, 0.0)
+    low, high = (float(betaincinv(needed, trials - needed + 1, share)) for share in (1 - PASSING_OFTEN, PASSING_OFTEN))
+    return Interval(low, high)
+
+
+def pass_at(passed: int, trials: int, k: int) -> float | None:
+    """pass@k, the probability that at least one of `k` trials passes (Chen et al. 2021, arXiv:2107.03374).
+
+    Returns:
+        The unbiased estimate, or `None` for fewer than `k` trials.
+    """
+    return None if trials < k else 1 - comb(trials - passed, k) / comb(trials, k)
+
+
+def pass_every(passed: int, trials: int, k: int) -> float | None:
+    """pass^k, the probability that all of `k` trials pass (Yao et al. 2024, arXiv:2406.12045); `None` as `pass_at`."""
+    return None if trials < k else comb(passed, k) / comb(trials, k)
