@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from evalscribe.judging.scorers import bounded, runner, spec
-from evalscribe.judging.scorers.edit_distance import TooLong, edit_distance
-from evalscribe.judging.scorers.regex_match import QUICK, steps
+from evalscribe.judging.scorers import runner, spec
+from evalscribe.judging.scorers.result import CannotScore
+from evalscribe.judging.scorers.texts import edit_distance
 from evalscribe.score import ScorerRequest
 
 
@@ -124,7 +124,7 @@ async def test_levenshtein_by_default_passes_only_equal_texts(scored: Any) -> No
 async def test_texts_too_long_to_compare_are_no_score(scored: Any) -> None:
     result = await scored("levenshtein", output="ab" * 100_000, expected="ba" * 100_000)
     assert (result.status, result.error_type) == ("error", "input_error")
-    with pytest.raises(TooLong):
+    with pytest.raises(CannotScore):
         edit_distance("a" * 100_001, "b")
     assert edit_distance("x" * 10**6 + "a", "x" * 10**6 + "b") == 1
 
@@ -164,11 +164,8 @@ async def test_regex_match_searches_anywhere(scored: Any, pattern: str, output: 
     assert (result.status, result.passed) == ("ok", passed)
 
 
-async def test_a_regular_expression_without_end_is_ended_and_the_next_text_is_scored(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(bounded, "LONGEST_S", 2.0)
-    ready = runner(spec("regex_match", {"pattern": "(a+)+$"}))
+async def test_a_regular_expression_without_end_is_ended_and_the_next_text_is_scored() -> None:
+    ready = runner(spec("regex_match", {"pattern": "(a|a)+$"}))
     first = await ready.score(ScorerRequest(input=None, output="a" * 60 + "b"))
     second = await ready.score(ScorerRequest(input=None, output="aaa"))
     await ready.close()
@@ -188,22 +185,12 @@ async def test_an_answer_nobody_waited_for_is_not_taken_for_the_next() -> None:
     assert after.passed is False
 
 
-@pytest.mark.parametrize(
-    ("pattern", "length", "quick"),
-    [
-        ("refund", 100_000, True),
-        (r"^\w+@\w+$", 80, True),
-        (r"\d{4}-\d{2}-\d{2}", 100_000, True),
-        ("[+*]x", 100_000, True),
-        ("a*a*a*a*b", 40, False),
-        ("(a+)+", 10, False),
-        (r"(a)\1", 10, False),
-        ("(?x)(a+) +", 10, False),
-        ("a?" * 30 + "a" * 30, 30, False),
-        ("x+y", 100_000, False),
-        ("a{1000}b", 100_000, False),
-        ("[ab]" * 400, 900_000, False),
-    ],
-)
-def test_what_may_take_long_is_done_elsewhere(pattern: str, length: int, quick: bool) -> None:
-    assert (steps(pattern, length) <= QUICK) is quick
+async def test_a_search_that_takes_long_leaves_the_event_loop_to_others() -> None:
+    ready = runner(spec("regex_match", {"pattern": "(a|a)+$"}))
+    waiting = asyncio.create_task(ready.score(ScorerRequest(input=None, output="a" * 60 + "b")))
+    turns = 0
+    while not waiting.done():
+        await asyncio.sleep(0)
+        turns += 1
+    await ready.close()
+    assert turns > 100

@@ -1,11 +1,9 @@
-"""The child of `bounded`: it answers a line of JSON with a line of JSON, and ends itself when that takes too long."""
+"""Child process of `bounded`: answers a line of JSON with a line of JSON, and ends itself after the time limit."""
 
 import json
-import re
 import signal
 import sys
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 Reply = dict[str, Any]
@@ -13,18 +11,7 @@ Reply = dict[str, Any]
 Job = Callable[[Any], Reply]
 
 
-def _regex(pattern: Any) -> Job:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        compiled = re.compile(pattern)
-    return lambda text: _span(compiled.search(text))
-
-
-def _span(match: re.Match[str] | None) -> Reply:
-    return {"answer": list(match.span()) if match else None}
-
-
-def _schema(schema: Any) -> Job:
+def _validation(schema: Any) -> Job:
     from evalscribe.judging.scorers.json_schema import problems, validator_of
     from evalscribe.judging.scorers.result import CannotScore
 
@@ -46,14 +33,13 @@ def _answered(ask: Job, value: Any) -> Reply:
         return {"type": "input_error", "error": "the values of this item are nested too deeply"}
 
 
-JOBS: Mapping[str, Callable[[Any], Job]] = {"regex": _regex, "schema": _schema}
-
-
 def serve() -> None:
-    """Answer lines of standard input until it ends. The first one says which job, with what, and how long it may take
-    each time: then the timer's signal, which nobody handles, ends the process."""
-    job, config, longest = json.loads(sys.stdin.buffer.readline())
-    ask = JOBS[job](config)
+    """Answer lines of standard input until it ends.
+
+    The first line holds the schema and the seconds for each answer, after which the timer's signal ends the process.
+    """
+    schema, longest = json.loads(sys.stdin.buffer.readline())
+    ask = _validation(schema)
     for line in sys.stdin.buffer:
         signal.setitimer(signal.ITIMER_VIRTUAL, longest)
         answer = _answered(ask, json.loads(line))

@@ -96,7 +96,7 @@ class _Fits:
         self._config = config
         self._validator = validator_of(config.schema_)
         self._slow = any(word in json.dumps(config.schema_) for word in SLOW)
-        self._bounded = Bounded("schema", config.schema_)
+        self._bounded = Bounded(config.schema_)
 
     async def __call__(self, request: ScorerRequest) -> ScoreResult:
         output = said = self._config.output_of(request)

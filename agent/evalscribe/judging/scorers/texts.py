@@ -4,8 +4,9 @@ from itertools import islice
 from typing import Annotated
 
 from pydantic import Field, JsonValue
+from rapidfuzz.distance import Levenshtein as EditDistance
+from rapidfuzz.distance import Postfix, Prefix
 
-from evalscribe.judging.scorers.edit_distance import TooLong, edit_distance
 from evalscribe.judging.scorers.fields import ReadsExpected, ReadsOutput, parsed
 from evalscribe.judging.scorers.kind import AnyKind, Kind, pure
 from evalscribe.judging.scorers.result import CannotScore, judged
@@ -13,6 +14,9 @@ from evalscribe.judging.scorers.values import Place, kept, kept_place, places, s
 from evalscribe.prose import counted
 from evalscribe.score import ScoreResult, ScorerRequest
 
+LONGEST = 100_000
+LARGEST = 400_000_000
+"""Product of both lengths without equal beginnings and ends: with `LONGEST`, a tenth of a second or less."""
 MOST_PLACES = 20
 """Differing places that are kept."""
 
@@ -72,6 +76,18 @@ def contains(config: Contains, request: ScorerRequest) -> ScoreResult:
     return judged(True, f"{told(config.pattern)} is in the output", label="match", evidence=evidence)
 
 
+def edit_distance(one: str, other: str) -> int:
+    """Levenshtein distance in characters. Raises `CannotScore` if that would take more than a moment."""
+    prefix = Prefix.similarity(one, other)
+    one, other = one[prefix:], other[prefix:]
+    suffix = Postfix.similarity(one, other)
+    lengths = len(one) - suffix, len(other) - suffix
+    if min(lengths) and (max(lengths) > LONGEST or lengths[0] * lengths[1] > LARGEST):
+        reason = f"texts of {lengths[0]:,} and {lengths[1]:,} differing characters are too long to compare"
+        raise CannotScore("input_error", reason)
+    return EditDistance.distance(one, other)
+
+
 def levenshtein(config: Levenshtein, request: ScorerRequest) -> ScoreResult:
     output, expected = text_of(config.output_of(request)), text_of(config.expected_of(request))
     if output is None:
@@ -79,10 +95,7 @@ def levenshtein(config: Levenshtein, request: ScorerRequest) -> ScoreResult:
     if expected is None:
         raise CannotScore("input_error", "the expected output is null where text is to be compared")
     longest = max(len(output), len(expected))
-    try:
-        distance = edit_distance(output, expected)
-    except TooLong as error:
-        raise CannotScore("input_error", str(error)) from error
+    distance = edit_distance(output, expected)
     likeness = 1 - distance / longest if longest else 1.0
     passed = likeness >= config.threshold
     said = f"{counted(distance, 'edit')} in {counted(longest, 'character')}: likeness {likeness:.3f}, "
