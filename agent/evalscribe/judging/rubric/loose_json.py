@@ -4,6 +4,11 @@ One pass, so that hostile text costs no more than other text: a value is skipped
 been read, and the text behind one that never ends is not searched for parts of it.
 """
 
+# json-repair 0.64 in place of `parsed` fails 10 tests of answers. It makes one answer out of an ambiguous one: `tru`
+# becomes a text, the first of two equal keys is dropped, comments and unescaped quotes are guessed at. NaN, infinity
+# and lone surrogates, which cannot be stored, get through. 16,000 escaped quotes in a string without end take it
+# 107 ms of CPU, and 1 ms here.
+
 import json
 import math
 import re

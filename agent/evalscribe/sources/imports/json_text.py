@@ -4,6 +4,10 @@ Python's own decoder reads the values, so that what Python wrote is read again: 
 nothing else can store (`1e999`, ten thousand digits) become texts.
 """
 
+# ijson 3.6 is no faster (43 MB in 0.40 s of CPU, here 0.39 s) and refuses files that are read here: NaN and Infinity,
+# line breaks in strings, UTF-16, a byte order mark, bytes that are no UTF-8. Its C backend ends the process with a
+# segmentation fault at a number of 5,000 digits; its Python backend takes 10.4 s for the same 43 MB.
+
 import codecs
 import json
 import math
