@@ -16,13 +16,13 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from typer.main import get_command
 
+from evalscribe.app.judging.builder import FOR_ANALYSES
 from evalscribe.cli.commands import app
 from evalscribe.errors import UsageError
 from evalscribe.prompts import Prompts, shipped
 from evalscribe.settings import providers
 from evalscribe.settings.cascade import CascadeTable
 from evalscribe.settings.config_file import ConfigFile
-from evalscribe.wiring.analysts import FOR_ANALYSES
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "agent/docs").glob("*.md")), *sorted((ROOT / "skills").glob("*/SKILL.md"))]

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from evalscribe.app.analysis.analyze import nothing_failed
-from evalscribe.app.analysis.estimates import likely
-from evalscribe.app.analysis.explain import failure_named
 from evalscribe.app.analysis.outcomes import NothingFailed
 from evalscribe.app.doctor import Unset, checks
+from evalscribe.app.runs import failure_named
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.ports import Estimate
 from evalscribe.run import Eval, Run
@@ -92,7 +91,7 @@ def test_many_candidates_are_counted() -> None:
     ],
 )
 def test_estimates_as_people_read_them(estimate: Estimate, said: str) -> None:
-    assert likely(estimate) == said
+    assert estimate.summary == said
 
 
 async def test_each_check_says_how_it_went() -> None:

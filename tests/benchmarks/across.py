@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from evalscribe.across import glimpse
-from evalscribe.app.analysis.sightings import elsewhere, sightings
 from evalscribe.app.reports.recurring import alike_evals
+from evalscribe.app.sightings import elsewhere, sightings
 from evalscribe.gather import METHOD
 from evalscribe.ids import content_id
 from evalscribe.library.folder import ReportsFolder

@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.gate import reported
 from evalscribe.app.experiments.launch import NewRun, launched
 from evalscribe.calibration import Calibration, LabelPair

@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.create import NewExperiment, created
-from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.launch import NewRun, launched
 from evalscribe.dataset import Dataset, Item
 from evalscribe.deployment import Component, Deployment

@@ -11,6 +11,9 @@ class Watcher(Protocol):
 
     def started(self, run: Run) -> None: ...
 
+    def imported(self, evals: int, progress: float) -> None:
+        """So many evals of a file are imported; `progress` is from 0 to 1."""
+
     def fetched(self, done: int, total: int) -> None:
         """So much of the evidence is read."""
 

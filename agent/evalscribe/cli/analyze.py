@@ -50,57 +50,60 @@ def analyze(
 ) -> int:
     """Find out why a model failed a run, and whose fault it was."""
     from evalscribe.app.analysis.analyze import analyze as use_case
-    from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan, Wish
+    from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan
     from evalscribe.app.analysis.publishing import committed
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.progress import Display
     from evalscribe.errors import UsageError
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
-    from evalscribe.wiring import analysis as wiring
+    from evalscribe.workspace import Workspace
 
     if discuss and (as_json or quiet or dry_run):
         raise UsageError("--discuss talks to a person: leave out --json, --quiet and --dry-run")
-    wish = Wish(date=options.checked_date(date), fresh=fresh, dry_run=dry_run, provider=provider, model=model)
-    given = wiring.Choice(
-        run=run,
+    checked_date = options.checked_date(date)
+    given = Options(
+        judge=judge,
+        engine=engine,
+        ray_address=ray_address,
+        budget=budget,
+        concurrency=concurrency,
+        max_tokens=max_tokens,
+        reports=reports,
+        deployment=deployment,
+        key_file=key_file,
+        env_file=env_file,
         via=via,
         convex_dir=convex_dir,
-        wish=wiring.FileWish(provider=provider, model=model),
-        rubric=rubric,
-        cascade=cascade,
         batch=batch,
         fresh=fresh,
-        writes=not dry_run,
-        options=Options(
-            judge=judge,
-            engine=engine,
-            ray_address=ray_address,
-            budget=budget,
-            concurrency=concurrency,
-            max_tokens=max_tokens,
-            reports=reports,
-            deployment=deployment,
-            key_file=key_file,
-            env_file=env_file,
-        ),
     )
 
     async def main() -> Analyzed | Plan | NothingFailed:
-        with Display(quiet=quiet) as display:
-            async with wiring.open_desk(given, display) as desk:
-                outcome = await use_case(desk, wish, display)
-        try:
-            if commit and isinstance(outcome, Analyzed):
-                display.say(f"Committed as {committed(desk.library, outcome)[:12]}")
-        finally:
-            finish.analysis(outcome, run, as_json=as_json, quiet=quiet)
+        async with Workspace(given) as workspace:
+            with Display(quiet=quiet) as display:
+                outcome = await use_case(
+                    workspace,
+                    run,
+                    display,
+                    rubric=rubric,
+                    cascade=cascade,
+                    date=checked_date,
+                    dry_run=dry_run,
+                    provider=provider,
+                    model=model,
+                )
+            try:
+                if commit and isinstance(outcome, Analyzed):
+                    display.say(f"Committed as {committed(workspace.reports, outcome)[:12]}")
+            finally:
+                finish.analysis(outcome, run, as_json=as_json, quiet=quiet)
         return outcome
 
     outcome = run_until_signal(main())
     if discuss is None:
         discuss = _a_person_waits() and not (as_json or quiet or commit)
-    return _discussed(outcome, given.options) if discuss and isinstance(outcome, Analyzed) else 0
+    return _discussed(outcome, given) if discuss and isinstance(outcome, Analyzed) else 0
 
 
 def _a_person_waits() -> bool:

@@ -29,39 +29,35 @@ def explain(
 ) -> int:
     """Explain one failure in full: the same analysis, every quotation, nothing written."""
     from evalscribe.app.analysis.explain import explain as use_case
+    from evalscribe.app.runs import eval_named
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.progress import Display
     from evalscribe.errors import UsageError
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
-    from evalscribe.wiring import analysis as wiring
+    from evalscribe.workspace import Workspace
 
-    name = eval or wiring.eval_named(run)
+    name = eval or eval_named(run)
     if name is None:
         raise UsageError("which eval? `evalscribe explain RUN category/name`, or an eval's URL")
-    given = wiring.Choice(
-        run=run,
+    given = Options(
+        judge=judge,
+        engine=engine,
+        ray_address=ray_address,
+        budget=budget,
+        max_tokens=max_tokens,
+        reports=reports,
+        deployment=deployment,
+        key_file=key_file,
+        env_file=env_file,
         via=via,
         convex_dir=convex_dir,
-        rubric=rubric,
-        cascade=cascade,
-        options=Options(
-            judge=judge,
-            engine=engine,
-            ray_address=ray_address,
-            budget=budget,
-            max_tokens=max_tokens,
-            reports=reports,
-            deployment=deployment,
-            key_file=key_file,
-            env_file=env_file,
-        ),
     )
 
     async def main() -> None:
-        with Display(quiet=False) as display:
-            async with wiring.open_desk(given, display) as desk:
-                explained = await use_case(desk, name, display)
+        async with Workspace(given) as workspace:
+            with Display(quiet=False) as display:
+                explained = await use_case(workspace, run, name, display, rubric=rubric, cascade=cascade)
         finish.explanation(explained, as_json=as_json)
 
     run_until_signal(main())

@@ -1,5 +1,6 @@
 """`evalscribe fetch RUN -o DIR`."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,25 +19,22 @@ def fetch(
     convex_dir: options.ConvexDir = None,
 ) -> int:
     """Write a run into a snapshot folder, redacted, so that an analysis can be repeated offline."""
-    from evalscribe import wiring
     from evalscribe.app.fetch import fetch as use_case
+    from evalscribe.app.runs import open_source
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.progress import Display
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
-    from evalscribe.wiring.runs import Choice, open_source
+    from evalscribe.sources.snapshot import SnapshotWriter
+    from evalscribe.workspace import Workspace
 
-    given = Choice(
-        run=run,
-        via=via,
-        convex_dir=convex_dir,
-        options=Options(deployment=deployment, key_file=key_file, env_file=env_file),
-    )
+    given = Options(deployment=deployment, key_file=key_file, env_file=env_file, via=via, convex_dir=convex_dir)
 
     async def main() -> None:
-        async with open_source(given, wiring.settings(given.options)) as source:
-            with Display(quiet=False) as display:
-                fetched = await use_case(source, lambda run_id: wiring.snapshot_writer(output, run_id), display)
+        with Workspace(given) as workspace:
+            async with open_source(workspace, run) as source:
+                with Display(quiet=False) as display:
+                    fetched = await use_case(source, partial(SnapshotWriter, output), display)
         for one in fetched.unreadable:
             display.say(f"{one.eval.path}: {one.reason}")
         finish.say(f"{len(fetched.run.failures)} failed evals of run {fetched.run.id} are in {output}")

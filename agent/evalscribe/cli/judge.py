@@ -57,7 +57,6 @@ def judge(
     as_json: options.Json = False,
 ) -> int:
     """Judge agent runs, failed evals of runs, or those of a collection, by a rubric."""
-    from evalscribe.app.analysis.estimates import likely
     from evalscribe.app.judging.judge import JudgeDesk, estimated
     from evalscribe.app.judging.judge import judge as use_case
     from evalscribe.app.rubrics import DEFAULT_COLLECTION
@@ -102,7 +101,7 @@ def judge(
                 waiting = await found_in(subjects) if subjects else tuple(room.members(collection, where).values())
                 if (estimate := estimated(chosen, waiting)).input_tokens:
                     number = counted(len(waiting), "subject")
-                    display.say(f"{chosen.id} for {number}: {likely(estimate)}, less what is known")
+                    display.say(f"{chosen.id} for {number}: {estimate.summary}, less what is known")
                 desk = JudgeDesk(judge=chosen, knew=room.knew, spent=room.spent, concurrency=room.concurrency)
                 found = await use_case(desk, waiting, display)
         return judgements.show(found, as_json=as_json, cascade=cascade)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from evalscribe.app.judging.judges import Maker
 from evalscribe.chat import Reply, Request, Usage
 from evalscribe.client.background import Background
 from evalscribe.errors import UsageError
@@ -16,7 +17,6 @@ from evalscribe.ports import Model, Models, OnText
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 from evalscribe.settings import Options, load
-from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.models import bounded_models
 
 if TYPE_CHECKING:

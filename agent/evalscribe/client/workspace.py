@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from evalscribe.agent_run import AgentRun
 from evalscribe.app.collections.choice import ARGUMENT
+from evalscribe.app.judging.judges import Maker
 from evalscribe.app.requests.results import complete, counted, found, listed
 from evalscribe.chat import Effort
 from evalscribe.client import importing, results
@@ -19,7 +20,6 @@ from evalscribe.errors import NotFoundError
 from evalscribe.llm_request import LLMRequest
 from evalscribe.rubric import Collection, LabelSet, Rubric
 from evalscribe.settings import Options, load
-from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.requests import Room
 from evalscribe.wiring.stores import shelf
 

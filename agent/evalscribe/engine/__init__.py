@@ -1,1 +1,33 @@
 """`ports.Engine`: `local` in this process, `ray` on many machines. Ray is imported only when it is chosen."""
+
+from evalscribe.errors import UsageError
+from evalscribe.ports import Engine
+from evalscribe.settings import Origin, Settings
+from evalscribe.settings.place import ENVIRONMENT
+
+LOCAL, RAY = "local", "ray"
+
+
+def open_engine(settings: Settings, name: str | None = None) -> Engine:
+    """The named engine, or the configured one. Raises `UsageError` where there is none, or its package is missing."""
+    chosen = name or settings.engine.value
+    lanes = settings.concurrency.value
+    if chosen == RAY:
+        from evalscribe.engine.ray import RayEngine
+
+        _check_cluster(settings.ray_address.origin)
+        return RayEngine(lanes, settings.ray_address.value)
+    if chosen != LOCAL:
+        raise UsageError(f"--engine {chosen} is not known: {LOCAL} or {RAY}")
+    from evalscribe.engine.local import LocalEngine
+
+    return LocalEngine(lanes)
+
+
+def _check_cluster(address: Origin) -> None:
+    """Whoever runs a cluster gets keys and evidence, and can run code here."""
+    if address.trust < ENVIRONMENT:
+        raise UsageError(
+            f"the Ray cluster's address comes from {address.where}, which may be a stranger's\n"
+            "name it with --ray-address or in the environment"
+        )

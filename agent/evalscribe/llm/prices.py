@@ -2,11 +2,13 @@
 
 import re
 import tomllib
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
 from evalscribe.chat import Usage
 from evalscribe.ids import Frozen
+from evalscribe.ports import Model
 
 MILLION = 1_000_000
 OF_A_BATCH = 0.5
@@ -62,6 +64,14 @@ class Price(Frozen):
 def price(model: str) -> Price | None:
     """The price of `provider/name`, dated names (`…-20261007`) included; None where the file has none."""
     return _prices().get(re.sub(r"-\d{8}$", "", model))
+
+
+def cost_of(model: Model, *, batch: bool = False) -> Callable[[Usage], float] | None:
+    """What one call costs in US dollars, in a batch or alone; None where the model has no price."""
+    cost = price(model.id)
+    if cost is None:
+        return None
+    return cost.batch().cost if batch else cost.cost
 
 
 @cache

@@ -19,7 +19,7 @@ from evalscribe.run_comparison import RunComparison
 from evalscribe.run_summary import RunReport, RunSummary, ToldTry
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiments.desk import ExperimentDesk
+    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.app.experiments.tries import Page
     from evalscribe.experiment import ExperimentRun, ItemVerdict
     from evalscribe.score import Score

@@ -13,7 +13,7 @@ from evalscribe.mcp_server.place import NO_EXPERIMENT, Place
 from evalscribe.run_summary import Counts
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiments.desk import ExperimentDesk
+    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.app.experiments.listing import ListedExperiment
     from evalscribe.app.experiments.runs import ListedRun
     from evalscribe.deployment import Deployment

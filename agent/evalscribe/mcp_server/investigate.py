@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -30,9 +30,9 @@ from evalscribe.ports.model import Estimate
 from evalscribe.prose import counted
 
 if TYPE_CHECKING:
-    from evalscribe.app.analysis.desk import Desk
     from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan
-    from evalscribe.wiring.runs import Choice
+    from evalscribe.settings import Options
+    from evalscribe.workspace import Workspace
 
 MOST_CHARACTERS = 40_000
 """Of the findings in one answer."""
@@ -114,10 +114,13 @@ class Investigate:
         it tells the estimate; with `budget_usd` the model is asked, and nothing is ever paid for twice. A file of
         runs has to be brought in by import_file first."""
         asked = asking(judge, budget_usd, max_tokens, self.place.settings())
-        choice = self._choice(run, asked, rubric, fresh=fresh, writes=write_report)
-        return await watched(
-            ctx, lambda told: _analysed(choice, asked, told, fresh=fresh, writes=write_report), self.turns[run]
-        )
+        name = self.place.run(run)
+        options = asked.options().model_copy(update={"fresh": fresh})
+
+        async def work(told: Told) -> Analysed:
+            return await _analysed(options, name, told, rubric=rubric, dry_run=asked.only_plans, writes=write_report)
+
+        return await watched(ctx, work, self.turns[run])
 
     async def explain(
         self,
@@ -134,28 +137,26 @@ class Investigate:
         asked = asking(judge, budget_usd, max_tokens, self.place.settings())
         if asked.only_plans:
             asked = Asking()
-        choice = self._choice(run, asked, None if asked.by_rules else rubric, fresh=False, writes=False)
+        name = self.place.run(run)
         unpaid = judge not in (None, RULES) and asked.by_rules
-        return await watched(ctx, lambda told: _explained(choice, eval, told, unpaid=unpaid), self.turns[run])
 
-    def _choice(self, run: str, asked: Asking, rubric: str | None, *, fresh: bool, writes: bool) -> "Choice":
-        from evalscribe.wiring import analysis as wiring
+        async def work(told: Told) -> Explained:
+            if unpaid:
+                told.say("The rules judged: a model is only asked with budget_usd above 0.")
+            return await _explained(asked.options(), name, eval, told, rubric=None if asked.by_rules else rubric)
 
-        return wiring.Choice(
-            run=self.place.run(run), rubric=rubric, fresh=fresh, writes=writes, options=asked.options()
-        )
+        return await watched(ctx, work, self.turns[run])
 
 
-async def _analysed(choice: "Choice", asked: Asking, told: Told, *, fresh: bool, writes: bool) -> Analysed:
+async def _analysed(
+    options: "Options", run: str, told: Told, *, rubric: str | None, dry_run: bool, writes: bool
+) -> Analysed:
     from evalscribe.app.analysis.analyze import analyze
-    from evalscribe.app.analysis.outcomes import Analyzed, Plan, Wish
-    from evalscribe.wiring import analysis as wiring
+    from evalscribe.app.analysis.outcomes import Analyzed, Plan
 
-    wish = Wish(fresh=fresh, dry_run=asked.only_plans, writes=writes)
-    async with wiring.open_desk(choice, told) as desk:
-        with _own_checkpoints(desk) as own:
-            done = await analyze(own, wish, told)
-        root = desk.library.root
+    async with _workspace(options) as workspace:
+        done = await analyze(workspace, run, told, rubric=rubric, dry_run=dry_run, writes=writes)
+        root = workspace.reports.root
     if isinstance(done, Plan):
         return _plan(done, told)
     if isinstance(done, Analyzed):
@@ -164,12 +165,17 @@ async def _analysed(choice: "Choice", asked: Asking, told: Told, *, fresh: bool,
     return _nothing(done, told)
 
 
-@contextmanager
-def _own_checkpoints(desk: "Desk") -> Iterator["Desk"]:
-    """Calls that run at once, or were stopped a moment ago, must not wait for each other's checkpoints; what is left to
-    do is told by the store, so they are of no use afterwards."""
+@asynccontextmanager
+async def _workspace(options: "Options") -> AsyncIterator["Workspace"]:
+    """With its own checkpoints: calls that run at once, or were stopped a moment ago, must not wait for each other's.
+
+    The store knows what is left to do, so checkpoints are of no use afterwards.
+    """
+    from evalscribe.workspace import Workspace
+
     with TemporaryDirectory(prefix="evalscribe-mcp-", ignore_cleanup_errors=True) as folder:
-        yield replace(desk, checkpoints=Path(folder) / "checkpoints.db")
+        async with Workspace(options, checkpoints=Path(folder) / "checkpoints.db") as workspace:
+            yield workspace
 
 
 def _plan(plan: "Plan", told: Told) -> Analysed:
@@ -225,16 +231,12 @@ def _bounded(findings: list[FindingLine]) -> tuple[FindingLine, ...]:
     return tuple(kept)
 
 
-async def _explained(choice: "Choice", name: str, told: Told, *, unpaid: bool) -> Explained:
+async def _explained(options: "Options", run: str, eval: str, told: Told, *, rubric: str | None) -> Explained:
     from evalscribe.app.analysis.explain import explain
     from evalscribe.render.explanation import explanation
-    from evalscribe.wiring import analysis as wiring
 
-    if unpaid:
-        told.say("The rules judged: a model is only asked with budget_usd above 0.")
-    async with wiring.open_desk(choice, told) as desk:
-        with _own_checkpoints(desk) as own:
-            found = await explain(own, name, told)
+    async with _workspace(options) as workspace:
+        found = await explain(workspace, run, eval, told, rubric=rubric)
     said = found.analysis
     (finding,) = said.findings
     return Explained(

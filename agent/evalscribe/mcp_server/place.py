@@ -10,7 +10,7 @@ from evalscribe.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from evalscribe.app.collections.query import QueryDesk
-    from evalscribe.app.experiments.desk import ExperimentDesk
+    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.ports import Library
     from evalscribe.rubric import Collection
     from evalscribe.settings import Options, Settings

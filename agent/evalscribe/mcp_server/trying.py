@@ -20,7 +20,7 @@ from evalscribe.prose import counted
 from evalscribe.run_summary import Counts
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiments.desk import ExperimentDesk
+    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.app.experiments.launch import NewRun
     from evalscribe.experiment import ExperimentRun, ExperimentVersion
     from evalscribe.settings import Settings

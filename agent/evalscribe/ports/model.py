@@ -6,6 +6,7 @@ from typing import Protocol
 from evalscribe.chat import Reply, Request, Usage
 from evalscribe.finding import Case, Unclassified, Verdict
 from evalscribe.ids import Frozen
+from evalscribe.prose import dollars
 
 OnText = Callable[[str], None]
 """Hears an answer piece by piece as it is written."""
@@ -18,6 +19,12 @@ class Estimate(Frozen):
     output_tokens: int = 0
     cost_usd: float | None = 0.0
     """None where the model has no price."""
+
+    @property
+    def summary(self) -> str:
+        """`about 120,000 tokens, $1.20`."""
+        tokens = f"about {self.input_tokens + self.output_tokens:,} tokens"
+        return tokens if self.cost_usd is None else f"{tokens}, {dollars(self.cost_usd)}"
 
     def __add__(self, other: "Estimate") -> "Estimate":
         """A sum with something unpriced has no price."""

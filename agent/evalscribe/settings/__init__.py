@@ -36,7 +36,7 @@ from evalscribe.settings.place import (
     read,
 )
 
-__all__ = ["Access", "Options", "Origin", "Row", "Settings", "Value", "load", "workspace_root"]
+__all__ = ["RULES", "Access", "Options", "Origin", "Row", "Settings", "Value", "load", "workspace_root"]
 
 T = TypeVar("T")
 RAY_ADDRESS = "EVALSCRIBE_RAY_ADDRESS"
@@ -48,8 +48,12 @@ DEFAULT_ENGINE = "local"
 MOST_LANES = 64
 
 
+RULES = "rules"
+"""The judge that asks no model."""
+
+
 class Options(Frozen):
-    """What the command line said; None where it said nothing. A key is never an option, only a file that holds it."""
+    """What the caller asked for; None where it said nothing. A key is never an option, only a file that holds it."""
 
     judge: str | None = None
     budget: float | None = None
@@ -63,6 +67,14 @@ class Options(Frozen):
     """Of GitHub."""
     engine: str | None = None
     ray_address: str | None = None
+    via: str = "http"
+    """How a deployment is reached: `http` or `npx`."""
+    convex_dir: Path | None = None
+    """The folder in which `npx convex run` works."""
+    batch: bool = False
+    """Ask models through Message Batches: half the price, and an answer within a day."""
+    fresh: bool = False
+    """Ignore stored answers."""
 
 
 class Row(Frozen):
@@ -126,6 +138,20 @@ class Settings(Frozen):
         Raises `UsageError` where the key would go to a host that a stranger could have named.
         """
         return access.model(self.places, providers.PROVIDERS[name])
+
+    @property
+    def judge_name(self) -> str:
+        """`rules` or `provider/name`. Raises `UsageError` for anything else."""
+        from evalscribe.rubric import DEFAULT_MODEL
+
+        name = self.judge.value or (DEFAULT_MODEL.id if self.provider(DEFAULT_MODEL.provider) else RULES)
+        provider, _, model = name.partition("/")
+        if name != RULES and (provider not in providers.PROVIDERS or not model):
+            known = ", ".join(providers.PROVIDERS)
+            raise UsageError(
+                f"--judge {name} is not known: rules, or PROVIDER/MODEL of {known}, such as {DEFAULT_MODEL.id}"
+            )
+        return name
 
     def github(self) -> Access:
         """GitHub's API, with a token where one is set. Raises `UsageError` where a stranger could have named it."""

@@ -3,16 +3,13 @@
 import os
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from evalscribe.ports import Library
 from evalscribe.settings import Options, Settings, load
 from evalscribe.wiring.stores import checkpoints, has_store, store
+from evalscribe.workspace import Workspace
 
-if TYPE_CHECKING:
-    from evalscribe.sources.snapshot import SnapshotWriter
-
-__all__ = ["Calendar", "checkpoints", "has_store", "library", "settings", "snapshot_writer", "store"]
+__all__ = ["Calendar", "checkpoints", "has_store", "library", "settings", "store", "workspace_of"]
 
 
 class Calendar:
@@ -32,7 +29,8 @@ def library(found: Settings) -> Library:
     return ReportsFolder(found.reports.value)
 
 
-def snapshot_writer(folder: Path, run_id: str) -> "SnapshotWriter":
-    from evalscribe.sources.snapshot import SnapshotWriter
-
-    return SnapshotWriter(folder, run_id)
+def workspace_of(found: Settings) -> Workspace:
+    """A workspace with settings that were read already, for callers that do not take a workspace yet."""
+    workspace = Workspace(folder=found.root)
+    workspace.settings = found
+    return workspace

@@ -9,10 +9,10 @@ from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Model, Models, Repository
 from evalscribe.prompts import Prompts
-from evalscribe.settings import Options, Settings
+from evalscribe.settings import RULES, Options, Settings
 from evalscribe.wiring import Calendar, checkpoints, library, settings, store
 from evalscribe.wiring.forge import repository as repository_of
-from evalscribe.wiring.models import RULES, judge_name, models
+from evalscribe.wiring.models import models
 
 STAGE = "propose"
 
@@ -66,7 +66,7 @@ def _within(folder: Path, root: Path) -> str:
 
 
 def _model(found: Settings, asked: Models) -> Model:
-    name = judge_name(found)
+    name = found.judge_name
     if name == RULES:
         raise UsageError(
             "the rules cannot write a patch: name a model with --judge PROVIDER/MODEL, or set ANTHROPIC_API_KEY"

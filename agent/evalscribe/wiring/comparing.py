@@ -1,7 +1,7 @@
 """What a comparison works with, as things are set."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,24 +11,20 @@ from evalscribe.app.collections.choice import planned
 from evalscribe.app.collections.importing import ImportDesk, ImportWatcher, import_file
 from evalscribe.app.comparisons.compare import CompareDesk
 from evalscribe.app.comparisons.sides import Rooms
-from evalscribe.app.judging.judges import Made
+from evalscribe.app.judging.builder import JudgeBuilder
+from evalscribe.app.judging.judges import Made, Maker
 from evalscribe.app.judging.subjects import Finder
+from evalscribe.app.runs import collection_name, of_experiment
 from evalscribe.app.watcher import Watcher
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import JudgeResult
 from evalscribe.judging.rubric.judge import RubricJudge
-from evalscribe.ports import Archive, Models, Shelf
+from evalscribe.ports import Archive, Shelf
 from evalscribe.run import Run
-from evalscribe.settings import Options, Settings
+from evalscribe.settings import RULES, Options
 from evalscribe.sources.imports import Wish, open_records
-from evalscribe.wiring import library, settings
-from evalscribe.wiring.analysts import Bench
-from evalscribe.wiring.judges import Maker
-from evalscribe.wiring.judging import JudgeChoice, Reached
-from evalscribe.wiring.models import RULES, judge_name, models
-from evalscribe.wiring.naming import collection_name
-from evalscribe.wiring.runs import of_experiment
-from evalscribe.wiring.stores import archive, shelf, store
+from evalscribe.wiring.judging import Reached
+from evalscribe.workspace import Workspace
 
 REGRESSION, BEHAVIOURS = "regression", "behaviours"
 """The rubrics."""
@@ -64,41 +60,36 @@ class _Judges:
 @asynccontextmanager
 async def open_compare(choice: CompareChoice, watcher: Watching) -> AsyncIterator[CompareDesk]:
     """Closed at the end. Raises `EvalscribeError` where the judge cannot be asked, before anything is read."""
-    found = settings(choice.options)
+    given = {name: getattr(choice, name) for name in ("via", "convex_dir", "fresh")}
     async with AsyncExitStack() as opened:
-        asked = models(found)
-        opened.push_async_callback(asked.close)
-        books = opened.enter_context(closing(shelf(found)))
-        kept = opened.enter_context(closing(store(found)))
-        whole = opened.enter_context(closing(archive(found)))
-        judges = _judges(choice, found, books, asked, watcher)
-        reached = JudgeChoice(rubric=REGRESSION, via=choice.via, convex_dir=choice.convex_dir, options=choice.options)
+        workspace = await opened.enter_async_context(Workspace(choice.options.model_copy(update=given)))
+        judges = _judges(choice, workspace, watcher)
         rooms = Rooms(
-            store=kept,
-            archive=whole,
-            shelf=books,
-            library=library(found),
-            finder=Finder(kept, Reached(reached, found, opened), watcher),
-            bring=partial(_brought, books, whole, watcher),
-            of_experiment=partial(of_experiment, found, whole),
+            store=workspace.store,
+            archive=workspace.archive,
+            shelf=workspace.shelf,
+            library=workspace.reports,
+            finder=Finder(workspace.store, Reached(workspace, opened), watcher),
+            bring=partial(_brought, workspace.shelf, workspace.archive, watcher),
+            of_experiment=partial(of_experiment, workspace),
             collection=choice.collection,
-            configured=found.collection.value,
+            configured=workspace.settings.collection.value,
         )
-        yield CompareDesk(rooms=rooms, judges=judges, spent=asked.spent)
+        yield CompareDesk(rooms=rooms, judges=judges, spent=workspace.models.spent)
 
 
-def _judges(choice: CompareChoice, found: Settings, books: Shelf, asked: Models, watcher: Watcher) -> _Judges | None:
+def _judges(choice: CompareChoice, workspace: Workspace, watcher: Watcher) -> _Judges | None:
     """None where the rules judge."""
-    name = judge_name(found)
+    name = workspace.settings.judge_name
     if name == RULES or not choice.asks:
         return None
-    bench = Bench(found, asked, lambda: books)
-    made = Made(books)
-    maker = Maker(asked, bench.prompts, made, fresh=choice.fresh)
+    bench = JudgeBuilder(workspace)
+    made = Made(workspace.shelf)
+    maker = Maker(workspace.models, workspace.prompts, made, fresh=choice.fresh)
     regression, behaviours = (maker.by_model(bench.rubric(rubric), name) for rubric in (REGRESSION, BEHAVIOURS))
     for note in bench.notes:
         watcher.say(note)
-    return _Judges(regression, behaviours, found.concurrency.value, made.knew)
+    return _Judges(regression, behaviours, workspace.settings.concurrency.value, made.knew)
 
 
 async def _brought(books: Shelf, whole: Archive, watcher: Watching, path: Path) -> tuple[Run, ...]:

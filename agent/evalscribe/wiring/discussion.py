@@ -8,11 +8,12 @@ from evalscribe.app.reports.discuss import Discussion
 from evalscribe.app.reports.reading import found as report_called
 from evalscribe.errors import AccessError
 from evalscribe.ids import Frozen
+from evalscribe.llm.prices import cost_of
 from evalscribe.ports import Model, Models
 from evalscribe.prompts import Prompts
-from evalscribe.settings import Options, Settings
+from evalscribe.settings import RULES, Options, Settings
 from evalscribe.wiring import library, settings, store
-from evalscribe.wiring.models import RULES, cost_of, judge_name, models
+from evalscribe.wiring.models import models
 
 STAGE = "discuss"
 
@@ -55,7 +56,7 @@ async def open_discussion(choice: DiscussChoice) -> AsyncIterator[Table]:
 
 
 def _model(found: Settings, asked: Models) -> Model | None:
-    name = judge_name(found)
+    name = found.judge_name
     if name == RULES:
         return None
     try:

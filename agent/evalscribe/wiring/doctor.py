@@ -3,12 +3,12 @@
 from functools import partial
 
 from evalscribe.app.doctor import Attempt, Unset
+from evalscribe.engine import LOCAL, open_engine
 from evalscribe.errors import AccessError, EvalscribeError, UsageError
 from evalscribe.rubric import DEFAULT_MODEL
-from evalscribe.settings import Settings
+from evalscribe.settings import RULES, Settings
 from evalscribe.settings.providers import ANTHROPIC, PROVIDERS, Provider
-from evalscribe.wiring.engine import LOCAL, engine
-from evalscribe.wiring.models import RULES, judge_name, models
+from evalscribe.wiring.models import models
 
 TIMEOUT_S = 20.0
 
@@ -70,7 +70,7 @@ async def _convex_answers(found: Settings) -> str | Unset:
 
 
 async def _judge_is_known(found: Settings) -> str:
-    name = judge_name(found)
+    name = found.judge_name
     if name == RULES:
         return "the rules judge"
     asked = models(found)
@@ -82,7 +82,7 @@ async def _judge_is_known(found: Settings) -> str:
 
 
 async def _engine_is_known(found: Settings) -> str:
-    engine(found)
+    open_engine(found)
     return f"{found.engine.value} is installed"
 
 

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.work import Tools, worked
 from evalscribe.errors import UnavailableError
 from evalscribe.evaluate.spending import RunModels

@@ -5,7 +5,7 @@ from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.ports import Datasets, Definitions, ExperimentRuns
 from evalscribe.prompts import Prompts
 from evalscribe.settings import Settings

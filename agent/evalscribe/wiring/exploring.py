@@ -8,17 +8,16 @@ from functools import partial
 from evalscribe.app.collections.choice import chosen
 from evalscribe.app.explorations.by_model import Judges
 from evalscribe.app.explorations.explore import ExploreDesk
-from evalscribe.app.judging.judges import Made
+from evalscribe.app.judging.judges import Made, Maker
 from evalscribe.explore import FOLDER, answering_rubric, clustering_rubric, observing_rubric
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import JudgeResult
 from evalscribe.judging.rubric.judge import RubricJudge
 from evalscribe.ports import Models, Shelf
 from evalscribe.prompts import Prompts
-from evalscribe.settings import Options, Settings
+from evalscribe.settings import RULES, Options, Settings
 from evalscribe.wiring import library, settings
-from evalscribe.wiring.judges import Maker
-from evalscribe.wiring.models import RULES, judge_name, models
+from evalscribe.wiring.models import models
 from evalscribe.wiring.querying import open_query_desk
 from evalscribe.wiring.stores import archive, shelf, store
 
@@ -55,7 +54,7 @@ async def open_explore(choice: ExploreChoice) -> AsyncIterator[ExploreDesk]:
     async with AsyncExitStack() as opened:
         asked = models(found)
         opened.push_async_callback(asked.close)
-        name = judge_name(found)
+        name = found.judge_name
         if name != RULES:
             asked.open(name, "observe")
         books = opened.enter_context(closing(shelf(found)))

@@ -66,9 +66,9 @@ class Unwatched:
 @asynccontextmanager
 async def readers(found: Settings, *, dry_run: bool) -> AsyncIterator[Readers | None]:
     """Workers that read files; None where this process does. Raises `UsageError` for a store they cannot reach."""
-    from evalscribe.wiring.engine import LOCAL, engine
+    from evalscribe.engine import LOCAL, open_engine
 
-    chosen = engine(found)
+    chosen = open_engine(found)
     if chosen.name == LOCAL:
         yield None
         return

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from evalscribe.app.collections.import_all import Bring, Given
 from evalscribe.app.collections.importing import ImportDesk, Imported, ImportWatcher, import_file, import_source
+from evalscribe.app.runs import SAMPLE, collection_name, open_source
 from evalscribe.errors import NotFoundError
 from evalscribe.ids import Frozen
 from evalscribe.ports import Archive, Shelf
@@ -15,8 +16,8 @@ from evalscribe.rubric import Collection
 from evalscribe.run import Run
 from evalscribe.settings import Options, Settings
 from evalscribe.sources.imports import Wish
+from evalscribe.wiring import workspace_of
 from evalscribe.wiring.import_afar import FilePiece, Readers, read_afar
-from evalscribe.wiring.naming import SAMPLE, collection_name
 from evalscribe.wiring.stores import has_store, shelf
 
 __all__ = ["ImportChoice", "Wish", "collection_name", "given", "import_desk", "shelves", "written"]
@@ -74,15 +75,15 @@ def _given(path: str, choice: ImportChoice, found: Settings, crew: Readers | Non
     if path == SAMPLE:
         yield Given(name=path, open=partial(_file, checkpoints_file(), choice.wish, crew))
     elif _is_run(path, place):
-        yield Given(name=path, open=lambda: partial(_run, path, choice, found))
+        yield Given(name=path, open=lambda: partial(_run, path, found))
     elif place.name == SUMMARY:
-        yield Given(name=path, open=partial(_run_of, path, choice, found))
+        yield Given(name=path, open=partial(_run_of, path, found))
     elif place.is_dir():
         for file in files(place):
             whole = file.is_dir() or file.name == SUMMARY
             yield Given(
                 name=str(file),
-                open=partial(_run_of, str(file), choice, found) if whole else partial(_file, file, choice.wish, crew),
+                open=partial(_run_of, str(file), found) if whole else partial(_file, file, choice.wish, crew),
                 named=file == place,
             )
     else:
@@ -121,17 +122,16 @@ async def _by_crew(
     return done
 
 
-def _run_of(path: str, choice: ImportChoice, found: Settings) -> Bring:
-    return partial(_run, path, choice, found)
+def _run_of(path: str, found: Settings) -> Bring:
+    return partial(_run, path, found)
 
 
 async def _run(
-    path: str, choice: ImportChoice, found: Settings, desk: ImportDesk, collection: Collection, watcher: ImportWatcher
+    path: str, found: Settings, desk: ImportDesk, collection: Collection, watcher: ImportWatcher
 ) -> Imported:
-    from evalscribe.wiring.runs import Choice, open_source
-
     try:
-        async with open_source(Choice(run=path, options=choice.options), found) as source:
-            return await import_source(desk, source, collection, watcher)
+        with workspace_of(found) as workspace:
+            async with open_source(workspace, path) as source:
+                return await import_source(desk, source, collection, watcher)
     except NotFoundError as error:
         raise NotFoundError(f"{error} (and there is no file {path!r})") from None

@@ -1,26 +1,25 @@
 """Judges under test: the judges of `analyze` and `judge`, opened as targets of experiments."""
 
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager
 
 from evalscribe import ports
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.judge_target import FailureTarget, SubjectTarget
-from evalscribe.app.judging.judges import Made
+from evalscribe.app.judging.builder import FOR_ANALYSES, JudgeBuilder
+from evalscribe.app.judging.judges import Made, Maker
 from evalscribe.cascade import CascadeParts
 from evalscribe.errors import UsageError
 from evalscribe.experiment import JudgeTarget
 from evalscribe.judging.failure_rubric import DEFAULT, labels
 from evalscribe.rubric import Rubric
-from evalscribe.settings import Settings
+from evalscribe.settings import RULES, Settings
 from evalscribe.settings.cascade import CascadeTable, TagTable
 from evalscribe.settings.place import COMMAND_LINE, Origin, Value
-from evalscribe.wiring.analysts import FOR_ANALYSES, Bench
+from evalscribe.wiring import workspace_of
 from evalscribe.wiring.experiments import rubrics
-from evalscribe.wiring.judges import Maker
 from evalscribe.wiring.judging import CASCADE, Judges
-from evalscribe.wiring.models import RULES
-from evalscribe.wiring.stores import shelf, store
+from evalscribe.workspace import Workspace
 
 
 @asynccontextmanager
@@ -29,13 +28,13 @@ async def open_judge_target(
 ) -> AsyncIterator[FailureTarget | SubjectTarget]:
     """Raises `EvalscribeError` where the judge cannot be asked, or by no such rubric."""
     with ExitStack() as opened:
-        books = opened.enter_context(closing(shelf(found)))
-        bench = Bench(_judged_by(found, target), models, lambda: books)
+        workspace = opened.enter_context(workspace_of(found))
+        bench = JudgeBuilder(workspace, settings=_judged_by(found, target), models=models)
         rubric = bench.rubric(target.rubric)
         if judges_failures(target, rubric):
-            yield _failures(bench, target, opened.enter_context(closing(store(found))))
+            yield _failures(bench, target, workspace.store)
         else:
-            yield _subjects(bench, target, rubric, models, Made(books))
+            yield _subjects(bench, target, rubric, models, workspace)
 
 
 def judges_failures(target: JudgeTarget, rubric: Rubric) -> bool:
@@ -61,15 +60,18 @@ def cascade_parts(found: Settings, desk: ExperimentDesk, question: Rubric) -> Ca
     return CascadeParts(tag=table.tag, judge=table.judge, rules=table.rules, tags=named)
 
 
-def _failures(bench: Bench, target: JudgeTarget, kept: ports.Store) -> FailureTarget:
+def _failures(bench: JudgeBuilder, target: JudgeTarget, kept: ports.Store) -> FailureTarget:
     asked = bench.models(cascade=target.judge == CASCADE)
     rubric = target.rubric if asked else None
-    first, again = (bench.analyst(asked, rubric, kept, fresh=fresh).judge for fresh in (False, True))
+    first, again = (bench.analyst(asked, rubric, fresh=fresh).judge for fresh in (False, True))
     return FailureTarget(first, again, kept)
 
 
-def _subjects(bench: Bench, target: JudgeTarget, rubric: Rubric, models: ports.Models, made: Made) -> SubjectTarget:
-    makers = (Maker(models, bench.prompts, made, fresh=fresh) for fresh in (False, True))
+def _subjects(
+    bench: JudgeBuilder, target: JudgeTarget, rubric: Rubric, models: ports.Models, workspace: Workspace
+) -> SubjectTarget:
+    made = Made(workspace.shelf)
+    makers = (Maker(models, workspace.prompts, made, fresh=fresh) for fresh in (False, True))
     first, again = (Judges(rubric, bench, maker).loaded(target.judge) for maker in makers)
     return SubjectTarget(first, again, made.knew)
 

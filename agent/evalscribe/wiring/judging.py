@@ -1,7 +1,7 @@
 """Judges of subjects at the command line, and where subjects come from."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,27 +9,24 @@ from pathlib import Path
 from evalscribe.app.collections.choice import chosen
 from evalscribe.app.collections.selection import picked
 from evalscribe.app.collections.stored_runs import is_whole
-from evalscribe.app.judging.judges import ByCascade, ByRubric, ByRules, LoadedJudge, Made
+from evalscribe.app.judging.builder import JudgeBuilder
+from evalscribe.app.judging.judges import ByCascade, ByRubric, ByRules, LoadedJudge, Made, Maker
 from evalscribe.app.judging.members import waiting
 from evalscribe.app.judging.subjects import Address, Finder, Waiting
+from evalscribe.app.judging.workers import afar
 from evalscribe.app.rubrics import DEFAULT_COLLECTION, parsed_name
+from evalscribe.app.runs import address, source
 from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
 from evalscribe.errors import EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import JudgeResult
-from evalscribe.ports import Shelf, Source, Store
-from evalscribe.prompts import Prompts
+from evalscribe.ports import Shelf, Source
 from evalscribe.rubric import Rubric
-from evalscribe.settings import Options, Settings
-from evalscribe.wiring import settings, store
-from evalscribe.wiring.analysts import Bench
-from evalscribe.wiring.engine import afar
-from evalscribe.wiring.judges import Maker
-from evalscribe.wiring.models import RULES, models, purse
+from evalscribe.settings import RULES, Options
+from evalscribe.sources.stored import StoredSource
 from evalscribe.wiring.querying import open_query_desk
-from evalscribe.wiring.runs import Choice, address, source
-from evalscribe.wiring.stores import archive, shelf
+from evalscribe.workspace import Workspace
 
 CASCADE = "cascade"
 BATCH_LANES = 10_000
@@ -69,31 +66,28 @@ class Room:
 
 @asynccontextmanager
 async def open_room(choice: JudgeChoice) -> AsyncIterator[Room]:
-    found = settings(choice.options)
+    given = {name: getattr(choice, name) for name in ("via", "convex_dir", "batch", "fresh")}
     async with AsyncExitStack() as opened:
-        budget = purse(found)
-        asked = models(found, budget, batch=choice.batch, fresh=choice.fresh)
-        opened.push_async_callback(asked.close)
-        workers = await opened.enter_async_context(afar(found, budget, Prompts(found.root), batch=choice.batch))
-        books: Shelf = opened.enter_context(closing(shelf(found)))
-        bench = Bench(found, asked, lambda: books, batch=choice.batch, afar=workers)
-        rubric = _rubric(choice, bench, books)
-        made = Made(books)
-        maker = Maker(asked, bench.prompts, made, fresh=choice.fresh, batch=choice.batch, afar=workers)
-        kept: Store = opened.enter_context(closing(store(found)))
+        workspace = await opened.enter_async_context(Workspace(choice.options.model_copy(update=given)))
+        workers = await opened.enter_async_context(afar(workspace))
+        bench = JudgeBuilder(workspace, workers)
+        rubric = _rubric(choice, bench, workspace.shelf)
+        made = Made(workspace.shelf)
+        hear = workers.hear if workers else None
+        maker = Maker(workspace.models, workspace.prompts, made, fresh=choice.fresh, batch=choice.batch, hear=hear)
         yield Room(
             rubric=rubric,
             judge=Judges(rubric, bench, maker).loaded,
             knew=made.knew,
-            finder=lambda watcher: Finder(kept, Reached(choice, found, opened), watcher),
-            members=partial(_members, found, books, kept, opened),
-            spent=asked.spent,
-            concurrency=BATCH_LANES if choice.batch else found.concurrency.value,
+            finder=lambda watcher: Finder(workspace.store, Reached(workspace, opened), watcher),
+            members=partial(_members, workspace),
+            spent=workspace.models.spent,
+            concurrency=BATCH_LANES if choice.batch else workspace.settings.concurrency.value,
             notes=lambda: bench.notes,
         )
 
 
-def _rubric(choice: JudgeChoice, bench: Bench, books: Shelf) -> Rubric:
+def _rubric(choice: JudgeChoice, bench: JudgeBuilder, books: Shelf) -> Rubric:
     if choice.collection == DEFAULT_COLLECTION:
         return bench.rubric(choice.rubric)
     own = chosen(books, choice.collection, None)
@@ -105,16 +99,14 @@ def _rubric(choice: JudgeChoice, bench: Bench, books: Shelf) -> Rubric:
         raise error from None
 
 
-def _members(
-    found: Settings, books: Shelf, kept: Store, opened: AsyncExitStack, collection: str | None, where: str | None
-) -> Mapping[str, Waiting]:
-    which = chosen(books, collection, found.collection.value)
-    with open_query_desk(found) as desk:
+def _members(workspace: Workspace, collection: str | None, where: str | None) -> Mapping[str, Waiting]:
+    which = chosen(workspace.shelf, collection, workspace.settings.collection.value)
+    with open_query_desk(workspace.settings) as desk:
         members = picked(desk, which.id, where)
     if not members:
         fits = " fits the condition" if where else ""
         raise NotFoundError(f"no agent run of collection {which.name!r}{fits}: there is nothing to judge")
-    return waiting(members, opened.enter_context(closing(archive(found))), kept)
+    return waiting(members, workspace.archive, workspace.store)
 
 
 @dataclass(frozen=True)
@@ -122,7 +114,7 @@ class Judges:
     """The judges of one rubric, by what the command line calls them."""
 
     rubric: Rubric
-    bench: Bench
+    bench: JudgeBuilder
     maker: Maker
 
     def loaded(self, name: str | None) -> LoadedJudge:
@@ -136,9 +128,8 @@ class Judges:
 class Reached:
     """`app.subjects.Runs`, as things are set; every source is closed with the rest."""
 
-    def __init__(self, choice: JudgeChoice, found: Settings, opened: AsyncExitStack) -> None:
-        self._choice = choice
-        self._found = found
+    def __init__(self, workspace: Workspace, opened: AsyncExitStack) -> None:
+        self._workspace = workspace
         self._opened = opened
 
     def address(self, name: str) -> Address:
@@ -146,15 +137,10 @@ class Reached:
         return Address(run_id=named.run_id, eval_id=named.eval_id, is_id=named.kind == "id")
 
     def source(self, name: str) -> Source:
-        chosen = self._choice
-        reached = Choice(run=name, via=chosen.via, convex_dir=chosen.convex_dir, options=chosen.options)
-        runs = source(reached, self._found)
+        runs = source(self._workspace, name)
         self._opened.push_async_callback(runs.close)
         return runs
 
     def imported(self, run_id: str) -> Source | None:
-        from evalscribe.sources.stored import StoredSource
-
-        whole = self._opened.enter_context(closing(archive(self._found)))
-        kept = self._opened.enter_context(closing(store(self._found)))
-        return StoredSource(kept, whole, run_id) if is_whole(whole, run_id) else None
+        whole = self._workspace.archive
+        return StoredSource(self._workspace.store, whole, run_id) if is_whole(whole, run_id) else None

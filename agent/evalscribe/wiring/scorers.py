@@ -20,9 +20,8 @@ from evalscribe.settings import Settings
 from evalscribe.wiring.stores import shelf
 
 if TYPE_CHECKING:
-    from evalscribe.app.judging.judges import Made
+    from evalscribe.app.judging.judges import Made, Maker
     from evalscribe.targets.host import Described, Host
-    from evalscribe.wiring.judges import Maker
 
 PYTHON = "python:"
 
@@ -103,8 +102,7 @@ class _Makers:
         return self._hosts[folder]
 
     def _judges(self) -> "tuple[Maker, Made]":
-        from evalscribe.app.judging.judges import Made
-        from evalscribe.wiring.judges import Maker
+        from evalscribe.app.judging.judges import Made, Maker
 
         if self._maker is None:
             made = Made(self._opened.enter_context(closing(shelf(self._found))))

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
 
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.create import NewExperiment, created
-from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.launch import NewRun, launched
 from evalscribe.app.experiments.work import Tools, worked
 from evalscribe.dataset import Dataset, Item

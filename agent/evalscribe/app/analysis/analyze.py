@@ -1,47 +1,93 @@
 """Analyze a run: read its failures, judge them, and write the report."""
 
 from collections.abc import Mapping
+from datetime import date as calendar_date
 
-from evalscribe.app.analysis.desk import Desk
 from evalscribe.app.analysis.estimates import advice, announce, plan, saving
-from evalscribe.app.analysis.failures import Docket, JudgingResult, docket, judge
+from evalscribe.app.analysis.failures import Docket, JudgingResult, docket, judge, opened
 from evalscribe.app.analysis.followed import followed
-from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan, Wish
+from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan
 from evalscribe.app.analysis.publishing import publish, target
 from evalscribe.app.analysis.undecided import why_undecided, with_standing
+from evalscribe.app.runs import SAMPLE
 from evalscribe.app.watcher import Watcher
 from evalscribe.collate import collate
 from evalscribe.compose import compose
 from evalscribe.finding import Correction, Verdict, undecided
 from evalscribe.pattern import Collation
+from evalscribe.ports import Library
 from evalscribe.prose import some_of
 from evalscribe.report import Report
 from evalscribe.run import UNKNOWN, Run
+from evalscribe.sample import earlier_reports
+from evalscribe.workspace import Workspace
 
 
-async def analyze(desk: Desk, wish: Wish, watcher: Watcher) -> Analyzed | Plan | NothingFailed:
-    """Every failure judged and the report written, unless nothing failed or only the plan was asked for.
+async def analyze(
+    workspace: Workspace,
+    run: str,
+    watcher: Watcher,
+    *,
+    rubric: str | None = None,
+    cascade: bool = False,
+    date: str | None = None,
+    dry_run: bool = False,
+    writes: bool = True,
+    provider: str | None = None,
+    model: str | None = None,
+) -> Analyzed | Plan | NothingFailed:
+    """Judge every failure of a run and write the report.
 
-    Raises `EvalscribeError` for what concerns the whole run; what was finished by then is in the store.
+    Args:
+        workspace: Where verdicts and reports go; needs `async with`.
+        run: An id or its prefix, an address, a file of runs, a snapshot folder or `sample`.
+        watcher: Hears how it goes.
+        rubric: What failures are judged by, `NAME` or `NAME@VERSION`; None for the one that comes with evalscribe.
+        cascade: Ask a cheap model first, and the judge where it is needed.
+        date: ISO date of the analysis; None for today.
+        dry_run: Only plan.
+        writes: Write the report; without it the store does not hear of one either.
+        provider: Provider of the model under test, in place of the source's.
+        model: Model under test, in place of the source's.
+
+    Returns:
+        The report, unless nothing failed or only the plan was asked for.
+
+    Raises:
+        EvalscribeError: It concerns the whole run; what was finished by then is in the store.
     """
-    run = _renamed(await desk.source.run(), wish)
-    if not run.failures:
-        desk.store.put_run(run)
-        return NothingFailed(run=run, message=nothing_failed(run))
-    watcher.started(run)
-    with desk.store.lock(run.id):
-        desk.store.put_run(run)
-        found = await docket(desk, run, watcher)
-        if found.run != run:
-            desk.store.put_run(found.run)
-        desk.store.put_sightings(run.id, found.sightings)
-        if wish.dry_run:
-            return plan(found, fresh=wish.fresh)
-        if desk.own_prompts:
-            watcher.say("The workspace's own prompts are used in place of the shipped ones.")
-        announce(found, watcher, fresh=wish.fresh)
-        judged = await judge(found, watcher, fresh=wish.fresh)
-        return _analyzed(found, judged, wish)
+    async with opened(workspace, run, watcher, rubric=rubric, cascade=cascade, provider=provider, model=model) as (
+        analyst,
+        source,
+    ):
+        if run == SAMPLE and writes and not dry_run:
+            _add_sample_reports(workspace.reports)
+        read = _renamed(await source.run(), provider, model)
+        if not read.failures:
+            workspace.store.put_run(read)
+            return NothingFailed(run=read, message=nothing_failed(read))
+        watcher.started(read)
+        with workspace.store.lock(read.id):
+            workspace.store.put_run(read)
+            found = await docket(workspace, analyst, source, read, watcher)
+            if found.run != read:
+                workspace.store.put_run(found.run)
+            workspace.store.put_sightings(read.id, found.sightings)
+            if dry_run:
+                return plan(found)
+            if analyst.own_prompts:
+                watcher.say("The workspace's own prompts are used in place of the shipped ones.")
+            announce(found, watcher)
+            judged = await judge(found, watcher)
+            return _analyzed(found, judged, date or calendar_date.today().isoformat(), writes=writes)
+
+
+def _add_sample_reports(reports: Library) -> None:
+    """The sample's history, where it is not there yet."""
+    there = {report.name for report in reports.all()}
+    for name, text in earlier_reports():
+        if name not in there:
+            reports.write(name, text)
 
 
 def nothing_failed(run: Run) -> str:
@@ -73,8 +119,7 @@ def _so_far(run: Run) -> str:
     return f"{run.passed} of {of} passed" + (f", {run.incomplete} {unfinished}" if run.incomplete else "")
 
 
-def _renamed(run: Run, wish: Wish) -> Run:
-    provider, model = wish.provider, wish.model
+def _renamed(run: Run, provider: str | None, model: str | None) -> Run:
     before, slash, after = (model or "").partition("/")
     if slash and after and not provider and run.provider in (UNKNOWN, before):
         provider, model = before, after
@@ -82,23 +127,22 @@ def _renamed(run: Run, wish: Wish) -> Run:
     return run.model_copy(update={name: value for name, value in given.items() if value})
 
 
-def _analyzed(found: Docket, judged: JudgingResult, wish: Wish) -> Analyzed:
+def _analyzed(found: Docket, judged: JudgingResult, date: str, *, writes: bool) -> Analyzed:
     """Compose and write the report of a run.
 
     Raises `EvalscribeError` if no failure could be judged; an earlier report then stays unchanged.
     """
-    desk, past = found.desk, found.history
-    date = wish.date or desk.clock.today().isoformat()
-    place = target(desk, found.run, date)
+    workspace, analyst, past = found.workspace, found.analyst, found.history
+    place = target(workspace, found.run, date)
     standing = place.standing()
-    overwrites = wish.writes and place.where.current is not None
+    overwrites = writes and place.where.current is not None
     if (error := why_undecided(found.run, judged)) and (overwrites or not any(f.judged for f in judged.findings)):
         raise error
     findings = with_standing(judged.findings, standing)
-    judges = tuple(dict.fromkeys([*desk.judges, *(f.judged.judge for f in findings if f.judged)]))
+    judges = tuple(dict.fromkeys([*analyst.judges, *(f.judged.judge for f in findings if f.judged)]))
     earlier = [report.name for report in past.reports]
     saved = saving(found, judged.findings)
-    done_before = followed(desk.store, desk.library, found.run, date, past, findings, found.sightings)
+    done_before = followed(workspace.store, workspace.reports, found.run, date, past, findings, found.sightings)
 
     def draft(corrections: Mapping[str, Correction]) -> tuple[Report, Collation]:
         collation = collate(found.run, findings, past.precedents, next(iter(earlier), None), corrections)
@@ -110,16 +154,16 @@ def _analyzed(found: Docket, judged: JudgingResult, wish: Wish) -> Analyzed:
             date=date,
             evidence=found.digests,
             earlier=earlier,
-            own_prompts=desk.own_prompts,
+            own_prompts=analyst.own_prompts,
             cascade=saved,
         )
         return report, collation
 
-    done = publish(desk, found.run, place, draft, judged.spent, writes=wish.writes)
+    done = publish(workspace, found.run, place, draft, judged.spent, writes=writes)
     unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
     return done.model_copy(
         update={
-            "notes": (*desk.notes, *past.notes, *done.notes, *_kept(judged, standing)),
+            "notes": (*analyst.notes, *past.notes, *done.notes, *_kept(judged, standing)),
             "uncertain": tuple(eval.path for eval in found.run.failures if eval.path in unsure),
             "unclassified": tuple(path for finding in findings if finding.judged is None for path in finding.paths),
             "advice": advice(found, [finding for finding in findings if unsure.intersection(finding.paths)]),

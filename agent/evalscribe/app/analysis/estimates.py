@@ -3,38 +3,37 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from evalscribe.app.analysis.desk import Desk
 from evalscribe.app.analysis.failures import Docket
 from evalscribe.app.analysis.outcomes import Advice, Plan, StagePlan
+from evalscribe.app.judging.builder import Analyst, adviser
 from evalscribe.app.watcher import Watcher
 from evalscribe.cascade import STAGES, Saving, Stage
 from evalscribe.compose import cascade_saving, was_spared
 from evalscribe.finding import Case, Finding, Group
 from evalscribe.judging.cascade import CaseCascade
 from evalscribe.ports import Estimate
-from evalscribe.prose import dollars
 
 
-def plan(found: Docket, *, fresh: bool) -> Plan:
-    """What would be asked of the judge; with `fresh` whatever the store knows."""
+def plan(found: Docket) -> Plan:
+    """What would be asked of the judge; with `--fresh` whatever the store knows."""
     known, asked = 0, []
     for case in _cases(found, found.groups):
-        if not fresh and found.knows(case):
+        if not found.workspace.options.fresh and found.knows(case):
             known += 1
         else:
-            asked.append(_stages(found.desk, case))
+            asked.append(_stages(found.analyst, case))
     return Plan(
         run=found.run,
-        judge=found.desk.judge.id,
+        judge=found.analyst.judge.id,
         groups=len(found.groups),
         known=known,
         estimate=sum((estimate for stages in asked for estimate in stages.values()), Estimate()),
-        stages=_planned(found.desk.cascade, asked) if found.desk.cascade else (),
+        stages=_planned(found.analyst.cascade, asked) if found.analyst.cascade else (),
     )
 
 
-def _stages(desk: Desk, case: Case) -> Mapping[Stage, Estimate]:
-    return desk.cascade.estimates(case) if desk.cascade else {"judge": desk.judge.estimate(case)}
+def _stages(analyst: Analyst, case: Case) -> Mapping[Stage, Estimate]:
+    return analyst.cascade.estimates(case) if analyst.cascade else {"judge": analyst.judge.estimate(case)}
 
 
 def _planned(cascade: CaseCascade, asked: Sequence[Mapping[Stage, Estimate]]) -> tuple[StagePlan, ...]:
@@ -50,31 +49,31 @@ def _planned(cascade: CaseCascade, asked: Sequence[Mapping[Stage, Estimate]]) ->
     )
 
 
-def announce(found: Docket, watcher: Watcher, *, fresh: bool = False) -> None:
+def announce(found: Docket, watcher: Watcher) -> None:
     """Say what it will take where it takes anything; a plan reads every case, which is only worth it then."""
     first = next(_cases(found, found.groups), None)
-    if first is None or not (found.desk.cascade or found.desk.judge.estimate(first).input_tokens):
+    if first is None or not (found.analyst.cascade or found.analyst.judge.estimate(first).input_tokens):
         return
-    said = plan(found, fresh=fresh)
+    said = plan(found)
     asked = said.groups - said.known
     for line in stage_lines(said):
         watcher.say(line)
-    if not found.desk.cascade:
-        watcher.say(f"{said.judge} for {asked} of {said.groups} verdicts: {likely(said.estimate)}")
+    if not found.analyst.cascade:
+        watcher.say(f"{said.judge} for {asked} of {said.groups} verdicts: {said.estimate.summary}")
 
 
 def stage_lines(plan: Plan) -> list[str]:
     """A line for each stage of a cascade: `Stage tag: anthropic/claude-haiku-5-5 for 4 of 10 verdicts: about …`."""
     return [
         f"Stage {one.stage}: {one.judge} for {'at most ' if one.stage == 'judge' else ''}{one.verdicts} of "
-        f"{plan.groups} verdicts: {'free' if one.stage == 'rules' else likely(one.estimate)}"
+        f"{plan.groups} verdicts: {'free' if one.stage == 'rules' else one.estimate.summary}"
         for one in plan.stages
     ]
 
 
 def saving(found: Docket, findings: Iterable[Finding]) -> Saving | None:
     """What the cascade took, beside what its expensive judge is likely to take for all; None without a cascade."""
-    cascade = found.desk.cascade
+    cascade = found.analyst.cascade
     if cascade is None:
         return None
     of_group = {group.id: group for group in found.groups}
@@ -85,19 +84,13 @@ def saving(found: Docket, findings: Iterable[Finding]) -> Saving | None:
 
 
 def advice(found: Docket, unsure: Iterable[Finding]) -> Advice | None:
-    """What the adviser would take for these findings; None without one, or without findings."""
+    """What the default model would take for these findings; None where a model judged, or without findings."""
     of_group = {group.id: group for group in found.groups}
     groups = [of_group[finding.group] for finding in unsure]
-    adviser = found.desk.adviser
-    if adviser is None or not groups:
+    if found.analyst.asks_models or not groups:
         return None
-    return Advice(judge=adviser.id, estimate=sum(map(adviser.estimate, _cases(found, groups)), Estimate()))
-
-
-def likely(estimate: Estimate) -> str:
-    """`about 120,000 tokens, $1.20`."""
-    tokens = f"about {estimate.input_tokens + estimate.output_tokens:,} tokens"
-    return tokens if estimate.cost_usd is None else f"{tokens}, {dollars(estimate.cost_usd)}"
+    model = adviser()
+    return Advice(judge=model.id, estimate=sum(map(model.estimate, _cases(found, groups)), Estimate()))
 
 
 def _cases(found: Docket, groups: Iterable[Group]) -> Iterator[Case]:

@@ -1,21 +1,24 @@
 """Explain failures of a run one by one: the same analysis as `analyze`, in full, and nothing is written."""
 
+from datetime import date
+
 from evalscribe.analysis import Analysis, FindingSummary
-from evalscribe.app.analysis.desk import Desk
 from evalscribe.app.analysis.estimates import announce
-from evalscribe.app.analysis.failures import docket, judge
+from evalscribe.app.analysis.failures import docket, judge, opened
+from evalscribe.app.runs import failure_named
 from evalscribe.app.watcher import Watcher
 from evalscribe.collate import collate
 from evalscribe.compose import analysis, compose
-from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.errors import DataError
 from evalscribe.evidence import Unreadable
 from evalscribe.finding import Case, Finding
 from evalscribe.ids import Frozen
+from evalscribe.ports import Library
 from evalscribe.prose import name as printed
 from evalscribe.prose import path as printed_path
-from evalscribe.prose import some_of
 from evalscribe.recall import read
 from evalscribe.run import Eval, Run
+from evalscribe.workspace import Workspace
 
 
 class Explained(Frozen):
@@ -28,26 +31,37 @@ class Explained(Frozen):
     """What a person made of it in the run's report."""
 
 
-async def explain(desk: Desk, name: str, watcher: Watcher) -> Explained:
-    """`name`: an eval's id, its path, or its bare name where no other failure has it.
+async def explain(
+    workspace: Workspace, run: str, eval: str, watcher: Watcher, *, rubric: str | None = None, cascade: bool = False
+) -> Explained:
+    """Explain one failed eval.
 
-    Raises `NotFoundError` where no failed eval of the run is called so, `UsageError` where several are.
+    Args:
+        workspace: Where verdicts go; needs `async with`.
+        run: As for `analyze`.
+        eval: The eval's id, its path, or its bare name where no other failure has it.
+        watcher: Hears how it goes.
+        rubric: As for `analyze`.
+        cascade: As for `analyze`.
+
+    Raises:
+        NotFoundError: No failed eval of the run has this name.
+        UsageError: Several have it.
     """
-    run = await desk.source.run()
-    eval = failure_named(run, name)
-    only = run.model_copy(update={"failures": (eval,)})
-    watcher.started(run)
-    found = await docket(desk, only, watcher)
-    for note in (*desk.notes, *found.history.notes):
-        watcher.say(note)
-    announce(found, watcher)
-    judged = await judge(found, watcher)
+    async with opened(workspace, run, watcher, rubric=rubric, cascade=cascade) as (analyst, source):
+        whole = await source.run()
+        failure = failure_named(whole, eval)
+        only = whole.model_copy(update={"failures": (failure,)})
+        watcher.started(whole)
+        found = await docket(workspace, analyst, source, only, watcher)
+        for note in (*analyst.notes, *found.history.notes):
+            watcher.say(note)
+        announce(found, watcher)
+        judged = await judge(found, watcher)
     collation = collate(found.run, judged.findings, found.history.precedents)
-    report = compose(
-        found.run, collation, judges=desk.judges, date=desk.clock.today().isoformat(), evidence=found.digests
-    )
+    report = compose(found.run, collation, judges=analyst.judges, date=date.today().isoformat(), evidence=found.digests)
     said = analysis(report, collation.findings, report_path=None, changed=False, spent=judged.spent)
-    reviewed = _reviewed(desk, run, eval)
+    reviewed = _reviewed(workspace.reports, whole, failure)
     return Explained(
         finding=collation.findings[0],
         case=found.case(found.groups[0]),
@@ -56,9 +70,9 @@ async def explain(desk: Desk, name: str, watcher: Watcher) -> Explained:
     )
 
 
-def _reviewed(desk: Desk, run: Run, eval: Eval) -> FindingSummary | None:
+def _reviewed(reports: Library, run: Run, eval: Eval) -> FindingSummary | None:
     """What the run's report says of the eval, where a person has reviewed it there."""
-    for file in desk.library.of_model(run.provider, run.model, run.id):
+    for file in reports.of_model(run.provider, run.model, run.id):
         try:
             report = read(file.text, file.name.rpartition("/")[2])
         except DataError:
@@ -74,23 +88,3 @@ def _in_force(said: tuple[FindingSummary, ...], reviewed: FindingSummary | None)
         return said
     change = {name: getattr(reviewed, name) for name in ("classification", "cause_kind", "uncertain", "reviewer")}
     return tuple(one.model_copy(update=change) for one in said)
-
-
-def failure_named(run: Run, name: str) -> Eval:
-    """The failed eval that a person means. Raises `NotFoundError` or `UsageError`."""
-    exact = [eval for eval in run.failures if name in (eval.id, eval.path)]
-    close = exact or [eval for eval in run.failures if name in _short_names(eval)]
-    if len(close) == 1:
-        return close[0]
-    if close:
-        raise UsageError(f"{name!r} is the name of several failed evals: {_some(close)}")
-    raise NotFoundError(f"no failed eval of run {run.id} is called {name!r}; there are {_some(run.failures)}")
-
-
-def _short_names(eval: Eval) -> tuple[str, ...]:
-    """Without the category, without the trial, without both."""
-    return eval.path.removeprefix(f"{eval.category}/"), f"{eval.category}/{eval.name}", eval.name
-
-
-def _some(evals: tuple[Eval, ...] | list[Eval]) -> str:
-    return some_of([eval.path for eval in evals], 5) or "none"

@@ -1,27 +1,34 @@
 """From a run to its failures, ready to be judged, and to their findings. Shared by `analyze` and `explain`."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
 from evalscribe.across import Elsewhere, glimpse
-from evalscribe.app.analysis.desk import Desk
 from evalscribe.app.analysis.labels import Labels, labels_for
-from evalscribe.app.analysis.sightings import elsewhere
+from evalscribe.app.judging.builder import Analyst, JudgeBuilder
+from evalscribe.app.judging.workers import afar
+from evalscribe.app.runs import open_run
+from evalscribe.app.sightings import elsewhere
 from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
 from evalscribe.evidence import Gathered, Unreadable
 from evalscribe.finding import Across, Case, Finding, Group, Unclassified, Verdict
 from evalscribe.gather import gather, pack
-from evalscribe.graph.deps import Deps, Judged
+from evalscribe.graph.deps import TIMEOUT_S, Deps, Judged
+from evalscribe.ports import Source
 from evalscribe.prose import some_of
 from evalscribe.publish import folder_of
 from evalscribe.recall import History, history
 from evalscribe.run import Eval, Run
 from evalscribe.sighting import Sighting
 from evalscribe.triage import groups
+from evalscribe.workspace import Workspace
 
+BATCH_LANES = 500
+"""Failures whose questions wait for the same batch."""
 MOST_NAMED = 8
 """Most evals named in a `Missing:` phrase that concerns only part of a group."""
 Spent = Mapping[str, Usage]
@@ -44,7 +51,8 @@ class JudgingResult:
 class Docket:
     """The failures of a run in groups; their evidence is in the store."""
 
-    desk: Desk
+    workspace: Workspace
+    analyst: Analyst
     run: Run
     history: History
     groups: tuple[Group, ...]
@@ -60,7 +68,7 @@ class Docket:
     def case(self, group: Group) -> Case | Unreadable:
         """The case of the member that stands for a group, read from the store."""
         eval = self._evals[group.eval_ids[0]]
-        found = self.desk.store.get_evidence(self.run.id, eval.id)
+        found = self.workspace.store.get_evidence(self.run.id, eval.id)
         if found is None:
             return Unreadable(eval=eval, reason="its evidence is no longer in the store")
         if isinstance(found, Unreadable):
@@ -91,7 +99,7 @@ class Docket:
 
     def knows(self, case: Case) -> bool:
         """Whether the store has this judge's verdict on the case."""
-        known = self.desk.store.get_verdict(self.desk.judge.key(case))
+        known = self.workspace.store.get_verdict(self.analyst.judge.key(case))
         return isinstance(known, Verdict) and not known.provisional
 
 
@@ -105,32 +113,52 @@ def _with_steps(run: Run, gathered: Iterable[Gathered]) -> Run:
     return run.model_copy(update={"failures": failures})
 
 
-def _past(desk: Desk, run: Run) -> History:
-    files = desk.library.of_model(run.provider, run.model, run.id)
+def _past(workspace: Workspace, run: Run) -> History:
+    files = workspace.reports.of_model(run.provider, run.model, run.id)
     return history(files, run, folder_of(run, files))
 
 
-async def docket(desk: Desk, run: Run, watcher: Watcher) -> Docket:
+@asynccontextmanager
+async def opened(
+    workspace: Workspace,
+    run: str,
+    watcher: Watcher,
+    *,
+    rubric: str | None = None,
+    cascade: bool = False,
+    provider: str | None = None,
+    model: str | None = None,
+) -> AsyncIterator[tuple[Analyst, Source]]:
+    """Who judges, and the run's source. A missing key is reported before the run is read or a store is created."""
+    async with afar(workspace) as workers:
+        builder = JudgeBuilder(workspace, workers)
+        models = builder.models(cascade=cascade)
+        async with open_run(workspace, run, watcher, provider=provider, model=model) as source:
+            yield builder.analyst(models, rubric, fresh=workspace.options.fresh), source
+
+
+async def docket(workspace: Workspace, analyst: Analyst, source: Source, run: Run, watcher: Watcher) -> Docket:
     """Read the evidence of every failure and the earlier reports of the model."""
-    past = await asyncio.to_thread(_past, desk, run)
-    gathered = await gather(desk.source, run, desk.store, watcher.fetched)
+    past = await asyncio.to_thread(_past, workspace, run)
+    gathered = await gather(source, run, workspace.store, watcher.fetched)
     run = _with_steps(run, gathered)
     seen = tuple(one.sighting for one in gathered if one.sighting)
     return Docket(
-        desk=desk,
+        workspace=workspace,
+        analyst=analyst,
         run=run,
         history=past,
         groups=groups(gathered),
         digests=tuple(one.digest for one in gathered),
         sightings=seen,
-        elsewhere=await asyncio.to_thread(elsewhere, desk.store, run, seen),
-        labels=await asyncio.to_thread(labels_for, desk.store, run, past),
+        elsewhere=await asyncio.to_thread(elsewhere, workspace.store, run, seen),
+        labels=await asyncio.to_thread(labels_for, workspace.store, run, past),
         missing={one.eval_id: one.missing for one in gathered},
     )
 
 
-async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> JudgingResult:
-    """One finding for each group, and what it took; what the store knows is not asked again unless `fresh`."""
+async def judge(docket: Docket, watcher: Watcher) -> JudgingResult:
+    """One finding for each group, and what it took; what the store knows is not asked again unless `--fresh`."""
     from evalscribe.graph.run import judge_groups  # LangGraph takes seconds to import
 
     spent: list[Usage] = []
@@ -139,8 +167,7 @@ async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> Jud
         spent.extend([] if event.cached else [event.verdict.usage])
         watcher.judged(event)
 
-    desk = docket.desk
-    outcome = await judge_groups(deps(docket, hear, fresh=fresh), desk.checkpoints)
+    outcome = await judge_groups(deps(docket, hear), docket.workspace.checkpoints)
     findings = tuple(
         finding.model_copy(
             update={
@@ -150,7 +177,7 @@ async def judge(docket: Docket, watcher: Watcher, *, fresh: bool = False) -> Jud
         )
         for finding in outcome.findings
     )
-    return JudgingResult(findings, _spent(desk, sum(spent, Usage())), outcome.decided, outcome.undecided)
+    return JudgingResult(findings, _spent(docket, sum(spent, Usage())), outcome.decided, outcome.undecided)
 
 
 def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
@@ -163,23 +190,25 @@ def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) ->
         yield phrase if len(paths) == len(evals) else f"{phrase} ({some_of(paths, MOST_NAMED)})"
 
 
-def deps(docket: Docket, hear: Callable[[Judged], None], *, fresh: bool = False) -> Deps:
+def deps(docket: Docket, hear: Callable[[Judged], None]) -> Deps:
     """What the lanes work with."""
+    workspace = docket.workspace
+    batch = workspace.options.batch
     return Deps(
         run=docket.run,
         groups=docket.groups,
         case_of=docket.case,
-        judge=docket.desk.judge,
-        store=docket.desk.store,
-        concurrency=docket.desk.concurrency,
-        timeout_s=docket.desk.timeout_s,
-        fresh=fresh,
+        judge=docket.analyst.judge,
+        store=workspace.store,
+        concurrency=BATCH_LANES if batch else workspace.settings.concurrency.value,
+        timeout_s=None if batch else TIMEOUT_S,
+        fresh=workspace.options.fresh,
         on_event=hear,
     )
 
 
-def _spent(desk: Desk, told: Usage) -> Spent:
+def _spent(docket: Docket, told: Usage) -> Spent:
     """What the models' own count says, which has what broke off too; without one what the verdicts tell."""
-    if desk.spent is not None:
-        return desk.spent()
+    if docket.analyst.asks_models:
+        return docket.workspace.models.spent()
     return {"judge": told} if told != Usage() else {}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from posixpath import relpath
 
 from evalscribe import signature
-from evalscribe.app.analysis.sightings import sightings
+from evalscribe.app.sightings import sightings
 from evalscribe.finding import Case
 from evalscribe.given_label import GivenLabel
 from evalscribe.ids import model_folder

@@ -1,4 +1,4 @@
-"""What an analysis was asked for, and how it ended."""
+"""How an analysis ended."""
 
 from pathlib import Path
 from typing import Literal
@@ -9,20 +9,6 @@ from evalscribe.ids import Frozen
 from evalscribe.ports import Estimate
 from evalscribe.report import Report
 from evalscribe.run import Run
-
-
-class Wish(Frozen):
-    """What the user asked of one analysis."""
-
-    date: str | None = None
-    """ISO date of the analysis; None for today."""
-    fresh: bool = False
-    """Ask again whatever the store knows."""
-    dry_run: bool = False
-    writes: bool = True
-    """Whether the report is written; where it is not, the store does not hear of one either."""
-    provider: str | None = None
-    model: str | None = None
 
 
 class NothingFailed(Frozen):

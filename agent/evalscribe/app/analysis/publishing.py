@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalscribe.analysis import Analysis
-from evalscribe.app.analysis.desk import Desk
 from evalscribe.app.analysis.failures import Spent
 from evalscribe.app.analysis.outcomes import Analyzed
 from evalscribe.app.analysis.undecided import standing_verdicts
@@ -22,6 +21,7 @@ from evalscribe.report import Report
 from evalscribe.report_file import StoredReport
 from evalscribe.report_markdown import UnreadableReport, parse
 from evalscribe.run import Run
+from evalscribe.workspace import Workspace
 
 Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]
 """The report as if it were the first, its patterns and recommendations following the corrections by path."""
@@ -47,17 +47,19 @@ class ReportTarget:
         return {}
 
 
-def target(desk: Desk, run: Run, date: str) -> ReportTarget:
-    stored = desk.store.get_report(run.id)
-    files = desk.library.of_model(run.provider, run.model, run.id)
+def target(workspace: Workspace, run: Run, date: str) -> ReportTarget:
+    stored = workspace.store.get_report(run.id)
+    files = workspace.reports.of_model(run.provider, run.model, run.id)
     where = place(run, date, files, stored.text if stored else None)
     last_written = stored.text if stored and stored.path == where.name else None
-    path = next((file.path for file in files if file.name == where.name), desk.library.root / where.name)
-    began = _begun(desk.library, where) if last_written is None else None
+    path = next((file.path for file in files if file.name == where.name), workspace.reports.root / where.name)
+    began = _begun(workspace.reports, where) if last_written is None else None
     return ReportTarget(where=where, path=path, last_written=last_written, began=began)
 
 
-def publish(desk: Desk, run: Run, target: ReportTarget, draft: Draft, spent: Spent, *, writes: bool = True) -> Analyzed:
+def publish(
+    workspace: Workspace, run: Run, target: ReportTarget, draft: Draft, spent: Spent, *, writes: bool = True
+) -> Analyzed:
     """Write the run's report, unless nothing in it changed. `spent` is what this command consumed.
 
     Without `writes` it is only told what would be written, and where.
@@ -69,11 +71,11 @@ def publish(desk: Desk, run: Run, target: ReportTarget, draft: Draft, spent: Spe
         report, collation = draft(corrections(merge(report, where.current, last_written, began).report))
     merged = merge(report, where.current, last_written, began)
     if writes and merged.changed:
-        path = desk.library.write(where.name, merged.text)
-        desk.store.put_report(run.id, StoredReport(path=where.name, text=merged.text))
+        path = workspace.reports.write(where.name, merged.text)
+        workspace.store.put_report(run.id, StoredReport(path=where.name, text=merged.text))
     document = _document(merged, collation, path, spent)
     if writes:
-        desk.store.put_findings(run.id, document.findings)
+        workspace.store.put_findings(run.id, document.findings)
     return Analyzed(
         run=run,
         report=merged.report,

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evalscribe import compare as stage
-from evalscribe.app.analysis.estimates import likely
 from evalscribe.app.comparisons.page import put_comparison
 from evalscribe.app.comparisons.sides import Rooms, side
 from evalscribe.app.comparisons.why import Judges, by_judge, by_rules, estimated
@@ -93,7 +92,7 @@ async def _explained(desk: CompareDesk, pairs: tuple[Pair, ...], wish: Wish, wat
         return _Asked(pairs=pairs, behaviours=stage.behaviours(pairs))
     estimate = estimated(desk.rooms, desk.judges, pairs)
     judge = desk.judges.regression
-    watcher.say(f"{judge.id} for {counted(worse, 'regressed eval')}: {likely(estimate)}, less what is known")
+    watcher.say(f"{judge.id} for {counted(worse, 'regressed eval')}: {estimate.summary}, less what is known")
     if wish.dry_run:
         return _Asked(pairs=pairs, behaviours=stage.behaviours(pairs), estimate=estimate)
     told = await by_judge(desk.rooms, desk.judges, pairs, watcher)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from evalscribe.app.analysis.sightings import sightings
 from evalscribe.app.collections.choice import chosen
 from evalscribe.app.judging.subjects import Finder
 from evalscribe.app.reports.reported import findings_of
+from evalscribe.app.sightings import sightings
 from evalscribe.compare import Played
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.gather import sighting

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
 
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.find import experiment_of
 from evalscribe.app.experiments.kept import KeptTry, kept_tries
 from evalscribe.app.experiments.record import grader_documents, record_of

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from evalscribe.app.datasets.found import found as dataset_named
 from evalscribe.app.datasets.found import version_named
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.create import NewExperiment
-from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.target import FindCascade, FindRubric, TargetAsked, resolved_target
 from evalscribe.app.named import LATEST
 from evalscribe.errors import DataError, UsageError

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.errors import UsageError
 from evalscribe.experiment import ExperimentRun
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.find import experiment_of, require_ended, run_named, version_of_run
 from evalscribe.app.experiments.items import items_of
 from evalscribe.errors import UsageError

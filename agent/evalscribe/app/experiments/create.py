@@ -3,7 +3,7 @@
 from secrets import token_hex
 from typing import Literal
 
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.items import number_of_items
 from evalscribe.app.unstored import require_no_secret
 from evalscribe.errors import UsageError

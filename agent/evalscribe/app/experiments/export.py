@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.inspect import told
 from evalscribe.app.experiments.kept import PlannedTry, planned_tries
 from evalscribe.experiment import ExperimentRun

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from evalscribe.app.experiments.desk import ExperimentDesk
-from evalscribe.app.experiments.not_a_run import not_a_run
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.named import LATEST, MOST_NAMED, no_version, nothing_called, version_called
+from evalscribe.app.not_a_run import not_a_run
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.experiment import Experiment, ExperimentRun, ExperimentVersion
 from evalscribe.prose import newest_of

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.find import run_named, version_of_run
 from evalscribe.app.experiments.inspect import summary
 from evalscribe.errors import EvalscribeError, NotFoundError

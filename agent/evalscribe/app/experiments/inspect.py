@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
 
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.alive import deserted
-from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import experiment_of, version_of_run
 from evalscribe.app.experiments.items import items_of
 from evalscribe.app.experiments.listing import dataset_line, target_line

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.find import version_of_run
 from evalscribe.dataset import DatasetVersion, Item
 from evalscribe.errors import NotFoundError, UsageError

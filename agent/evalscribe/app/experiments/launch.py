@@ -4,9 +4,9 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from evalscribe.app import deployments
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.asked import merged_config
 from evalscribe.app.experiments.create import as_wanted, checked_name, version_of
-from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import version_named
 from evalscribe.app.experiments.items import number_of_items
 from evalscribe.app.experiments.target import component_of

@@ -3,7 +3,7 @@
 from typing import get_args
 
 from evalscribe.app.datasets.found import found as dataset_named
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.errors import UsageError
 from evalscribe.experiment import Experiment, ExperimentVersion, Target
 from evalscribe.ids import Frozen, canonical_json

@@ -9,8 +9,8 @@ from evalscribe.analysis import FindingSummary
 from evalscribe.app import deployments
 from evalscribe.app.datasets.adding import created as dataset_created
 from evalscribe.app.datasets.upload import batches
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.create import as_wanted, checked_name, created
-from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import experiment_of, require_ended, version_of_run
 from evalscribe.app.experiments.launch import NewRun, launched
 from evalscribe.app.experiments.regression_items import Failed, of_experiment, of_stored, with_finding

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from evalscribe.analysis import FindingSummary
 from evalscribe.app.collections.stored_runs import analysed_run, whole_run
 from evalscribe.app.datasets.told import Told, of_evidence, of_record
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.dataset import Item
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.evaluate.regression import Failure

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.archive import archived
-from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import experiment_of, require_ended, version_named, version_of_run
 from evalscribe.app.experiments.kept import KeptTry, kept_tries
 from evalscribe.errors import UnavailableError, UsageError

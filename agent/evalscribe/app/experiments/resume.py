@@ -1,6 +1,6 @@
 """Let a run go on that failed, was cancelled, or lost its worker."""
 
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.experiment import ExperimentRun
 

@@ -1,7 +1,7 @@
 """Runs of an experiment as they are listed."""
 
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.alive import deserted
-from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import version_of_run
 from evalscribe.app.experiments.gate import in_short
 from evalscribe.app.experiments.listing import dataset_line

@@ -7,9 +7,9 @@ from typing import Final
 from evalscribe import sample
 from evalscribe.app import deployments
 from evalscribe.app.datasets import adding, publish, upload
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.asked import Bind
 from evalscribe.app.experiments.create import NewExperiment, created
-from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.dataset import Dataset, DatasetVersion
 from evalscribe.deployment import Component, Deployment, SourceState
 from evalscribe.experiment import ComponentTarget, Config, Experiment

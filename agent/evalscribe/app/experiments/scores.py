@@ -5,7 +5,7 @@ from itertools import chain
 
 from pydantic import JsonValue
 
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.find import run_named, version_of_run
 from evalscribe.app.named import MOST_NAMED
 from evalscribe.errors import NotFoundError, UsageError

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from evalscribe.app import deployments
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.named import LATEST
 from evalscribe.app.target_prompts import prompt_named, version_of
 from evalscribe.cascade import CascadeParts

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.inspect import told_try
 from evalscribe.experiment import ExperimentRun, ItemVerdict
 from evalscribe.ids import Frozen

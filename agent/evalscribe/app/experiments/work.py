@@ -5,8 +5,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack
 from typing import Any, NamedTuple
 
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.archive import Archiving, ArchivingAlong, archived
-from evalscribe.app.experiments.desk import ExperimentDesk
 from evalscribe.app.experiments.find import run_named, version_of_run
 from evalscribe.app.experiments.items import numbered_items
 from evalscribe.errors import DataError, EvalscribeError, UnavailableError

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evalscribe.app.analysis.estimates import likely
 from evalscribe.app.collections.query import QueryDesk
 from evalscribe.app.collections.selection import picked
 from evalscribe.app.explorations.by_model import Judges, Said, asked, planned
@@ -94,7 +93,7 @@ async def explore(desk: ExploreDesk, wish: Wish, watcher: Watcher) -> Explored:
     else:
         plan = await planned(judges, members, read)
         estimate = plan.estimate
-        watcher.say(f"{judges.name} in {counted(plan.calls, 'call')} or so: {likely(estimate)}, less what is known")
+        watcher.say(f"{judges.name} in {counted(plan.calls, 'call')} or so: {estimate.summary}, less what is known")
         if wish.dry_run:
             return Explored(found=None, estimate=estimate)
         said = await asked(judges, plan, members, read, watcher)

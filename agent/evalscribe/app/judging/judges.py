@@ -1,6 +1,7 @@
 """Judges of loaded subjects, of every kind in one shape: by a rubric, as a cascade, by the rules."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from evalscribe.app.judging.subjects import Loaded
@@ -14,12 +15,14 @@ from evalscribe.ids import Frozen, content_id
 from evalscribe.judge_result import JudgeResult, ResultType
 from evalscribe.judging.cascade import SubjectCascade
 from evalscribe.judging.rubric.cited import count
-from evalscribe.judging.rubric.judge import Results, RubricJudge
+from evalscribe.judging.rubric.judge import TIMEOUT_S, Hear, Results, RubricJudge
 from evalscribe.judging.rules import KEY_PREFIX, RulesJudge
 from evalscribe.judging.subject import Subject
 from evalscribe.judging.subject.failures import document_mark
+from evalscribe.llm.prices import cost_of
 from evalscribe.output_schema import check_output
-from evalscribe.ports import Estimate
+from evalscribe.ports import Estimate, Model, Models
+from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 
 NO_FAILURE = "the rules judge failed evals only"
@@ -52,6 +55,40 @@ class LoadedJudge(Protocol):
 
     async def judge(self, loaded: Loaded) -> Said:
         """Raises `EvalscribeError` for what concerns all subjects."""
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes judges that work with the same models and the same stored results."""
+
+    models: Models
+    prompts: Prompts
+    """Templates for reading a subject that does not fit the window."""
+    results: Results | None = None
+    """Where results are kept."""
+    fresh: bool = False
+    """Ignore stored results."""
+    batch: bool = False
+    """Calls wait for a batch: at its price, and as long as it takes."""
+    hear: Callable[[Rubric, Model], Hear] | None = None
+    """Where subjects are judged; None for this process."""
+
+    def judge(self, rubric: Rubric, model: Model) -> RubricJudge:
+        return RubricJudge(
+            rubric,
+            model,
+            results=self.results,
+            observer=self.models.open(model.id, "observe"),
+            cost=cost_of(model, batch=self.batch),
+            timeout_s=None if self.batch else TIMEOUT_S,
+            fresh=self.fresh,
+            prompts=self.prompts,
+            afar=self.hear(rubric, model) if self.hear else None,
+        )
+
+    def by_model(self, rubric: Rubric, name: str | None = None) -> RubricJudge:
+        """By the rubric's own model where no other is named. Raises as `Models.open` does."""
+        return self.judge(rubric, self.models.open(name or rubric.judge_model.id, "judge"))
 
 
 class ByRubric:

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from evalscribe.agent_run import AgentRun
 from evalscribe.agent_run.parse import parse_agent_run
-from evalscribe.app.analysis.explain import failure_named
 from evalscribe.app.judging.labelled_source import LabelledSource
 from evalscribe.app.judging.subjects import Finder, RunChoice, Waiting, agent_runs, of_frozen, of_run
+from evalscribe.app.runs import failure_named
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen
 from evalscribe.json_clean import clean

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from evalscribe.agent_run import AgentRun
 from evalscribe.agent_run.parse import parse_agent_runs
-from evalscribe.app.analysis.explain import failure_named
+from evalscribe.app.runs import failure_named
 from evalscribe.app.watcher import Watcher
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.evidence import Evidence, Unreadable

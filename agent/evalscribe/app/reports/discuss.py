@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from evalscribe.analysis import StageUsage
-from evalscribe.app.analysis.estimates import likely
 from evalscribe.app.reports.reading import again, parsed
 from evalscribe.chat import Usage
 from evalscribe.compose.analysis import spent_summary
@@ -82,7 +81,7 @@ class Discussion:
         if not self._conversation or not self._model:
             return NO_MODEL
         bound = f"; {self._budget}" if self._budget else ""
-        return f"{self._model.id} answers, {likely(self._conversation.estimate())} a question{bound}."
+        return f"{self._model.id} answers, {self._conversation.estimate().summary} a question{bound}."
 
     def _prompts_note(self) -> list[str]:
         asked = self._own and self._conversation

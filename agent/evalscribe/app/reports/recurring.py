@@ -4,8 +4,7 @@ from collections.abc import Sequence, Set
 from pathlib import PurePosixPath
 
 from evalscribe.across import Glimpse, Passing, glimpse, passing
-from evalscribe.app.analysis.followed import StoredSightings
-from evalscribe.app.analysis.sightings import sightings, stored_runs
+from evalscribe.app.sightings import StoredSightings, sightings, stored_runs
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import model_key, same_experiment
 from evalscribe.ports import Library, Store

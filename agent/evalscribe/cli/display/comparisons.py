@@ -2,7 +2,6 @@
 
 import sys
 
-from evalscribe.app.analysis.estimates import likely
 from evalscribe.app.comparisons.compare import Compared
 from evalscribe.cli.display.finish import page, print_json, say
 from evalscribe.comparison import Matrix
@@ -32,4 +31,4 @@ def _tell(done: Compared, *, dry_run: bool, programs: bool) -> None:
             say(f"Note: {done.put.note}", file=out)
         say(f"Report: {done.put.path} ({done.put.state})", file=out)
     if dry_run and done.estimate is not None:
-        say(f"Asking would take {likely(done.estimate)}, less what is known.", file=out)
+        say(f"Asking would take {done.estimate.summary}, less what is known.", file=out)

@@ -2,7 +2,6 @@
 
 import sys
 
-from evalscribe.app.analysis.estimates import likely
 from evalscribe.app.explorations.explore import Explored
 from evalscribe.cli.display.finish import page, print_json, say
 from evalscribe.ports import Estimate
@@ -14,7 +13,7 @@ def show(done: Explored, *, as_json: bool) -> int:
     if done.found is None:
         if as_json:
             print_json(done.estimate or Estimate())
-        told = f"{likely(done.estimate)}, less what is known" if done.estimate else "nothing: the rules are free"
+        told = f"{done.estimate.summary}, less what is known" if done.estimate else "nothing: the rules are free"
         say(f"Asking would take {told}.", file=out)
         return 0
     if as_json:

@@ -72,7 +72,6 @@ def _price(usage: "UsageSummary") -> str:
 
 
 def _how_to_go_on(done: "Analyzed", run: str) -> str:
-    from evalscribe.app.analysis.estimates import likely
 
     example = (*done.uncertain, *done.unclassified, *(entry.paths[0] for entry in done.report.entries))[0]
     explain = f"evalscribe explain {quote(run)} {quote(example)}"  # a name may hold what a shell would run
@@ -80,17 +79,17 @@ def _how_to_go_on(done: "Analyzed", run: str) -> str:
     if done.unclassified:
         line += f"; {len(done.unclassified)} could not be judged: run this again"
     if done.advice:
-        line += f"; {len(done.uncertain)} uncertain: {done.advice.judge} would take {likely(done.advice.estimate)}"
+        line += f"; {len(done.uncertain)} uncertain: {done.advice.judge} would take {done.advice.estimate.summary}"
     return f"{line}."
 
 
 def _planned(plan: "Plan") -> None:
-    from evalscribe.app.analysis.estimates import likely, stage_lines
+    from evalscribe.app.analysis.estimates import stage_lines
 
     asked = plan.groups - plan.known
     say(f"{plan.run.model} ({plan.run.provider}), run {plan.run.id}: {len(plan.run.failures)} failed evals listed")
     say(f"Verdicts needed: {plan.groups}, of which {plan.known} are known")
-    for line in stage_lines(plan) or [f"Judge: {plan.judge} for {asked}: {likely(plan.estimate)}"]:
+    for line in stage_lines(plan) or [f"Judge: {plan.judge} for {asked}: {plan.estimate.summary}"]:
         say(line)
     say("Nothing was judged and no report written.")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiments.desk import ExperimentDesk
+    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.experiment import ExperimentRun
     from evalscribe.run_summary import RunReport
 

@@ -8,8 +8,8 @@ from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import ExperimentArgument
 
 if TYPE_CHECKING:
+    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.app.experiments.asked import Asked
-    from evalscribe.app.experiments.desk import ExperimentDesk
     from evalscribe.app.experiments.target import FindCascade
     from evalscribe.cascade import CascadeParts
     from evalscribe.rubric import Rubric as StoredRubric

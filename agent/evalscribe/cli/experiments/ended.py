@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from evalscribe.app.experiments.desk import ExperimentDesk
+    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.experiment import ExperimentRun
     from evalscribe.gate import Gate
     from evalscribe.run_summary import RunReport

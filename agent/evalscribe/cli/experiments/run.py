@@ -19,7 +19,7 @@ from evalscribe.cli.experiments.options import (
 )
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiments.desk import ExperimentDesk
+    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.experiment import ExperimentRun
     from evalscribe.settings import Settings
 

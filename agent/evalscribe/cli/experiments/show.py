@@ -9,7 +9,7 @@ from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import ExperimentArgument
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiments.desk import ExperimentDesk
+    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.experiment import Experiment, ExperimentVersion
 
 

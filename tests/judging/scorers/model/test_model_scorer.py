@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from evalscribe.app.judging.judges import Made
+from evalscribe.app.judging.judges import Made, Maker
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.judge_result import JudgeResult
 from evalscribe.judging.scorers.model.runner import ModelScorer
@@ -20,7 +20,6 @@ from evalscribe.prompts import Prompts
 from evalscribe.rubric_file import load_rubric
 from evalscribe.score import ScoreResult, ScorerRequest
 from evalscribe.settings import Access, Origin
-from evalscribe.wiring.judges import Maker
 from messages_server import Answer, Call, MessagesServer, failure, says
 
 ITEM = ScorerRequest(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from evalscribe.app.experiments.desk import ExperimentDesk
+from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.named import kind_of
 from evalscribe.experiment import ExperimentRun
 

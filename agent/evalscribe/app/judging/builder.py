@@ -2,25 +2,25 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from evalscribe.app.judging.workers import Afar, Seat
 from evalscribe.app.rubrics import outdated, stored
 from evalscribe.cascade import Tag
-from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.errors import AccessError, NotFoundError, UsageError
 from evalscribe.judging.cascade import CaseCascade, SubjectCascade
 from evalscribe.judging.classifier import Bounds, FirstPass, ModelJudge
 from evalscribe.judging.classifier.first_pass import SECONDS
 from evalscribe.judging.failure_rubric import DEFAULT, shipped_rubric
 from evalscribe.judging.rules import RulesJudge
-from evalscribe.ports import Judge, Model, Models, Shelf, Store
+from evalscribe.llm.prices import cost_of
+from evalscribe.ports import Judge, Model, Models
 from evalscribe.prompts import Prompts
-from evalscribe.rubric import Rubric
+from evalscribe.rubric import DEFAULT_MODEL, Rubric
 from evalscribe.rubric_file import load_rubric
-from evalscribe.settings import Settings
+from evalscribe.settings import RULES, Settings
 from evalscribe.settings.place import COMMAND_LINE
-from evalscribe.wiring.afar import Afar, Seat
-from evalscribe.wiring.models import RULES, cost_of, judge_model, judge_name
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.judging.rubric.judge import RubricJudge
@@ -41,32 +41,43 @@ class Analyst:
 
     judge: Judge
     cascade: CaseCascade | None = None
+    """The judge, where it is a cascade."""
+    asks_models: bool = False
     own_prompts: bool = False
+    """Whether the judge's prompts or its rubric are the workspace's own."""
     notes: tuple[str, ...] = ()
+    """What the user should know about the judge's rubrics."""
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """Ids of all that may decide."""
+        return self.cascade.judges if self.cascade else (self.judge.id,)
 
 
-class Bench:
-    """Makes judges out of stored rubrics and remembers what there is to say of them."""
+class JudgeBuilder:
+    """Opens models and stored rubrics as judges, and remembers notes about the rubrics."""
 
     def __init__(
         self,
-        found: Settings,
-        asked: Models,
-        shelf: Callable[[], Shelf],
+        workspace: Workspace,
+        workers: Afar | None = None,
         *,
-        batch: bool = False,
-        afar: Afar | None = None,
+        settings: Settings | None = None,
+        models: Models | None = None,
     ) -> None:
-        """`shelf` is called when the first rubric is needed: a missing key is told before a store is made.
+        """The store is opened with the first rubric, so that a missing key is reported before a store is created.
 
-        `batch`: answers come at half the price, and may take a day. `afar`: who decides in place of this process.
+        Args:
+            workspace: Where rubrics and prompts are.
+            workers: Who judges in place of this process.
+            settings: Which judge and cascade; None for the workspace's.
+            models: Models to ask; None for the workspace's.
         """
-        self.prompts = Prompts(found.root)
-        self._found = found
-        self._asked = asked
-        self._open_shelf = shelf
-        self._batch = batch
-        self._afar = afar
+        self._workspace = workspace
+        self._settings = settings or workspace.settings
+        self._models = models
+        self._workers = workers
+        self._batch = workspace.options.batch
         self._rubrics: list[Rubric] = []
         self._notes: list[str] = []
 
@@ -76,16 +87,16 @@ class Bench:
         Raises `EvalscribeError` where one of them cannot be asked.
         """
         if cascade:
-            expensive = judge_model(self._asked, self._expensive())
-            return self._asked.open(self._found.cascade.tag, "tag"), expensive
-        name = judge_name(self._found)
+            expensive = self._judge_model(self._expensive())
+            return self._asked.open(self._settings.cascade.tag, "tag"), expensive
+        name = self._settings.judge_name
         if name != RULES:
-            return (judge_model(self._asked, name),)
+            return (self._judge_model(name),)
         if self._batch:
             raise UsageError("--batch asks a model: name one with --judge anthropic/MODEL")
         return ()
 
-    def analyst(self, models: tuple[Model, ...], rubric: str | None, kept: Store, *, fresh: bool) -> Analyst:
+    def analyst(self, models: tuple[Model, ...], rubric: str | None, *, fresh: bool) -> Analyst:
         """A judge of failures over these `models`. Raises `UsageError` for a rubric that judges none."""
         if not models:
             if rubric is not None:
@@ -95,20 +106,20 @@ class Bench:
         alone = self._judge(question, models[-1])
         if len(models) == 1:
             return self._described(alone)
-        cascade = self._cascade(question, models, alone, kept, fresh=fresh)
+        cascade = self._cascade(question, models, alone, fresh=fresh)
         return self._described(cascade, cascade)
 
     def subjects(self, rubric: Rubric, judge: Callable[[Rubric, Model], "RubricJudge"]) -> SubjectCascade:
         """A cascade for any rubric over any subject: no rules, and no tags but those of evalscribe.toml."""
         cheap, expensive = self.models(cascade=True)
-        tagged = [(tag, self.rubric(tag.rubric)) for tag in self._found.cascade.issues()]
-        return SubjectCascade.of(rubric, tagged, (cheap, expensive), judge, self.prompts)
+        tagged = [(tag, self.rubric(tag.rubric)) for tag in self._settings.cascade.issues()]
+        return SubjectCascade.of(rubric, tagged, (cheap, expensive), judge, self._workspace.prompts)
 
     def rubric(self, name: str) -> Rubric:
         """The stored version that judges."""
-        rubric = stored(self._shelf, self.prompts, name)
+        rubric = stored(self._workspace.shelf, self._workspace.prompts, name)
         self._rubrics.append(rubric)
-        note = outdated(self.prompts, rubric, name)
+        note = outdated(self._workspace.prompts, rubric, name)
         self._notes += [note] if note else []
         return rubric
 
@@ -117,53 +128,57 @@ class Bench:
         """What there is to say of the rubrics that were asked for so far."""
         return tuple(dict.fromkeys(self._notes))
 
-    @cached_property
-    def _shelf(self) -> Shelf:
-        return self._open_shelf()
+    @property
+    def _asked(self) -> Models:
+        return self._models or self._workspace.models
+
+    def _judge_model(self, name: str) -> Model:
+        try:
+            return self._asked.open(name, "judge")
+        except AccessError as error:
+            raise AccessError(f"{error}\nor let the rules judge, without key and network: --judge rules") from None
 
     def _expensive(self) -> str:
         """The model of `--judge` where it is on the command line, else that of evalscribe.toml's `[cascade]`."""
-        if self._found.judge.origin.trust != COMMAND_LINE:
-            return self._found.cascade.judge
-        name = judge_name(self._found)
+        if self._settings.judge.origin.trust != COMMAND_LINE:
+            return self._settings.cascade.judge
+        name = self._settings.judge_name
         if name == RULES:
             raise UsageError("--cascade asks models: name the expensive one with --judge, or leave --judge out")
         return name
 
-    def _cascade(
-        self, question: Rubric, models: tuple[Model, ...], alone: Judge, kept: Store, *, fresh: bool
-    ) -> CaseCascade:
+    def _cascade(self, question: Rubric, models: tuple[Model, ...], alone: Judge, *, fresh: bool) -> CaseCascade:
         cheap, expensive = models
-        table = self._found.cascade
+        table = self._settings.cascade
         tags = FOR_ANALYSES if table.tags is None else table.issues()
         return CaseCascade(
             self._first_pass(question, tags, cheap),
             {tag.name: self._judge(self.rubric(tag.rubric), expensive) for tag in tags},
             alone,
             rules=RulesJudge() if table.rules else None,
-            kept=kept,
+            kept=self._workspace.store,
             fresh=fresh,
         )
 
     def _judge(self, rubric: Rubric, model: Model) -> Judge:
         bounds = Bounds(seconds=None) if self._batch else Bounds()
         cost = cost_of(model, batch=self._batch)
-        near = ModelJudge(model, self.prompts, rubric=rubric, bounds=bounds, cost=cost)
+        near = ModelJudge(model, self._workspace.prompts, rubric=rubric, bounds=bounds, cost=cost)
         return self._led(near, Seat(kind="judge", model=model.id, rubric=rubric))
 
     def _first_pass(self, rubric: Rubric, tags: tuple[Tag, ...], model: Model) -> Judge:
         seconds = None if self._batch else SECONDS
         cost = cost_of(model, batch=self._batch)
-        near = FirstPass(model, self.prompts, rubric, tags, cost=cost, seconds=seconds)
+        near = FirstPass(model, self._workspace.prompts, rubric, tags, cost=cost, seconds=seconds)
         return self._led(near, Seat(kind="tag", model=model.id, rubric=rubric, tags=tags))
 
     def _led(self, near: Judge, seat: Seat) -> Judge:
-        return self._afar.judge(near, seat) if self._afar else near
+        return self._workers.judge(near, seat) if self._workers else near
 
     def _described(self, judge: Judge, cascade: CaseCascade | None = None) -> Analyst:
         templates = ("classify", "judging") if cascade else ("classify",)
-        own = any(map(self.prompts.own, templates)) or any(map(_own, self._rubrics))
-        return Analyst(judge=judge, cascade=cascade, own_prompts=own, notes=self.notes)
+        own = any(map(self._workspace.prompts.own, templates)) or any(map(_own, self._rubrics))
+        return Analyst(judge=judge, cascade=cascade, asks_models=True, own_prompts=own, notes=self.notes)
 
 
 def _own(rubric: Rubric) -> bool:
@@ -177,7 +192,6 @@ def _own(rubric: Rubric) -> bool:
 def adviser() -> Judge:
     """What the default model would take; it has no key and is never asked."""
     from evalscribe.llm.anthropic import AnthropicModel
-    from evalscribe.rubric import DEFAULT_MODEL
 
     model = AnthropicModel(DEFAULT_MODEL.model_name, key="")
     return ModelJudge(model, Prompts(), rubric=shipped_rubric(), cost=cost_of(model))

@@ -6,12 +6,15 @@ Questions, stored answers and rubrics stay here; a worker is handed one case or 
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, cast
 
 from evalscribe import __version__
+from evalscribe.app.judging.judges import Maker
 from evalscribe.cascade import Tag
+from evalscribe.engine import LOCAL
 from evalscribe.errors import UsageError
 from evalscribe.finding import Case, Unclassified, Verdict
 from evalscribe.ids import Frozen, content_id
@@ -21,13 +24,13 @@ from evalscribe.judging.rubric.judge import Hear, RubricJudge
 from evalscribe.judging.rubric.variants import Decision, undecided
 from evalscribe.judging.rules import RulesJudge
 from evalscribe.judging.subject import Subject
+from evalscribe.llm.prices import cost_of
 from evalscribe.ports import Ask, Crew, Judge, Lost, Model, Models, Worker
 from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 from evalscribe.settings import Access, Settings
 from evalscribe.settings.providers import PROVIDERS
-from evalscribe.wiring.judges import Maker
-from evalscribe.wiring.models import cost_of
+from evalscribe.workspace import Workspace
 
 
 class Seat(Frozen):
@@ -171,3 +174,25 @@ class Afar:
             return cast("Awaitable[Verdict | Unclassified | Lost]", doing)
 
         return decide
+
+
+@asynccontextmanager
+async def afar(workspace: Workspace) -> AsyncIterator[Afar | None]:
+    """Workers of the configured engine that judge, all within the workspace's budget; None where this process judges.
+
+    Raises `UsageError` where batches are asked for too: they wait in one place.
+    """
+    from evalscribe.llm.budget_line import served
+
+    engine = workspace.open_engine()
+    if engine.name == LOCAL:
+        yield None
+        return
+    if workspace.options.batch:
+        raise UsageError(f"--batch sends all questions from one process: leave out --engine {engine.name}")
+    try:
+        recipe = Recipe.of(workspace.settings, workspace.prompts)
+        async with engine.crew(recipe, partial(served, workspace.budget)) as crew:
+            yield Afar(crew)
+    finally:
+        await engine.close()

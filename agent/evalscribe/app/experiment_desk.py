@@ -1,0 +1,36 @@
+"""What use cases of experiments work with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from evalscribe.ports import Archive, Datasets, Definitions, ExperimentRuns, Shelf
+from evalscribe.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class ExperimentDesk:
+    datasets: Datasets
+    definitions: Definitions
+    runs: ExperimentRuns
+    shelf: Shelf
+    archive: Archive
+    now: Callable[[], str]
+    """ISO 8601, UTC."""
+
+
+def experiment_desk(workspace: Workspace) -> ExperimentDesk:
+    """Over the parts of the workspace's store."""
+    return ExperimentDesk(
+        datasets=workspace.datasets,
+        definitions=workspace.definitions,
+        runs=workspace.experiment_runs,
+        shelf=workspace.shelf,
+        archive=workspace.archive,
+        now=now,
+    )
+
+
+def now() -> str:
+    """ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,243 @@
+"""The working folder with everything that use cases need, each part opened when it is first used.
+
+This is the one place that imports adapters, inside its properties: a command that only lists runs loads neither an LLM
+SDK nor LangGraph.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, ExitStack
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from evalscribe.settings import Options, Settings, load
+
+if TYPE_CHECKING:
+    from evalscribe.llm.budget import Budget
+    from evalscribe.ports import (
+        Archive,
+        Datasets,
+        Definitions,
+        Engine,
+        ExperimentRuns,
+        Library,
+        Models,
+        ResultSets,
+        Shelf,
+        Store,
+        Tables,
+    )
+    from evalscribe.prompts import Prompts
+    from evalscribe.store.database import Database
+
+DATABASE = "store.db"
+CHECKPOINTS = "checkpoints.db"
+
+
+class Workspace:
+    """Settings, store, reports, prompts, models and engine of one folder.
+
+    ```
+    async with Workspace(Options(judge="rules")) as workspace:
+        await analyze(workspace, "sample", watcher)
+    ```
+
+    Use `with` where no model is asked: it closes what needs no event loop. `async with` closes models too.
+    """
+
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        folder: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        checkpoints: Path | None = None,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            options: What the caller asked for; it goes before every configured setting.
+            folder: Where settings are looked up; None for the current directory.
+            environ: Environment variables; None for those of this process.
+            checkpoints: File for LangGraph's checkpoints; None for one beside the store, or the store's own server.
+        """
+        self.options = options or Options()
+        self.folder = folder or Path.cwd()
+        self._environ = os.environ if environ is None else environ
+        self._checkpoints = checkpoints
+        self._opened = ExitStack()
+        self._opened_async = AsyncExitStack()
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Read from the options, the environment and the folder's files.
+
+        Raises:
+            UsageError: A setting cannot be used.
+            NotFoundError: A named file does not exist.
+        """
+        return load(self.options, self.folder, self._environ)
+
+    @cached_property
+    def prompts(self) -> "Prompts":
+        """Templates; the workspace's own come before the shipped ones."""
+        from evalscribe.prompts import Prompts
+
+        return Prompts(self.settings.root)
+
+    @cached_property
+    def reports(self) -> "Library":
+        """The folder of reports, and its history in git."""
+        from evalscribe.library import ReportsFolder
+
+        return ReportsFolder(self.settings.reports.value)
+
+    @property
+    def has_store(self) -> bool:
+        """Whether a store exists. Commands that only read check this first: opening the store creates it.
+
+        A store on a server was named by the user and counts as existing.
+        """
+        place = self.settings.store_place
+        return not isinstance(place, Path) or (place / DATABASE).is_file()
+
+    @cached_property
+    def _database(self) -> "Database":
+        """Shared by all parts of the store.
+
+        Raises:
+            AccessError: Nothing may be written there.
+            UnavailableError: The disk is full, or no server answers.
+            DataError: The database is damaged, another program's, or newer than this evalscribe.
+        """
+        from evalscribe.store.database import open_database
+
+        database = open_database(self.settings.store_place)
+        self._opened.callback(database.close)
+        return database
+
+    @cached_property
+    def store(self) -> "Store":
+        """Analysed runs with evidence, verdicts and reports."""
+        from evalscribe.store.sql import SqlStore
+
+        return SqlStore(self._database)
+
+    @cached_property
+    def archive(self) -> "Archive":
+        """Whole imported runs, in collections."""
+        from evalscribe.store.archive import SqlArchive
+
+        return SqlArchive(self._database)
+
+    @cached_property
+    def shelf(self) -> "Shelf":
+        """Collections, rubrics, label sets and judge results."""
+        from evalscribe.store.shelf import SqlShelf
+
+        return SqlShelf(self._database)
+
+    @cached_property
+    def result_sets(self) -> "ResultSets":
+        """Stored answers to model requests."""
+        from evalscribe.store.results import SqlResultSets
+
+        return SqlResultSets(self._database)
+
+    @cached_property
+    def datasets(self) -> "Datasets":
+        from evalscribe.store.experiments.datasets import SqlDatasets
+
+        return SqlDatasets(self._database)
+
+    @cached_property
+    def definitions(self) -> "Definitions":
+        """Deployments, target prompts, scorers and experiments."""
+        from evalscribe.store.experiments.definitions import SqlDefinitions
+
+        return SqlDefinitions(self._database)
+
+    @cached_property
+    def experiment_runs(self) -> "ExperimentRuns":
+        from evalscribe.store.experiments.runs import SqlExperimentRuns
+
+        return SqlExperimentRuns(self._database)
+
+    @cached_property
+    def tables(self) -> "Tables":
+        """The store's tables, for SQL from users. Raises `NotFoundError` if there is no store."""
+        from evalscribe.store.reading import open_tables
+
+        tables = open_tables(self.settings.store_place)
+        self._opened.callback(tables.close)
+        return tables
+
+    @property
+    def checkpoints(self) -> Path | str:
+        """Where LangGraph keeps its checkpoints: a file, or the address of a database."""
+        place = self.settings.store_place
+        return self._checkpoints or (place / CHECKPOINTS if isinstance(place, Path) else place)
+
+    @cached_property
+    def budget(self) -> "Budget":
+        """What all calls of models together may cost."""
+        from evalscribe.llm.budget import Budget
+
+        return Budget(usd=self.settings.budget.value, tokens=self.settings.max_tokens.value)
+
+    @cached_property
+    def models(self) -> "Models":
+        """Every model that the settings give access to, within the budget; needs `async with`.
+
+        With `batch` each call waits up to a day for a Message Batch: make many calls at once, without time limits.
+        """
+        models = self.open_models(self.budget)
+        self._opened_async.push_async_callback(models.close)
+        return models
+
+    def open_models(self, budget: "Budget") -> "Models":
+        """The same models within another budget; the caller closes them."""
+        from evalscribe.llm.service import Service
+
+        intents = None
+        if self.options.batch:
+            from evalscribe.store.batches import open_intents
+
+            intents = open_intents(self.settings.store_place)
+        window = self.settings.context_tokens.value
+        provider = self.settings.provider
+        return Service(provider, budget, context_tokens=window, intents=intents, fresh=self.options.fresh)
+
+    def open_engine(self, name: str | None = None) -> "Engine":
+        """The named engine, or the configured one; the caller closes it.
+
+        Raises:
+            UsageError: There is no such engine, or its package is missing.
+        """
+        from evalscribe.engine import open_engine
+
+        return open_engine(self.settings, name)
+
+    def close(self) -> None:
+        """Close the store."""
+        self._opened.close()
+
+    async def aclose(self) -> None:
+        """Close the models, then the store."""
+        try:
+            await self._opened_async.aclose()
+        finally:
+            self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
