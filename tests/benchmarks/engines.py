@@ -24,6 +24,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), str(
 import import_speed
 
 from classifier_case import case as a_case
+from evalscribe.app.import_all import FilePiece, Importer
 from evalscribe.app.judging.workers import CasePiece, Recipe, Seat
 from evalscribe.engine.local import LocalEngine
 from evalscribe.engine.ray import RayEngine
@@ -34,7 +35,6 @@ from evalscribe.prompts import Prompts
 from evalscribe.settings import Options, load
 from evalscribe.sources.imports import Wish
 from evalscribe.store.shelf import open_shelf
-from evalscribe.wiring.import_afar import FilePiece, Importer
 
 MODEL = "anthropic/claude-opus-5-5"
 FILES, EVALS = 6, 2_000

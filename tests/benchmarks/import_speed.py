@@ -17,7 +17,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from evalscribe.app.collections.importing import ImportDesk, Imported, import_file
+from evalscribe.app.collections.importing import Imported, import_file
 from evalscribe.rubric import Collection
 from evalscribe.sources.imports import Wish, open_records
 from evalscribe.store.archive import open_archive
@@ -44,7 +44,7 @@ def write(path: Path, evals: int) -> None:
 
 def imported(file: Path, folder: Path) -> Imported:
     with closing(open_archive(folder)) as archive:
-        return asyncio.run(import_file(ImportDesk(archive), open_records(file, Wish()), COLLECTION, Silent()))
+        return asyncio.run(import_file(archive, None, open_records(file, Wish()), COLLECTION, Silent()))
 
 
 def _eval(n: int) -> dict[str, object]:

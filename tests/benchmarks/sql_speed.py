@@ -14,7 +14,8 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from evalscribe.app.collections.query import MOST_ROWS, QueryDesk, select
+from evalscribe.app.collections.query import MOST_ROWS, select
+from evalscribe.ports import Tables
 from evalscribe.store import tables
 from evalscribe.store.database import open_database
 from evalscribe.store.reading import open_tables
@@ -82,7 +83,7 @@ def fill(place: Path | str, count: int, runs: int = 20) -> None:
     database.close()
 
 
-def fastest(desk: QueryDesk, sql: str, times: int = 5) -> tuple[float, int]:
+def fastest(desk: Tables, sql: str, times: int = 5) -> tuple[float, int]:
     """Milliseconds, and how many rows came."""
     took = []
     for _ in range(times):
@@ -97,7 +98,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place: Path | str = sys.argv[2] if len(sys.argv) > 2 else Path(folder)
         fill(place, count)
-        desk = QueryDesk(open_tables(place))
+        desk = open_tables(place)
         for name, sql in QUERIES.items():
             took, rows = fastest(desk, sql)
             print(f"{name:8} {took:8.0f} ms {rows:7} rows of {count} evals")

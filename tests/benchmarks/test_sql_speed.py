@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks import sql_speed
-from evalscribe.app.collections.query import QueryDesk
 from evalscribe.store.reading import open_tables
 from machine_speed import slowness
 
@@ -14,6 +13,6 @@ from machine_speed import slowness
 def test_ten_thousand_evals_are_asked_in_a_moment(tmp_path: Path) -> None:
     place = tmp_path / "store"
     sql_speed.fill(place, 10_000)
-    took, rows = sql_speed.fastest(QueryDesk(open_tables(place)), sql_speed.PAIRS, times=3)
+    took, rows = sql_speed.fastest(open_tables(place), sql_speed.PAIRS, times=3)
     assert rows == 10_000
     assert took < 1000 * slowness()

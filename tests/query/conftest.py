@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert
 
-from evalscribe.app.collections.query import QueryDesk
 from evalscribe.errors import UnavailableError, UsageError
-from evalscribe.ports import Rows
+from evalscribe.ports import Rows, Tables
 from evalscribe.store import query_process, tables
 from evalscribe.store.database import open_database
 from evalscribe.store.query_postgres import PostgresTables
@@ -59,17 +58,17 @@ def filled_url(postgres_server: PostgresServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def here(filled_folder: Path) -> QueryDesk:
-    return QueryDesk(Inside(filled_folder / "store.db"), timeout_s=60)  # type: ignore[arg-type]
+def here(filled_folder: Path) -> Tables:
+    return Inside(filled_folder / "store.db")  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def there(filled_url: str) -> QueryDesk:
-    return QueryDesk(PostgresTables(filled_url, "the server"), timeout_s=60)
+def there(filled_url: str) -> Tables:
+    return PostgresTables(filled_url, "the server")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def desk(request: pytest.FixtureRequest) -> QueryDesk:
+def desk(request: pytest.FixtureRequest) -> Tables:
     """Each engine in turn."""
-    found: QueryDesk = request.getfixturevalue("here" if request.param == "sqlite" else "there")
+    found: Tables = request.getfixturevalue("here" if request.param == "sqlite" else "there")
     return found

@@ -4,17 +4,18 @@ import json
 
 import pytest
 
-from evalscribe.app.collections.query import QueryDesk, select
+from evalscribe.app.collections.query import select
 from evalscribe.errors import EvalscribeError
+from evalscribe.ports import Tables
 from queried_rows import MINE
 from query_maker import queries
 
 M = "metadata_json"
 
 
-def told(desk: QueryDesk, sql: str) -> object:
+def told(desk: Tables, sql: str) -> object:
     try:
-        answer = select(desk, MINE, sql)
+        answer = select(desk, MINE, sql, timeout_s=60)
     except EvalscribeError as error:
         return type(error)
     return answer.columns, [list(map(shown, row)) for row in answer.rows]
@@ -101,7 +102,7 @@ EXPRESSIONS = [
 
 
 @pytest.mark.parametrize("number", range(len(EXPRESSIONS)))
-def test_an_expression_has_one_value(here: QueryDesk, there: QueryDesk, number: int) -> None:
+def test_an_expression_has_one_value(here: Tables, there: Tables, number: int) -> None:
     sql = f"SELECT id, {EXPRESSIONS[number]} FROM agent_runs ORDER BY id"
     mine = told(here, sql)
     assert isinstance(mine, tuple), (sql, mine)
@@ -183,7 +184,7 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("number", range(len(QUERIES)))
-def test_a_query_has_one_answer(here: QueryDesk, there: QueryDesk, number: int) -> None:
+def test_a_query_has_one_answer(here: Tables, there: Tables, number: int) -> None:
     mine = told(here, QUERIES[number])
     assert isinstance(mine, tuple), (QUERIES[number], mine)
     assert mine == told(there, QUERIES[number])
@@ -225,19 +226,19 @@ def test_a_query_has_one_answer(here: QueryDesk, there: QueryDesk, number: int) 
         "jsonb_build_object(NULL, 1)",
     ],
 )
-def test_what_one_engine_cannot_the_other_must_not(here: QueryDesk, there: QueryDesk, value: str) -> None:
+def test_what_one_engine_cannot_the_other_must_not(here: Tables, there: Tables, value: str) -> None:
     sql = f"SELECT {value} AS x"
     assert isinstance(told(here, sql), type), told(here, sql)
     assert isinstance(told(there, sql), type), told(there, sql)
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "1.5e999", "[1e400]"])
-def test_a_number_that_no_float_holds_leaves_the_answer_json(desk: QueryDesk, number: str) -> None:
-    answer = select(desk, MINE, f"SELECT '{number}'::jsonb AS x")
+def test_a_number_that_no_float_holds_leaves_the_answer_json(desk: Tables, number: str) -> None:
+    answer = select(desk, MINE, f"SELECT '{number}'::jsonb AS x", timeout_s=60)
     assert json.loads(json.dumps(answer.rows, allow_nan=False))[0][0] not in (None, [None])
 
 
-def test_columns_have_the_names_of_postgres(here: QueryDesk) -> None:
+def test_columns_have_the_names_of_postgres(here: Tables) -> None:
     names = {
         "1::int": "int4",
         "id::text": "id",
@@ -251,10 +252,12 @@ def test_columns_have_the_names_of_postgres(here: QueryDesk) -> None:
         "(metadata_json->>'n')::float": "float8",
         "-trial": "?column?",
     }
-    assert select(here, MINE, f"SELECT {', '.join(names)} FROM agent_runs LIMIT 0").columns == tuple(names.values())
+    assert select(here, MINE, f"SELECT {', '.join(names)} FROM agent_runs LIMIT 0", timeout_s=60).columns == tuple(
+        names.values()
+    )
 
 
-def test_made_queries_have_one_answer(here: QueryDesk, there: QueryDesk) -> None:
+def test_made_queries_have_one_answer(here: Tables, there: Tables) -> None:
     answered = 0
     for sql in queries(seed=1, count=60):
         mine = told(here, sql)

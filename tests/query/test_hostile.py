@@ -6,8 +6,9 @@ from random import Random
 
 import pytest
 
-from evalscribe.app.collections.query import QueryDesk, select
+from evalscribe.app.collections.query import select
 from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
+from evalscribe.ports import Tables
 from evalscribe.query import checked, tables
 from evalscribe.store.query_sqlite import SqliteTables
 from queried_rows import MINE, ROWS
@@ -243,11 +244,11 @@ def _variants(seed: int) -> list[str]:
     return found
 
 
-def test_no_spelling_of_it_gets_anything_out(here: QueryDesk, filled_folder: Path) -> None:
+def test_no_spelling_of_it_gets_anything_out(here: Tables, filled_folder: Path) -> None:
     before = (filled_folder / "store.db").read_bytes()
     for sql in _variants(seed=3):
         try:
-            answer = select(here, MINE, sql)
+            answer = select(here, MINE, sql, timeout_s=60)
         except EvalscribeError:
             continue
         assert "SECRET" not in repr(answer.rows), sql
@@ -255,7 +256,7 @@ def test_no_spelling_of_it_gets_anything_out(here: QueryDesk, filled_folder: Pat
     assert (filled_folder / "store.db").read_bytes() == before
 
 
-def test_no_spelling_of_it_gets_past_the_server(there: QueryDesk) -> None:
+def test_no_spelling_of_it_gets_past_the_server(there: Tables) -> None:
     sent = 0
     for sql in _variants(seed=4):
         try:
@@ -264,22 +265,22 @@ def test_no_spelling_of_it_gets_past_the_server(there: QueryDesk) -> None:
             continue
         sent += 1
         try:
-            answer = select(there, MINE, sql)
+            answer = select(there, MINE, sql, timeout_s=60)
         except EvalscribeError:
             continue
         assert "SECRET" not in repr(answer.rows), sql
     assert sent < 100
-    rows = select(there, MINE, "SELECT total FROM runs").rows
+    rows = select(there, MINE, "SELECT total FROM runs", timeout_s=60).rows
     assert rows == ((ROWS["runs"][0]["total"],),)
 
 
 @pytest.mark.parametrize("table", [table.name for table in tables()])
-def test_nothing_of_another_collection_shows(desk: QueryDesk, table: str) -> None:
-    answer = select(desk, MINE, f"SELECT * FROM {table}")
+def test_nothing_of_another_collection_shows(desk: Tables, table: str) -> None:
+    answer = select(desk, MINE, f"SELECT * FROM {table}", timeout_s=60)
     assert answer.rows
     assert "SECRET" not in repr(answer)
-    assert not select(desk, "nobody", f"SELECT * FROM {table}").rows
-    theirs = select(desk, "theirs", f"SELECT * FROM {table}")
+    assert not select(desk, "nobody", f"SELECT * FROM {table}", timeout_s=60).rows
+    theirs = select(desk, "theirs", f"SELECT * FROM {table}", timeout_s=60)
     assert "SECRET" in repr(theirs), "the other collection has rows here that could have shown"
     assert "BODY" not in repr(theirs)
     assert "KEY" not in repr(theirs)
@@ -307,44 +308,45 @@ NAMED_AS_OURS = [
 
 
 @pytest.mark.parametrize("number", range(len(BOMBS)))
-def test_what_would_never_end_is_ended(filled_folder: Path, there: QueryDesk, number: int) -> None:
-    apart = QueryDesk(SqliteTables(filled_folder / "store.db"), timeout_s=0.7)
-    for desk in (apart, QueryDesk(there.tables, timeout_s=0.7)):
+def test_what_would_never_end_is_ended(filled_folder: Path, there: Tables, number: int) -> None:
+    for engine in (SqliteTables(filled_folder / "store.db"), there):
         with pytest.raises(UnavailableError, match=r"did not end within 0.7 s|too much memory"):
-            select(desk, MINE, BOMBS[number])
+            select(engine, MINE, BOMBS[number], timeout_s=0.7)
 
 
 @pytest.mark.parametrize("number", range(len(NAMED_AS_OURS)))
-def test_no_name_leads_out_of_the_collection(desk: QueryDesk, number: int) -> None:
-    answer = select(desk, MINE, NAMED_AS_OURS[number])
+def test_no_name_leads_out_of_the_collection(desk: Tables, number: int) -> None:
+    answer = select(desk, MINE, NAMED_AS_OURS[number], timeout_s=60)
     assert answer.rows
     assert "SECRET" not in repr(answer.rows)
     assert "s1-" not in repr(answer.rows)
 
 
 def test_a_pattern_that_tries_forever_is_ended(filled_folder: Path) -> None:
-    apart = QueryDesk(SqliteTables(filled_folder / "store.db", grace_s=0.5), timeout_s=0.7)
+    apart = SqliteTables(filled_folder / "store.db", grace_s=0.5)
     with pytest.raises(UnavailableError, match=r"did not end within 0.7 s"):
-        select(apart, MINE, "SELECT ('" + "a" * 60 + "!') ~ '^(a|aa)+$'")
+        select(apart, MINE, "SELECT ('" + "a" * 60 + "!') ~ '^(a|aa)+$'", timeout_s=0.7)
 
 
-def test_text_that_doubles_is_bounded_in_memory(filled_folder: Path, there: QueryDesk) -> None:
+def test_text_that_doubles_is_bounded_in_memory(filled_folder: Path, there: Tables) -> None:
     sql = "SELECT 'x' AS t"
     for _ in range(30):
         sql = f"SELECT t || t || t || t AS t FROM ({sql}) AS q"
-    for desk in (QueryDesk(SqliteTables(filled_folder / "store.db"), timeout_s=10), there):
+    for engine, timeout_s in ((SqliteTables(filled_folder / "store.db"), 10), (there, 60)):
         with pytest.raises(EvalscribeError):
-            select(desk, MINE, sql)
+            select(engine, MINE, sql, timeout_s=timeout_s)
 
 
-def test_rows_and_cells_are_bounded(here: QueryDesk, there: QueryDesk) -> None:
+def test_rows_and_cells_are_bounded(here: Tables, there: Tables) -> None:
     long = "replace(replace(replace(repeat_me, 'hello', '{x}'), 'h', '{x}'), 'x', '{x}')".replace("{x}", "x" * 2000)
     for desk in (here, there):
-        many = select(desk, MINE, "SELECT a.id FROM agent_runs a, agent_runs b, agent_runs c")
+        many = select(desk, MINE, "SELECT a.id FROM agent_runs a, agent_runs b, agent_runs c", timeout_s=60)
         assert (len(many.rows), many.truncated, many.row_count) == (10_000, True, 10_000)
-        exact = select(desk, MINE, "SELECT id FROM agent_runs", most_rows=36)
+        exact = select(desk, MINE, "SELECT id FROM agent_runs", most_rows=36, timeout_s=60)
         assert (len(exact.rows), exact.truncated) == (36, False)
-        cut = select(desk, MINE, f"SELECT {long} AS t FROM (SELECT 'xhello' AS repeat_me) AS q").rows[0][0]
+        cut = select(desk, MINE, f"SELECT {long} AS t FROM (SELECT 'xhello' AS repeat_me) AS q", timeout_s=60).rows[0][
+            0
+        ]
         assert len(str(cut)) < 1_000_100
         assert str(cut).endswith("characters in all)")
 
@@ -374,9 +376,9 @@ def test_what_is_not_offered_is_said_once_and_with_a_way_out(
     assert caplog.records == []
 
 
-def test_the_engine_itself_would_refuse(here: QueryDesk) -> None:
+def test_the_engine_itself_would_refuse(here: Tables) -> None:
     """Were the checks before it wrong, SQLite would still give nothing away."""
-    tables = here.tables
+    tables = here
     for statement in [
         "SELECT * FROM sqlite_master",
         "SELECT body FROM runs",
@@ -398,7 +400,7 @@ def test_the_engine_itself_would_refuse(here: QueryDesk) -> None:
     assert not Path("/tmp/never.db").exists()
 
 
-def test_the_server_itself_would_refuse(there: QueryDesk) -> None:
+def test_the_server_itself_would_refuse(there: Tables) -> None:
     for statement in [
         "DELETE FROM runs",
         "CREATE TABLE x (a int)",
@@ -409,7 +411,7 @@ def test_the_server_itself_would_refuse(there: QueryDesk) -> None:
         "SELECT nextval('collections_number_seq')",
     ]:
         with pytest.raises(EvalscribeError):
-            there.tables.select(statement, {}, most_rows=10, timeout_s=60)
+            there.select(statement, {}, most_rows=10, timeout_s=60)
 
 
 def test_a_query_reads_beside_a_writer(filled_folder: Path) -> None:

@@ -20,19 +20,18 @@ import asyncio, sys
 from pathlib import Path
 from evalscribe.app.collections.importing import import_file
 from evalscribe.rubric import Collection
-from evalscribe.settings import Options
 from evalscribe.sources.imports import Wish, open_records
-from evalscribe.wiring import settings
-from evalscribe.wiring.importing import import_desk
+from evalscribe.workspace import Workspace
 
 class Waits:
     def imported(self, evals, progress):
         print(evals, flush=True)
         sys.stdin.read()
 
-with import_desk(settings(Options()), dry_run=False) as desk:
+with Workspace() as workspace:
     records = open_records(Path("part.jsonl"), Wish())
-    asyncio.run(import_file(desk, records, Collection(id="desk", name="desk"), Waits()))
+    desk = Collection(id="desk", name="desk")
+    asyncio.run(import_file(workspace.archive, workspace.shelf, records, desk, Waits()))
 """
 """An import that reports its progress after each batch and then waits until its input ends."""
 

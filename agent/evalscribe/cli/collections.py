@@ -20,12 +20,11 @@ def list_all(as_json: options.Json = False) -> int:
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.imports import called
     from evalscribe.prose import counted
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.importing import shelves
+    from evalscribe.workspace import Workspace
 
-    with shelves(settings(Options())) as (shelf, archive):
-        there = tuple(Shown(id=one.id, name=one.name, runs=archive.runs(one.id)) for one in shelf.collections())
+    with Workspace() as workspace:
+        collections = workspace.shelf.collections()
+        there = tuple(Shown(id=one.id, name=one.name, runs=workspace.archive.runs(one.id)) for one in collections)
     if as_json:
         finish.print_json(Collections(collections=there))
         return 0
@@ -42,14 +41,11 @@ def show(collection: Named = None, as_json: options.Json = False) -> int:
     """Show the runs of a collection."""
     from evalscribe.app.collections.choice import Shown, chosen
     from evalscribe.cli.display import finish, imports
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.importing import shelves
+    from evalscribe.workspace import Workspace
 
-    found = settings(Options())
-    with shelves(found) as (shelf, archive):
-        one = chosen(shelf, collection, found.collection.value)
-        runs = archive.runs(one.id)
+    with Workspace() as workspace:
+        one = chosen(workspace, collection)
+        runs = workspace.archive.runs(one.id)
     if as_json:
         finish.print_json(Shown(id=one.id, name=one.name, runs=runs))
         return 0
@@ -73,19 +69,16 @@ def remove(
     from evalscribe.app.collections.exporting import one_run
     from evalscribe.cli.display import finish
     from evalscribe.errors import UsageError
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.importing import shelves
+    from evalscribe.workspace import Workspace
 
     if every == bool(run):
         raise UsageError("name the runs to take out, or give --all")
-    found = settings(Options())
-    with shelves(found) as (shelf, archive):
-        one = chosen(shelf, collection, found.collection.value)
-        there = archive.runs(one.id)
+    with Workspace() as workspace:
+        one = chosen(workspace, collection)
+        there = workspace.archive.runs(one.id)
         gone = there if every else tuple(dict.fromkeys(one_run(there, name, one) for name in run or ()))
         for each in gone:
-            archive.remove(one.id, each.id)
+            workspace.archive.remove(one.id, each.id)
     for each in gone:
         finish.say(f"Run {each.id} is no longer in {one.name}")
     finish.say("`evalscribe gc` forgets runs that are in no collection and were not analysed.")
@@ -97,16 +90,12 @@ def delete(
     collection: Annotated[str, typer.Argument(metavar="COLLECTION", help="By name or id.", show_default=False)],
 ) -> int:
     """Delete a collection that has no runs, rubrics, label sets or result sets."""
-    from contextlib import closing
-
     from evalscribe.app.collections.choice import chosen
     from evalscribe.cli.display import finish
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.stores import shelf
+    from evalscribe.workspace import Workspace
 
-    with closing(shelf(settings(Options()))) as shelves:
-        one = chosen(shelves, collection, None)
-        shelves.remove_collection(one.id)
+    with Workspace() as workspace:
+        one = chosen(workspace, collection)
+        workspace.shelf.remove_collection(one.id)
     finish.say(f"There is no collection {one.name} any more.")
     return 0

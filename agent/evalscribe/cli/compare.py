@@ -1,14 +1,10 @@
 """`evalscribe compare BASE CANDIDATE [MORE…]`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from evalscribe.cli import options
-
-if TYPE_CHECKING:
-    from evalscribe.app.comparisons.compare import Compared, CompareDesk, Wish
-    from evalscribe.cli.display.progress import Display
 
 
 def compare(
@@ -43,41 +39,38 @@ def compare(
     as_json: options.Json = False,
 ) -> int:
     """Compare two runs or checkpoints: what changed, whether it is noise, and why. More than two: a matrix."""
-    from evalscribe.app.comparisons.compare import Wish
+    from evalscribe.app.comparisons.compare import compare as use_case
     from evalscribe.cli.display import comparisons
     from evalscribe.cli.display.judgements import tell_spent
     from evalscribe.cli.display.progress import Display
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
-    from evalscribe.wiring.comparing import CompareChoice, open_compare
+    from evalscribe.workspace import Workspace
 
     _check(sides, within=within, as_csv=as_csv, as_json=as_json)
-    given = CompareChoice(
-        collection=collection,
-        asks=len(sides) < 3,
-        fresh=fresh,
+    given = Options(
+        judge=judge,
+        reports=reports,
+        concurrency=concurrency,
+        budget=budget,
+        max_tokens=max_tokens,
+        deployment=deployment,
+        key_file=key_file,
+        env_file=env_file,
         via=via or "http",
         convex_dir=convex_dir,
-        options=Options(
-            judge=judge,
-            reports=reports,
-            concurrency=concurrency,
-            budget=budget,
-            max_tokens=max_tokens,
-            deployment=deployment,
-            key_file=key_file,
-            env_file=env_file,
-        ),
+        fresh=fresh,
     )
-    wish = Wish(dry_run=dry_run, writes=report)
 
     async def main() -> int:
         with Display(quiet=False) as display:
-            async with open_compare(given, display) as desk:
+            async with Workspace(given) as workspace:
                 try:
-                    done = await _done(desk, sides, wish, display)
+                    done = await use_case(
+                        workspace, sides, display, collection=collection, dry_run=dry_run, writes=report
+                    )
                 finally:
-                    tell_spent(desk.spent())
+                    tell_spent(workspace.models.spent())
         return comparisons.show(done, dry_run=dry_run, as_json=as_json, as_csv=as_csv)
 
     return run_until_signal(main())
@@ -92,13 +85,3 @@ def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> No
         raise UsageError("compare with what? `evalscribe compare BASE CANDIDATE`, or `compare --within RUN`")
     if as_csv and (as_json or len(sides) < 3):
         raise UsageError("--csv is the matrix of three runs or more, in place of --json")
-
-
-async def _done(desk: "CompareDesk", sides: list[str], wish: "Wish", display: "Display") -> "Compared":
-    from evalscribe.app.comparisons.compare import compare, compare_many, compare_within
-
-    if len(sides) == 1:
-        return await compare_within(desk, sides[0], wish, display)
-    if len(sides) == 2:
-        return await compare(desk, sides, wish, display)
-    return await compare_many(desk, sides, wish)

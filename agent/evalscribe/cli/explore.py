@@ -30,36 +30,40 @@ def explore(
     as_json: options.Json = False,
 ) -> int:
     """Ask a question about a whole collection: what is seen in its runs, put together, and answered with quotations."""
-    from evalscribe.app.explorations.explore import Wish
     from evalscribe.app.explorations.explore import explore as use_case
     from evalscribe.cli.display import explorations
     from evalscribe.cli.display.judgements import tell_spent
     from evalscribe.cli.display.progress import Display
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
-    from evalscribe.wiring.exploring import ExploreChoice, open_explore
+    from evalscribe.workspace import Workspace
 
-    given = ExploreChoice(
-        collection=collection,
+    given = Options(
+        judge=judge,
+        reports=reports,
+        concurrency=concurrency,
+        budget=budget,
+        max_tokens=max_tokens,
+        env_file=env_file,
         fresh=fresh,
-        options=Options(
-            judge=judge,
-            reports=reports,
-            concurrency=concurrency,
-            budget=budget,
-            max_tokens=max_tokens,
-            env_file=env_file,
-        ),
     )
-    wish = Wish(question=question, where=where, max_runs=max_runs, dry_run=dry_run, writes=report)
 
     async def main() -> int:
         with Display(quiet=False) as display:
-            async with open_explore(given) as desk:
+            async with Workspace(given) as workspace:
                 try:
-                    done = await use_case(desk, wish, display)
+                    done = await use_case(
+                        workspace,
+                        question,
+                        display,
+                        collection=collection,
+                        where=where,
+                        max_runs=max_runs,
+                        dry_run=dry_run,
+                        writes=report,
+                    )
                 finally:
-                    tell_spent(desk.spent())
+                    tell_spent(workspace.models.spent())
         return explorations.show(done, as_json=as_json)
 
     return run_until_signal(main())

@@ -23,14 +23,11 @@ def export(
     from evalscribe.app.collections.exporting import lines
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.line_file import write
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.importing import shelves, written
+    from evalscribe.workspace import Workspace
 
-    found = settings(Options())
-    with shelves(found) as (shelf, archive):
-        one = chosen(shelf, collection, found.collection.value)
-        number = write(lines(archive, one, runs or (), written()), output, json=True)
+    with Workspace() as workspace:
+        one = chosen(workspace, collection)
+        number = write(lines(workspace.archive, one, runs or ()), output, json=True)
     if output is not None:
         finish.say(f"{number} lines of {one.name} are in {output}")
     return 0

@@ -20,16 +20,12 @@ def gc(
     A run that was analysed, judged or labelled stays, and so do reports, verdicts, results, labels and rubrics. Other
     commands may work meanwhile.
     """
-    from contextlib import closing
-
     from evalscribe.app.collections import gc as use_case
     from evalscribe.cli.display import finish
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.stores import archive
+    from evalscribe.workspace import Workspace
 
-    with closing(archive(settings(Options()))) as opened:
-        done = use_case.gc(opened, dry_run=dry_run)
+    with Workspace() as workspace:
+        done = use_case.gc(workspace.archive, dry_run=dry_run)
     if as_json:
         finish.print_json(done)
         return 0

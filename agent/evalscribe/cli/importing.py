@@ -38,36 +38,28 @@ def import_runs(
     as_json: options.Json = False,
 ) -> int:
     """Bring runs into a collection: tau-bench, Inspect, JUnit XML, Convex runs, JSON lines."""
-    from evalscribe.app.collections.import_all import ImportPlan, import_all
+    from evalscribe.app.import_all import import_all
     from evalscribe.cli.display import imports
     from evalscribe.cli.display.import_progress import ImportDisplay
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
-    from evalscribe.wiring import importing as wiring
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.import_afar import readers
+    from evalscribe.workspace import Workspace
 
-    chosen = wiring.ImportChoice(
-        paths=tuple(paths),
-        wish=wiring.Wish(provider=provider, model=model, experiment=experiment),
-        options=Options(
-            engine=engine, ray_address=ray_address, deployment=deployment, key_file=key_file, env_file=env_file
-        ),
-    )
-    found = settings(chosen.options)
-    plan = ImportPlan(
-        name=collection,
-        collection_id=collection_id,
-        configured=found.collection.value,
-        otherwise=wiring.collection_name(paths[0]),
-    )
+    given = Options(engine=engine, ray_address=ray_address, deployment=deployment, key_file=key_file, env_file=env_file)
 
     async def main() -> int:
-        async with readers(found, dry_run=dry_run) as crew:
-            given = wiring.given(chosen, found, crew)
-            with wiring.import_desk(found, dry_run=dry_run) as desk, ImportDisplay(quiet=as_json) as display:
-                lanes = found.concurrency.value if crew else 1
-                done = await import_all(desk, given, plan, display, lanes=lanes)
+        with Workspace(given) as workspace, ImportDisplay(quiet=as_json) as display:
+            done = await import_all(
+                workspace,
+                paths,
+                display,
+                collection=collection,
+                collection_id=collection_id,
+                provider=provider,
+                model=model,
+                experiment=experiment,
+                dry_run=dry_run,
+            )
         return imports.show(done, as_json=as_json, dry_run=dry_run)
 
     return run_until_signal(main())

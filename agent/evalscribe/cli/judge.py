@@ -57,54 +57,48 @@ def judge(
     as_json: options.Json = False,
 ) -> int:
     """Judge agent runs, failed evals of runs, or those of a collection, by a rubric."""
-    from evalscribe.app.judging.judge import JudgeDesk, estimated
+    from evalscribe.app.judging.builder import CASCADE
     from evalscribe.app.judging.judge import judge as use_case
-    from evalscribe.app.rubrics import DEFAULT_COLLECTION
     from evalscribe.cli.display import judgements
     from evalscribe.cli.display.progress import Display
     from evalscribe.errors import UsageError
     from evalscribe.graph.signals import run_until_signal
-    from evalscribe.prose import counted
     from evalscribe.settings import Options
-    from evalscribe.wiring.judging import CASCADE, JudgeChoice, open_room
+    from evalscribe.workspace import Workspace
 
     chosen_rubric, subjects = _named(names or [], rubric, from_collection=bool(collection or where))
     if where and subjects:
         raise UsageError("--where chooses among the agent runs of a collection: leave out the subjects")
-    given = JudgeChoice(
-        rubric=chosen_rubric,
-        collection=collection or DEFAULT_COLLECTION,
-        fresh=fresh,
-        batch=batch,
+    given = Options(
+        judge=judge,
+        engine=engine,
+        ray_address=ray_address,
+        budget=budget,
+        concurrency=concurrency,
+        max_tokens=max_tokens,
+        deployment=deployment,
+        key_file=key_file,
+        env_file=env_file,
         via=via or "http",
         convex_dir=convex_dir,
-        options=Options(
-            judge=judge,
-            engine=engine,
-            ray_address=ray_address,
-            budget=budget,
-            concurrency=concurrency,
-            max_tokens=max_tokens,
-            deployment=deployment,
-            key_file=key_file,
-            env_file=env_file,
-        ),
+        batch=batch,
+        fresh=fresh,
     )
 
     async def main() -> int:
-        async with open_room(given) as room:
-            chosen = room.judge(CASCADE if cascade else judge)
+        async with Workspace(given) as workspace:
             with Display(quiet=False) as display:
-                for note in room.notes():
-                    display.say(note)
-                found_in = room.finder(display).found
-                waiting = await found_in(subjects) if subjects else tuple(room.members(collection, where).values())
-                if (estimate := estimated(chosen, waiting)).input_tokens:
-                    number = counted(len(waiting), "subject")
-                    display.say(f"{chosen.id} for {number}: {estimate.summary}, less what is known")
-                desk = JudgeDesk(judge=chosen, knew=room.knew, spent=room.spent, concurrency=room.concurrency)
-                found = await use_case(desk, waiting, display)
-        return judgements.show(found, as_json=as_json, cascade=cascade)
+                done = await use_case(
+                    workspace,
+                    chosen_rubric,
+                    subjects,
+                    display,
+                    judge=CASCADE if cascade else judge,
+                    collection=collection,
+                    where=where,
+                )
+        assert done.judgements is not None, "only a dry run has none"
+        return judgements.show(done.judgements, as_json=as_json, cascade=cascade)
 
     return run_until_signal(main())
 

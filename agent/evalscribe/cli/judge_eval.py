@@ -48,55 +48,41 @@ def judge_eval(
     as_json: options.Json = False,
 ) -> int:
     """Ask judges about subjects that people labelled: agreement, how much of it is luck, and the cost."""
-    from evalscribe.app.judging.judge import JudgeDesk
     from evalscribe.app.judging.judge_eval import judge_eval as use_case
-    from evalscribe.app.judging.judge_eval import label_key
-    from evalscribe.app.rubrics import DEFAULT_COLLECTION
     from evalscribe.cli.display.finish import print_json
     from evalscribe.cli.display.progress import Display
     from evalscribe.errors import DataError
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
-    from evalscribe.wiring.judging import JudgeChoice, open_room
-    from evalscribe.wiring.labelled import labelled
+    from evalscribe.workspace import Workspace
 
-    given = JudgeChoice(
-        rubric=rubric,
-        collection=collection or DEFAULT_COLLECTION,
-        fresh=fresh,
-        batch=batch,
+    given = Options(
+        engine=engine,
+        ray_address=ray_address,
+        budget=budget,
+        concurrency=concurrency,
+        max_tokens=max_tokens,
+        deployment=deployment,
+        key_file=key_file,
+        env_file=env_file,
         via=via or "http",
         convex_dir=convex_dir,
-        options=Options(
-            engine=engine,
-            ray_address=ray_address,
-            budget=budget,
-            concurrency=concurrency,
-            max_tokens=max_tokens,
-            deployment=deployment,
-            key_file=key_file,
-            env_file=env_file,
-        ),
+        batch=batch,
+        fresh=fresh,
     )
 
     async def main() -> int:
-        async with open_room(given) as room:
-            key = label_key(room.rubric, label)
-            names = [name.strip() or room.rubric.judge_model.id for name in (judge or "").split(",")]
-            desks = [
-                JudgeDesk(judge=room.judge(name), knew=room.knew, spent=room.spent, concurrency=room.concurrency)
-                for name in dict.fromkeys(names)
-            ]
+        async with Workspace(given) as workspace:
             with Display(quiet=False) as display:
-                for note in room.notes():
-                    display.say(note)
                 found = await use_case(
-                    desks,
-                    labelled(dataset, key),
-                    key,
-                    room.finder(display),
+                    workspace,
+                    rubric,
+                    dataset,
                     display,
-                    lambda: room.members(collection, where),
+                    judges=(judge or "").split(","),
+                    label=label,
+                    collection=collection,
+                    where=where,
                 )
         print_json(found) if as_json else _show(found)
         return 0 if any(one.judged for one in found.judges) else DataError.exit_code

@@ -20,16 +20,15 @@ def list_sets(
     """List the result sets of a collection: how many requests are answered, failed or not asked yet."""
     from pydantic import RootModel
 
-    from evalscribe import wiring
+    from evalscribe.app.collections.choice import chosen
     from evalscribe.app.requests.results import listed
     from evalscribe.cli.display import finish
     from evalscribe.render.result_sets import set_line
     from evalscribe.result_set import ListedSet
-    from evalscribe.settings import Options
-    from evalscribe.wiring.requests import Room
+    from evalscribe.workspace import Workspace
 
-    with Room(wiring.settings(Options())) as room:
-        sets = listed(room.sets, room.collection(collection), prefix)
+    with Workspace() as workspace:
+        sets = listed(workspace.result_sets, chosen(workspace, collection), prefix)
     if as_json:
         finish.print_json(RootModel[tuple[ListedSet, ...]](tuple(ListedSet.of(*one) for one in sets)))
         return 0
@@ -50,17 +49,16 @@ def show(
     """Show the results of a set: what was answered, and whether what it cites holds."""
     from pydantic import RootModel
 
-    from evalscribe import wiring
+    from evalscribe.app.collections.choice import chosen
     from evalscribe.app.requests.results import complete, found
     from evalscribe.cli.display import finish
     from evalscribe.render.result_sets import result_text
     from evalscribe.result_set import Result
-    from evalscribe.settings import Options
-    from evalscribe.wiring.requests import Room
+    from evalscribe.workspace import Workspace
 
-    with Room(wiring.settings(Options())) as room:
-        made = found(room.sets, room.collection(collection), name)
-        results = complete(room.sets, made, include_incomplete=incomplete)
+    with Workspace() as workspace:
+        made = found(workspace.result_sets, chosen(workspace, collection), name)
+        results = complete(workspace.result_sets, made, include_incomplete=incomplete)
     if as_json:
         finish.print_json(RootModel[tuple[Result, ...]](results))
         return 0

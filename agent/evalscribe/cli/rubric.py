@@ -1,7 +1,6 @@
 """`evalscribe rubric create|list|show|validate|diff`."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +9,6 @@ from evalscribe.cli import options
 
 if TYPE_CHECKING:
     from evalscribe.app.rubrics import Listed
-    from evalscribe.ports import Shelf
-    from evalscribe.prompts import Prompts
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 Collection = Annotated[str, typer.Option(metavar="ID", help="The collection that it belongs to.")]
@@ -26,9 +23,10 @@ def create(
     """Make the next version of a rubric from its file; nothing where the latest version says the same."""
     from evalscribe.app.rubrics import created
     from evalscribe.cli.display import finish
+    from evalscribe.workspace import Workspace
 
-    with _workspace() as (shelf, prompts):
-        done = created(shelf, prompts, rubric, collection)
+    with Workspace() as workspace:
+        done = created(workspace.shelf, workspace.prompts, rubric, collection)
     version = f"{done.rubric.id} version {done.rubric.version} ({done.rubric.digest})"
     finish.say(version if done.new else f"unchanged: {version}")
     return 0
@@ -39,9 +37,10 @@ def list_rubrics(collection: Collection = "default", as_json: options.Json = Fal
     """List the rubrics: shipped, in the workspace, and stored versions."""
     from evalscribe.app.rubrics import listed
     from evalscribe.cli.display import finish
+    from evalscribe.workspace import Workspace
 
-    with _workspace() as (shelf, prompts):
-        listing = listed(shelf, prompts, collection)
+    with Workspace() as workspace:
+        listing = listed(workspace.shelf, workspace.prompts, collection)
     finish.print_json(listing) if as_json else finish.say("\n".join(_in_short(listing.rubrics)))
     return 0
 
@@ -52,9 +51,10 @@ def show(rubric: Rubric, collection: Collection = "default", as_json: options.Js
     from evalscribe.app.rubrics import found
     from evalscribe.cli.display import finish
     from evalscribe.rubric_file import to_yaml
+    from evalscribe.workspace import Workspace
 
-    with _workspace() as (shelf, prompts):
-        shown = found(shelf, prompts, rubric, collection)
+    with Workspace() as workspace:
+        shown = found(workspace.shelf, workspace.prompts, rubric, collection)
     finish.print_json(shown) if as_json else finish.say(to_yaml(shown).rstrip("\n"))
     return 0
 
@@ -66,8 +66,9 @@ def validate(files: Annotated[list[str], typer.Argument(metavar="FILE…", help=
     from evalscribe.cli.display import finish
     from evalscribe.errors import DataError
     from evalscribe.prose import counted
+    from evalscribe.workspace import Workspace
 
-    done = checked(_prompts(), files)
+    done = checked(Workspace().prompts, files)
     problems = [one.problem for one in done if one.problem is not None]
     for problem in problems:
         finish.say(problem)
@@ -84,9 +85,10 @@ def diff(
     """Show how two rubrics differ, as a unified diff of their YAML; by default the latest version and the file."""
     from evalscribe.app.rubrics import diffed
     from evalscribe.cli.display import finish
+    from evalscribe.workspace import Workspace
 
-    with _workspace() as (shelf, prompts):
-        lines = diffed(shelf, prompts, rubric, other, collection)
+    with Workspace() as workspace:
+        lines = diffed(workspace.shelf, workspace.prompts, rubric, other, collection)
     finish.say(lines.rstrip("\n") or "no difference")
     return 0
 
@@ -105,23 +107,3 @@ def _state(one: "Listed") -> str:
     elif one.changed:
         file += f", which differs: `evalscribe rubric create {one.name}` makes version {(one.version or 0) + 1}"
     return f"{stored}, {file}"
-
-
-@contextmanager
-def _workspace() -> "Iterator[tuple[Shelf, Prompts]]":
-    from evalscribe import wiring
-    from evalscribe.prompts import Prompts
-    from evalscribe.settings import Options
-    from evalscribe.wiring.stores import shelf
-
-    found = wiring.settings(Options())
-    with closing(shelf(found)) as opened:
-        yield opened, Prompts(found.root)
-
-
-def _prompts() -> "Prompts":
-    from evalscribe import wiring
-    from evalscribe.prompts import Prompts
-    from evalscribe.settings import Options
-
-    return Prompts(wiring.settings(Options()).root)

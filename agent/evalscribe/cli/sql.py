@@ -33,16 +33,12 @@ def sql(
     as_json: options.Json = False,
 ) -> int:
     """Ask a collection in SQL: one SELECT over its runs, transcripts, findings and results. It only reads."""
-    from contextlib import closing
-
-    from evalscribe import wiring
     from evalscribe.app.collections.choice import chosen
     from evalscribe.app.collections.query import MOST_ROWS, TIMEOUT_S, select
     from evalscribe.cli.display import rows
     from evalscribe.errors import UsageError
     from evalscribe.settings import Options
-    from evalscribe.wiring.querying import open_query_desk
-    from evalscribe.wiring.stores import shelf
+    from evalscribe.workspace import Workspace
 
     form = "json" if as_json else how or "table"
     if form not in rows.FORMATS:
@@ -50,15 +46,15 @@ def sql(
     if tables and (query or file):
         raise UsageError("--tables takes no query")
     asked = None if tables else _query(query, file)
-    found = wiring.settings(Options(env_file=env_file))
-    with closing(shelf(found)) as shelves:
-        some = asked is not None or collection or shelves.collections()
-        which = chosen(shelves, collection, found.collection.value).id if some else None
-    with open_query_desk(found, timeout or TIMEOUT_S) as desk:
+    seconds = timeout or TIMEOUT_S
+    with Workspace(Options(env_file=env_file)) as workspace:
+        some = asked is not None or collection or workspace.shelf.collections()
+        which = chosen(workspace, collection).id if some else None
         if asked is None or which is None:
-            rows.show_tables(desk, which, form)
+            rows.show_tables(workspace.tables, which, form, timeout_s=seconds)
         else:
-            rows.show(select(desk, which, asked, most_rows=max_rows or MOST_ROWS), form)
+            answer = select(workspace.tables, which, asked, most_rows=max_rows or MOST_ROWS, timeout_s=seconds)
+            rows.show(answer, form)
     return 0
 
 

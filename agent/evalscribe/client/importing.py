@@ -2,14 +2,9 @@
 
 from typing import Any
 
-from evalscribe.app.collections.import_all import ImportedAll, ImportPlan, import_all
-from evalscribe.app.collections.importing import ImportDesk
+from evalscribe.app.import_all import ImportedAll, import_all
 from evalscribe.ports import Added
-from evalscribe.settings import Settings
-from evalscribe.wiring.importing import ImportChoice, Wish, collection_name, given
-from evalscribe.wiring.requests import Room
-
-__all__ = ["Wish", "imported"]
+from evalscribe.workspace import Workspace
 
 
 class _Quiet:
@@ -19,15 +14,9 @@ class _Quiet:
     def imported(self, _evals: int, _progress: float) -> None: ...
 
 
-async def imported(
-    found: Settings, room: Room, path: str, wish: Wish, collection: tuple[str | None, str | None]
-) -> dict[str, Any]:
-    """`collection`: its name and its id, where they are given."""
-    name, id = collection
-    plan = ImportPlan(name=name, collection_id=id, configured=found.collection.value, otherwise=collection_name(path))
-    files = given(ImportChoice(paths=(path,), wish=wish), found)
-    done = await import_all(ImportDesk(room.archive, room.shelf), files, plan, _Quiet())
-    return _told(done)
+async def imported(workspace: Workspace, path: str, **named: str | None) -> dict[str, Any]:
+    """`named`: collection, collection_id, provider, model and experiment of `import_all`."""
+    return _told(await import_all(workspace, [path], _Quiet(), **named))
 
 
 def _told(done: ImportedAll) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Models for judges that are built in code, within a bound on tokens and dollars."""
 
 import asyncio
-import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
@@ -13,11 +12,10 @@ from evalscribe.app.judging.judges import Maker
 from evalscribe.chat import Reply, Request, Usage
 from evalscribe.client.background import Background
 from evalscribe.errors import UsageError
+from evalscribe.llm.budget import Budget
 from evalscribe.ports import Model, Models, OnText
-from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
-from evalscribe.settings import Options, load
-from evalscribe.wiring.models import bounded_models
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.judging.rubric.judge import RubricJudge
@@ -48,10 +46,10 @@ class BaseLLMService:
         """
         if max_concurrency < 1 or max_tokens < 1:
             raise UsageError("max_concurrency and max_tokens must be at least 1")
-        found = load(Options(), folder or Path.cwd(), os.environ)
-        self.prompts = Prompts(found.root)
+        workspace = Workspace(folder=folder)
+        self.prompts = workspace.prompts
         """The workspace's own templates before the shipped ones."""
-        self._models = bounded_models(found, max_tokens, budget_usd)
+        self._models = workspace.open_models(Budget(usd=budget_usd, tokens=max_tokens))
         self._background = Background()
         self._free = asyncio.Semaphore(max_concurrency)
         self._opening = threading.Lock()

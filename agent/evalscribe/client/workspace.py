@@ -1,27 +1,26 @@
 """Collections of one workspace: their runs, rubrics, label sets, judges and results."""
 
-import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from evalscribe.agent_run import AgentRun
-from evalscribe.app.collections.choice import ARGUMENT
+from evalscribe.app.collections.choice import ARGUMENT, chosen
 from evalscribe.app.judging.judges import Maker
 from evalscribe.app.requests.results import complete, counted, found, listed
 from evalscribe.chat import Effort
-from evalscribe.client import importing, results
+from evalscribe.client import results
+from evalscribe.client.importing import imported
 from evalscribe.client.requests import submitted
 from evalscribe.client.service import MAX_TOKENS, BaseLLMService
+from evalscribe.engine import LOCAL
 from evalscribe.errors import NotFoundError
 from evalscribe.llm_request import LLMRequest
 from evalscribe.rubric import Collection, LabelSet, Rubric
-from evalscribe.settings import Options, load
-from evalscribe.wiring.requests import Room
-from evalscribe.wiring.stores import shelf
+from evalscribe.settings import Options
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -39,14 +38,15 @@ class Client:
 
         Raises `UsageError` for settings that cannot be read, `AccessError` or `DataError` for a store that cannot.
         """
-        self._found = load(Options(budget=budget_usd, max_tokens=max_tokens), folder or Path.cwd(), os.environ)
+        self._workspace = Workspace(Options(budget=budget_usd, max_tokens=max_tokens, engine=LOCAL), folder=folder)
+        settings = self._workspace.settings
         self._service = BaseLLMService(
-            self._found.concurrency.value,
-            max_tokens=self._found.max_tokens.value or MAX_TOKENS,
-            budget_usd=self._found.budget.value,
+            settings.concurrency.value,
+            max_tokens=settings.max_tokens.value or MAX_TOKENS,
+            budget_usd=settings.budget.value,
             folder=folder,
         )
-        self._shelf = shelf(self._found)
+        self._shelf = self._workspace.shelf
 
     def create_collection(self, name: str, id: str | None = None) -> str:
         """Its id: a new one each time, unless you give one. One that is there under this name is given back;
@@ -114,20 +114,27 @@ class Client:
         `collection_id`, `run_ids`, counts `new`, `changed`, `same`, and `left_out`. Importing twice adds nothing.
         Raises `DataError` for what holds no runs, `NotFoundError`.
         """
-        wish = importing.Wish(provider=provider, model=model, experiment=experiment)
         return self._service.wait(
-            lambda _: importing.imported(self._found, self._room, str(path), wish, (collection, collection_id))
+            lambda _: imported(
+                self._workspace,
+                str(path),
+                collection=collection,
+                collection_id=collection_id,
+                provider=provider,
+                model=model,
+                experiment=experiment,
+            )
         )
 
     def list_agent_run_ids(self, collection_id: str | None = None) -> list[str]:
         """Of every agent run of a collection, run by run, in the order of the files."""
-        archive, collection = self._room.archive, self._room.collection(collection_id)
+        archive, collection = self._workspace.archive, self._collection(collection_id)
         return [one.eval.id for run in archive.runs(collection.id) for one in archive.graded(run.id)]
 
     def get_agent_run(self, collection_id: str | None, agent_run_id: str) -> AgentRun:
         """With its transcripts and metadata. Raises `NotFoundError`."""
-        collection = self._room.collection(collection_id)
-        record = self._room.archive.record(agent_run_id, collection.id)
+        collection = self._collection(collection_id)
+        record = self._workspace.archive.record(agent_run_id, collection.id)
         if record is None:
             raise NotFoundError(f"no agent run {agent_run_id!r} in collection {collection.name!r}")
         return record.agent_run
@@ -155,11 +162,11 @@ class Client:
         """
         asked = {"requests": requests, "model": model_string, "name": result_set_name, "exists_ok": exists_ok}
         fields = {**asked, "output_schema": output_schema, "reasoning_effort": reasoning_effort}
-        return submitted(self._service, self._room, collection_id, fields, max_concurrency)
+        return submitted(self._service, self._workspace, collection_id, fields, max_concurrency)
 
     def list_result_sets(self, collection_id: str | None = None, prefix: str | None = None) -> list[dict[str, Any]]:
         """By name. Names are paths: the prefix `failures` has `failures/causes/v1` too. Counts are of the requests."""
-        sets = listed(self._room.sets, self._room.collection(collection_id), prefix)
+        sets = listed(self._workspace.result_sets, self._collection(collection_id), prefix)
         return [results.of_set(made, counts) for made, counts in sets]
 
     def get_result_set(self, collection_id: str | None, name_or_id: str) -> dict[str, Any]:
@@ -168,8 +175,8 @@ class Client:
 
         Raises `NotFoundError` naming the sets that are called most like it.
         """
-        made = found(self._room.sets, self._room.collection(collection_id), name_or_id)
-        return results.of_set(made, counted(self._room.sets, made))
+        made = found(self._workspace.result_sets, self._collection(collection_id), name_or_id)
+        return results.of_set(made, counted(self._workspace.result_sets, made))
 
     def get_results(
         self, collection_id: str | None, name_or_id: str, include_incomplete: bool = False
@@ -178,17 +185,18 @@ class Client:
 
         `include_incomplete`: also those without an answer, with their `error`. Raises `NotFoundError`.
         """
-        made = found(self._room.sets, self._room.collection(collection_id), name_or_id)
+        made = found(self._workspace.result_sets, self._collection(collection_id), name_or_id)
         return [
-            results.of_result(one) for one in complete(self._room.sets, made, include_incomplete=include_incomplete)
+            results.of_result(one)
+            for one in complete(self._workspace.result_sets, made, include_incomplete=include_incomplete)
         ]
 
     def get_result_set_dataframe(
         self, collection_id: str | None, name_or_id: str, include_incomplete: bool = False
     ) -> "DataFrame":
         """As `get_results`, with columns `id`, `user_metadata.<name>` and `output.<name>`. Needs pandas."""
-        made = found(self._room.sets, self._room.collection(collection_id), name_or_id)
-        shown = complete(self._room.sets, made, include_incomplete=include_incomplete)
+        made = found(self._workspace.result_sets, self._collection(collection_id), name_or_id)
+        shown = complete(self._workspace.result_sets, made, include_incomplete=include_incomplete)
         return results.frame(shown, include_incomplete=include_incomplete)
 
     def execute_dql(self, collection_id: str | None, dql: str, *, max_rows: int | None = None) -> dict[str, Any]:
@@ -197,9 +205,11 @@ class Client:
         Tables and spelling are told in agent/docs/sql.md. Raises `UsageError` with line and column, `NotFoundError`,
         `UnavailableError` when the time is up.
         """
-        from evalscribe.client.querying import executed
+        from evalscribe.app.collections.query import MOST_ROWS, select
 
-        return executed(self._found, self._shelf, collection_id, dql, max_rows)
+        rows = MOST_ROWS if max_rows is None else max_rows
+        answer = select(self._workspace.tables, self._collection(collection_id).id, dql, most_rows=rows)
+        return answer.model_dump(mode="json")
 
     @staticmethod
     def dql_result_to_dicts(result: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -209,13 +219,10 @@ class Client:
     def close(self) -> None:
         """Judges of this client can no longer be called."""
         self._service.stop()
-        if "_room" in self.__dict__:
-            self._room.close()
-        self._shelf.close()
+        self._workspace.close()
 
-    @cached_property
-    def _room(self) -> Room:
-        return Room(self._found, self._shelf, ARGUMENT)
+    def _collection(self, named: str | None) -> Collection:
+        return chosen(self._workspace, named, ARGUMENT)
 
     def __enter__(self) -> Self:
         return self

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
+from evalscribe.engine import LOCAL
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
 from evalscribe.mcp_server.place import SAMPLE, Place
 from evalscribe.mcp_server.progress import Told, watched
 
 if TYPE_CHECKING:
-    from evalscribe.app.collections.import_all import ImportedAll
-    from evalscribe.wiring.importing import ImportChoice
+    from evalscribe.app.import_all import ImportedAll
 
 
 class ImportedRun(Frozen):
@@ -74,30 +74,29 @@ class Bringing:
     ) -> Imported:
         """Bring a file of runs into a collection: tau-bench trajectories, Inspect logs, JUnit XML, JSON lines, agent
         runs. Without write=true it is only read and counted. Importing twice adds nothing."""
-        from evalscribe.wiring.importing import ImportChoice, Wish
+        from evalscribe.app.import_all import import_all
+        from evalscribe.settings import Options
+        from evalscribe.workspace import Workspace
 
         if "://" in path:
             raise UsageError("a URL is not imported for an agent: ask a person to run `evalscribe import URL`")
         inside = path if path == SAMPLE else self.place.inside(path)
-        choice = ImportChoice(paths=(inside,), wish=Wish(provider=provider, model=model, experiment=experiment))
-        return await watched(ctx, lambda told: _imported(self.place, choice, collection, told, write=write))
 
+        async def work(told: Told) -> Imported:
+            with Workspace(Options(engine=LOCAL, collection=self.place.collection)) as workspace:
+                done = await import_all(
+                    workspace,
+                    [inside],
+                    told,
+                    collection=collection,
+                    provider=provider,
+                    model=model,
+                    experiment=experiment,
+                    dry_run=not write,
+                )
+            return _answer(done, written=write)
 
-async def _imported(
-    place: Place, choice: "ImportChoice", collection: str | None, told: Told, *, write: bool
-) -> Imported:
-    from evalscribe.app.collections.import_all import ImportPlan, import_all
-    from evalscribe.wiring import importing
-
-    found = place.settings()
-    plan = ImportPlan(
-        name=collection,
-        configured=place.collection or found.collection.value,
-        otherwise=importing.collection_name(choice.paths[0]),
-    )
-    with importing.import_desk(found, dry_run=not write) as desk:
-        done = await import_all(desk, importing.given(choice, found), plan, told)
-    return _answer(done, written=write)
+        return await watched(ctx, work)
 
 
 def _answer(done: "ImportedAll", *, written: bool) -> Imported:

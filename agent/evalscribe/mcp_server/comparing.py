@@ -27,9 +27,8 @@ from evalscribe.mcp_server.progress import Told, watched
 from evalscribe.ports.model import Estimate
 
 if TYPE_CHECKING:
-    from evalscribe.app.comparisons.compare import Compared, CompareDesk
-    from evalscribe.app.comparisons.compare import Wish as CompareWish
-    from evalscribe.wiring.comparing import CompareChoice
+    from evalscribe.app.comparisons.compare import Compared
+    from evalscribe.settings import Options
 
 MOST_CHARACTERS = 30_000
 MOST_NAMED = 300
@@ -97,14 +96,10 @@ class Comparing:
         and what changed in behaviour. One run: its failed trials beside passed ones. Three or more: a matrix with
         flakiness. Free by default: rules say why; with a model in `judge` and `budget_usd` each regressed eval is
         compared by the model, with verified quotations."""
-        from evalscribe.wiring.comparing import CompareChoice
-
         asked = asking(judge, budget_usd, max_tokens, self.place.settings())
         names = [self._side(name) for name in sides]
-        choice = CompareChoice(
-            collection=collection or self.place.collection, asks=len(sides) < 3, options=asked.options()
-        )
-        return await watched(ctx, lambda told: _compared(choice, names, asked, told, writes=write_report))
+        options, within = asked.options(), collection or self.place.collection
+        return await watched(ctx, lambda told: _compared(options, names, within, asked, told, writes=write_report))
 
     def _side(self, name: str) -> str:
         if not name.strip():
@@ -113,27 +108,17 @@ class Comparing:
 
 
 async def _compared(
-    choice: "CompareChoice", names: list[str], asked: Asking, told: Told, *, writes: bool
+    options: "Options", names: list[str], collection: str | None, asked: Asking, told: Told, *, writes: bool
 ) -> ComparedRuns:
-    from evalscribe.app.comparisons.compare import Wish
-    from evalscribe.wiring.comparing import open_compare
+    from evalscribe.app.comparisons.compare import compare
+    from evalscribe.workspace import Workspace
 
-    async with open_compare(choice, told) as desk:
-        done = await _done(desk, names, Wish(dry_run=asked.only_plans, writes=writes), told)
-        spent = sum(usage.cost_usd for usage in desk.spent().values())
+    async with Workspace(options) as workspace:
+        done = await compare(workspace, names, told, collection=collection, dry_run=asked.only_plans, writes=writes)
+        spent = sum(usage.cost_usd for usage in workspace.models.spent().values())
     answer = _answer(done)
     notes = (*told.notes, *answer.notes, *([done.put.note] if done.put and done.put.note else []))
     return answer.model_copy(update={"spent_usd": spent, "notes": notes})
-
-
-async def _done(desk: "CompareDesk", names: list[str], wish: "CompareWish", told: Told) -> "Compared":
-    from evalscribe.app.comparisons.compare import compare, compare_many, compare_within
-
-    if len(names) == 1:
-        return await compare_within(desk, names[0], wish, told)
-    if len(names) == 2:
-        return await compare(desk, names, wish, told)
-    return await compare_many(desk, names, wish)
 
 
 def _answer(done: "Compared") -> ComparedRuns:

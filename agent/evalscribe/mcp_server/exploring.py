@@ -16,8 +16,6 @@ from evalscribe.ports.model import Estimate
 
 if TYPE_CHECKING:
     from evalscribe.app.explorations.explore import Explored
-    from evalscribe.app.explorations.explore import Wish as ExploreWish
-    from evalscribe.wiring.exploring import ExploreChoice
 
 MOST_CHARACTERS = 30_000
 MOST_NAMED = 20
@@ -74,25 +72,30 @@ class Exploring:
         """Ask a question of a whole collection: what is seen in its evals, clustered, named and counted, with
         quotations. Free by default: rules group failures by cause. With a model in `judge` and `budget_usd` every eval
         is read in batches and the question is answered; without a budget the estimate is told."""
-        from evalscribe.app.explorations.explore import Wish
-        from evalscribe.wiring.exploring import ExploreChoice
+        from evalscribe.app.explorations.explore import explore
+        from evalscribe.workspace import Workspace
 
         asked = asking(judge, budget_usd, max_tokens, self.place.settings())
         with self.place.collection_of(collection) as (_, chosen):
-            choice = ExploreChoice(collection=chosen.id, options=asked.options())
-        wish = Wish(question=question, where=where, max_runs=max_runs, dry_run=asked.only_plans, writes=write_report)
-        return await watched(ctx, lambda told: _explored(choice, wish, asked, told))
+            which = chosen.id
 
+        async def work(told: Told) -> ExploredCollection:
+            async with Workspace(asked.options()) as workspace:
+                done = await explore(
+                    workspace,
+                    question,
+                    told,
+                    collection=which,
+                    where=where,
+                    max_runs=max_runs,
+                    dry_run=asked.only_plans,
+                    writes=write_report,
+                )
+                spent = sum(usage.cost_usd for usage in workspace.models.spent().values())
+            answer = _answer(done, asked)
+            return answer.model_copy(update={"spent_usd": spent, "notes": (*told.notes, *answer.notes)})
 
-async def _explored(choice: "ExploreChoice", wish: "ExploreWish", asked: Asking, told: Told) -> ExploredCollection:
-    from evalscribe.app.explorations.explore import explore
-    from evalscribe.wiring.exploring import open_explore
-
-    async with open_explore(choice) as desk:
-        done = await explore(desk, wish, told)
-        spent = sum(usage.cost_usd for usage in desk.spent().values())
-    answer = _answer(done, asked)
-    return answer.model_copy(update={"spent_usd": spent, "notes": (*told.notes, *answer.notes)})
+        return await watched(ctx, work)
 
 
 def _answer(done: "Explored", asked: Asking) -> ExploredCollection:

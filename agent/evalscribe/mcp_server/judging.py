@@ -10,16 +10,14 @@ from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import CitationCounts
 from evalscribe.mcp_server import fields
-from evalscribe.mcp_server.asking import Asking, asking
+from evalscribe.mcp_server.asking import asking
 from evalscribe.mcp_server.page import NOTICE
 from evalscribe.mcp_server.place import Place
 from evalscribe.mcp_server.progress import Told, watched
 from evalscribe.ports.model import Estimate
 
 if TYPE_CHECKING:
-    from evalscribe.app.judging.judge import Judgements
-    from evalscribe.app.judging.subjects import Waiting
-    from evalscribe.wiring.judging import JudgeChoice, Room
+    from evalscribe.app.judging.judge import Outcome
 
 MOST_CHARACTERS = 60_000
 
@@ -84,24 +82,36 @@ class Judging:
         verified. Without `subjects` evals of the collection are judged, those that `where` chooses. Rules only answer
         rubrics that ask for what they can say (such as `failure`); with a model in `judge` and no budget the estimate
         is told. Results are kept: table `judge_results` in SQL."""
-        from evalscribe.app.rubrics import DEFAULT_COLLECTION
-        from evalscribe.wiring.judging import JudgeChoice
+        from evalscribe.app.judging.judge import judge as use_case
+        from evalscribe.workspace import Workspace
 
         asked = asking(judge, budget_usd, max_tokens, self.place.settings())
         names = [self._subject(name) for name in subjects or ()]
         if names and where:
             raise UsageError("where chooses among the evals of a collection: leave out subjects")
-        chosen = _Chosen(names=tuple(names), collection=collection or self.place.collection, where=where)
+        named = self._rubric(rubric)
+        which = collection or self.place.collection
         if not names:
             with self.place.collection_of(collection) as (_, one):
-                chosen = chosen.model_copy(update={"collection": one.id})
-        choice = JudgeChoice(
-            rubric=self._rubric(rubric),
-            collection=chosen.collection or DEFAULT_COLLECTION,
-            fresh=fresh,
-            options=asked.options(),
-        )
-        return await watched(ctx, lambda told: _judged(choice, chosen, max_subjects, asked, told))
+                which = one.id
+        options = asked.options().model_copy(update={"fresh": fresh})
+
+        async def work(told: Told) -> Judged:
+            async with Workspace(options) as workspace:
+                done = await use_case(
+                    workspace,
+                    named,
+                    names,
+                    told,
+                    judge=asked.judge,
+                    collection=which,
+                    where=where,
+                    most=max_subjects,
+                    dry_run=asked.only_plans,
+                )
+            return _answer(done)
+
+        return await watched(ctx, work)
 
     def _subject(self, name: str) -> str:
         return self.place.inside(name) if name.endswith((".json", ".jsonl")) else self.place.run(name)
@@ -111,34 +121,13 @@ class Judging:
         return self.place.inside(name) if is_path else name
 
 
-class _Chosen(Frozen):
-    names: tuple[str, ...]
-    collection: str | None = None
-    where: str | None = None
-
-
-def _members(room: "Room", wanted: _Chosen) -> "tuple[Waiting, ...]":
-    return tuple(room.members(wanted.collection, wanted.where).values())
-
-
-async def _judged(choice: "JudgeChoice", wanted: "_Chosen", most: int, asked: Asking, told: Told) -> Judged:
-    from evalscribe.app.judging.judge import JudgeDesk, estimated, judge
-    from evalscribe.wiring.judging import open_room
-
-    async with open_room(choice) as room:
-        chosen = room.judge(asked.judge)
-        there = await room.finder(told).found(wanted.names) if wanted.names else _members(room, wanted)
-        waiting = there[:most]
-        rubric = f"{room.rubric.id}@{room.rubric.version}"
-        notes = (*room.notes(), *([f"{len(there) - most} more were left out: max_subjects"] if there[most:] else []))
-        if asked.only_plans:
-            message = f"Nothing was asked: {chosen.id} for {len(waiting)} subjects. Call again with budget_usd."
-            return Judged(rubric=rubric, message=message, estimate=estimated(chosen, waiting), notes=notes)
-        desk = JudgeDesk(judge=chosen, knew=room.knew, spent=room.spent, concurrency=room.concurrency)
-        return _answer(rubric, await judge(desk, waiting, told), notes)
-
-
-def _answer(rubric: str, done: "Judgements", notes: tuple[str, ...]) -> Judged:
+def _answer(outcome: "Outcome") -> Judged:
+    left_out = (f"{outcome.left_out} more were left out: max_subjects",) if outcome.left_out else ()
+    notes = (*outcome.notes, *left_out)
+    done = outcome.judgements
+    if done is None:
+        message = f"Nothing was asked: {outcome.judge} for {outcome.subjects} subjects. Call again with budget_usd."
+        return Judged(rubric=outcome.rubric, message=message, estimate=outcome.estimate, notes=notes)
     lines = [
         JudgedSubject(
             subject=one.agent_run_id,
@@ -159,7 +148,7 @@ def _answer(rubric: str, done: "Judgements", notes: tuple[str, ...]) -> Judged:
         kept.append(line)
     failed = len(done.failures)
     return Judged(
-        rubric=rubric,
+        rubric=outcome.rubric,
         message=f"{len(lines) - failed} judged, {failed} could not be judged.",
         results=tuple(kept),
         results_left_out=len(lines) - len(kept),

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from evalscribe.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from evalscribe.app.collections.query import QueryDesk
     from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.ports import Library
     from evalscribe.rubric import Collection
     from evalscribe.settings import Options, Settings
-    from evalscribe.wiring.requests import Room
+    from evalscribe.workspace import Workspace
 
 NOTHING_YET = "there is no collection yet: call import_file with a file of runs (or `sample`) and write=true"
 NO_EXPERIMENT = (
@@ -33,31 +32,29 @@ class Place:
     """The collection that is meant where a call names none."""
 
     def settings(self, options: "Options | None" = None) -> "Settings":
-        from evalscribe import wiring
-        from evalscribe.settings import Options
+        from evalscribe.workspace import Workspace
 
-        return wiring.settings(options or Options())
+        return Workspace(options).settings
 
     def library(self) -> "Library":
-        from evalscribe import wiring
+        from evalscribe.workspace import Workspace
 
-        return wiring.library(self.settings())
+        return Workspace().reports
 
     def has_store(self) -> bool:
-        from evalscribe import wiring
+        from evalscribe.workspace import Workspace
 
-        return wiring.has_store(self.settings())
+        return Workspace().has_store
 
     @contextmanager
-    def room(self) -> Iterator["Room"]:
-        """Collections, runs and result sets. Raises `NotFoundError` where nothing was stored yet: reading makes no
-        store."""
-        from evalscribe.wiring.requests import Room
+    def stored(self) -> Iterator["Workspace"]:
+        """The workspace, to be read. Raises `NotFoundError` where nothing was stored yet: reading makes no store."""
+        from evalscribe.workspace import Workspace
 
-        if not self.has_store():
-            raise NotFoundError(NOTHING_YET)
-        with Room(self.settings()) as room:
-            yield room
+        with Workspace() as workspace:
+            if not workspace.has_store:
+                raise NotFoundError(NOTHING_YET)
+            yield workspace
 
     @contextmanager
     def experiments(self) -> Iterator["ExperimentDesk"]:
@@ -79,19 +76,12 @@ class Place:
             raise NotFoundError(NO_EXPERIMENT)
 
     @contextmanager
-    def collection_of(self, named: str | None) -> Iterator[tuple["Room", "Collection"]]:
+    def collection_of(self, named: str | None) -> Iterator[tuple["Workspace", "Collection"]]:
         """The collection of that id or name; else the server's, the configured one or the only one there is."""
-        with self.room() as room:
-            yield room, room.collection(named or self.collection)
+        from evalscribe.app.collections.choice import chosen
 
-    @contextmanager
-    def queries(self, named: str | None, timeout_s: float) -> Iterator[tuple["QueryDesk", "Collection"]]:
-        from evalscribe.wiring.querying import open_query_desk
-
-        with self.collection_of(named) as (_, collection):
-            chosen = collection
-        with open_query_desk(self.settings(), timeout_s) as desk:
-            yield desk, chosen
+        with self.stored() as workspace:
+            yield workspace, chosen(workspace, named or self.collection)
 
     def run(self, name: str) -> str:
         """The name of a run, where it is one that may be read. Raises `UsageError` for files that are not brought in

@@ -109,8 +109,8 @@ class Queries:
         spelled as a query needs it."""
         from evalscribe.app.collections.query_tables import metadata_keys
 
-        with self.place.queries(collection, TIMEOUT_S) as (desk, chosen):
-            keys = metadata_keys(desk, chosen.id)
+        with self.place.collection_of(collection) as (workspace, chosen):
+            keys = metadata_keys(workspace.tables, chosen.id, timeout_s=TIMEOUT_S)
         found = (
             MetadataField(path=key.path, type=key.kind, agent_runs=key.agent_runs, sample=key.sample) for key in keys
         )
@@ -127,8 +127,8 @@ class Queries:
         """Values of one metadata field with how many evals have each, the most frequent first."""
         from evalscribe.app.collections.query_tables import metadata_values
 
-        with self.place.queries(collection, TIMEOUT_S) as (desk, chosen):
-            found = metadata_values(desk, chosen.id, field, limit + 1)
+        with self.place.collection_of(collection) as (workspace, chosen):
+            found = metadata_values(workspace.tables, chosen.id, field, limit + 1, timeout_s=TIMEOUT_S)
         values = tuple(ValueCount(**one.model_dump()) for one in found[:limit])
         return MetadataSamples(collection=chosen.id, field=field, values=values, more=len(found) > limit)
 
@@ -142,8 +142,8 @@ class Queries:
         cut, and `truncated` and `note` say so; errors name line and column."""
         from evalscribe.app.collections.query import select
 
-        with self.place.queries(collection, TIMEOUT_S) as (desk, chosen):
-            answer = select(desk, chosen.id, sql, most_rows=max_rows)
+        with self.place.collection_of(collection) as (workspace, chosen):
+            answer = select(workspace.tables, chosen.id, sql, most_rows=max_rows, timeout_s=TIMEOUT_S)
         rows, cells = _bounded(answer.rows)
         return QueryRows(
             collection=chosen.id,

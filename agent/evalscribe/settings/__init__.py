@@ -67,6 +67,8 @@ class Options(Frozen):
     """Of GitHub."""
     engine: str | None = None
     ray_address: str | None = None
+    collection: str | None = None
+    """Id or name of the collection that is meant where none is named."""
     via: str = "http"
     """How a deployment is reached: `http` or `npx`."""
     convex_dir: Path | None = None
@@ -243,6 +245,7 @@ def _given(options: Options, cwd: Path) -> Place:
         "EVALSCRIBE_ENGINE": options.engine,
         RAY_ADDRESS: options.ray_address,
         "EVALSCRIBE_DEPLOYMENT": options.deployment,
+        "EVALSCRIBE_COLLECTION_ID": options.collection,
         github.API_URL: options.api_url,
     }
     settings = {name: None if value is None else str(value) for name, value in plain.items()}

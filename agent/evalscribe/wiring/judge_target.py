@@ -6,8 +6,7 @@ from contextlib import ExitStack, asynccontextmanager
 from evalscribe import ports
 from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.judge_target import FailureTarget, SubjectTarget
-from evalscribe.app.judging.builder import FOR_ANALYSES, JudgeBuilder
-from evalscribe.app.judging.judges import Made, Maker
+from evalscribe.app.judging.builder import CASCADE, FOR_ANALYSES, JudgeBuilder
 from evalscribe.cascade import CascadeParts
 from evalscribe.errors import UsageError
 from evalscribe.experiment import JudgeTarget
@@ -18,8 +17,6 @@ from evalscribe.settings.cascade import CascadeTable, TagTable
 from evalscribe.settings.place import COMMAND_LINE, Origin, Value
 from evalscribe.wiring import workspace_of
 from evalscribe.wiring.experiments import rubrics
-from evalscribe.wiring.judging import CASCADE, Judges
-from evalscribe.workspace import Workspace
 
 
 @asynccontextmanager
@@ -34,7 +31,7 @@ async def open_judge_target(
         if judges_failures(target, rubric):
             yield _failures(bench, target, workspace.store)
         else:
-            yield _subjects(bench, target, rubric, models, workspace)
+            yield _subjects(bench, target, rubric)
 
 
 def judges_failures(target: JudgeTarget, rubric: Rubric) -> bool:
@@ -67,13 +64,9 @@ def _failures(bench: JudgeBuilder, target: JudgeTarget, kept: ports.Store) -> Fa
     return FailureTarget(first, again, kept)
 
 
-def _subjects(
-    bench: JudgeBuilder, target: JudgeTarget, rubric: Rubric, models: ports.Models, workspace: Workspace
-) -> SubjectTarget:
-    made = Made(workspace.shelf)
-    makers = (Maker(models, workspace.prompts, made, fresh=fresh) for fresh in (False, True))
-    first, again = (Judges(rubric, bench, maker).loaded(target.judge) for maker in makers)
-    return SubjectTarget(first, again, made.knew)
+def _subjects(bench: JudgeBuilder, target: JudgeTarget, rubric: Rubric) -> SubjectTarget:
+    first, again = (bench.loaded(rubric, target.judge, fresh=fresh) for fresh in (False, True))
+    return SubjectTarget(first, again, bench.results.knew)
 
 
 def _judged_by(found: Settings, target: JudgeTarget) -> Settings:

@@ -29,14 +29,6 @@ def models(found: Settings, budget: "Budget | None" = None, *, batch: bool = Fal
     return Service(found.provider, budget or purse(found), context_tokens=window, intents=intents, fresh=fresh)
 
 
-def bounded_models(found: Settings, tokens: int, usd: float | None) -> Models:
-    """As `models`, within these bounds in place of the settings'. Both hold, so that no price is needed."""
-    from evalscribe.llm.budget import Budget
-    from evalscribe.llm.service import Service
-
-    return Service(found.provider, Budget(usd=usd, tokens=tokens), context_tokens=found.context_tokens.value)
-
-
 def _intents(found: Settings) -> Intents:
     from evalscribe.store.batches import open_intents
 

@@ -1,20 +1,32 @@
 """Which collection is meant."""
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import mkdtemp
+
 import pytest
 
 from evalscribe.app.collections.choice import ARGUMENT, chosen, planned
 from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
 from evalscribe.rubric import Collection
+from evalscribe.settings import Options
+from evalscribe.workspace import Workspace
 
 
-class Shelf:
-    """The part of a shelf that tells of collections."""
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[..., Workspace]]:
+    """Makes a workspace with collections, each `id` or `id=name`."""
+    with ExitStack() as stack:
 
-    def __init__(self, *there: str) -> None:
-        self._there = tuple(Collection(id=one.partition("=")[0], name=one.rpartition("=")[2]) for one in there)
+        def make(*there: str, configured: str | None = None) -> Workspace:
+            folder = Path(mkdtemp(dir=tmp_path))
+            workspace = stack.enter_context(Workspace(Options(collection=configured), folder=folder, environ={}))
+            for one in there:
+                workspace.shelf.add_collection(Collection(id=one.partition("=")[0], name=one.rpartition("=")[2]))
+            return workspace
 
-    def collections(self) -> tuple[Collection, ...]:
-        return self._there
+        yield make
 
 
 @pytest.mark.parametrize(
@@ -30,8 +42,10 @@ class Shelf:
         pytest.param(("default",), None, None, "default", id="that of rubrics"),
     ],
 )
-def test_chosen(there: tuple[str, ...], named: str | None, configured: str | None, found: str) -> None:
-    assert chosen(Shelf(*there), named, configured).id == found  # type: ignore[arg-type]
+def test_chosen(
+    opened: Callable[..., Workspace], there: tuple[str, ...], named: str | None, configured: str | None, found: str
+) -> None:
+    assert chosen(opened(*there, configured=configured), named).id == found
 
 
 @pytest.mark.parametrize(
@@ -44,17 +58,23 @@ def test_chosen(there: tuple[str, ...], named: str | None, configured: str | Non
         pytest.param(tuple(map(str, range(12))), None, UsageError, "9 and 2 more", id="many"),
     ],
 )
-def test_not_chosen(there: tuple[str, ...], named: str | None, kind: type[EvalscribeError], told: str) -> None:
+def test_not_chosen(
+    opened: Callable[..., Workspace],
+    there: tuple[str, ...],
+    named: str | None,
+    kind: type[EvalscribeError],
+    told: str,
+) -> None:
     with pytest.raises(kind, match=told):
-        chosen(Shelf(*there), named, None)  # type: ignore[arg-type]
+        chosen(opened(*there), named)
 
 
-def test_errors_speak_as_whoever_asks() -> None:
+def test_errors_speak_as_whoever_asks(opened: Callable[..., Workspace]) -> None:
     with pytest.raises(UsageError, match=r"Name one with collection_id: a, b$"):
-        chosen(Shelf("a", "b"), None, None, ARGUMENT)  # type: ignore[arg-type]
+        chosen(opened("a", "b"), None, ARGUMENT)
     for named in ("c", None):
         with pytest.raises(NotFoundError, match=r"yet: Client\.import_file makes one$"):
-            chosen(Shelf(), named, None, ARGUMENT)  # type: ignore[arg-type]
+            chosen(opened(), named, ARGUMENT)
 
 
 def test_planned() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from evalscribe.agent_run import AssistantMessage, Transcript
 from evalscribe.app.collections.evals import Filter, listed, text_of
-from evalscribe.app.collections.query import QueryDesk
 from evalscribe.app.collections.query_tables import metadata_values
 from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.ports import Tables
 from evalscribe.record import Record
 from evalscribe.rubric import Collection
 from evalscribe.run import Eval, Run
@@ -39,9 +39,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def desk(folder: Path) -> Iterator[QueryDesk]:
+def desk(folder: Path) -> Iterator[Tables]:
     with closing(open_tables(folder)) as tables:
-        yield QueryDesk(tables)
+        yield tables
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def desk(folder: Path) -> Iterator[QueryDesk]:
         pytest.param(Filter(classification="MODEL_FAULT"), set(), id="not-analysed"),
     ],
 )
-def test_filters_hold_together(desk: QueryDesk, wanted: Filter, found: set[str]) -> None:
+def test_filters_hold_together(desk: Tables, wanted: Filter, found: set[str]) -> None:
     told = listed(desk, HERE, wanted, limit=10, offset=0)
     assert {one.id for one in told.evals} == found
     assert told.total == len(found)
 
 
-def test_pages(desk: QueryDesk) -> None:
+def test_pages(desk: Tables) -> None:
     pages = [listed(desk, HERE, Filter(), limit=3, offset=offset) for offset in (0, 3, 6)]
     assert [one.id for page in pages for one in page.evals] == ["e3", "e0", "e1", "e2", "e4"], "by name"
     assert [page.total for page in pages] == [5, 5, 5]
@@ -80,7 +80,7 @@ def test_pages(desk: QueryDesk) -> None:
         ("1 = 1; DELETE FROM agent_runs", "one SELECT"),
     ],
 )
-def test_a_condition_that_is_none_is_refused_with_its_place(desk: QueryDesk, where: str, told: str) -> None:
+def test_a_condition_that_is_none_is_refused_with_its_place(desk: Tables, where: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         listed(desk, HERE, Filter(where=where), limit=1, offset=0)
 
@@ -92,11 +92,11 @@ def test_a_condition_that_is_none_is_refused_with_its_place(desk: QueryDesk, whe
         pytest.param("nobody.has", {}, id="missing"),
     ],
 )
-def test_values_of_a_field(desk: QueryDesk, path: str, values: dict[str, int]) -> None:
+def test_values_of_a_field(desk: Tables, path: str, values: dict[str, int]) -> None:
     assert {one.value: one.agent_runs for one in metadata_values(desk, "c", path, 10)} == values
 
 
-def test_a_path_is_no_way_to_write_more_sql(desk: QueryDesk) -> None:
+def test_a_path_is_no_way_to_write_more_sql(desk: Tables) -> None:
     with pytest.raises(UsageError):
         metadata_values(desk, "c", "metadata_json)::text AS value FROM agent_runs) AS x; DROP TABLE runs --", 10)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.app.collections.importing import ImportDesk, import_source
+from evalscribe.app.collections.importing import import_source
 from evalscribe.evidence import Evidence
 from evalscribe.rubric import Collection
 from evalscribe.run import Eval, Run
@@ -42,7 +42,7 @@ class Source:
 async def test_a_run_comes_in_however_many_of_its_evals_failed(tmp_path: Path, failures: int) -> None:
     with closing(open_shelf(tmp_path)) as shelf, closing(open_archive(tmp_path)) as archive:
         shelf.add_collection(HERE)
-        done = await import_source(ImportDesk(archive), Source(failures), HERE, Quiet())
+        done = await import_source(archive, None, Source(failures), HERE, Quiet())
         assert [run.id for run in archive.runs(HERE.id)] == ["r"]
         assert len(archive.graded("r")) == failures
     assert done.statuses.get("failed", 0) == failures

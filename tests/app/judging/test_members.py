@@ -4,7 +4,7 @@ import gc
 import weakref
 from typing import cast
 
-from evalscribe.app.judging.judge import JudgeDesk, judge
+from evalscribe.app.judging.judge import judge_all
 from evalscribe.app.judging.judges import Said, not_judged
 from evalscribe.app.judging.members import waiting
 from evalscribe.app.judging.subjects import Loaded
@@ -79,10 +79,9 @@ async def test_of_a_thousand_a_handful_is_in_memory_at_a_time() -> None:
     found = waiting(members, cast(Archive, archive), cast(Store, archive))
     assert archive.read == 0, "nothing is read before its turn"
     gc.collect()
-    desk = JudgeDesk(judge=Brief(), knew=lambda _: False, spent=dict)
-    done = await judge(desk, tuple(found.values()), Silent())  # type: ignore[arg-type]
+    done = await judge_all(Brief(), tuple(found.values()), Silent(), knew=lambda _: False)  # type: ignore[arg-type]
     assert archive.read == NUMBER - 1
     assert archive.peak <= 20
-    (gone,) = [one for one in done.failures if one.reason != "nothing to say"]
+    (gone,) = [one for one in done if one.reason != "nothing to say"]
     assert gone.agent_run_id == "r/c/e7"
     assert "nothing is kept of it" in (gone.reason or "")

@@ -14,18 +14,17 @@ import pytest
 
 from asked_runs import RUN, record
 from evalscribe.app.requests.submission import Submission
-from evalscribe.app.requests.submit import RequestDesk, Submitted, submit
+from evalscribe.app.requests.submit import Submitted, submit
 from evalscribe.chat import CallFailed, Reply, Request, Usage
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
 from evalscribe.llm.scripted import says
 from evalscribe.llm_request import AgentRunRef, LLMRequest, Prompt, Ref, ResultRef, TranscriptRef
-from evalscribe.ports import Model, OnText
-from evalscribe.prompts import Prompts
+from evalscribe.ports import Archive, Model, OnText, ResultSets
 from evalscribe.result_set import Result
 from evalscribe.rubric import Collection
-from evalscribe.store.archive import SqlArchive, open_archive
-from evalscribe.store.results import SqlResultSets, open_result_sets
+from evalscribe.store.archive import open_archive
 from evalscribe.store.shelf import open_shelf
+from evalscribe.workspace import Workspace
 
 MINE, OTHER = Collection(id="c1", name="mine"), Collection(id="c2", name="other")
 NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)
@@ -90,9 +89,16 @@ class Heard:
 
 @dataclass(frozen=True)
 class Bench:
-    archive: SqlArchive
-    sets: SqlResultSets
+    workspace: Workspace
     heard: Heard
+
+    @property
+    def archive(self) -> Archive:
+        return self.workspace.archive
+
+    @property
+    def sets(self) -> ResultSets:
+        return self.workspace.result_sets
 
     async def ask(
         self,
@@ -103,9 +109,9 @@ class Bench:
         lanes: int = 4,
         **fields: Any,
     ) -> Submitted:
-        desk = RequestDesk(self.archive, self.sets, oracle, Prompts(), lanes, lambda: NOW)
         wanted = {"requests": requests, "model": oracle.id, "name": name, **fields}
-        return await submit(desk, collection, Submission(**wanted), self.heard)
+        asked = Submission(**wanted)
+        return await submit(self.workspace, oracle, collection, asked, self.heard, concurrency=lanes, clock=lambda: NOW)
 
     def rows(self, name: str = "why/v1", collection: Collection = MINE) -> tuple[Result, ...]:
         made = self.sets.find(collection.id, name)
@@ -125,10 +131,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def bench(tmp_path: Path, made: Path) -> Iterator[Bench]:
-    folder = tmp_path / "store"
-    shutil.copytree(made, folder)
-    with closing(open_archive(folder)) as archive, closing(open_result_sets(folder)) as sets:
-        yield Bench(archive, sets, Heard())
+    shutil.copytree(made, tmp_path / ".evalscribe")
+    with Workspace(folder=tmp_path, environ={}) as workspace:
+        yield Bench(workspace, Heard())
 
 
 def about(*ids: str, **metadata: Any) -> LLMRequest:

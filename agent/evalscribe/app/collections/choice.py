@@ -8,10 +8,10 @@ from pydantic import BaseModel
 from evalscribe.app.rubrics import DEFAULT_COLLECTION
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import path_part
-from evalscribe.ports import Shelf
 from evalscribe.prose import some_of
 from evalscribe.rubric import Collection
 from evalscribe.run import Run
+from evalscribe.workspace import Workspace
 
 MOST_NAMED = 10
 
@@ -39,13 +39,13 @@ class Collections(BaseModel):
     collections: tuple[Shown, ...]
 
 
-def chosen(shelf: Shelf, named: str | None, default: str | None, naming: Naming = OPTION) -> Collection:
+def chosen(workspace: Workspace, named: str | None, naming: Naming = OPTION) -> Collection:
     """The collection of that id or name; without one the configured one, else the only one there is.
 
     Raises `NotFoundError` for one that is not there, `UsageError` where several could be meant.
     """
-    there = shelf.collections()
-    if wanted := named or default:
+    there = workspace.shelf.collections()
+    if wanted := named or workspace.settings.collection.value:
         return _found(there, wanted, naming)
     own = [collection for collection in there if collection.id != DEFAULT_COLLECTION] or list(there)
     if len(own) == 1:

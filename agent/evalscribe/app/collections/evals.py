@@ -2,14 +2,14 @@
 
 from pydantic import JsonValue
 
-from evalscribe.app.collections.query import QueryDesk, select
+from evalscribe.app.collections.query import TIMEOUT_S, select
 from evalscribe.errors import NotFoundError
 from evalscribe.evidence import Unreadable
 from evalscribe.ids import Frozen
 from evalscribe.judging.requests import Question
 from evalscribe.judging.subject import Subject, of_evidence
 from evalscribe.llm_request import AgentRunRef
-from evalscribe.ports import Archive, Store
+from evalscribe.ports import Archive, Store, Tables
 from evalscribe.query import checked
 from evalscribe.rubric import Collection
 from evalscribe.run import EvalStatus
@@ -62,16 +62,26 @@ class EvalList(Frozen):
     evals: tuple[ListedEval, ...] = ()
 
 
-def listed(desk: QueryDesk, collection: Collection, wanted: Filter, *, limit: int, offset: int) -> EvalList:
+def listed(
+    tables: Tables,
+    collection: Collection,
+    wanted: Filter,
+    *,
+    limit: int,
+    offset: int,
+    timeout_s: float = TIMEOUT_S,
+) -> EvalList:
     """By run, name and trial. Raises `UsageError` for a condition that is no good, naming its place."""
     if wanted.where:
-        checked(_IDS.format(where=wanted.where), desk.tables.dialect)
+        checked(_IDS.format(where=wanted.where), tables.dialect)
     source = f"FROM agent_runs AS one LEFT JOIN ({_FINDINGS}) AS said ON said.agent_run_id = one.id {_where(wanted)}"
     columns = f"{', '.join(f'one.{name}' for name in _COLUMNS.split(', '))}, classification, cause, cause_kind"
     page = f"ORDER BY one.run_id, one.name, one.trial LIMIT {limit} OFFSET {offset}"
-    found = select(desk, collection.id, f"SELECT {columns}, count(*) OVER () AS total {source} {page}")
+    found = select(
+        tables, collection.id, f"SELECT {columns}, count(*) OVER () AS total {source} {page}", timeout_s=timeout_s
+    )
     if not found.rows and offset:
-        (total,) = select(desk, collection.id, f"SELECT count(*) AS total {source}").rows[0]
+        (total,) = select(tables, collection.id, f"SELECT count(*) AS total {source}", timeout_s=timeout_s).rows[0]
         return EvalList(total=int(str(total)))
     rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
     total = rows[0]["total"] if rows else 0

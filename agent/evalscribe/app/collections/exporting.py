@@ -1,23 +1,20 @@
 """Write runs of a collection as lines that an import reads again."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from evalscribe.errors import NotFoundError
 from evalscribe.ports import Archive
-from evalscribe.record import Record
 from evalscribe.rubric import Collection
 from evalscribe.run import Run
-
-Written = Callable[[Run | Record], str]
-"""One line without its end."""
+from evalscribe.sources.imports.export_lines import written
 
 
-def lines(archive: Archive, collection: Collection, wanted: Sequence[str], written: Written) -> Iterator[str]:
+def lines(archive: Archive, collection: Collection, wanted: Sequence[str]) -> Iterator[str]:
     """Each run and its evals, one at a time; all runs of the collection unless some are wanted.
 
     Raises `NotFoundError` before the first line for a run that the collection has not.
     """
-    return _lines(archive, chosen_runs(archive, collection, wanted), written)
+    return _lines(archive, chosen_runs(archive, collection, wanted))
 
 
 def chosen_runs(archive: Archive, collection: Collection, wanted: Sequence[str]) -> tuple[Run, ...]:
@@ -37,7 +34,7 @@ def one_run(there: Sequence[Run], name: str, collection: Collection) -> Run:
     raise NotFoundError(f"the collection {collection.name!r} has {told} {name!r}: {known}")
 
 
-def _lines(archive: Archive, runs: Sequence[Run], written: Written) -> Iterator[str]:
+def _lines(archive: Archive, runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         yield written(run)
         for record in archive.records(run.id):

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from pydantic import Field
@@ -22,23 +21,6 @@ FETCHES = 8
 """How many evals of a source are asked for at once."""
 MOST_CHARACTERS = 16 * 1024 * 1024
 """Of the records that are stored at once: what is lost with the process, and what has to fit into memory."""
-
-
-@dataclass(frozen=True)
-class ImportDesk:
-    """What an import works with; without an archive it only counts."""
-
-    archive: Archive | None
-    shelf: Shelf | None = None
-    """Where a collection is added with the first that is stored in it; None where it is there already."""
-
-    def store(self, collection: Collection, runs: Sequence[Run], records: Sequence[Record], *, first: bool) -> Added:
-        """Raises `EvalscribeError` for what concerns the store, `UsageError` where the collection's id is taken."""
-        if self.archive is None:
-            return Added()
-        if first and self.shelf is not None:
-            self.shelf.add_collection(collection)
-        return self.archive.add(collection.id, runs, records)
 
 
 class ImportWatcher(Protocol):
@@ -67,7 +49,8 @@ class _Batch(Frozen):
 
 
 async def import_file(
-    desk: ImportDesk,
+    archive: Archive | None,
+    shelf: Shelf | None,
     records: Records,
     collection: Collection,
     watcher: ImportWatcher,
@@ -76,15 +59,22 @@ async def import_file(
 ) -> Imported:
     """Store what a file holds, batch by batch: whatever ends it, whole batches are kept.
 
-    `said`: what of provider, model and experiment the user said; the rest stays as it is known of a run.
+    Args:
+        archive: Where it goes; None only counts.
+        shelf: Where the collection is added with the first batch; None where it exists.
+        records: The file.
+        collection: Where its runs belong.
+        watcher: Hears how it goes.
+        said: Which of provider, model and experiment the user said; the rest stays as it is known of a run.
 
-    Raises `EvalscribeError` where not even a run can be read, and for what concerns the store.
+    Raises:
+        EvalscribeError: Not even a run can be read, or the store cannot be used.
     """
     tally = _Tally()
-    batches = _batches(_read(desk, records, said), tally)
+    batches = _batches(_read(archive, records, said), tally)
     first = True
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-        tally.added += desk.store(collection, batch.runs, batch.records, first=first)
+        tally.added += _stored(archive, shelf if first else None, collection, batch.runs, batch.records)
         first = False
         watcher.imported(tally.evals, records.progress)
     if tally.stopped is not None and not tally.evals:
@@ -92,13 +82,30 @@ async def import_file(
     return tally.told(records.format, records.left_out, collection)
 
 
-def _read(desk: ImportDesk, records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
-    if desk.archive is None or records.format in EXPLICIT:
+def _stored(
+    archive: Archive | None,
+    shelf: Shelf | None,
+    collection: Collection,
+    runs: Sequence[Run],
+    records: Sequence[Record],
+) -> Added:
+    """Raises `EvalscribeError` for what concerns the store, `UsageError` where the collection's id is taken."""
+    if archive is None:
+        return Added()
+    if shelf is not None:
+        shelf.add_collection(collection)
+    return archive.add(collection.id, runs, records)
+
+
+def _read(archive: Archive | None, records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
+    if archive is None or records.format in EXPLICIT:
         return records.read()
-    return remembered(records.read(), desk.archive.run, said)
+    return remembered(records.read(), archive.run, said)
 
 
-async def import_source(desk: ImportDesk, source: Source, collection: Collection, watcher: ImportWatcher) -> Imported:
+async def import_source(
+    archive: Archive | None, shelf: Shelf | None, source: Source, collection: Collection, watcher: ImportWatcher
+) -> Imported:
     """Store the failed evals of a run that a source names, with their evidence. Raises as `import_file` does."""
     run = await source.run()
     tally = _Tally()
@@ -113,7 +120,7 @@ async def import_source(desk: ImportDesk, source: Source, collection: Collection
             tally.saw(record)
         last = start + FETCHES >= len(run.failures)
         runs = (run,) if last else (run.as_importing,) if start == 0 else ()
-        tally.added += desk.store(collection, runs, records, first=start == 0)
+        tally.added += _stored(archive, shelf if start == 0 else None, collection, runs, records)
         watcher.imported(tally.evals, tally.evals / len(run.failures) if run.failures else 1.0)
     return tally.told("convex", left_out, collection)
 

@@ -2,7 +2,6 @@
 
 import json
 import time
-from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -18,12 +17,6 @@ TIMEOUT_S = 30.0
 LONGEST_TIMEOUT_S = 3600.0
 
 
-@dataclass(frozen=True)
-class QueryDesk:
-    tables: Tables
-    timeout_s: float = TIMEOUT_S
-
-
 class Answer(Rows):
     """The rows of a query, and what was asked for."""
 
@@ -35,19 +28,21 @@ class Answer(Rows):
         return len(self.rows)
 
 
-def select(desk: QueryDesk, collection_id: str, sql: str, *, most_rows: int = MOST_ROWS) -> Answer:
+def select(
+    tables: Tables, collection_id: str, sql: str, *, most_rows: int = MOST_ROWS, timeout_s: float = TIMEOUT_S
+) -> Answer:
     """What one SELECT gives, at most so many rows.
 
     Raises `UsageError` with line and column for a query that is no good, `UnavailableError` when the time is up.
     """
     if not 1 <= most_rows <= MOST_ROWS:
         raise UsageError(f"a query gives 1 to {MOST_ROWS:,} rows, not {most_rows:,}: page with LIMIT and OFFSET")
-    if not 0 < desk.timeout_s <= LONGEST_TIMEOUT_S:
-        raise UsageError(f"a query may take up to {LONGEST_TIMEOUT_S:g} s, not {desk.timeout_s:g}")
-    statement = checked(sql, desk.tables.dialect)
+    if not 0 < timeout_s <= LONGEST_TIMEOUT_S:
+        raise UsageError(f"a query may take up to {LONGEST_TIMEOUT_S:g} s, not {timeout_s:g}")
+    statement = checked(sql, tables.dialect)
     values = {**statement.values, "collection_id": collection_id}
     began = time.perf_counter()
-    found = desk.tables.select(statement.text, values, most_rows=most_rows, timeout_s=desk.timeout_s)
+    found = tables.select(statement.text, values, most_rows=most_rows, timeout_s=timeout_s)
     # Made of JSON just now: to look at every value again would take as long as to read it.
     return Answer.model_construct(
         columns=tuple(column.name for column in statement.columns),

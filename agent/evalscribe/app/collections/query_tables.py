@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from evalscribe.app.collections.query import QueryDesk, select
+from evalscribe.app.collections.query import TIMEOUT_S, select
 from evalscribe.ids import Frozen
-from evalscribe.query import tables
+from evalscribe.ports import Tables
+from evalscribe.query import tables as queried_tables
 
 LOOKED_AT = 1000
 """Runs of a collection whose metadata is looked at."""
@@ -67,21 +68,23 @@ def documented() -> tuple[TableDoc, ...]:
             about=table.about,
             columns=tuple(ColumnDoc(name=one.name, type=one.kind, about=one.about) for one in table.columns),
         )
-        for table in tables()
+        for table in queried_tables()
     )
 
 
-def metadata_keys(desk: QueryDesk, collection_id: str) -> tuple[MetadataKey, ...]:
+def metadata_keys(tables: Tables, collection_id: str, *, timeout_s: float = TIMEOUT_S) -> tuple[MetadataKey, ...]:
     """Of the first thousand runs, two levels deep. Raises as `select` does."""
-    found = _keys(desk, collection_id, "metadata_json")
+    found = _keys(tables, collection_id, "metadata_json", timeout_s)
     inner = dict.fromkeys(key.path for key in found if key.kind == "object")
-    deeper = [key for path in inner for key in _keys(desk, collection_id, path)]
+    deeper = [key for path in inner for key in _keys(tables, collection_id, path, timeout_s)]
     return tuple(sorted([*found, *deeper], key=lambda key: (key.path, -key.agent_runs)))
 
 
-def metadata_values(desk: QueryDesk, collection_id: str, path: str, most: int) -> tuple[MetadataValue, ...]:
+def metadata_values(
+    tables: Tables, collection_id: str, path: str, most: int, *, timeout_s: float = TIMEOUT_S
+) -> tuple[MetadataValue, ...]:
     """The most frequent first; `path` as `MetadataKey` spells it, or `scores.reward`. Raises as `select` does."""
-    found = select(desk, collection_id, _VALUES.format(path=_spelled(path), most=most)).rows
+    found = select(tables, collection_id, _VALUES.format(path=_spelled(path), most=most), timeout_s=timeout_s).rows
     return tuple(MetadataValue(value=_short(str(row[0])), agent_runs=int(str(row[1]))) for row in found)
 
 
@@ -95,9 +98,11 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
 
 
-def _keys(desk: QueryDesk, collection_id: str, inside: str) -> list[MetadataKey]:
+def _keys(tables: Tables, collection_id: str, inside: str, timeout_s: float) -> list[MetadataKey]:
     where = "" if inside == "metadata_json" else f"WHERE jsonb_typeof({inside}) = 'object'"
-    rows = select(desk, collection_id, _KEYS.format(most=LOOKED_AT, inside=inside, where=where)).rows
+    rows = select(
+        tables, collection_id, _KEYS.format(most=LOOKED_AT, inside=inside, where=where), timeout_s=timeout_s
+    ).rows
     return [_key(f"{inside}->{_quoted(str(row[0]))}", row) for row in rows]
 
 

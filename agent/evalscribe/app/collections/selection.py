@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from evalscribe.app.collections.query import MOST_ROWS, QueryDesk, select
+from evalscribe.app.collections.query import MOST_ROWS, select
 from evalscribe.errors import UsageError
 from evalscribe.exploration import Member
+from evalscribe.ports import Tables
 from evalscribe.query import checked
 
 _SELECT = re.compile(r"\s*(?:select|with)\b", re.IGNORECASE)
@@ -17,20 +18,20 @@ ORDER BY whole.id, whole.run_id LIMIT {limit} OFFSET {offset}"""
 _CHOSEN = "\nWHERE whole.id IN (SELECT chosen.id FROM (\n{select}\n) AS chosen)"
 
 
-def picked(desk: QueryDesk, collection_id: str, where: str | None = None) -> tuple[Member, ...]:
+def picked(tables: Tables, collection_id: str, where: str | None = None) -> tuple[Member, ...]:
     """By id. `where`: a condition over `agent_runs`, or a whole SELECT with a column `id`.
 
     Raises `UsageError` for a query that is no good, `UnavailableError` when the time is up.
     """
-    chosen = _CHOSEN.format(select=_select(desk, where)) if where and where.strip() else ""
-    return tuple(_pages(desk, collection_id, chosen))
+    chosen = _CHOSEN.format(select=_select(tables, where)) if where and where.strip() else ""
+    return tuple(_pages(tables, collection_id, chosen))
 
 
-def _select(desk: QueryDesk, where: str) -> str:
+def _select(tables: Tables, where: str) -> str:
     """Checked alone first: what is wrong with it is told with its own line and column."""
     whole = where.rstrip().removesuffix(";") if _SELECT.match(where) else f"{_CONDITION}{where}"
     try:
-        columns = [column.name for column in checked(whole, desk.tables.dialect).columns]
+        columns = [column.name for column in checked(whole, tables.dialect).columns]
     except UsageError as error:
         raise UsageError(f"--where: {error}\nin: {whole}") from None
     if "id" not in columns:
@@ -38,10 +39,10 @@ def _select(desk: QueryDesk, where: str) -> str:
     return whole
 
 
-def _pages(desk: QueryDesk, collection_id: str, chosen: str) -> Iterator[Member]:
+def _pages(tables: Tables, collection_id: str, chosen: str) -> Iterator[Member]:
     offset, more = 0, True
     while more:
-        rows = select(desk, collection_id, _PAGE.format(chosen=chosen, limit=MOST_ROWS, offset=offset)).rows
+        rows = select(tables, collection_id, _PAGE.format(chosen=chosen, limit=MOST_ROWS, offset=offset)).rows
         yield from (Member.model_validate(dict(zip(Member.model_fields, row, strict=True))) for row in rows)
         offset += len(rows)
         more = len(rows) == MOST_ROWS

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evalscribe.app.collections.choice import planned
-from evalscribe.app.collections.importing import ImportDesk, Imported, ImportWatcher, import_file
+from evalscribe.app.collections.importing import Imported, ImportWatcher, import_file
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ports import Archive, Records, Shelf, Store
 from evalscribe.prose import counted, some_of
@@ -74,7 +74,7 @@ async def bring_in(
     runs: dict[str, Run] = {}
     for file in files:
         collection = _home(archive, shelf, file) or planned(shelf.collections(), None, None, called[1])
-        done = await import_file(ImportDesk(archive, shelf), file.open(), collection, watcher, said=file.said)
+        done = await import_file(archive, shelf, file.open(), collection, watcher, said=file.said)
         watcher.say(_told(file.name, done))
         if done.stopped:
             watcher.say(f"Not read to its end: {done.stopped}")

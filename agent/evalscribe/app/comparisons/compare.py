@@ -1,15 +1,16 @@
 """Compare two sides, several, or one with itself; and write the page."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Any
 
 from evalscribe import compare as stage
 from evalscribe.app.comparisons.page import put_comparison
-from evalscribe.app.comparisons.sides import Rooms, side
-from evalscribe.app.comparisons.why import Judges, by_judge, by_rules, estimated
+from evalscribe.app.comparisons.sides import SideReader, side
+from evalscribe.app.comparisons.why import CompareJudges, by_judge, by_rules, estimated, opened_judges
+from evalscribe.app.judging.subjects import Finder, Reached
 from evalscribe.app.placed import Put
 from evalscribe.app.watcher import Watcher
-from evalscribe.chat import Usage
 from evalscribe.compare import Played
 from evalscribe.comparison import Behaviour, Comparison, Matrix, Pair, Within
 from evalscribe.errors import UsageError
@@ -17,23 +18,7 @@ from evalscribe.ids import Frozen
 from evalscribe.ports import Estimate
 from evalscribe.prose import counted
 from evalscribe.report_markdown.comparison import comparison_page, matrix_page, within_page
-from evalscribe.run import Run
-
-
-@dataclass(frozen=True)
-class CompareDesk:
-    """What comparing works with."""
-
-    rooms: Rooms
-    judges: Judges | None = None
-    """None: the rules say what they can."""
-    spent: Callable[[], Mapping[str, Usage]] = dict
-
-
-class Wish(Frozen):
-    dry_run: bool = False
-    """Nothing is asked and nothing written."""
-    writes: bool = True
+from evalscribe.workspace import Workspace
 
 
 class Compared(Frozen):
@@ -48,33 +33,55 @@ class Compared(Frozen):
     """What asking takes at most; None where nobody would be asked."""
 
 
-async def compare(desk: CompareDesk, names: Sequence[str], wish: Wish, watcher: Watcher) -> Compared:
-    """Two sides, by name. Raises `EvalscribeError` for what concerns all of it; what was judged by then is stored."""
-    base, candidate = [await side(desk.rooms, name) for name in names]
-    _not_the_same([base, candidate], names)
-    found = stage.compared(base, candidate)
-    asked = await _explained(desk, found.pairs, wish, watcher)
-    done = found.model_copy(update={"pairs": asked.pairs, "behaviours": asked.behaviours, "judge": asked.judge})
-    of = [found.base.runs, found.candidate.runs]
-    return _placed(desk, candidate[0].run, of, done, comparison_page(done), wish, asked.estimate)
+async def compare(
+    workspace: Workspace,
+    names: Sequence[str],
+    watcher: Watcher,
+    *,
+    collection: str | None = None,
+    dry_run: bool = False,
+    writes: bool = True,
+) -> Compared:
+    """Compare two sides; the failed tries of one side with passed ones; or several sides as a matrix.
 
+    Args:
+        workspace: Where answers and the page go; needs `async with`.
+        names: Runs by id or its beginning, files to import, addresses, or `provider/model` of the collection.
+        watcher: Hears how it goes.
+        collection: By name or id; None for the configured one, or the only one.
+        dry_run: Only estimate: nothing is asked and nothing written.
+        writes: Write the page into the reports.
 
-async def compare_within(desk: CompareDesk, name: str, wish: Wish, watcher: Watcher) -> Compared:
-    """The failed tries of one side, each beside one that passed. Raises as `compare` does."""
-    played = await side(desk.rooms, name)
-    found = stage.within(played)
-    asked = await _explained(desk, found.pairs, wish, watcher)
-    done = found.model_copy(update={"pairs": asked.pairs, "behaviours": asked.behaviours, "judge": asked.judge})
-    return _placed(desk, played[0].run, [found.side.runs], done, within_page(done), wish, asked.estimate)
-
-
-async def compare_many(desk: CompareDesk, names: Sequence[str], wish: Wish) -> Compared:
-    """A matrix, written beside the reports of the first side's model. Raises as `compare` does."""
-    sides = [await side(desk.rooms, name) for name in names]
-    _not_the_same(sides, names)
-    found = stage.matrix(sides)
-    of = [column.runs for column in found.columns]
-    return _placed(desk, sides[0][0].run, of, found, matrix_page(found), wish, None)
+    Raises:
+        EvalscribeError: It concerns all of it; what was judged by then is stored.
+    """
+    async with AsyncExitStack() as opened:
+        judges = opened_judges(workspace, watcher) if len(names) < 3 else None
+        finder = Finder(workspace.store, Reached(workspace, opened), watcher)
+        reader = SideReader(workspace, finder, watcher, collection)
+        sides = [await side(reader, name) for name in names]
+        _not_the_same(sides, names)
+        if len(sides) > 2:
+            matrix = stage.matrix(sides)
+            of = [column.runs for column in matrix.columns]
+            done = Compared(found=matrix, text=matrix_page(matrix))
+        elif len(sides) == 2:
+            two = stage.compared(*sides)
+            asked = await _explained(workspace, judges, two.pairs, watcher, dry_run=dry_run)
+            two = two.model_copy(update=asked.update)
+            of = [two.base.runs, two.candidate.runs]
+            done = Compared(found=two, text=comparison_page(two), estimate=asked.estimate)
+        else:
+            one = stage.within(sides[0])
+            asked = await _explained(workspace, judges, one.pairs, watcher, dry_run=dry_run)
+            one = one.model_copy(update=asked.update)
+            of = [one.side.runs]
+            done = Compared(found=one, text=within_page(one), estimate=asked.estimate)
+    if dry_run or not writes:
+        return done
+    beside = sides[1] if len(sides) == 2 else sides[0]  # the candidate's model, else the first one's
+    put = put_comparison(workspace.reports, beside[0].run, of, done.text)
+    return done.model_copy(update={"put": put})
 
 
 class _Asked(Frozen):
@@ -83,19 +90,30 @@ class _Asked(Frozen):
     judge: str | None = None
     estimate: Estimate | None = None
 
+    @property
+    def update(self) -> dict[str, Any]:
+        return {"pairs": self.pairs, "behaviours": self.behaviours, "judge": self.judge}
 
-async def _explained(desk: CompareDesk, pairs: tuple[Pair, ...], wish: Wish, watcher: Watcher) -> _Asked:
+
+async def _explained(
+    workspace: Workspace,
+    judges: CompareJudges | None,
+    pairs: tuple[Pair, ...],
+    watcher: Watcher,
+    *,
+    dry_run: bool,
+) -> _Asked:
     """What rules say of what got worse, and then what a judge says where there is one."""
-    pairs = by_rules(desk.rooms, pairs)
+    pairs = by_rules(workspace, pairs)
     worse = sum(pair.change == "regressed" for pair in pairs)
-    if desk.judges is None or not worse:
+    if judges is None or not worse:
         return _Asked(pairs=pairs, behaviours=stage.behaviours(pairs))
-    estimate = estimated(desk.rooms, desk.judges, pairs)
-    judge = desk.judges.regression
+    estimate = estimated(workspace, judges, pairs)
+    judge = judges.regression
     watcher.say(f"{judge.id} for {counted(worse, 'regressed eval')}: {estimate.summary}, less what is known")
-    if wish.dry_run:
+    if dry_run:
         return _Asked(pairs=pairs, behaviours=stage.behaviours(pairs), estimate=estimate)
-    told = await by_judge(desk.rooms, desk.judges, pairs, watcher)
+    told = await by_judge(workspace, judges, pairs, watcher)
     both = _joined(told.common, stage.behaviours(told.apart))
     return _Asked(pairs=told.pairs, behaviours=both, judge=judge.id, estimate=estimate)
 
@@ -108,20 +126,6 @@ def _joined(common: Sequence[Behaviour], rest: Sequence[Behaviour]) -> tuple[Beh
         for one in common
     ]
     return (*joined, *by_name.values())
-
-
-def _placed(
-    desk: CompareDesk,
-    run: Run,
-    of: Sequence[Sequence[str]],
-    found: Comparison | Within | Matrix,
-    text: str,
-    wish: Wish,
-    estimate: Estimate | None,
-) -> Compared:
-    writes = wish.writes and not wish.dry_run
-    where = put_comparison(desk.rooms.library, run, of, text) if writes else None
-    return Compared(found=found, text=text, put=where, estimate=estimate)
 
 
 def _not_the_same(sides: Sequence[Sequence[Played]], names: Sequence[str]) -> None:

@@ -1,11 +1,12 @@
 """Why regressed evals fail now: asked of a judge where there is one, else the first tool call that differs."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from evalscribe.app.comparisons.sides import Rooms
+from evalscribe.app.judging.builder import JudgeBuilder
+from evalscribe.app.judging.judges import Maker
 from evalscribe.app.kept import kept
 from evalscribe.app.watcher import Watcher
 from evalscribe.compare import first_divergence
@@ -20,27 +21,39 @@ from evalscribe.judging.subject.results import result_items
 from evalscribe.ports import Estimate
 from evalscribe.prose import one_line, slug
 from evalscribe.record import Record
+from evalscribe.settings import RULES
+from evalscribe.workspace import Workspace
 
+REGRESSION, BEHAVIOURS = "regression", "behaviours"
+"""The rubrics."""
 MOST_FOLLOWED = 500
 """Regressed evals whose transcripts are compared without a judge."""
 
 
-class Judges(Protocol):
-    """Who is asked."""
+@dataclass(frozen=True)
+class CompareJudges:
+    """A model by the two rubrics of a comparison."""
 
-    @property
-    def regression(self) -> RubricJudge:
-        """About one regressed eval."""
+    regression: RubricJudge
+    """About one regressed eval."""
+    behaviours: RubricJudge
+    """What the explanations have in common."""
+    lanes: int
+    knew: Callable[[JudgeResult], bool]
+    """Whether a result was known before this command."""
 
-    @property
-    def behaviours(self) -> RubricJudge:
-        """What the explanations have in common."""
 
-    @property
-    def lanes(self) -> int: ...
-
-    def knew(self, result: JudgeResult) -> bool:
-        """Whether a result was known before this command."""
+def opened_judges(workspace: Workspace, watcher: Watcher) -> CompareJudges | None:
+    """The configured judge; None where the rules judge. Raises `EvalscribeError` where it cannot be asked."""
+    name = workspace.settings.judge_name
+    if name == RULES:
+        return None
+    builder = JudgeBuilder(workspace)
+    maker = Maker(workspace.models, workspace.prompts, builder.results, fresh=workspace.options.fresh)
+    regression, behaviours = (maker.by_model(builder.rubric(rubric), name) for rubric in (REGRESSION, BEHAVIOURS))
+    for note in builder.notes:
+        watcher.say(note)
+    return CompareJudges(regression, behaviours, workspace.settings.concurrency.value, builder.results.knew)
 
 
 @dataclass(frozen=True)
@@ -56,21 +69,21 @@ class _Tried:
         return of_two(self.base, self.candidate)
 
 
-def by_rules(rooms: Rooms, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+def by_rules(workspace: Workspace, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     """Each regressed pair with the first tool call that differs, where both tries have transcripts."""
     left = MOST_FOLLOWED
     found = []
     for pair in pairs:
         if pair.change == "regressed" and left:
             left -= 1
-            pair = pair.model_copy(update={"why": _divergence(_tried(rooms, pair))})
+            pair = pair.model_copy(update={"why": _divergence(_tried(workspace, pair))})
         found.append(pair)
     return tuple(found)
 
 
-def estimated(rooms: Rooms, judges: Judges, pairs: Sequence[Pair]) -> Estimate:
+def estimated(workspace: Workspace, judges: CompareJudges, pairs: Sequence[Pair]) -> Estimate:
     """What asking about every regressed eval takes at most, were nothing known."""
-    tried = (_tried(rooms, pair) for pair in pairs if pair.change == "regressed")
+    tried = (_tried(workspace, pair) for pair in pairs if pair.change == "regressed")
     return sum((judges.regression.estimate(one.subject) for one in tried if one), Estimate())
 
 
@@ -83,7 +96,7 @@ class Explained(NamedTuple):
     """Those of no group. An eval may have several pairs, one for each failed try: names do not tell them apart."""
 
 
-async def by_judge(rooms: Rooms, judges: Judges, pairs: Sequence[Pair], watcher: Watcher) -> Explained:
+async def by_judge(workspace: Workspace, judges: CompareJudges, pairs: Sequence[Pair], watcher: Watcher) -> Explained:
     """Each regressed pair with what the judge says of it, stored at once; and what these have in common.
 
     A pair that could not be judged keeps what the rules say. Raises `EvalscribeError` for what concerns all.
@@ -94,7 +107,7 @@ async def by_judge(rooms: Rooms, judges: Judges, pairs: Sequence[Pair], watcher:
 
     async def one(number: int) -> None:
         nonlocal done
-        tried = _tried(rooms, pairs[number])
+        tried = _tried(workspace, pairs[number])
         told = "nothing of the failed try is kept"
         if tried is not None:
             result, told = await _asked(judges, tried)
@@ -115,7 +128,7 @@ async def by_judge(rooms: Rooms, judges: Judges, pairs: Sequence[Pair], watcher:
     return Explained(explained, common, tuple(pair for n, pair in enumerate(explained) if n not in grouped))
 
 
-async def _asked(judges: Judges, tried: _Tried) -> tuple[tuple[JudgeResult, Why] | None, str]:
+async def _asked(judges: CompareJudges, tried: _Tried) -> tuple[tuple[JudgeResult, Why] | None, str]:
     """The answer, and a word about it."""
     subject = tried.subject
     result = await judges.regression.judge(subject)
@@ -126,7 +139,11 @@ async def _asked(judges: Judges, tried: _Tried) -> tuple[tuple[JudgeResult, Why]
 
 
 async def _in_common(
-    judges: Judges, results: Sequence[JudgeResult], alone: dict[str, int], pairs: Sequence[Pair], watcher: Watcher
+    judges: CompareJudges,
+    results: Sequence[JudgeResult],
+    alone: dict[str, int],
+    pairs: Sequence[Pair],
+    watcher: Watcher,
 ) -> tuple[Behaviour, ...]:
     """Groups of explanations; none where the judge finds none or cannot say. As `_groups` leaves `alone`."""
     if len(results) < 2:
@@ -158,21 +175,21 @@ def _groups(
     return tuple(found)
 
 
-def _tried(rooms: Rooms, pair: Pair) -> _Tried | None:
+def _tried(workspace: Workspace, pair: Pair) -> _Tried | None:
     """None where nothing is kept of the failed try."""
     failed = next((trial for trial in pair.candidate if not trial.passed and trial.eval_id), None)
-    candidate = _record(rooms, failed)
+    candidate = _record(workspace, failed)
     if candidate is None:
         return None
     passed = next((trial for trial in pair.base if trial.passed and trial.eval_id), None)
-    return _Tried(pair, _record(rooms, passed), candidate)
+    return _Tried(pair, _record(workspace, passed), candidate)
 
 
-def _record(rooms: Rooms, trial: Trial | None) -> Record | None:
+def _record(workspace: Workspace, trial: Trial | None) -> Record | None:
     """What is kept of a try."""
     if trial is None or trial.eval_id is None:
         return None
-    return kept(rooms.archive, rooms.store, trial.run_id, trial.eval_id)
+    return kept(workspace.archive, workspace.store, trial.run_id, trial.eval_id)
 
 
 def _divergence(tried: _Tried | None) -> Why | None:

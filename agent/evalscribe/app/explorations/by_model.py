@@ -4,9 +4,9 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from evalscribe import explore as stage
+from evalscribe.app.judging.judges import Made, Maker
 from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
 from evalscribe.errors import DataError
@@ -18,38 +18,56 @@ from evalscribe.judging.rubric.judge import RubricJudge
 from evalscribe.ports import Estimate
 from evalscribe.prose import counted
 from evalscribe.record import Record
+from evalscribe.workspace import Workspace
 
+OWN_PROMPTS = "The model was asked by the workspace's own prompts."
 GONE = "nothing is kept of it"
 
 Read = Callable[[Member], Record | None]
 Batch = tuple[Member, ...]
 
 
-class Judges(Protocol):
+@dataclass(frozen=True)
+class ExploreJudges:
     """One model, by the rubric of each step."""
 
-    @property
-    def observer(self) -> RubricJudge: ...
-    @property
-    def clusterer(self) -> RubricJudge: ...
-    @property
-    def answerer(self) -> RubricJudge: ...
-    @property
-    def window(self) -> int:
-        """Tokens of a prompt and its answer."""
+    name: str
+    """Id of the model."""
+    observer: RubricJudge
+    clusterer: RubricJudge
+    answerer: RubricJudge
+    window: int
+    """Tokens of a prompt and its answer."""
+    lanes: int
+    knew: Callable[[JudgeResult], bool]
+    """Whether a result was known before this command."""
+    notes: tuple[str, ...] = ()
+    """What the user should know about the prompts."""
 
-    @property
-    def lanes(self) -> int: ...
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What there is to say of how it is asked."""
 
-    @property
-    def name(self) -> str:
-        """Id of the model."""
-
-    def knew(self, result: JudgeResult) -> bool:
-        """Whether a result was known before this command."""
+def opened_judges(workspace: Workspace, name: str, question: str) -> ExploreJudges:
+    """The named model as the judge of every step."""
+    prompts, models = workspace.prompts, workspace.models
+    made = Made(workspace.shelf)
+    maker = Maker(models, prompts, made, fresh=workspace.options.fresh)
+    steps = {
+        "observe": stage.observing_rubric,
+        "cluster": stage.clustering_rubric,
+        "answer": stage.answering_rubric,
+    }
+    observer, clusterer, answerer = (
+        maker.judge(rubric(prompts, question), models.open(name, step)) for step, rubric in steps.items()
+    )
+    return ExploreJudges(
+        name=name,
+        observer=observer,
+        clusterer=clusterer,
+        answerer=answerer,
+        window=models.open(name, "observe").context_tokens,
+        lanes=workspace.settings.concurrency.value,
+        knew=made.knew,
+        notes=(OWN_PROMPTS,) if prompts.own(stage.FOLDER) else (),
+    )
 
 
 @dataclass(frozen=True)
@@ -81,7 +99,7 @@ class Said:
     usage: Usage = field(default_factory=Usage)
 
 
-async def planned(judges: Judges, members: Sequence[Member], read: Read) -> Plan:
+async def planned(judges: ExploreJudges, members: Sequence[Member], read: Read) -> Plan:
     """Reads every agent run once, one batch in memory at a time."""
     gone, batches, estimate = list[str](), list[Batch](), Estimate()
 
@@ -103,7 +121,7 @@ async def planned(judges: Judges, members: Sequence[Member], read: Read) -> Plan
     return Plan(tuple(batches), gaps, estimate)
 
 
-async def asked(judges: Judges, plan: Plan, members: Sequence[Member], read: Read, watcher: Watcher) -> Said:
+async def asked(judges: ExploreJudges, plan: Plan, members: Sequence[Member], read: Read, watcher: Watcher) -> Said:
     """Every step, each answer stored at once; what is known is not asked again.
 
     Raises `DataError` where nothing at all could be read, and `EvalscribeError` for what concerns all questions.
@@ -125,7 +143,7 @@ async def asked(judges: Judges, plan: Plan, members: Sequence[Member], read: Rea
     )
 
 
-async def _observed(judges: Judges, plan: Plan, read: Read, watcher: Watcher) -> Said:
+async def _observed(judges: ExploreJudges, plan: Plan, read: Read, watcher: Watcher) -> Said:
     found: dict[int, tuple[Observation, ...] | str] = {}
     usage = Usage()
 
@@ -151,7 +169,7 @@ async def _observed(judges: Judges, plan: Plan, read: Read, watcher: Watcher) ->
 
 
 async def _of_batch(
-    judges: Judges, batch: Batch, read: Read
+    judges: ExploreJudges, batch: Batch, read: Read
 ) -> tuple[tuple[Observation, ...] | str, JudgeResult | None]:
     """What was observed, or why nothing could be."""
     there = [(member, record) for member in batch if (record := read(member))]
@@ -174,7 +192,7 @@ def _gaps(batches: Sequence[Batch], found: dict[int, tuple[Observation, ...] | s
 
 
 async def _answered(
-    judges: Judges, clusters: Sequence[Cluster], explored: int, watcher: Watcher
+    judges: ExploreJudges, clusters: Sequence[Cluster], explored: int, watcher: Watcher
 ) -> tuple[str | None, tuple[str, ...], Usage]:
     """The answer, notes, and what it took; no answer where there is nothing to answer from, or the model fails."""
     if not clusters:

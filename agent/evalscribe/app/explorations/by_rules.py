@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from evalscribe import explore as stage
 from evalscribe.analysis import FindingSummary
-from evalscribe.app.collections.query import MOST_ROWS, QueryDesk, select
+from evalscribe.app.collections.query import MOST_ROWS, select
 from evalscribe.app.explorations.by_model import GONE, Read, Said
 from evalscribe.app.watcher import Watcher
 from evalscribe.evidence import Citation
@@ -16,6 +16,7 @@ from evalscribe.explore import Failure
 from evalscribe.finding import Case
 from evalscribe.gather import pack
 from evalscribe.judging.rules import RulesJudge
+from evalscribe.ports import Tables
 from evalscribe.prose import counted, cut
 from evalscribe.record_evidence import evidence_of
 from evalscribe.signature import is_stock, locate, normalised, signature
@@ -27,11 +28,9 @@ SELECT agent_run_id, finding_json FROM findings WHERE cause IS NOT NULL
 ORDER BY agent_run_id LIMIT {limit} OFFSET {offset}"""
 
 
-async def by_rules(
-    query: QueryDesk, collection_id: str, members: Sequence[Member], read: Read, watcher: Watcher
-) -> Said:
+async def by_rules(tables: Tables, collection_id: str, members: Sequence[Member], read: Read, watcher: Watcher) -> Said:
     """What is known of every failed one; those that passed are silent."""
-    known = _findings(query, collection_id)
+    known = _findings(tables, collection_id)
     failures, gone = list[Failure](), list[str]()
     failed = [member for member in members if member.failed]
     for n, member in enumerate(failed, 1):
@@ -57,11 +56,11 @@ async def by_rules(
     )
 
 
-def _findings(query: QueryDesk, collection_id: str) -> dict[str, FindingSummary]:
+def _findings(tables: Tables, collection_id: str) -> dict[str, FindingSummary]:
     found: dict[str, FindingSummary] = {}
     offset, more = 0, True
     while more:
-        rows = select(query, collection_id, _FINDINGS.format(limit=MOST_ROWS, offset=offset)).rows
+        rows = select(tables, collection_id, _FINDINGS.format(limit=MOST_ROWS, offset=offset)).rows
         found |= {str(id): finding for id, told in rows if (finding := _finding(told)) is not None}
         offset += len(rows)
         more = len(rows) == MOST_ROWS

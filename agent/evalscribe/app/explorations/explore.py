@@ -1,58 +1,28 @@
 """Explore a collection: one question asked of many agent runs, and the page of what came of it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-
-from evalscribe.app.collections.query import QueryDesk
+from evalscribe.app.collections.choice import chosen
 from evalscribe.app.collections.selection import picked
-from evalscribe.app.explorations.by_model import Judges, Said, asked, planned
+from evalscribe.app.explorations.by_model import asked, opened_judges, planned
 from evalscribe.app.explorations.by_rules import by_rules
 from evalscribe.app.explorations.page import put_exploration
 from evalscribe.app.kept import kept
 from evalscribe.app.placed import Put
 from evalscribe.app.watcher import Watcher
-from evalscribe.chat import Usage
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.exploration import Exploration, Member
 from evalscribe.explore import silent
 from evalscribe.ids import Frozen
 from evalscribe.json_clean import clean_text
-from evalscribe.judging.rules.engine import ID as RULES
-from evalscribe.ports import Archive, Estimate, Library, Store
+from evalscribe.judging.rules.engine import ID as RULES_ID
+from evalscribe.ports import Estimate
 from evalscribe.prose import counted, one_line
 from evalscribe.record import Record
 from evalscribe.redaction import redact
 from evalscribe.report_markdown.exploration import exploration_page
-from evalscribe.rubric import Collection
+from evalscribe.settings import RULES
+from evalscribe.workspace import Workspace
 
 LONGEST_QUESTION = 4000
-
-
-class Wish(Frozen):
-    """What is asked."""
-
-    question: str
-    where: str | None = None
-    """A condition over `agent_runs`, or a SELECT that gives `id`."""
-    max_runs: int | None = None
-    """At most so many agent runs, by id."""
-    dry_run: bool = False
-    """Nothing is asked and nothing written."""
-    writes: bool = True
-
-
-@dataclass(frozen=True)
-class ExploreDesk:
-    """What exploring works with."""
-
-    collection: Collection
-    archive: Archive
-    store: Store
-    query: QueryDesk
-    library: Library
-    judges: Callable[[str], Judges] | None = None
-    """Of a question; None: the rules say what they can."""
-    spent: Callable[[], Mapping[str, Usage]] = field(default=dict)
 
 
 class Explored(Frozen):
@@ -67,55 +37,73 @@ class Explored(Frozen):
     """What asking takes at most; None where nobody would be asked."""
 
 
-async def explore(desk: ExploreDesk, wish: Wish, watcher: Watcher) -> Explored:
-    """Raises `EvalscribeError` for what concerns all of it; what was answered by then is stored.
+async def explore(
+    workspace: Workspace,
+    question: str,
+    watcher: Watcher,
+    *,
+    collection: str | None = None,
+    where: str | None = None,
+    max_runs: int | None = None,
+    dry_run: bool = False,
+    writes: bool = True,
+) -> Explored:
+    """Ask one question of many agent runs.
 
-    `UsageError` for a condition that is no good, `NotFoundError` where it fits nothing, `DataError` where nothing at
-    all could be read.
+    Args:
+        workspace: Where answers and the page go; needs `async with`.
+        question: What is asked.
+        watcher: Hears how it goes.
+        collection: By name or id; None for the configured one, or the only one.
+        where: A condition over `agent_runs`, or a SELECT that gives `id`.
+        max_runs: At most so many agent runs, by id.
+        dry_run: Only estimate: nothing is asked and nothing written.
+        writes: Write the page into the reports.
+
+    Raises:
+        UsageError: The condition is no good.
+        NotFoundError: It fits nothing.
+        DataError: Nothing at all could be read.
+        EvalscribeError: It concerns all of it, such as a judge that cannot be asked; what was answered is stored.
     """
-    question = _question(wish.question)
-    every = picked(desk.query, desk.collection.id, wish.where)
-    members = every[: wish.max_runs]
+    name = workspace.settings.judge_name
+    if name != RULES:
+        workspace.models.open(name, "observe")
+    which = chosen(workspace, collection)
+    question = _question(question)
+    every = picked(workspace.tables, which.id, where)
+    members = every[:max_runs]
     if not members:
-        fits = " fits the condition" if wish.where else ""
-        raise NotFoundError(f"no agent run of collection {desk.collection.name!r}{fits}: there is nothing to explore")
-    watcher.say(f"{counted(len(members), 'agent run')} of collection {desk.collection.name}")
+        fits = " fits the condition" if where else ""
+        raise NotFoundError(f"no agent run of collection {which.name!r}{fits}: there is nothing to explore")
+    watcher.say(f"{counted(len(members), 'agent run')} of collection {which.name}")
 
     def read(member: Member) -> Record | None:
-        return kept(desk.archive, desk.store, member.run_id, member.id)
+        return kept(workspace.archive, workspace.store, member.run_id, member.id)
 
-    judges = desk.judges(question) if desk.judges else None
-    if judges is None:
-        if wish.dry_run:
+    if name == RULES:
+        if dry_run:
             return Explored(found=None)
-        said = await by_rules(desk.query, desk.collection.id, members, read, watcher)
-        estimate = None
+        judge, estimate = RULES_ID, None
+        said = await by_rules(workspace.tables, which.id, members, read, watcher)
     else:
+        judges = opened_judges(workspace, name, question)
         plan = await planned(judges, members, read)
-        estimate = plan.estimate
-        watcher.say(f"{judges.name} in {counted(plan.calls, 'call')} or so: {estimate.summary}, less what is known")
-        if wish.dry_run:
+        judge, estimate = judges.name, plan.estimate
+        watcher.say(f"{judge} in {counted(plan.calls, 'call')} or so: {estimate.summary}, less what is known")
+        if dry_run:
             return Explored(found=None, estimate=estimate)
         said = await asked(judges, plan, members, read, watcher)
-    found = _found(desk, wish, question, judges.name if judges else RULES, members, said)
-    found = found.model_copy(update={"left_out": len(every) - len(members)})
-    text = exploration_page(found)
-    put = put_exploration(desk.library, found, text) if wish.writes else None
-    return Explored(found=found, text=text, put=put, estimate=estimate)
-
-
-def _found(
-    desk: ExploreDesk, wish: Wish, question: str, judge: str, members: Sequence[Member], said: Said
-) -> Exploration:
     unread = [run for gap in said.gaps for run in gap.agent_runs]
-    return Exploration(
+    found = Exploration(
         question=question,
-        collection=desk.collection.name,
-        collection_id=desk.collection.id,
-        where=one_line(redact(clean_text(wish.where))) if wish.where else None,
-        max_runs=wish.max_runs,
+        collection=which.name,
+        collection_id=which.id,
+        where=one_line(redact(clean_text(where))) if where else None,
+        max_runs=max_runs,
         judge=judge,
         members=tuple(members),
+        left_out=len(every) - len(members),
         answer=said.answer,
         clusters=said.clusters,
         observations=said.observations,
@@ -126,6 +114,9 @@ def _found(
         notes=said.notes,
         usage=said.usage,
     )
+    text = exploration_page(found)
+    put = put_exploration(workspace.reports, found, text) if writes else None
+    return Explored(found=found, text=text, put=put, estimate=estimate)
 
 
 def _question(text: str) -> str:

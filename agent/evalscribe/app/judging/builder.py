@@ -1,9 +1,9 @@
 """Who judges the failures of a run: the rules, a model by a rubric, or a cascade of both."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
 
+from evalscribe.app.judging.judges import ByCascade, ByRubric, ByRules, LoadedJudge, Made, Maker
 from evalscribe.app.judging.workers import Afar, Seat
 from evalscribe.app.rubrics import outdated, stored
 from evalscribe.cascade import Tag
@@ -22,9 +22,7 @@ from evalscribe.settings import RULES, Settings
 from evalscribe.settings.place import COMMAND_LINE
 from evalscribe.workspace import Workspace
 
-if TYPE_CHECKING:
-    from evalscribe.judging.rubric.judge import RubricJudge
-
+CASCADE = "cascade"
 FOR_ANALYSES = (
     Tag(
         name="unfair-check",
@@ -109,11 +107,36 @@ class JudgeBuilder:
         cascade = self._cascade(question, models, alone, fresh=fresh)
         return self._described(cascade, cascade)
 
-    def subjects(self, rubric: Rubric, judge: Callable[[Rubric, Model], "RubricJudge"]) -> SubjectCascade:
-        """A cascade for any rubric over any subject: no rules, and no tags but those of evalscribe.toml."""
+    @cached_property
+    def results(self) -> Made:
+        """Stored results of rubrics, and which of them were known before."""
+        return Made(self._workspace.shelf)
+
+    def loaded(self, rubric: Rubric, name: str | None, *, fresh: bool) -> LoadedJudge:
+        """A judge of any subject by `rubric`. Raises `EvalscribeError` where it cannot be asked.
+
+        Args:
+            rubric: What it is asked.
+            name: `rules`, `cascade`, `provider/model`, or None for the rubric's own model.
+            fresh: Ignore stored results.
+        """
+        if name == RULES:
+            return ByRules(rubric, self.results)
+        maker = Maker(
+            self._asked,
+            self._workspace.prompts,
+            self.results,
+            fresh=fresh,
+            batch=self._batch,
+            hear=self._workers.hear if self._workers else None,
+        )
+        if name != CASCADE:
+            return ByRubric(maker.by_model(rubric, name))
+        # No rules, and no tags but those of evalscribe.toml: the subject may be anything.
         cheap, expensive = self.models(cascade=True)
         tagged = [(tag, self.rubric(tag.rubric)) for tag in self._settings.cascade.issues()]
-        return SubjectCascade.of(rubric, tagged, (cheap, expensive), judge, self._workspace.prompts)
+        prompts = self._workspace.prompts
+        return ByCascade(SubjectCascade.of(rubric, tagged, (cheap, expensive), maker.judge, prompts))
 
     def rubric(self, name: str) -> Rubric:
         """The stored version that judges."""

@@ -2,28 +2,38 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from pydantic import Field
 
+from evalscribe.app.collections.choice import chosen
+from evalscribe.app.judging.builder import JudgeBuilder
 from evalscribe.app.judging.judges import LoadedJudge, Said, not_judged
-from evalscribe.app.judging.subjects import Loaded, Waiting
+from evalscribe.app.judging.members import collection_members
+from evalscribe.app.judging.subjects import Finder, Loaded, Reached, Waiting
+from evalscribe.app.judging.workers import afar
+from evalscribe.app.rubrics import DEFAULT_COLLECTION, parsed_name
 from evalscribe.app.watcher import Watcher
 from evalscribe.cascade import Stage
 from evalscribe.chat import Usage
-from evalscribe.errors import EvalscribeError
+from evalscribe.errors import EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen
 from evalscribe.judge_result import CitationCounts, JudgeResult, ResultType
 from evalscribe.judging.lanes import in_lanes
 from evalscribe.judging.rubric.cited import JudgeResultWithCitations
 from evalscribe.output_schema import agreement_keys
 from evalscribe.ports import Estimate
+from evalscribe.prose import counted
 from evalscribe.redaction import redact
 from evalscribe.render.results import headline
 from evalscribe.rubric import Rubric
+from evalscribe.settings import RULES
+from evalscribe.workspace import Workspace
 
 REASON_LENGTH = 300
+BATCH_LANES = 10_000
+"""Subjects that wait for batches together; each is held in memory meanwhile."""
 
 
 class Judgement(JudgeResultWithCitations):
@@ -61,18 +71,107 @@ class Judged(Frozen):
     """Of all stages, whenever they were asked."""
 
 
-@dataclass(frozen=True)
-class JudgeDesk:
-    """What judging subjects works with."""
+class Outcome(Frozen):
+    """What became of a request to judge."""
 
-    judge: LoadedJudge
-    knew: Callable[[JudgeResult], bool]
-    """Whether a result was known before this command."""
-    spent: Callable[[], Mapping[str, Usage]]
-    concurrency: int = 4
+    rubric: str
+    """`failure@2`."""
+    judge: str
+    subjects: int
+    left_out: int = 0
+    """Subjects beyond the number that was asked for."""
+    estimate: Estimate | None = None
+    """At most, were nothing known; only of a dry run."""
+    judgements: Judgements | None = None
+    """None of a dry run."""
+    notes: tuple[str, ...] = ()
+    """What the user should know about the rubrics."""
 
 
-async def judge(desk: JudgeDesk, waiting: Sequence[Waiting], watcher: Watcher) -> Judgements:
+async def judge(
+    workspace: Workspace,
+    rubric: str,
+    names: Sequence[str],
+    watcher: Watcher,
+    *,
+    judge: str | None = None,
+    collection: str | None = None,
+    where: str | None = None,
+    most: int | None = None,
+    dry_run: bool = False,
+) -> Outcome:
+    """Judge subjects by a rubric.
+
+    Args:
+        workspace: Where results go; needs `async with`.
+        rubric: `NAME`, `NAME@VERSION` or a YAML file.
+        names: Files of agent runs, runs, and names of evals behind their run; without any, those of the collection.
+        watcher: Hears how it goes.
+        judge: `rules`, `cascade`, `provider/model`, or None for the rubric's own model.
+        collection: Whose rubric and whose agent runs, by name or id; None for everybody's rubrics and the only one.
+        where: A condition over the collection's `agent_runs`.
+        most: Judge at most so many.
+        dry_run: Only estimate.
+
+    Raises:
+        EvalscribeError: It concerns all subjects; what was finished by then is stored.
+    """
+    async with AsyncExitStack() as opened:
+        builder = JudgeBuilder(workspace, await opened.enter_async_context(afar(workspace)))
+        by = rubric_of(workspace, builder, rubric, collection)
+        chosen_judge = builder.loaded(by, judge, fresh=workspace.options.fresh)
+        for note in builder.notes:
+            watcher.say(note)
+        if names:
+            there = await Finder(workspace.store, Reached(workspace, opened), watcher).found(names)
+        else:
+            there = tuple(collection_members(workspace, collection, where).values())
+        waiting = there[:most]
+        outcome = Outcome(
+            rubric=f"{by.id}@{by.version}",
+            judge=chosen_judge.id,
+            subjects=len(waiting),
+            left_out=len(there) - len(waiting),
+            notes=builder.notes,
+        )
+        estimate = Estimate() if judge == RULES else estimated(chosen_judge, waiting)
+        if dry_run:
+            return outcome.model_copy(update={"estimate": estimate})
+        if estimate.input_tokens:
+            number = counted(len(waiting), "subject")
+            watcher.say(f"{chosen_judge.id} for {number}: {estimate.summary}, less what is known")
+        knew, at_once = builder.results.knew, concurrency(workspace)
+        results = await judge_all(chosen_judge, waiting, watcher, knew=knew, concurrency=at_once)
+        spent = dict(workspace.models.spent())
+    return outcome.model_copy(update={"judgements": Judgements(results=results, spent=spent)})
+
+
+def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection: str | None) -> Rubric:
+    """A rubric of the collection, by name or id; where it has none of that name, one of everybody's."""
+    if collection is None or collection == DEFAULT_COLLECTION:
+        return builder.rubric(name)
+    own = chosen(workspace, collection)
+    try:
+        return workspace.shelf.rubric(own.id, *parsed_name(name))
+    except EvalscribeError as error:
+        with suppress(NotFoundError):
+            return builder.rubric(name)
+        raise error from None
+
+
+def concurrency(workspace: Workspace) -> int:
+    """How many subjects are judged at once; with batches, how many wait together."""
+    return BATCH_LANES if workspace.options.batch else workspace.settings.concurrency.value
+
+
+async def judge_all(
+    judge: LoadedJudge,
+    waiting: Sequence[Waiting],
+    watcher: Watcher,
+    *,
+    knew: Callable[[JudgeResult], bool],
+    concurrency: int = 4,
+) -> tuple[Judgement, ...]:
     """Every subject judged, a few at a time, each result stored at once; what concerns one subject is a `FAILURE`.
 
     Raises `EvalscribeError` for what concerns all; what was finished by then is stored.
@@ -81,29 +180,31 @@ async def judge(desk: JudgeDesk, waiting: Sequence[Waiting], watcher: Watcher) -
 
     async def one(numbered: tuple[int, Waiting]) -> None:
         number, subject = numbered
-        found[number] = (await judged(desk, subject)).results
+        found[number] = (await judged(judge, subject, knew)).results
         n = f"{len(found):>{len(str(len(waiting)))}}/{len(waiting)}"
         for result in found[number]:
             watcher.say(f"{n}  {headline(result, result.label)}{'  (known)' if result.known else ''}")
         await asyncio.sleep(0)  # a lane that only meets stored answers would keep signals waiting
 
-    await in_lanes(enumerate(waiting), one, min(desk.concurrency, len(waiting) or 1))
-    results = tuple(result for number in sorted(found) for result in found[number])
-    return Judgements(results=results, spent=dict(desk.spent()))
+    await in_lanes(enumerate(waiting), one, min(concurrency, len(waiting) or 1))
+    return tuple(result for number in sorted(found) for result in found[number])
 
 
-async def judged(desk: JudgeDesk, waiting: Waiting) -> Judged:
-    """What the judge made of one subject. The one place where what goes wrong with one becomes data."""
+async def judged(judge: LoadedJudge, waiting: Waiting, knew: Callable[[JudgeResult], bool]) -> Judged:
+    """What the judge made of one subject. The one place where what goes wrong with one becomes data.
+
+    `knew` tells whether a result was known before this command.
+    """
     try:
         loaded = waiting.load()
         if isinstance(loaded, str):
-            return _failure(desk, waiting, loaded)
-        return _judged(desk, await desk.judge.judge(loaded))
+            return _failure(judge, waiting, loaded)
+        return _judged(await judge.judge(loaded), knew)
     except EvalscribeError:
         raise
     except Exception as error:
         said = " ".join(redact(str(error)).split())
-        return _failure(desk, waiting, f"the judge broke: {type(error).__name__}: {said}"[:REASON_LENGTH])
+        return _failure(judge, waiting, f"the judge broke: {type(error).__name__}: {said}"[:REASON_LENGTH])
 
 
 def estimated(judge: LoadedJudge, waiting: Sequence[Waiting]) -> Estimate:
@@ -112,9 +213,9 @@ def estimated(judge: LoadedJudge, waiting: Sequence[Waiting]) -> Estimate:
     return sum((judge.estimate(one) for one in loaded if isinstance(one, Loaded)), Estimate())
 
 
-def _judged(desk: JudgeDesk, said: Said) -> Judged:
+def _judged(said: Said, knew: Callable[[JudgeResult], bool]) -> Judged:
     results = (
-        _judgement(result, rubric, said).model_copy(update={"known": desk.knew(result)})
+        _judgement(result, rubric, said).model_copy(update={"known": knew(result)})
         for result, rubric in zip(said.results, said.rubrics, strict=True)
     )
     return Judged(results=tuple(results), usage=said.usage)
@@ -129,6 +230,6 @@ def _label(result: JudgeResult, rubric: Rubric) -> dict[str, Any]:
     return {key: result.output[key] for key in agreement_keys(rubric.output_schema) if key in result.output}
 
 
-def _failure(desk: JudgeDesk, waiting: Waiting, reason: str) -> Judged:
-    result = not_judged(waiting.name, desk.judge.rubric, desk.judge.id, reason)
+def _failure(judge: LoadedJudge, waiting: Waiting, reason: str) -> Judged:
+    result = not_judged(waiting.name, judge.rubric, judge.id, reason)
     return Judged(results=(Judgement(**dict(result)),))

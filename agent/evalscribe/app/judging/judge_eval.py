@@ -2,12 +2,17 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
 
-from evalscribe.app.judging.judge import Judged, JudgeDesk, judged
+from evalscribe.app.judging.builder import JudgeBuilder
+from evalscribe.app.judging.judge import Judged, concurrency, judged, rubric_of
 from evalscribe.app.judging.judges import LoadedJudge
-from evalscribe.app.judging.labelled import Example, Labelled, Members, labels_of, spelled
-from evalscribe.app.judging.labelled_source import LabelledSource
-from evalscribe.app.judging.subjects import Finder
+from evalscribe.app.judging.labelled import Example, Labelled, labels_of, spelled
+from evalscribe.app.judging.labelled_source import labelled
+from evalscribe.app.judging.members import collection_members
+from evalscribe.app.judging.subjects import Finder, Reached
+from evalscribe.app.judging.workers import afar
 from evalscribe.app.watcher import Watcher
 from evalscribe.calibration import Calibration, LabelPair, LabelScore
 from evalscribe.chat import Usage
@@ -18,6 +23,7 @@ from evalscribe.judging.lanes import in_lanes
 from evalscribe.output_schema import agreement_keys
 from evalscribe.rubric import Rubric
 from evalscribe.statistics import Interval, Kappa
+from evalscribe.workspace import Workspace
 
 PREFERRED = "classification"
 """The label of a rubric that has it; else the first field that rollouts are compared by."""
@@ -90,42 +96,78 @@ def label_key(rubric: Rubric, wanted: str | None) -> str:
 
 
 async def judge_eval(
-    desks: Sequence[JudgeDesk], source: LabelledSource, key: str, finder: Finder, watcher: Watcher, members: Members
+    workspace: Workspace,
+    rubric: str,
+    dataset: str,
+    watcher: Watcher,
+    *,
+    judges: Sequence[str] = ("",),
+    label: str | None = None,
+    collection: str | None = None,
+    where: str | None = None,
 ) -> JudgeEval:
-    """Every judge over every subject; what is known is not asked again. `members`: agent runs that lines may name.
+    """Ask judges about subjects that people labelled; what is known is not asked again.
 
-    Raises `DataError` for bad lines, and what concerns all subjects.
+    Args:
+        workspace: Where results go; needs `async with`.
+        rubric: `NAME`, `NAME@VERSION` or a YAML file.
+        dataset: A file of JSON lines, or `NAME[@V][:SPLIT]` of a dataset.
+        watcher: Hears how it goes.
+        judges: `rules`, `cascade`, `provider/model`; empty for the rubric's own model.
+        label: The field to compare; None for the rubric's first choice.
+        collection: Whose rubric, and whose agent runs lines may name.
+        where: A condition over these agent runs.
+
+    Raises:
+        DataError: Lines are no labelled subjects.
+        EvalscribeError: It concerns all subjects.
     """
-    rubric = desks[0].judge.rubric
-    labels = tuple(labels_of(rubric.output_schema, key))
-    examples = await Labelled(source, labels, members).examples(finder)
-    judges = [await _calibrated(desk, examples, key, labels, watcher) for desk in desks]
-    return JudgeEval(
-        rubric=f"{rubric.id}@{rubric.version}",
-        dataset=source.name,
-        key=key,
-        judges=tuple(judges),
-        spent=dict(desks[0].spent()),
-    )
+    async with AsyncExitStack() as opened:
+        builder = JudgeBuilder(workspace, await opened.enter_async_context(afar(workspace)))
+        by = rubric_of(workspace, builder, rubric, collection)
+        key = label_key(by, label)
+        names = dict.fromkeys(name.strip() or by.judge_model.id for name in judges)
+        asked = [builder.loaded(by, name, fresh=workspace.options.fresh) for name in names]
+        for note in builder.notes:
+            watcher.say(note)
+        source = labelled(workspace, dataset, key)
+        labels = tuple(labels_of(by.output_schema, key))
+        finder = Finder(workspace.store, Reached(workspace, opened), watcher)
+        members = partial(collection_members, workspace, collection, where)
+        examples = await Labelled(source, labels, members).examples(finder)
+        calibrated = [await _calibrated(workspace, builder, one, examples, key, labels, watcher) for one in asked]
+        return JudgeEval(
+            rubric=f"{by.id}@{by.version}",
+            dataset=source.name,
+            key=key,
+            judges=tuple(calibrated),
+            spent=dict(workspace.models.spent()),
+        )
 
 
 async def _calibrated(
-    desk: JudgeDesk, examples: Sequence[Example], key: str, labels: Sequence[str], watcher: Watcher
+    workspace: Workspace,
+    builder: JudgeBuilder,
+    judge: LoadedJudge,
+    examples: Sequence[Example],
+    key: str,
+    labels: Sequence[str],
+    watcher: Watcher,
 ) -> Calibrated:
     found: dict[int, Judged] = {}
 
     async def one(example: Example) -> None:
-        found[example.line] = await judged(desk, example.waiting)
+        found[example.line] = await judged(judge, example.waiting, builder.results.knew)
         row = _row(example, found[example.line], key, labels)
         beside = "agrees" if row.said == row.label else f"people say {row.label}"
         told = f"{row.said}, {beside}" if row.said else f"not judged: {row.reason}"
-        watcher.say(f"{desk.judge.name}: {len(found)}/{len(examples)}  {example.waiting.name}: {told}")
+        watcher.say(f"{judge.name}: {len(found)}/{len(examples)}  {example.waiting.name}: {told}")
         await asyncio.sleep(0)
 
-    await in_lanes(examples, one, min(desk.concurrency, len(examples)))
+    await in_lanes(examples, one, min(concurrency(workspace), len(examples)))
     rows = tuple(_row(example, found[example.line], key, labels) for example in examples)
     usage = sum((one.usage for one in found.values()), Usage())
-    return _counted(desk.judge, rows, labels, usage)
+    return _counted(judge, rows, labels, usage)
 
 
 def _row(example: Example, found: Judged, key: str, labels: Sequence[str]) -> Row:

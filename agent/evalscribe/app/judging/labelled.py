@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from evalscribe.agent_run import AgentRun
 from evalscribe.agent_run.parse import parse_agent_run
 from evalscribe.app.judging.labelled_source import LabelledSource
-from evalscribe.app.judging.subjects import Finder, RunChoice, Waiting, agent_runs, of_frozen, of_run
+from evalscribe.app.judging.subjects import ChosenRun, Finder, Waiting, agent_runs, of_frozen, of_run
 from evalscribe.app.runs import failure_named
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen
@@ -104,7 +104,7 @@ class Labelled:
         return found
 
     async def _evals(
-        self, name: str, choice: RunChoice, evals: Iterable[tuple[int, str | None]], finder: Finder
+        self, name: str, choice: ChosenRun, evals: Iterable[tuple[int, str | None]], finder: Finder
     ) -> dict[tuple[str, str], Waiting]:
         named = {}
         for number, eval in evals:

@@ -13,6 +13,7 @@ from evalscribe.dataset import Dataset, Item
 from evalscribe.errors import DataError, NotFoundError
 from evalscribe.ids import canonical_json
 from evalscribe.ports import Datasets
+from evalscribe.workspace import Workspace
 
 _NAMED = re.compile(r"(?P<name>.+?)(?:@(?P<version>[^@:]+))?(?::(?P<split>[^@:]+))?")
 
@@ -25,6 +26,20 @@ class LabelledSource:
     """What files of subjects are relative to."""
     lines: tuple[tuple[int, str], ...]
     """JSON texts of a subject with its label, each with its line or its item's place, from 1."""
+
+
+def labelled(workspace: Workspace, named: str, key: str) -> LabelledSource:
+    """A file, else `NAME[@V][:SPLIT]` of a dataset, whose labels are called `key`.
+
+    Raises `NotFoundError` where there is neither, `DataError`.
+    """
+    path = Path(named)
+    if path.exists() or path.suffix in (".jsonl", ".json") or "/" in named:
+        return of_file(path)
+    try:
+        return of_dataset(workspace.datasets, named, key)
+    except NotFoundError as error:
+        raise NotFoundError(f"there is no file {named}, and {error}") from None
 
 
 def of_file(path: Path) -> LabelledSource:

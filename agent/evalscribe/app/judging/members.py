@@ -3,12 +3,26 @@
 from collections.abc import Iterable
 from functools import partial
 
+from evalscribe.app.collections.choice import chosen
+from evalscribe.app.collections.selection import picked
 from evalscribe.app.judging.subjects import Loaded, Waiting
 from evalscribe.app.kept import kept
+from evalscribe.errors import NotFoundError
 from evalscribe.exploration import Member
 from evalscribe.judging.subject import of_agent_run, of_evidence
 from evalscribe.ports import Archive, Store
 from evalscribe.record_evidence import evidence_of
+from evalscribe.workspace import Workspace
+
+
+def collection_members(workspace: Workspace, collection: str | None, where: str | None) -> dict[str, Waiting]:
+    """Those agent runs of a collection, by name or id, that fit a condition, by id. Raises `EvalscribeError`."""
+    which = chosen(workspace, collection)
+    members = picked(workspace.tables, which.id, where)
+    if not members:
+        fits = " fits the condition" if where else ""
+        raise NotFoundError(f"no agent run of collection {which.name!r}{fits}: there is nothing to judge")
+    return waiting(members, workspace.archive, workspace.store)
 
 
 def waiting(members: Iterable[Member], archive: Archive, store: Store) -> dict[str, Waiting]:

@@ -1,13 +1,15 @@
 """What a person names to be judged: files of agent runs, and failed evals of runs, stored or to be read now."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from evalscribe.agent_run import AgentRun
 from evalscribe.agent_run.parse import parse_agent_runs
-from evalscribe.app.runs import failure_named
+from evalscribe.app.collections.stored_runs import is_whole
+from evalscribe.app.runs import address, failure_named, source
 from evalscribe.app.watcher import Watcher
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.evidence import Evidence, Unreadable
@@ -17,6 +19,8 @@ from evalscribe.ids import Frozen
 from evalscribe.judging.subject import Subject, of_agent_run, of_evidence
 from evalscribe.ports import Source, Store
 from evalscribe.run import Eval, Run
+from evalscribe.sources.stored import StoredSource
+from evalscribe.workspace import Workspace
 
 SHORTEST_PREFIX = 4
 """Characters of a stored run's id that may stand for it."""
@@ -51,6 +55,27 @@ class Runs(Protocol):
         """Of a stored run that was imported whole; None for one that was only analysed."""
 
 
+class Reached:
+    """`Runs` of a workspace; sources are closed with `opened`."""
+
+    def __init__(self, workspace: Workspace, opened: AsyncExitStack) -> None:
+        self._workspace = workspace
+        self._opened = opened
+
+    def address(self, name: str) -> Address:
+        named = address(name)
+        return Address(run_id=named.run_id, eval_id=named.eval_id, is_id=named.kind == "id")
+
+    def source(self, name: str) -> Source:
+        runs = source(self._workspace, name)
+        self._opened.push_async_callback(runs.close)
+        return runs
+
+    def imported(self, run_id: str) -> Source | None:
+        archive = self._workspace.archive
+        return StoredSource(self._workspace.store, archive, run_id) if is_whole(archive, run_id) else None
+
+
 @dataclass(frozen=True)
 class Loaded:
     """A subject, with the evidence that it was made of where it is a failed eval."""
@@ -72,7 +97,7 @@ class Waiting:
 
 
 @dataclass
-class RunChoice:
+class ChosenRun:
     """A run and which of its failures were asked for; all of them where none was named."""
 
     run: Run
@@ -98,8 +123,8 @@ class Finder:
 
         Raises `EvalscribeError` for a name that means nothing, and for what concerns a whole run.
         """
-        chosen: list[RunChoice | list[Waiting]] = []
-        current: RunChoice | None = None
+        chosen: list[ChosenRun | list[Waiting]] = []
+        current: ChosenRun | None = None
         for argument in arguments:
             if _is_file(argument):
                 chosen.append([of_run(run) for run in _of_file(argument)])
@@ -111,19 +136,19 @@ class Finder:
         waiting = [one for part in chosen for one in (part if isinstance(part, list) else await self.gathered(part))]
         return tuple(_once(waiting))
 
-    async def run(self, name: str) -> RunChoice:
+    async def run(self, name: str) -> ChosenRun:
         """A run by its address, its id, or a prefix of the id of a stored one. Raises `EvalscribeError`."""
         if stored := self.stored(name):
-            return RunChoice(run=stored, source=self._runs.imported(stored.id))
-        address = self._runs.address(name)
-        source = self._runs.source(name)
-        run = await source.run()
-        choice = RunChoice(run=run, source=source)
-        if address.eval_id:
-            choice.evals.append(failure_named(run, address.eval_id))
+            return ChosenRun(run=stored, source=self._runs.imported(stored.id))
+        named = self._runs.address(name)
+        runs = self._runs.source(name)
+        run = await runs.run()
+        choice = ChosenRun(run=run, source=runs)
+        if named.eval_id:
+            choice.evals.append(failure_named(run, named.eval_id))
         return choice
 
-    async def gathered(self, choice: RunChoice) -> tuple[Waiting, ...]:
+    async def gathered(self, choice: ChosenRun) -> tuple[Waiting, ...]:
         """The chosen failures of a run, their evidence in the store."""
         if choice.source is not None:
             self._watcher.started(choice.run)
@@ -134,7 +159,7 @@ class Finder:
             self._watcher.say(f"No failed eval of run {choice.run.id} is listed.")
         return tuple(self._failed(choice.run, eval) for eval in choice.chosen)
 
-    async def _next_run(self, argument: str, current: RunChoice | None) -> RunChoice:
+    async def _next_run(self, argument: str, current: ChosenRun | None) -> ChosenRun:
         """Behind a run a name that means nothing is more likely an eval's than a run's."""
         if argument.endswith(ENDINGS) and "://" not in argument:
             raise NotFoundError(f"there is no file {argument}")
@@ -148,9 +173,9 @@ class Finder:
 
     def stored(self, name: str) -> Run | None:
         """The stored run of that id, or whose id begins so. Raises `UsageError` where several begin so."""
-        if not (address := self._runs.address(name)).is_id:
+        if not (named := self._runs.address(name)).is_id:
             return None
-        run_id = address.run_id or name
+        run_id = named.run_id or name
         if run := self._store.get_run(run_id):
             return run
         ids = self._store.run_ids(run_id) if len(run_id) >= SHORTEST_PREFIX else ()

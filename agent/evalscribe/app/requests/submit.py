@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -14,12 +13,16 @@ from evalscribe.ids import Frozen
 from evalscribe.judge_result import CitationCounts
 from evalscribe.judging.lanes import in_lanes
 from evalscribe.judging.requests import Answer, Question, Questioner
-from evalscribe.ports import Archive, Models, ResultSets
-from evalscribe.prompts import Prompts
+from evalscribe.ports import Models, ResultSets
 from evalscribe.result_set import Result, ResultCounts, ResultSet
 from evalscribe.rubric import Collection
+from evalscribe.workspace import Workspace
 
 STAGE = "request"
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 class RequestWatcher(Protocol):
@@ -30,19 +33,6 @@ class RequestWatcher(Protocol):
 
     def answered(self, result: Result, *, known: bool) -> None:
         """`known`: the same question was answered before, so that nobody was asked."""
-
-
-@dataclass(frozen=True)
-class RequestDesk:
-    """What asking works with."""
-
-    archive: Archive
-    sets: ResultSets
-    models: Models
-    prompts: Prompts
-    lanes: int
-    """Requests at a time."""
-    now: Callable[[], datetime]
 
 
 class Submitted(Frozen):
@@ -58,26 +48,46 @@ class Submitted(Frozen):
 
 
 async def submit(
-    desk: RequestDesk, collection: Collection, submission: Submission, watcher: RequestWatcher
+    workspace: Workspace,
+    models: Models,
+    collection: Collection,
+    submission: Submission,
+    watcher: RequestWatcher,
+    *,
+    concurrency: int | None = None,
+    clock: Callable[[], datetime] = _utc_now,
 ) -> Submitted:
     """Ask what has no answer yet. What concerns one request is an error in its result.
 
-    Raises `UsageError` for what cannot be asked so, `NotFoundError` naming what prompts refer to in vain, both before
-    anything is asked; `EvalscribeError` for what concerns all requests, with what is finished stored.
+    Args:
+        workspace: Where results go.
+        models: Who is asked.
+        collection: Whose agent runs prompts refer to.
+        submission: The requests, and by whom they are answered.
+        watcher: Hears how it goes.
+        concurrency: Requests at a time; None for the configured number.
+        clock: When results are stored.
+
+    Raises:
+        UsageError: It cannot be asked so; nothing was asked.
+        NotFoundError: Prompts refer to what is not there; nothing was asked.
+        EvalscribeError: It concerns all requests; what is finished is stored.
     """
-    model = desk.models.open(submission.model, STAGE)
-    questioner = Questioner(model, desk.prompts, submission.output_schema, submission.reasoning_effort)
-    references = References(desk.archive, desk.sets, collection)
+    sets = workspace.result_sets
+    model = models.open(submission.model, STAGE)
+    questioner = Questioner(model, workspace.prompts, submission.output_schema, submission.reasoning_effort)
+    references = References(workspace.archive, sets, collection)
     requests = references.belonging(submission.requests)
-    when = _told(desk)
-    with desk.sets.lock(named(desk.sets, collection, submission, requests, when).id):
-        made = named(desk.sets, collection, submission, requests, when)
-        plan = planned(made, desk.sets.results(made.id), submission, requests, when)
+    when = _spelled(clock())
+    with sets.lock(named(sets, collection, submission, requests, when).id):
+        made = named(sets, collection, submission, requests, when)
+        plan = planned(made, sets.results(made.id), submission, requests, when)
         await references.check((n, one.prompt) for n, one in enumerate(plan.rows) if one.open)
-        desk.sets.add(made, plan.new)
-        work = _Work(desk, questioner, references, watcher)
+        sets.add(made, plan.new)
+        work = _Work(sets, clock, questioner, references, watcher)
         watcher.begun(made.name, sum(not one.open for one in plan.rows), len(plan.rows))
-        await in_lanes((one for one in plan.rows if one.open), work.do, desk.lanes)
+        at_once = concurrency or workspace.settings.concurrency.value
+        await in_lanes((one for one in plan.rows if one.open), work.do, at_once)
     return work.told(made, tuple(work.done.get(one.id, one) for one in plan.rows))
 
 
@@ -85,10 +95,16 @@ class _Work:
     """The requests of one call, as they are answered."""
 
     def __init__(
-        self, desk: RequestDesk, questioner: Questioner, references: References, watcher: RequestWatcher
+        self,
+        sets: ResultSets,
+        clock: Callable[[], datetime],
+        questioner: Questioner,
+        references: References,
+        watcher: RequestWatcher,
     ) -> None:
         self.done: dict[str, Result] = {}
-        self._desk = desk
+        self._sets = sets
+        self._clock = clock
         self._questioner = questioner
         self._references = references
         self._watcher = watcher
@@ -102,15 +118,15 @@ class _Work:
         request = self._questioner.request(question)
         key = self._questioner.key(request)
         async with self._asking.setdefault(key, asyncio.Lock()):
-            known = self._desk.sets.answered(key)
+            known = self._sets.answered(key)
             if known:
                 result = _copied(waiting, known, self._questioner.again(known.output or {}, question))
             else:
                 answer = await self._questioner.ask(question, request)
                 self._count(answer)
                 result = _answered(waiting, key, answer)
-            result = result.model_copy(update={"created_at": _told(self._desk)})
-            self._desk.sets.put(result)
+            result = result.model_copy(update={"created_at": _spelled(self._clock())})
+            self._sets.put(result)
         self.done[result.id] = result
         self._watcher.answered(result, known=known is not None)
         await asyncio.sleep(0)  # a lane that only meets known answers would keep signals waiting
@@ -149,5 +165,5 @@ def _copied(waiting: Result, known: Result, output: dict[str, object]) -> Result
     return waiting.model_copy(update={"key": known.key, "output": output, "error": None, "final": False, **tokens})
 
 
-def _told(desk: RequestDesk) -> str:
-    return desk.now().isoformat(timespec="milliseconds")
+def _spelled(time: datetime) -> str:
+    return time.isoformat(timespec="milliseconds")

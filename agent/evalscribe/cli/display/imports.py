@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from shlex import quote
 
 from evalscribe.app.collections.choice import Shown
-from evalscribe.app.collections.import_all import ImportedAll
 from evalscribe.app.collections.importing import Imported
+from evalscribe.app.import_all import ImportedAll
 from evalscribe.cli.display import finish
 from evalscribe.errors import DataError
 from evalscribe.ids import model_folder

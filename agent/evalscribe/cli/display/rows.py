@@ -13,7 +13,8 @@ from evalscribe.cli.display import finish
 from evalscribe.prose import visible
 
 if TYPE_CHECKING:
-    from evalscribe.app.collections.query import Answer, QueryDesk
+    from evalscribe.app.collections.query import Answer
+    from evalscribe.ports import Tables
 
 FORMATS = ("table", "csv", "json")
 WHOLE = 64
@@ -39,10 +40,10 @@ def show(answer: "Answer", form: str) -> None:
         finish.say(f"There is more than {these} {shown}: page with ORDER BY, LIMIT and OFFSET.", file=sys.stderr)
 
 
-def show_tables(desk: "QueryDesk", collection_id: str | None, form: str) -> None:
+def show_tables(tables: "Tables", collection_id: str | None, form: str, *, timeout_s: float) -> None:
     from evalscribe.app.collections.query_tables import QueryTables, documented, metadata_keys
 
-    keys = metadata_keys(desk, collection_id) if collection_id else ()
+    keys = metadata_keys(tables, collection_id, timeout_s=timeout_s) if collection_id else ()
     if form == "json":
         finish.print_json(QueryTables(tables=documented(), metadata=keys))
         return
