@@ -2,24 +2,18 @@
 
 from typing import Any
 
-from evalscribe.app.import_all import ImportedAll, import_all
+from evalscribe.app.import_all import ImportedAll
 from evalscribe.ports import Added
-from evalscribe.workspace import Workspace
 
 
-class _Quiet:
+class Quiet:
     """Hears how it goes, and tells nobody."""
 
     def begins(self, _name: str) -> None: ...
     def imported(self, _evals: int, _progress: float) -> None: ...
 
 
-async def imported(workspace: Workspace, path: str, **named: str | None) -> dict[str, Any]:
-    """`named`: collection, collection_id, provider, model and experiment of `import_all`."""
-    return _told(await import_all(workspace, [path], _Quiet(), **named))
-
-
-def _told(done: ImportedAll) -> dict[str, Any]:
+def of_import(done: ImportedAll) -> dict[str, Any]:
     files = done.imports.values()
     left_out: dict[str, int] = {}
     for one in files:

@@ -8,11 +8,12 @@ from uuid import uuid4
 
 from evalscribe.agent_run import AgentRun
 from evalscribe.app.collections.choice import ARGUMENT, chosen
+from evalscribe.app.import_all import import_all
 from evalscribe.app.judging.judges import Maker
 from evalscribe.app.requests.results import complete, counted, found, listed
 from evalscribe.chat import Effort
 from evalscribe.client import results
-from evalscribe.client.importing import imported
+from evalscribe.client.importing import Quiet, of_import
 from evalscribe.client.requests import submitted
 from evalscribe.client.service import MAX_TOKENS, BaseLLMService
 from evalscribe.engine import LOCAL
@@ -114,10 +115,11 @@ class Client:
         `collection_id`, `run_ids`, counts `new`, `changed`, `same`, and `left_out`. Importing twice adds nothing.
         Raises `DataError` for what holds no runs, `NotFoundError`.
         """
-        return self._service.wait(
-            lambda _: imported(
+        done = self._service.wait(
+            lambda _: import_all(
                 self._workspace,
-                str(path),
+                [str(path)],
+                Quiet(),
                 collection=collection,
                 collection_id=collection_id,
                 provider=provider,
@@ -125,6 +127,7 @@ class Client:
                 experiment=experiment,
             )
         )
+        return of_import(done)
 
     def list_agent_run_ids(self, collection_id: str | None = None) -> list[str]:
         """Of every agent run of a collection, run by run, in the order of the files."""

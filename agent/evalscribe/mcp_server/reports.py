@@ -158,8 +158,8 @@ class Reading:
         """List what models answered to requests of the SDK (Client.submit_llm_requests): sets, and how far each is."""
         from evalscribe.app.requests.results import listed
 
-        with self.place.collection_of(collection) as (room, chosen):
-            sets = listed(room.sets, chosen, prefix)
+        with self.place.collection_of(collection) as (workspace, chosen):
+            sets = listed(workspace.result_sets, chosen, prefix)
         return ResultSets(collection=chosen.id, sets=tuple(ListedSet.of(*one) for one in sets))
 
     def get_results(
@@ -173,10 +173,10 @@ class Reading:
         """Read the results of a set: each answer with its citations and whether they hold."""
         from evalscribe.app.requests.results import complete, counted, found
 
-        with self.place.collection_of(collection) as (room, chosen):
-            made = found(room.sets, chosen, name)
-            there = complete(room.sets, made, include_incomplete=include_incomplete)
-            line = ListedSet.of(made, counted(room.sets, made))
+        with self.place.collection_of(collection) as (workspace, chosen):
+            made = found(workspace.result_sets, chosen, name)
+            there = complete(workspace.result_sets, made, include_incomplete=include_incomplete)
+            line = ListedSet.of(made, counted(workspace.result_sets, made))
         names = list(ResultLine.model_fields)
         lines = [ResultLine(**{name: getattr(one, name) for name in names}) for one in there[offset : offset + limit]]
         kept = _bounded(lines)

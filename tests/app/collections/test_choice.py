@@ -78,7 +78,7 @@ def test_errors_speak_as_whoever_asks(opened: Callable[..., Workspace]) -> None:
 
 
 def test_planned() -> None:
-    there = Shelf("my-file=my file", "other").collections()
+    there = (Collection(id="my-file", name="my file"), Collection(id="other", name="other"))
     assert planned(there, "my file", None, "x").id == "my-file"
     assert planned(there, None, None, "my/file!") == Collection(id="my-file-2", name="my/file!")
     assert planned(there, None, "other", "x") == Collection(id="other", name="other")
