@@ -33,7 +33,7 @@ from evalscribe.llm.budget_line import served
 from evalscribe.ports import Ask, Engine, Lost, Worker
 from evalscribe.prompts import Prompts
 from evalscribe.settings import Options, load
-from evalscribe.sources.imports import Wish
+from evalscribe.sources.imports import RunOverrides
 from evalscribe.store.shelf import open_shelf
 
 MODEL = "anthropic/claude-opus-5-5"
@@ -110,7 +110,7 @@ async def imported(make: Make, place: Path | str, files: list[Path]) -> None:
     with closing(open_shelf(place)) as shelf:
         shelf.add_collection(collection)
     engine = make(4)
-    pieces = iter([FilePiece(path=file, wish=Wish(), collection=collection) for file in files])
+    pieces = iter([FilePiece(path=file, overrides=RunOverrides(), collection=collection) for file in files])
     await all_of(engine, partial(engine.crew, Importer(place)), pieces, 4)
 
 

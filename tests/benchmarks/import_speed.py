@@ -19,7 +19,7 @@ from pathlib import Path
 
 from evalscribe.app.collections.importing import Imported, import_file
 from evalscribe.rubric import Collection
-from evalscribe.sources.imports import Wish, open_records
+from evalscribe.sources.imports import RunOverrides, open_records
 from evalscribe.store.archive import open_archive
 from evalscribe.store.shelf import open_shelf
 
@@ -44,7 +44,7 @@ def write(path: Path, evals: int) -> None:
 
 def imported(file: Path, folder: Path) -> Imported:
     with closing(open_archive(folder)) as archive:
-        return asyncio.run(import_file(archive, None, open_records(file, Wish()), COLLECTION, Silent()))
+        return asyncio.run(import_file(archive, None, open_records(file, RunOverrides()), COLLECTION, Silent()))
 
 
 def _eval(n: int) -> dict[str, object]:

@@ -9,7 +9,7 @@ from evalscribe.compare import Played, compared, matrix, within
 from evalscribe.ports import Records
 from evalscribe.record import Graded, Record
 from evalscribe.run import Run
-from evalscribe.sources.imports import Wish, open_records
+from evalscribe.sources.imports import RunOverrides, open_records
 from evalscribe.sources.links import Links
 from evalscribe.sources.payload import decode_run
 
@@ -35,7 +35,7 @@ def halves(real_data: Path, tmp_path: Path) -> tuple[Played, Played]:
     for name, own in (("a", (0, 1)), ("b", (2, 3))):
         path = tmp_path / f"{name}.json"
         path.write_text(json.dumps([one for one in trials if one["trial"] in own]))
-        sides.append(read(open_records(path, Wish(provider="openai", model="gpt-4o"))))
+        sides.append(read(open_records(path, RunOverrides(provider="openai", model="gpt-4o"))))
     return sides[0], sides[1]
 
 
@@ -51,7 +51,7 @@ def test_a_model_is_not_called_different_from_itself(halves: tuple[Played, Playe
 def test_every_failed_trial_has_a_passed_one_or_its_task_has_none(
     halves: tuple[Played, Played], real_data: Path
 ) -> None:
-    whole = read(open_records(real_data / TAU, Wish()))
+    whole = read(open_records(real_data / TAU, RunOverrides()))
     found = within([whole])
     rewards: dict[int, list[float]] = {}
     for one in json.loads((real_data / TAU).read_text()):

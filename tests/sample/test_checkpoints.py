@@ -4,7 +4,7 @@ from collections import Counter
 
 from evalscribe.record import Record
 from evalscribe.sample import checkpoints_file
-from evalscribe.sources.imports import Wish, open_records
+from evalscribe.sources.imports import RunOverrides, open_records
 from sample import checkpoints
 
 
@@ -14,7 +14,7 @@ def test_running_the_agents_again_changes_nothing() -> None:
 
 def test_one_thing_got_better_and_another_worse() -> None:
     passed: dict[str, Counter[str]] = {}
-    for one in open_records(checkpoints_file(), Wish()).read():
+    for one in open_records(checkpoints_file(), RunOverrides()).read():
         if isinstance(one, Record):
             passed.setdefault(one.run_id, Counter())[one.eval.name] += one.eval.status == "passed"
     first, second = passed["room-desk-c1"], passed["room-desk-c2"]

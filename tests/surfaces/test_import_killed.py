@@ -20,7 +20,7 @@ import asyncio, sys
 from pathlib import Path
 from evalscribe.app.collections.importing import import_file
 from evalscribe.rubric import Collection
-from evalscribe.sources.imports import Wish, open_records
+from evalscribe.sources.imports import RunOverrides, open_records
 from evalscribe.workspace import Workspace
 
 class Waits:
@@ -29,7 +29,7 @@ class Waits:
         sys.stdin.read()
 
 with Workspace() as workspace:
-    records = open_records(Path("part.jsonl"), Wish())
+    records = open_records(Path("part.jsonl"), RunOverrides())
     desk = Collection(id="desk", name="desk")
     asyncio.run(import_file(workspace.archive, workspace.shelf, records, desk, Waits()))
 """

@@ -24,7 +24,7 @@ from evalscribe.ports import Archive, Ask, Crew, Lost, Shelf, Worker
 from evalscribe.rubric import Collection
 from evalscribe.sample import checkpoints_file
 from evalscribe.sources.address import SUMMARY
-from evalscribe.sources.imports import Wish, open_records
+from evalscribe.sources.imports import RunOverrides, open_records
 from evalscribe.sources.imports.folder import files
 from evalscribe.workspace import Workspace
 
@@ -73,9 +73,9 @@ async def import_all(
     Raises:
         EvalscribeError: A named file holds no runs, or the store cannot be used.
     """
-    wish = Wish(provider=provider, model=model, experiment=experiment)
+    overrides = RunOverrides(provider=provider, model=model, experiment=experiment)
     async with _readers(workspace, dry_run=dry_run) as readers:
-        given = [one for path in paths for one in _given(workspace, path, wish, readers, dry_run=dry_run)]
+        given = [one for path in paths for one in _given(workspace, path, overrides, readers, dry_run=dry_run)]
         shelf = workspace.shelf if workspace.has_store or not dry_run else None
         passed_over: dict[str, str] = {}
         opened = _opened(given, passed_over)
@@ -141,11 +141,11 @@ def _pass_over(one: _Given, error: DataError, passed_over: dict[str, str]) -> No
 
 
 def _given(
-    workspace: Workspace, path: str, wish: Wish, readers: "Readers | None", *, dry_run: bool
+    workspace: Workspace, path: str, overrides: RunOverrides, readers: "Readers | None", *, dry_run: bool
 ) -> Iterator[_Given]:
     """Every file of what was named; what is no path names a run. Raises `EvalscribeError`."""
     place = Path(path)
-    of_file = partial(_file, workspace, wish=wish, readers=readers, dry_run=dry_run)
+    of_file = partial(_file, workspace, overrides=overrides, readers=readers, dry_run=dry_run)
     of_run = partial(_run, workspace, dry_run=dry_run)
     if path == SAMPLE:
         yield _Given(name=path, open=partial(of_file, checkpoints_file()))
@@ -173,15 +173,17 @@ def _parts(workspace: Workspace, *, dry_run: bool) -> tuple[Archive | None, Shel
     return (None, None) if dry_run else (workspace.archive, workspace.shelf)
 
 
-def _file(workspace: Workspace, path: Path, *, wish: Wish, readers: "Readers | None", dry_run: bool) -> Bring:
-    records = open_records(path, wish)
+def _file(
+    workspace: Workspace, path: Path, *, overrides: RunOverrides, readers: "Readers | None", dry_run: bool
+) -> Bring:
+    records = open_records(path, overrides)
     whole_path = path.resolve()
 
     async def bring(collection: Collection, watcher: ImportWatcher) -> Imported:
         if readers is None:
             archive, shelf = _parts(workspace, dry_run=dry_run)
-            return await import_file(archive, shelf, records, collection, watcher, said=wish.said)
-        done = await _read_apart(readers, FilePiece(path=whole_path, wish=wish, collection=collection))
+            return await import_file(archive, shelf, records, collection, watcher, said=overrides.said)
+        done = await _read_apart(readers, FilePiece(path=whole_path, overrides=overrides, collection=collection))
         watcher.imported(sum(done.statuses.values()), 1.0)
         return done
 
@@ -205,7 +207,7 @@ class FilePiece(Frozen):
 
     path: Path
     """Absolute: where the workers find it too."""
-    wish: Wish
+    overrides: RunOverrides
     collection: Collection
 
 
@@ -233,8 +235,10 @@ class Importer:
                 shelf = opened.enter_context(closing(open_shelf(self.place)))
 
             async def bring(piece: FilePiece) -> Imported:
-                records = open_records(piece.path, piece.wish)
-                return await import_file(archive, shelf, records, piece.collection, Unwatched(), said=piece.wish.said)
+                records = open_records(piece.path, piece.overrides)
+                return await import_file(
+                    archive, shelf, records, piece.collection, Unwatched(), said=piece.overrides.said
+                )
 
             yield bring
 

@@ -19,7 +19,7 @@ from evalscribe.settings.access import for_npx
 from evalscribe.sources.address import SUMMARY, RunAddress, parse_address
 from evalscribe.sources.imports import open_records
 from evalscribe.sources.imports.folder import files
-from evalscribe.sources.imports.wish import Wish
+from evalscribe.sources.imports.overrides import RunOverrides
 from evalscribe.sources.stored import StoredSource
 from evalscribe.workspace import Workspace
 
@@ -128,7 +128,7 @@ async def open_run(
         provider: Of the runs in a file; None for what the file says.
         model: As `provider`.
     """
-    stored = await _stored(workspace, run, watcher, Wish(provider=provider, model=model))
+    stored = await _stored(workspace, run, watcher, RunOverrides(provider=provider, model=model))
     if stored is not None:
         yield stored
         return
@@ -136,12 +136,12 @@ async def open_run(
         yield fetched
 
 
-async def _stored(workspace: Workspace, run: str, watcher: Arrivals, wish: Wish) -> Source | None:
+async def _stored(workspace: Workspace, run: str, watcher: Arrivals, overrides: RunOverrides) -> Source | None:
     """The run in the store, where it was imported or is now."""
     if is_file_of_runs(run):
         path = Path(run)
         called = (path.name or str(path), collection_name(run))
-        run_id = await bring_in(workspace.archive, workspace.shelf, _files(path, wish), called, watcher)
+        run_id = await bring_in(workspace.archive, workspace.shelf, _files(path, overrides), called, watcher)
         return StoredSource(workspace.store, workspace.archive, run_id)
     if not workspace.has_store or run == SAMPLE or address(run).kind != "id":
         return None
@@ -173,18 +173,18 @@ def _not_a_run(workspace: Workspace, named: str) -> str | None:
     return not_a_run(experiment_desk(workspace), named)
 
 
-def _files(path: Path, wish: Wish) -> tuple[RunFile, ...]:
+def _files(path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
     """The file, or those of a folder that hold runs. Raises `NotFoundError` where none does."""
     if not path.is_dir():
-        return (RunFile(path.name, partial(open_records, path, wish), wish.said),)
+        return (RunFile(path.name, partial(open_records, path, overrides), overrides.said),)
     there: tuple[Path, ...] = ()
     with suppress(NotFoundError):  # there is none at all
         there = files(path)
     found = []
     for one in there:
         with suppress(DataError):
-            open_records(one, wish)
-            found.append(RunFile(str(one), partial(open_records, one, wish), wish.said))
+            open_records(one, overrides)
+            found.append(RunFile(str(one), partial(open_records, one, overrides), overrides.said))
     if not found:
         raise NotFoundError(f"{path} is no snapshot of a run: it has no {SUMMARY}, and no file in it holds runs")
     return tuple(found)

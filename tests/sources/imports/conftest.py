@@ -9,7 +9,7 @@ import pytest
 
 from evalscribe.record import Record
 from evalscribe.run import Run
-from evalscribe.sources.imports import Wish, open_records
+from evalscribe.sources.imports import RunOverrides, open_records
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Read:
         return json.dumps([dumped, self.left_out], ensure_ascii=False).replace(self.run.id, "RUN")
 
 
-def read(path: Path, **wish: str) -> Read:
-    records = open_records(path, Wish(**wish))
+def read(path: Path, **overrides: str) -> Read:
+    records = open_records(path, RunOverrides(**overrides))
     run, *rest = list(records.read())
     assert isinstance(run, Run)
     assert all(isinstance(one, Record) for one in rest)
@@ -45,10 +45,10 @@ def read_file() -> Callable[..., Read]:
 def read_value(tmp_path: Path) -> Callable[..., Read]:
     """Of a JSON value in a file."""
 
-    def read_it(value: object, **wish: str) -> Read:
+    def read_it(value: object, **overrides: str) -> Read:
         path = tmp_path / "given.json"
         path.write_text(json.dumps(value))
-        return read(path, **wish)
+        return read(path, **overrides)
 
     return read_it
 

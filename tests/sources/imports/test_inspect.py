@@ -368,12 +368,12 @@ def test_without_a_header(read_file: Callable[..., Any], tmp_path: Path) -> None
 
 def test_a_log_that_was_cut_off(tmp_path: Path) -> None:
     from evalscribe.record import Record
-    from evalscribe.sources.imports import Wish, open_records
+    from evalscribe.sources.imports import RunOverrides, open_records
 
     whole = packed(tmp_path / "x.eval", *(sample(n) for n in range(5)))
     torn = tmp_path / "torn.eval"
     torn.write_bytes(whole.read_bytes()[:2600])
-    records = open_records(torn, Wish()).read()
+    records = open_records(torn, RunOverrides()).read()
     found: list[Record] = []
     with pytest.raises(DataError, match=r"torn\.eval is cut off: \d samples could be found"):
         found += (one for one in records if isinstance(one, Record))

@@ -14,7 +14,7 @@ import pytest
 from evalscribe.errors import DataError
 from evalscribe.record import Record
 from evalscribe.run import Run
-from evalscribe.sources.imports import Wish, open_records
+from evalscribe.sources.imports import RunOverrides, open_records
 
 RECORDED = Path(__file__).parent / "inspect_logs"
 TODAY = RECORDED / "made.eval"
@@ -87,7 +87,7 @@ def test_a_torn_log_of_today(tmp_path: Path) -> None:
     torn.write_bytes(TODAY.read_bytes()[: TODAY.stat().st_size // 2])
     found: list[object] = []
     with pytest.raises(DataError, match="is cut off"):
-        found += open_records(torn, Wish()).read()
+        found += open_records(torn, RunOverrides()).read()
     assert 1 < len(found) < 5
 
 

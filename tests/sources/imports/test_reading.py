@@ -11,7 +11,7 @@ import pytest
 
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError
 from evalscribe.prose import NAME_LIMIT
-from evalscribe.sources.imports import Wish, json_text, open_records
+from evalscribe.sources.imports import RunOverrides, json_text, open_records
 from evalscribe.sources.imports.folder import files
 from evalscribe.sources.imports.json_text import JsonText
 from evalscribe.sources.imports.reading import Reading
@@ -106,7 +106,7 @@ def test_what_holds_no_runs(tmp_path: Path, content: bytes, told: str) -> None:
     path = tmp_path / "given.json"
     path.write_bytes(content)
     with pytest.raises(DataError, match=told) as error:
-        list(open_records(path, Wish()).read())
+        list(open_records(path, RunOverrides()).read())
     assert str(path) in str(error.value)
 
 
@@ -136,7 +136,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     ]
     for path, kind, told in cases:
         with pytest.raises(kind, match=told):
-            open_records(path, Wish())
+            open_records(path, RunOverrides())
 
 
 def test_what_may_not_be_read(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_what_may_not_be_read(tmp_path: Path) -> None:
         pytest.skip("root may read everything")
     (folder / "x").chmod(0)
     with pytest.raises(AccessError, match="may not be read"):
-        open_records(folder / "x", Wish())
+        open_records(folder / "x", RunOverrides())
     folder.chmod(0)
     with pytest.raises(AccessError, match="may not be read"):
         files(folder)

@@ -20,7 +20,7 @@ from evalscribe.ids import model_key, same_model
 from evalscribe.record_evidence import evidence_of
 from evalscribe.run import Run
 from evalscribe.sighting import Sighting
-from evalscribe.sources.imports import Wish, open_records
+from evalscribe.sources.imports import RunOverrides, open_records
 from evalscribe.workspace import Workspace
 
 SUMMARY = "failed_evals.json"
@@ -42,7 +42,7 @@ class SideReader:
     async def bring(self, path: Path) -> tuple[Run, ...]:
         """Import a file into the collection named after it; its runs."""
         workspace = self.workspace
-        records = open_records(path, Wish())
+        records = open_records(path, RunOverrides())
         collection = planned(workspace.shelf.collections(), None, None, collection_name(str(path)))
         done = await import_file(workspace.archive, workspace.shelf, records, collection, self.watcher)
         if done.stopped:

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from evalscribe.ports import Records
-from evalscribe.sources.imports.wish import Wish
+from evalscribe.sources.imports.overrides import RunOverrides
 
-__all__ = ["Wish", "open_records"]
+__all__ = ["RunOverrides", "open_records"]
 
 
-def open_records(path: Path, wish: Wish) -> Records:
+def open_records(path: Path, overrides: RunOverrides) -> Records:
     """The runs of a file. Raises `NotFoundError`, `AccessError`, or `DataError` naming what is understood."""
     from evalscribe.sources.imports.formats import opened
 
-    return opened(path, wish)
+    return opened(path, overrides)

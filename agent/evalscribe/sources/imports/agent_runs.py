@@ -17,8 +17,8 @@ from evalscribe.sources.imports import values
 from evalscribe.sources.imports.json_text import JsonText, decode
 from evalscribe.sources.imports.left_out import LeftOut
 from evalscribe.sources.imports.lines import lines
+from evalscribe.sources.imports.overrides import RunOverrides, agent, named
 from evalscribe.sources.imports.reading import Reading
-from evalscribe.sources.imports.wish import Wish, agent, named
 
 NAME = "agent-runs"
 _MAIN = ("reward", "score", "passed", "correct")
@@ -33,9 +33,9 @@ class AgentRuns:
 
     format = NAME
 
-    def __init__(self, path: Path, wish: Wish, *, by_line: bool) -> None:
+    def __init__(self, path: Path, overrides: RunOverrides, *, by_line: bool) -> None:
         self._path = path
-        self._wish = wish
+        self._wish = overrides
         self._by_line = by_line
         self._left_out = LeftOut()
         self._reading: Reading | None = None

@@ -10,16 +10,16 @@ from evalscribe.sources.imports import export_lines
 from evalscribe.sources.imports.json_text import decode
 from evalscribe.sources.imports.left_out import LeftOut
 from evalscribe.sources.imports.lines import lines
+from evalscribe.sources.imports.overrides import RunOverrides, named
 from evalscribe.sources.imports.reading import Reading
-from evalscribe.sources.imports.wish import Wish, named
 
 
 class Exported:
     format = "evalscribe"
 
-    def __init__(self, path: Path, wish: Wish) -> None:
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
         self._path = path
-        self._wish = wish
+        self._wish = overrides
         self._left_out = LeftOut()
         self._reading: Reading | None = None
         self._runs: set[str] = set()

@@ -20,8 +20,8 @@ from evalscribe.sources.imports import inspect_sample, values
 from evalscribe.sources.imports.inspect_pieces import Pieces
 from evalscribe.sources.imports.json_text import JsonText, decode
 from evalscribe.sources.imports.left_out import LeftOut
+from evalscribe.sources.imports.overrides import RunOverrides, agent, named
 from evalscribe.sources.imports.reading import Reading
-from evalscribe.sources.imports.wish import Wish, agent, named
 from evalscribe.sources.imports.zip_members import ZipMembers, open_members
 
 HEADER = "header.json"
@@ -44,9 +44,9 @@ Header = Mapping[str, JsonValue]
 class InspectLog(ABC):
     format = "inspect"
 
-    def __init__(self, path: Path, wish: Wish) -> None:
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
         self._path = path
-        self._wish = wish
+        self._wish = overrides
         self._left_out = LeftOut()
         self._trials: Counter[str] = Counter()
         self._taken: dict[str, set[int]] = {}
@@ -121,8 +121,8 @@ class InspectLog(ABC):
 class EvalFile(InspectLog):
     """The zip file: a header, and each sample in a member of its own."""
 
-    def __init__(self, path: Path, wish: Wish) -> None:
-        super().__init__(path, wish)
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
+        super().__init__(path, overrides)
         self._done = 0.0
 
     @property
@@ -175,8 +175,8 @@ class EvalFile(InspectLog):
 class JsonFile(InspectLog):
     """One JSON object. It is read twice: what concerns all samples may stand behind them."""
 
-    def __init__(self, path: Path, wish: Wish) -> None:
-        super().__init__(path, wish)
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
+        super().__init__(path, overrides)
         self._reading: Reading | None = None
         self._passes = 0
 

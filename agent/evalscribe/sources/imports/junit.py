@@ -14,8 +14,8 @@ from evalscribe.record import Record
 from evalscribe.run import Eval, EvalStatus, Run, Step
 from evalscribe.sources.imports import values
 from evalscribe.sources.imports.left_out import LeftOut
+from evalscribe.sources.imports.overrides import RunOverrides, agent, named
 from evalscribe.sources.imports.reading import Reading
-from evalscribe.sources.imports.wish import Wish, agent, named
 from evalscribe.sources.imports.xml_events import End, Start, events
 
 NAME = "junit"
@@ -54,9 +54,9 @@ class JUnit:
 
     format = NAME
 
-    def __init__(self, path: Path, wish: Wish) -> None:
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
         self._path = path
-        self._wish = wish
+        self._wish = overrides
         self._left_out = LeftOut()
         self._reading: Reading | None = None
         self._passes = 0

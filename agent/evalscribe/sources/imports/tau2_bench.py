@@ -9,9 +9,9 @@ from pydantic import JsonValue
 from evalscribe.run import Run
 from evalscribe.sources.imports import values
 from evalscribe.sources.imports.json_text import JsonText
+from evalscribe.sources.imports.overrides import RunOverrides, named
 from evalscribe.sources.imports.reading import Reading
 from evalscribe.sources.imports.tau_bench import TauBench
-from evalscribe.sources.imports.wish import Wish, named
 
 NAME = "tau2-bench"
 _BROKE = ("infrastructure_error", "user_error")
@@ -22,8 +22,8 @@ _Members = Mapping[str, JsonValue]
 class Tau2Bench(TauBench):
     format = NAME
 
-    def __init__(self, path: Path, wish: Wish) -> None:
-        super().__init__(path, wish)
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
+        super().__init__(path, overrides)
         self._info: _Members = {}
 
     def _run(self, run_id: str) -> Run:

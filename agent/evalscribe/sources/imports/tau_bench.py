@@ -20,8 +20,8 @@ from evalscribe.run import Eval, EvalStatus, Run, Step
 from evalscribe.sources.imports import tau_messages, tau_steps, values
 from evalscribe.sources.imports.json_text import JsonText
 from evalscribe.sources.imports.left_out import LeftOut
+from evalscribe.sources.imports.overrides import RunOverrides, agent, named
 from evalscribe.sources.imports.reading import Reading
-from evalscribe.sources.imports.wish import Wish, agent, named
 
 NAME = "tau-bench"
 _HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
@@ -33,9 +33,9 @@ class TauBench:
 
     format = NAME
 
-    def __init__(self, path: Path, wish: Wish) -> None:
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
         self._path = path
-        self._wish = wish
+        self._wish = overrides
         self._left_out = LeftOut()
         self._reading: Reading | None = None
         self._passes = 0

@@ -1,4 +1,4 @@
-"""What the user says of a run where the file does not, or has it wrong."""
+"""Provider, model and experiment that the user states in place of the file."""
 
 from pydantic import JsonValue
 
@@ -6,7 +6,7 @@ from evalscribe.ids import Frozen
 from evalscribe.run import UNKNOWN, Run
 
 
-class Wish(Frozen):
+class RunOverrides(Frozen):
     provider: str | None = None
     model: str | None = None
     """`gpt-4o`, or `openai/gpt-4o` where no provider is given."""
@@ -24,10 +24,10 @@ def agent(run: Run) -> dict[str, JsonValue]:
     return {"model_name": run.model, "provider": run.provider}
 
 
-def named(wish: Wish, model: str | None, provider: str | None = None) -> tuple[str, str]:
-    """Provider and model of a run: as wished, else as the file has them. `openai/gpt-4o` is both in one."""
-    whole = wish.model or model or UNKNOWN
-    given = wish.provider or (None if wish.model else provider)
+def named(overrides: RunOverrides, model: str | None, provider: str | None = None) -> tuple[str, str]:
+    """Provider and model of a run: the overrides, else what the file has. `openai/gpt-4o` is both in one."""
+    whole = overrides.model or model or UNKNOWN
+    given = overrides.provider or (None if overrides.model else provider)
     if given:
         return given, whole
     before, slash, after = whole.partition("/")
