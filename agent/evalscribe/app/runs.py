@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalscribe.app.collections.stored_runs import Arrivals, RunFile, bring_in, is_whole, whole_run
-from evalscribe.app.experiment_desk import experiment_desk
 from evalscribe.app.named import kind_of
-from evalscribe.app.not_a_run import not_a_run
 from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
 from evalscribe.ports import Source
 from evalscribe.prose import some_of
@@ -170,6 +168,10 @@ def _not_a_run(workspace: Workspace, named: str) -> str | None:
     if not workspace.has_store:
         kind = kind_of(named)
         return f"{named} looks like the id of {kind}, and nothing is stored here" if kind else None
+    # Experiments are a tenth of what an analysis would import, and few ids are not those of runs.
+    from evalscribe.app.experiment_desk import experiment_desk
+    from evalscribe.app.not_a_run import not_a_run
+
     return not_a_run(experiment_desk(workspace), named)
 
 

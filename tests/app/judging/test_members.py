@@ -5,9 +5,8 @@ import weakref
 from typing import cast
 
 from evalscribe.app.judging.judge import judge_all
-from evalscribe.app.judging.judges import Said, not_judged
+from evalscribe.app.judging.judges import Loaded, Said, not_judged
 from evalscribe.app.judging.members import waiting
-from evalscribe.app.judging.subjects import Loaded
 from evalscribe.evidence import Document, Evidence
 from evalscribe.exploration import Member
 from evalscribe.ports import Archive, Estimate, Store

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.app.judging.subjects import Address, Finder, Loaded
+from evalscribe.app.judging.judges import Loaded
+from evalscribe.app.judging.subjects import Address, Finder
 from evalscribe.errors import AccessError, NotFoundError, UsageError
 from evalscribe.evidence import Document, Evidence, Unreadable
 from evalscribe.ports import Source

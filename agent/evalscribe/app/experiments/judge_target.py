@@ -10,8 +10,8 @@ from typing import get_args
 from pydantic import JsonValue
 
 from evalscribe.agent_run.parse import parse_agent_run
-from evalscribe.app.judging.judges import LoadedJudge
-from evalscribe.app.judging.subjects import Loaded, of_frozen, of_run
+from evalscribe.app.judging.judges import Loaded, LoadedJudge
+from evalscribe.app.judging.subjects import of_frozen, of_run
 from evalscribe.chat import Usage
 from evalscribe.classify import Terms, classify
 from evalscribe.errors import DataError

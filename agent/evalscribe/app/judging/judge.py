@@ -9,9 +9,9 @@ from pydantic import Field
 
 from evalscribe.app.collections.choice import chosen
 from evalscribe.app.judging.builder import JudgeBuilder
-from evalscribe.app.judging.judges import LoadedJudge, Said, not_judged
+from evalscribe.app.judging.judges import Loaded, LoadedJudge, Said, not_judged
 from evalscribe.app.judging.members import collection_members
-from evalscribe.app.judging.subjects import Finder, Loaded, Reached, Waiting
+from evalscribe.app.judging.subjects import Finder, Reached, Waiting
 from evalscribe.app.judging.workers import afar
 from evalscribe.app.rubrics import DEFAULT_COLLECTION, parsed_name
 from evalscribe.app.watcher import Watcher

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from evalscribe.app.judging.subjects import Loaded
 from evalscribe.cascade import Stage
 from evalscribe.chat import Usage
 from evalscribe.errors import UsageError
-from evalscribe.evidence import Citation, Document
+from evalscribe.evidence import Citation, Document, Evidence
 from evalscribe.finding import Case, Verdict
 from evalscribe.gather import pack
 from evalscribe.ids import Frozen, content_id
@@ -26,6 +25,14 @@ from evalscribe.prompts import Prompts
 from evalscribe.rubric import Rubric
 
 NO_FAILURE = "the rules judge failed evals only"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A subject, with the evidence that it was made of where it is a failed eval."""
+
+    subject: Subject
+    evidence: Evidence | None = None
 
 
 class Said(Frozen):

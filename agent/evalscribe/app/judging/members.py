@@ -5,7 +5,8 @@ from functools import partial
 
 from evalscribe.app.collections.choice import chosen
 from evalscribe.app.collections.selection import picked
-from evalscribe.app.judging.subjects import Loaded, Waiting
+from evalscribe.app.judging.judges import Loaded
+from evalscribe.app.judging.subjects import Waiting
 from evalscribe.app.kept import kept
 from evalscribe.errors import NotFoundError
 from evalscribe.exploration import Member

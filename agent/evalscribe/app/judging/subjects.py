@@ -9,14 +9,15 @@ from typing import Protocol
 from evalscribe.agent_run import AgentRun
 from evalscribe.agent_run.parse import parse_agent_runs
 from evalscribe.app.collections.stored_runs import is_whole
+from evalscribe.app.judging.judges import Loaded
 from evalscribe.app.runs import address, failure_named, source
 from evalscribe.app.watcher import Watcher
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
-from evalscribe.evidence import Evidence, Unreadable
+from evalscribe.evidence import Unreadable
 from evalscribe.frozen_evidence import FrozenEvidence
 from evalscribe.gather import gather
 from evalscribe.ids import Frozen
-from evalscribe.judging.subject import Subject, of_agent_run, of_evidence
+from evalscribe.judging.subject import of_agent_run, of_evidence
 from evalscribe.ports import Source, Store
 from evalscribe.run import Eval, Run
 from evalscribe.sources.stored import StoredSource
@@ -74,14 +75,6 @@ class Reached:
     def imported(self, run_id: str) -> Source | None:
         archive = self._workspace.archive
         return StoredSource(self._workspace.store, archive, run_id) if is_whole(archive, run_id) else None
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A subject, with the evidence that it was made of where it is a failed eval."""
-
-    subject: Subject
-    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True)
