@@ -15,21 +15,9 @@ from evalscribe.settings import Options, Settings, load
 
 if TYPE_CHECKING:
     from evalscribe.llm.budget import Budget
-    from evalscribe.ports import (
-        Archive,
-        Datasets,
-        Definitions,
-        Engine,
-        ExperimentRuns,
-        Library,
-        Models,
-        ResultSets,
-        Shelf,
-        Store,
-        Tables,
-    )
+    from evalscribe.ports import Engine, Library, Models, Tables
     from evalscribe.prompts import Prompts
-    from evalscribe.store.database import Database
+    from evalscribe.store.parts import Storage
 
 DATABASE = "store.db"
 CHECKPOINTS = "checkpoints.db"
@@ -103,66 +91,13 @@ class Workspace:
         return not isinstance(place, Path) or (place / DATABASE).is_file()
 
     @cached_property
-    def _database(self) -> "Database":
-        """Shared by all parts of the store.
+    def store(self) -> "Storage":
+        """Everything that is stored, in parts over one database. Raises as `open_storage` does."""
+        from evalscribe.store.parts import open_storage
 
-        Raises:
-            AccessError: Nothing may be written there.
-            UnavailableError: The disk is full, or no server answers.
-            DataError: The database is damaged, another program's, or newer than this evalscribe.
-        """
-        from evalscribe.store.database import open_database
-
-        database = open_database(self.settings.store_place)
-        self._opened.callback(database.close)
-        return database
-
-    @cached_property
-    def store(self) -> "Store":
-        """Analysed runs with evidence, verdicts and reports."""
-        from evalscribe.store.sql import SqlStore
-
-        return SqlStore(self._database)
-
-    @cached_property
-    def archive(self) -> "Archive":
-        """Whole imported runs, in collections."""
-        from evalscribe.store.archive import SqlArchive
-
-        return SqlArchive(self._database)
-
-    @cached_property
-    def shelf(self) -> "Shelf":
-        """Collections, rubrics, label sets and judge results."""
-        from evalscribe.store.shelf import SqlShelf
-
-        return SqlShelf(self._database)
-
-    @cached_property
-    def result_sets(self) -> "ResultSets":
-        """Stored answers to model requests."""
-        from evalscribe.store.results import SqlResultSets
-
-        return SqlResultSets(self._database)
-
-    @cached_property
-    def datasets(self) -> "Datasets":
-        from evalscribe.store.experiments.datasets import SqlDatasets
-
-        return SqlDatasets(self._database)
-
-    @cached_property
-    def definitions(self) -> "Definitions":
-        """Deployments, target prompts, scorers and experiments."""
-        from evalscribe.store.experiments.definitions import SqlDefinitions
-
-        return SqlDefinitions(self._database)
-
-    @cached_property
-    def experiment_runs(self) -> "ExperimentRuns":
-        from evalscribe.store.experiments.runs import SqlExperimentRuns
-
-        return SqlExperimentRuns(self._database)
+        store = open_storage(self.settings.store_place)
+        self._opened.callback(store.close)
+        return store
 
     @cached_property
     def tables(self) -> "Tables":
@@ -200,11 +135,7 @@ class Workspace:
         """The same models within another budget; the caller closes them."""
         from evalscribe.llm.service import Service
 
-        intents = None
-        if self.options.batch:
-            from evalscribe.store.batches import open_intents
-
-            intents = open_intents(self.settings.store_place)
+        intents = self.store.batches if self.options.batch else None
         window = self.settings.context_tokens.value
         provider = self.settings.provider
         return Service(provider, budget, context_tokens=window, intents=intents, fresh=self.options.fresh)

@@ -31,7 +31,7 @@ class Waits:
 with Workspace() as workspace:
     records = open_records(Path("part.jsonl"), RunOverrides())
     desk = Collection(id="desk", name="desk")
-    asyncio.run(import_file(workspace.archive, workspace.shelf, records, desk, Waits()))
+    asyncio.run(import_file(workspace.store.runs, workspace.store.collections, records, desk, Waits()))
 """
 """An import that reports its progress after each batch and then waits until its input ends."""
 

@@ -22,11 +22,11 @@ class ExperimentDesk:
 def experiment_desk(workspace: Workspace) -> ExperimentDesk:
     """Over the parts of the workspace's store."""
     return ExperimentDesk(
-        datasets=workspace.datasets,
-        definitions=workspace.definitions,
-        runs=workspace.experiment_runs,
-        shelf=workspace.shelf,
-        archive=workspace.archive,
+        datasets=workspace.store.datasets,
+        definitions=workspace.store.experiments,
+        runs=workspace.store.experiment_runs,
+        shelf=workspace.store.collections,
+        archive=workspace.store.runs,
         now=now,
     )
 

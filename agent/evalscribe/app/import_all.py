@@ -76,7 +76,7 @@ async def import_all(
     overrides = RunOverrides(provider=provider, model=model, experiment=experiment)
     async with _readers(workspace, dry_run=dry_run) as readers:
         given = [one for path in paths for one in _given(workspace, path, overrides, readers, dry_run=dry_run)]
-        shelf = workspace.shelf if workspace.has_store or not dry_run else None
+        shelf = workspace.store.collections if workspace.has_store or not dry_run else None
         passed_over: dict[str, str] = {}
         opened = _opened(given, passed_over)
         into = _collection(
@@ -170,7 +170,7 @@ def _is_run(path: str, place: Path) -> bool:
 
 
 def _parts(workspace: Workspace, *, dry_run: bool) -> tuple[Archive | None, Shelf | None]:
-    return (None, None) if dry_run else (workspace.archive, workspace.shelf)
+    return (None, None) if dry_run else (workspace.store.runs, workspace.store.collections)
 
 
 def _file(

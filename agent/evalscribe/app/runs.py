@@ -93,7 +93,7 @@ def source(workspace: Workspace, run: str) -> "PayloadSource":
     except AccessError as error:
         if named.kind != "id":
             raise
-        known = whole_run(workspace.store, workspace.archive, run_id) if workspace.has_store else None
+        known = whole_run(workspace.store.analyses, workspace.store.runs, run_id) if workspace.has_store else None
         here = (
             f"no imported run and no file is called {run_id!r}, and none can be fetched"
             if known is None
@@ -139,26 +139,28 @@ async def _stored(workspace: Workspace, run: str, watcher: Arrivals, overrides: 
     if is_file_of_runs(run):
         path = Path(run)
         called = (path.name or str(path), collection_name(run))
-        run_id = await bring_in(workspace.archive, workspace.shelf, _files(path, overrides), called, watcher)
-        return StoredSource(workspace.store, workspace.archive, run_id)
+        run_id = await bring_in(
+            workspace.store.runs, workspace.store.collections, _files(path, overrides), called, watcher
+        )
+        return StoredSource(workspace.store.analyses, workspace.store.runs, run_id)
     if not workspace.has_store or run == SAMPLE or address(run).kind != "id":
         return None
-    imported = whole_run(workspace.store, workspace.archive, run)
+    imported = whole_run(workspace.store.analyses, workspace.store.runs, run)
     known = of_experiment(workspace, imported or run) or imported
     if known is None:
         return None
     watcher.say(f"Run {known} is read from the store.")
-    return StoredSource(workspace.store, workspace.archive, known)
+    return StoredSource(workspace.store.analyses, workspace.store.runs, known)
 
 
 def of_experiment(workspace: Workspace, named: str) -> str | None:
     """Id of the run of an experiment with this name or id. Raises `UsageError` for one of which nothing can be read."""
-    run = workspace.experiment_runs.run(named)
+    run = workspace.store.experiment_runs.run(named)
     if run is None:
         return None
     if not run.terminal:  # A part of it may be in the archive already.
         raise UsageError(f"run {named} of an experiment has not ended: `evalscribe reports wait {run.id}` waits for it")
-    if is_whole(workspace.archive, run.id):
+    if is_whole(workspace.store.runs, run.id):
         return run.id
     raise UsageError(f"run {named} of an experiment {run.state} before it tried anything: {run.reason or 'no reason'}")
 

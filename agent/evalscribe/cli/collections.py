@@ -23,8 +23,8 @@ def list_all(as_json: options.Json = False) -> int:
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        collections = workspace.shelf.collections()
-        there = tuple(Shown(id=one.id, name=one.name, runs=workspace.archive.runs(one.id)) for one in collections)
+        collections = workspace.store.collections.collections()
+        there = tuple(Shown(id=one.id, name=one.name, runs=workspace.store.runs.runs(one.id)) for one in collections)
     if as_json:
         finish.print_json(Collections(collections=there))
         return 0
@@ -45,7 +45,7 @@ def show(collection: Named = None, as_json: options.Json = False) -> int:
 
     with Workspace() as workspace:
         one = chosen(workspace, collection)
-        runs = workspace.archive.runs(one.id)
+        runs = workspace.store.runs.runs(one.id)
     if as_json:
         finish.print_json(Shown(id=one.id, name=one.name, runs=runs))
         return 0
@@ -75,10 +75,10 @@ def remove(
         raise UsageError("name the runs to take out, or give --all")
     with Workspace() as workspace:
         one = chosen(workspace, collection)
-        there = workspace.archive.runs(one.id)
+        there = workspace.store.runs.runs(one.id)
         gone = there if every else tuple(dict.fromkeys(one_run(there, name, one) for name in run or ()))
         for each in gone:
-            workspace.archive.remove(one.id, each.id)
+            workspace.store.runs.remove(one.id, each.id)
     for each in gone:
         finish.say(f"Run {each.id} is no longer in {one.name}")
     finish.say("`evalscribe gc` forgets runs that are in no collection and were not analysed.")
@@ -96,6 +96,6 @@ def delete(
 
     with Workspace() as workspace:
         one = chosen(workspace, collection)
-        workspace.shelf.remove_collection(one.id)
+        workspace.store.collections.remove_collection(one.id)
     finish.say(f"There is no collection {one.name} any more.")
     return 0

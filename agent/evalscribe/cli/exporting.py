@@ -27,7 +27,7 @@ def export(
 
     with Workspace() as workspace:
         one = chosen(workspace, collection)
-        number = write(lines(workspace.archive, one, runs or ()), output, json=True)
+        number = write(lines(workspace.store.runs, one, runs or ()), output, json=True)
     if output is not None:
         finish.say(f"{number} lines of {one.name} are in {output}")
     return 0

@@ -25,7 +25,7 @@ def gc(
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        done = use_case.gc(workspace.archive, dry_run=dry_run)
+        done = use_case.gc(workspace.store.runs, dry_run=dry_run)
     if as_json:
         finish.print_json(done)
         return 0

@@ -28,7 +28,7 @@ def list_sets(
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        sets = listed(workspace.result_sets, chosen(workspace, collection), prefix)
+        sets = listed(workspace.store.results, chosen(workspace, collection), prefix)
     if as_json:
         finish.print_json(RootModel[tuple[ListedSet, ...]](tuple(ListedSet.of(*one) for one in sets)))
         return 0
@@ -57,8 +57,8 @@ def show(
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        made = found(workspace.result_sets, chosen(workspace, collection), name)
-        results = complete(workspace.result_sets, made, include_incomplete=incomplete)
+        made = found(workspace.store.results, chosen(workspace, collection), name)
+        results = complete(workspace.store.results, made, include_incomplete=incomplete)
     if as_json:
         finish.print_json(RootModel[tuple[Result, ...]](results))
         return 0

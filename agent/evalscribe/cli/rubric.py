@@ -26,7 +26,7 @@ def create(
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        done = created(workspace.shelf, workspace.prompts, rubric, collection)
+        done = created(workspace.store.collections, workspace.prompts, rubric, collection)
     version = f"{done.rubric.id} version {done.rubric.version} ({done.rubric.digest})"
     finish.say(version if done.new else f"unchanged: {version}")
     return 0
@@ -40,7 +40,7 @@ def list_rubrics(collection: Collection = "default", as_json: options.Json = Fal
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        listing = listed(workspace.shelf, workspace.prompts, collection)
+        listing = listed(workspace.store.collections, workspace.prompts, collection)
     finish.print_json(listing) if as_json else finish.say("\n".join(_in_short(listing.rubrics)))
     return 0
 
@@ -54,7 +54,7 @@ def show(rubric: Rubric, collection: Collection = "default", as_json: options.Js
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        shown = found(workspace.shelf, workspace.prompts, rubric, collection)
+        shown = found(workspace.store.collections, workspace.prompts, rubric, collection)
     finish.print_json(shown) if as_json else finish.say(to_yaml(shown).rstrip("\n"))
     return 0
 
@@ -88,7 +88,7 @@ def diff(
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        lines = diffed(workspace.shelf, workspace.prompts, rubric, other, collection)
+        lines = diffed(workspace.store.collections, workspace.prompts, rubric, other, collection)
     finish.say(lines.rstrip("\n") or "no difference")
     return 0
 

@@ -48,7 +48,7 @@ def sql(
     asked = None if tables else _query(query, file)
     seconds = timeout or TIMEOUT_S
     with Workspace(Options(env_file=env_file)) as workspace:
-        some = asked is not None or collection or workspace.shelf.collections()
+        some = asked is not None or collection or workspace.store.collections.collections()
         which = chosen(workspace, collection).id if some else None
         if asked is None or which is None:
             rows.show_tables(workspace.tables, which, form, timeout_s=seconds)

@@ -47,7 +47,7 @@ class Client:
             budget_usd=settings.budget.value,
             folder=folder,
         )
-        self._shelf = self._workspace.shelf
+        self._shelf = self._workspace.store.collections
 
     def create_collection(self, name: str, id: str | None = None) -> str:
         """Its id: a new one each time, unless you give one. One that is there under this name is given back;
@@ -131,13 +131,13 @@ class Client:
 
     def list_agent_run_ids(self, collection_id: str | None = None) -> list[str]:
         """Of every agent run of a collection, run by run, in the order of the files."""
-        archive, collection = self._workspace.archive, self._collection(collection_id)
+        archive, collection = self._workspace.store.runs, self._collection(collection_id)
         return [one.eval.id for run in archive.runs(collection.id) for one in archive.graded(run.id)]
 
     def get_agent_run(self, collection_id: str | None, agent_run_id: str) -> AgentRun:
         """With its transcripts and metadata. Raises `NotFoundError`."""
         collection = self._collection(collection_id)
-        record = self._workspace.archive.record(agent_run_id, collection.id)
+        record = self._workspace.store.runs.record(agent_run_id, collection.id)
         if record is None:
             raise NotFoundError(f"no agent run {agent_run_id!r} in collection {collection.name!r}")
         return record.agent_run
@@ -169,7 +169,7 @@ class Client:
 
     def list_result_sets(self, collection_id: str | None = None, prefix: str | None = None) -> list[dict[str, Any]]:
         """By name. Names are paths: the prefix `failures` has `failures/causes/v1` too. Counts are of the requests."""
-        sets = listed(self._workspace.result_sets, self._collection(collection_id), prefix)
+        sets = listed(self._workspace.store.results, self._collection(collection_id), prefix)
         return [results.of_set(made, counts) for made, counts in sets]
 
     def get_result_set(self, collection_id: str | None, name_or_id: str) -> dict[str, Any]:
@@ -178,8 +178,8 @@ class Client:
 
         Raises `NotFoundError` naming the sets that are called most like it.
         """
-        made = found(self._workspace.result_sets, self._collection(collection_id), name_or_id)
-        return results.of_set(made, counted(self._workspace.result_sets, made))
+        made = found(self._workspace.store.results, self._collection(collection_id), name_or_id)
+        return results.of_set(made, counted(self._workspace.store.results, made))
 
     def get_results(
         self, collection_id: str | None, name_or_id: str, include_incomplete: bool = False
@@ -188,18 +188,18 @@ class Client:
 
         `include_incomplete`: also those without an answer, with their `error`. Raises `NotFoundError`.
         """
-        made = found(self._workspace.result_sets, self._collection(collection_id), name_or_id)
+        made = found(self._workspace.store.results, self._collection(collection_id), name_or_id)
         return [
             results.of_result(one)
-            for one in complete(self._workspace.result_sets, made, include_incomplete=include_incomplete)
+            for one in complete(self._workspace.store.results, made, include_incomplete=include_incomplete)
         ]
 
     def get_result_set_dataframe(
         self, collection_id: str | None, name_or_id: str, include_incomplete: bool = False
     ) -> "DataFrame":
         """As `get_results`, with columns `id`, `user_metadata.<name>` and `output.<name>`. Needs pandas."""
-        made = found(self._workspace.result_sets, self._collection(collection_id), name_or_id)
-        shown = complete(self._workspace.result_sets, made, include_incomplete=include_incomplete)
+        made = found(self._workspace.store.results, self._collection(collection_id), name_or_id)
+        shown = complete(self._workspace.store.results, made, include_incomplete=include_incomplete)
         return results.frame(shown, include_incomplete=include_incomplete)
 
     def execute_dql(self, collection_id: str | None, dql: str, *, max_rows: int | None = None) -> dict[str, Any]:

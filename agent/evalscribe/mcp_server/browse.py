@@ -109,7 +109,7 @@ class Browse:
         from evalscribe.app.rubrics import DEFAULT_COLLECTION
 
         with self.place.stored() as workspace:
-            lines = (_line(one, workspace.archive.runs(one.id)) for one in workspace.shelf.collections())
+            lines = (_line(one, workspace.store.runs.runs(one.id)) for one in workspace.store.collections.collections())
             there = tuple(line for line in lines if line.runs or line.id != DEFAULT_COLLECTION)
         return Collections(collections=there, next=None if there else NOTHING_YET)
 
@@ -118,9 +118,9 @@ class Browse:
     ) -> Runs:
         """List the runs of a collection: model, experiment, how many evals passed, and the name of its report."""
         with self.place.collection_of(collection) as (workspace, chosen):
-            there = workspace.archive.runs(chosen.id)
+            there = workspace.store.runs.runs(chosen.id)
             runs, following = some(there, offset, limit)
-            reports = {run.id: report.path for run in runs if (report := workspace.store.get_report(run.id))}
+            reports = {run.id: report.path for run in runs if (report := workspace.store.analyses.get_report(run.id))}
         names = [name for name in RunLine.model_fields if name != "report"]
         lines = (RunLine(**{name: getattr(run, name) for name in names}, report=reports.get(run.id)) for run in runs)
         return Runs(collection=chosen.id, total=len(there), runs=tuple(lines), next_offset=following)
@@ -181,7 +181,7 @@ class Browse:
 
         with self.place.stored() as workspace:
             within = chosen(workspace, collection) if collection else None
-            subject = text_of(workspace.archive, workspace.store, within, eval_id)
+            subject = text_of(workspace.store.runs, workspace.store.analyses, within, eval_id)
         text = subject.text()
         items = list[ItemLine]()
         at = 0

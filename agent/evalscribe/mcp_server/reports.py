@@ -159,7 +159,7 @@ class Reading:
         from evalscribe.app.requests.results import listed
 
         with self.place.collection_of(collection) as (workspace, chosen):
-            sets = listed(workspace.result_sets, chosen, prefix)
+            sets = listed(workspace.store.results, chosen, prefix)
         return ResultSets(collection=chosen.id, sets=tuple(ListedSet.of(*one) for one in sets))
 
     def get_results(
@@ -174,9 +174,9 @@ class Reading:
         from evalscribe.app.requests.results import complete, counted, found
 
         with self.place.collection_of(collection) as (workspace, chosen):
-            made = found(workspace.result_sets, chosen, name)
-            there = complete(workspace.result_sets, made, include_incomplete=include_incomplete)
-            line = ListedSet.of(made, counted(workspace.result_sets, made))
+            made = found(workspace.store.results, chosen, name)
+            there = complete(workspace.store.results, made, include_incomplete=include_incomplete)
+            line = ListedSet.of(made, counted(workspace.store.results, made))
         names = list(ResultLine.model_fields)
         lines = [ResultLine(**{name: getattr(one, name) for name in names}) for one in there[offset : offset + limit]]
         kept = _bounded(lines)

@@ -29,7 +29,7 @@ async def open_judge_target(
         bench = JudgeBuilder(workspace, settings=_judged_by(found, target), models=models)
         rubric = bench.rubric(target.rubric)
         if judges_failures(target, rubric):
-            yield _failures(bench, target, workspace.store)
+            yield _failures(bench, target, workspace.store.analyses)
         else:
             yield _subjects(bench, target, rubric)
 

@@ -23,7 +23,9 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., Workspace]]:
             folder = Path(mkdtemp(dir=tmp_path))
             workspace = stack.enter_context(Workspace(Options(collection=configured), folder=folder, environ={}))
             for one in there:
-                workspace.shelf.add_collection(Collection(id=one.partition("=")[0], name=one.rpartition("=")[2]))
+                workspace.store.collections.add_collection(
+                    Collection(id=one.partition("=")[0], name=one.rpartition("=")[2])
+                )
             return workspace
 
         yield make

@@ -94,11 +94,11 @@ class Bench:
 
     @property
     def archive(self) -> Archive:
-        return self.workspace.archive
+        return self.workspace.store.runs
 
     @property
     def sets(self) -> ResultSets:
-        return self.workspace.result_sets
+        return self.workspace.store.results
 
     async def ask(
         self,

@@ -64,15 +64,15 @@ async def analyze(
             _add_sample_reports(workspace.reports)
         read = _renamed(await source.run(), provider, model)
         if not read.failures:
-            workspace.store.put_run(read)
+            workspace.store.analyses.put_run(read)
             return NothingFailed(run=read, message=nothing_failed(read))
         watcher.started(read)
-        with workspace.store.lock(read.id):
-            workspace.store.put_run(read)
+        with workspace.store.analyses.lock(read.id):
+            workspace.store.analyses.put_run(read)
             found = await docket(workspace, analyst, source, read, watcher)
             if found.run != read:
-                workspace.store.put_run(found.run)
-            workspace.store.put_sightings(read.id, found.sightings)
+                workspace.store.analyses.put_run(found.run)
+            workspace.store.analyses.put_sightings(read.id, found.sightings)
             if dry_run:
                 return plan(found)
             if analyst.own_prompts:
@@ -142,7 +142,9 @@ def _analyzed(found: Docket, judged: JudgingResult, date: str, *, writes: bool) 
     judges = tuple(dict.fromkeys([*analyst.judges, *(f.judged.judge for f in findings if f.judged)]))
     earlier = [report.name for report in past.reports]
     saved = saving(found, judged.findings)
-    done_before = followed(workspace.store, workspace.reports, found.run, date, past, findings, found.sightings)
+    done_before = followed(
+        workspace.store.analyses, workspace.reports, found.run, date, past, findings, found.sightings
+    )
 
     def draft(corrections: Mapping[str, Correction]) -> tuple[Report, Collation]:
         collation = collate(found.run, findings, past.precedents, next(iter(earlier), None), corrections)

@@ -68,7 +68,7 @@ class Docket:
     def case(self, group: Group) -> Case | Unreadable:
         """The case of the member that stands for a group, read from the store."""
         eval = self._evals[group.eval_ids[0]]
-        found = self.workspace.store.get_evidence(self.run.id, eval.id)
+        found = self.workspace.store.analyses.get_evidence(self.run.id, eval.id)
         if found is None:
             return Unreadable(eval=eval, reason="its evidence is no longer in the store")
         if isinstance(found, Unreadable):
@@ -99,7 +99,7 @@ class Docket:
 
     def knows(self, case: Case) -> bool:
         """Whether the store has this judge's verdict on the case."""
-        known = self.workspace.store.get_verdict(self.analyst.judge.key(case))
+        known = self.workspace.store.analyses.get_verdict(self.analyst.judge.key(case))
         return isinstance(known, Verdict) and not known.provisional
 
 
@@ -140,7 +140,7 @@ async def opened(
 async def docket(workspace: Workspace, analyst: Analyst, source: Source, run: Run, watcher: Watcher) -> Docket:
     """Read the evidence of every failure and the earlier reports of the model."""
     past = await asyncio.to_thread(_past, workspace, run)
-    gathered = await gather(source, run, workspace.store, watcher.fetched)
+    gathered = await gather(source, run, workspace.store.analyses, watcher.fetched)
     run = _with_steps(run, gathered)
     seen = tuple(one.sighting for one in gathered if one.sighting)
     return Docket(
@@ -151,8 +151,8 @@ async def docket(workspace: Workspace, analyst: Analyst, source: Source, run: Ru
         groups=groups(gathered),
         digests=tuple(one.digest for one in gathered),
         sightings=seen,
-        elsewhere=await asyncio.to_thread(elsewhere, workspace.store, run, seen),
-        labels=await asyncio.to_thread(labels_for, workspace.store, run, past),
+        elsewhere=await asyncio.to_thread(elsewhere, workspace.store.analyses, run, seen),
+        labels=await asyncio.to_thread(labels_for, workspace.store.analyses, run, past),
         missing={one.eval_id: one.missing for one in gathered},
     )
 
@@ -199,7 +199,7 @@ def deps(docket: Docket, hear: Callable[[Judged], None]) -> Deps:
         groups=docket.groups,
         case_of=docket.case,
         judge=docket.analyst.judge,
-        store=workspace.store,
+        store=workspace.store.analyses,
         concurrency=BATCH_LANES if batch else workspace.settings.concurrency.value,
         timeout_s=None if batch else TIMEOUT_S,
         fresh=workspace.options.fresh,

@@ -48,7 +48,7 @@ class ReportTarget:
 
 
 def target(workspace: Workspace, run: Run, date: str) -> ReportTarget:
-    stored = workspace.store.get_report(run.id)
+    stored = workspace.store.analyses.get_report(run.id)
     files = workspace.reports.of_model(run.provider, run.model, run.id)
     where = place(run, date, files, stored.text if stored else None)
     last_written = stored.text if stored and stored.path == where.name else None
@@ -72,10 +72,10 @@ def publish(
     merged = merge(report, where.current, last_written, began)
     if writes and merged.changed:
         path = workspace.reports.write(where.name, merged.text)
-        workspace.store.put_report(run.id, StoredReport(path=where.name, text=merged.text))
+        workspace.store.analyses.put_report(run.id, StoredReport(path=where.name, text=merged.text))
     document = _document(merged, collation, path, spent)
     if writes:
-        workspace.store.put_findings(run.id, document.findings)
+        workspace.store.analyses.put_findings(run.id, document.findings)
     return Analyzed(
         run=run,
         report=merged.report,

@@ -33,10 +33,10 @@ async def _shift(workspace: Workspace, start: Start) -> AsyncIterator[Shift]:
     """What the lanes share, with the run locked and its evidence in the store. Raises `EvalscribeError`."""
     async with opened(workspace, start.run, Nobody(), rubric=start.rubric, cascade=start.cascade) as (analyst, source):
         run = await source.run()
-        with workspace.store.lock(run.id):
-            workspace.store.put_run(run)
+        with workspace.store.analyses.lock(run.id):
+            workspace.store.analyses.put_run(run)
             found = await docket(workspace, analyst, source, run, Nobody())
-            workspace.store.put_sightings(run.id, found.sightings)
+            workspace.store.analyses.put_sightings(run.id, found.sightings)
             yield Shift(deps(found, Nobody().judged))
 
 

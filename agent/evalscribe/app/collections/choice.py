@@ -44,7 +44,7 @@ def chosen(workspace: Workspace, named: str | None, naming: Naming = OPTION) -> 
 
     Raises `NotFoundError` for one that is not there, `UsageError` where several could be meant.
     """
-    there = workspace.shelf.collections()
+    there = workspace.store.collections.collections()
     if wanted := named or workspace.settings.collection.value:
         return _found(there, wanted, naming)
     own = [collection for collection in there if collection.id != DEFAULT_COLLECTION] or list(there)

@@ -57,7 +57,7 @@ async def compare(
     """
     async with AsyncExitStack() as opened:
         judges = opened_judges(workspace, watcher) if len(names) < 3 else None
-        finder = Finder(workspace.store, Reached(workspace, opened), watcher)
+        finder = Finder(workspace.store.analyses, Reached(workspace, opened), watcher)
         reader = SideReader(workspace, finder, watcher, collection)
         sides = [await side(reader, name) for name in names]
         _not_the_same(sides, names)

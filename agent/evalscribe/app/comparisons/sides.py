@@ -43,8 +43,8 @@ class SideReader:
         """Import a file into the collection named after it; its runs."""
         workspace = self.workspace
         records = open_records(path, RunOverrides())
-        collection = planned(workspace.shelf.collections(), None, None, collection_name(str(path)))
-        done = await import_file(workspace.archive, workspace.shelf, records, collection, self.watcher)
+        collection = planned(workspace.store.collections.collections(), None, None, collection_name(str(path)))
+        done = await import_file(workspace.store.runs, workspace.store.collections, records, collection, self.watcher)
         if done.stopped:
             self.watcher.say(f"{path} was not read to its end: {done.stopped}")
         return done.runs
@@ -64,11 +64,11 @@ async def side(reader: SideReader, name: str) -> tuple[Played, ...]:
 
 def played(reader: SideReader, run: Run) -> Played:
     """A stored run with its evals, and what its report and its evidence say of its failures."""
-    known = reader.workspace.store.get_run(run.id) or run
+    known = reader.workspace.store.analyses.get_run(run.id) or run
     seen = _seen(reader, known) if known.failures else ()
     return Played(
         run=known,
-        graded=reader.workspace.archive.graded(run.id),
+        graded=reader.workspace.store.runs.graded(run.id),
         findings=findings_of(reader.workspace.reports, known),
         signatures={one.eval_id: one.signature for one in seen},
         unreached=frozenset(one.eval_id for one in seen if not one.judged and (one.task or one.grader)),
@@ -106,7 +106,7 @@ def _of_model(reader: SideReader, name: str) -> tuple[Run, ...]:
         if reader.collection or _can_only_be_a_model(name):
             raise
         return ()
-    return tuple(run for run in reader.workspace.archive.runs(collection.id) if _is_called(run, name))
+    return tuple(run for run in reader.workspace.store.runs.runs(collection.id) if _is_called(run, name))
 
 
 def _can_only_be_a_model(name: str) -> bool:
@@ -134,8 +134,8 @@ async def _fetched(reader: SideReader, name: str) -> Run:
 
 def _seen(reader: SideReader, run: Run) -> tuple[Sighting, ...]:
     """What the evidence of its failures shows; of an imported run that was not analysed its records are read."""
-    known = len(reader.workspace.store.sightings(run.id)) == len(run.failures)
-    if known or reader.workspace.archive.record(run.failures[0].id) is None:
-        return sightings(reader.workspace.store, run)
-    records = islice(reader.workspace.archive.records(run.id, "failed"), MOST_READ)
+    known = len(reader.workspace.store.analyses.sightings(run.id)) == len(run.failures)
+    if known or reader.workspace.store.runs.record(run.failures[0].id) is None:
+        return sightings(reader.workspace.store.analyses, run)
+    records = islice(reader.workspace.store.runs.records(run.id, "failed"), MOST_READ)
     return tuple(sighting(run, evidence_of(record)) for record in records)

@@ -189,7 +189,7 @@ def _record(workspace: Workspace, trial: Trial | None) -> Record | None:
     """What is kept of a try."""
     if trial is None or trial.eval_id is None:
         return None
-    return kept(workspace.archive, workspace.store, trial.run_id, trial.eval_id)
+    return kept(workspace.store.runs, workspace.store.analyses, trial.run_id, trial.eval_id)
 
 
 def _divergence(tried: _Tried | None) -> Why | None:

@@ -48,7 +48,7 @@ class ExploreJudges:
 def opened_judges(workspace: Workspace, name: str, question: str) -> ExploreJudges:
     """The named model as the judge of every step."""
     prompts, models = workspace.prompts, workspace.models
-    made = Made(workspace.shelf)
+    made = Made(workspace.store.collections)
     maker = Maker(models, prompts, made, fresh=workspace.options.fresh)
     steps = {
         "observe": stage.observing_rubric,

@@ -79,7 +79,7 @@ async def explore(
     watcher.say(f"{counted(len(members), 'agent run')} of collection {which.name}")
 
     def read(member: Member) -> Record | None:
-        return kept(workspace.archive, workspace.store, member.run_id, member.id)
+        return kept(workspace.store.runs, workspace.store.analyses, member.run_id, member.id)
 
     if name == RULES:
         if dry_run:

@@ -110,7 +110,7 @@ class JudgeBuilder:
     @cached_property
     def results(self) -> Made:
         """Stored results of rubrics, and which of them were known before."""
-        return Made(self._workspace.shelf)
+        return Made(self._workspace.store.collections)
 
     def loaded(self, rubric: Rubric, name: str | None, *, fresh: bool) -> LoadedJudge:
         """A judge of any subject by `rubric`. Raises `EvalscribeError` where it cannot be asked.
@@ -140,7 +140,7 @@ class JudgeBuilder:
 
     def rubric(self, name: str) -> Rubric:
         """The stored version that judges."""
-        rubric = stored(self._workspace.shelf, self._workspace.prompts, name)
+        rubric = stored(self._workspace.store.collections, self._workspace.prompts, name)
         self._rubrics.append(rubric)
         note = outdated(self._workspace.prompts, rubric, name)
         self._notes += [note] if note else []
@@ -179,7 +179,7 @@ class JudgeBuilder:
             {tag.name: self._judge(self.rubric(tag.rubric), expensive) for tag in tags},
             alone,
             rules=RulesJudge() if table.rules else None,
-            kept=self._workspace.store,
+            kept=self._workspace.store.analyses,
             fresh=fresh,
         )
 

@@ -123,7 +123,7 @@ async def judge(
         for note in builder.notes:
             watcher.say(note)
         if names:
-            there = await Finder(workspace.store, Reached(workspace, opened), watcher).found(names)
+            there = await Finder(workspace.store.analyses, Reached(workspace, opened), watcher).found(names)
         else:
             there = tuple(collection_members(workspace, collection, where).values())
         waiting = there[:most]
@@ -152,7 +152,7 @@ def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection
         return builder.rubric(name)
     own = chosen(workspace, collection)
     try:
-        return workspace.shelf.rubric(own.id, *parsed_name(name))
+        return workspace.store.collections.rubric(own.id, *parsed_name(name))
     except EvalscribeError as error:
         with suppress(NotFoundError):
             return builder.rubric(name)

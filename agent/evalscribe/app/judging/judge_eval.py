@@ -132,7 +132,7 @@ async def judge_eval(
             watcher.say(note)
         source = labelled(workspace, dataset, key)
         labels = tuple(labels_of(by.output_schema, key))
-        finder = Finder(workspace.store, Reached(workspace, opened), watcher)
+        finder = Finder(workspace.store.analyses, Reached(workspace, opened), watcher)
         members = partial(collection_members, workspace, collection, where)
         examples = await Labelled(source, labels, members).examples(finder)
         calibrated = [await _calibrated(workspace, builder, one, examples, key, labels, watcher) for one in asked]

@@ -37,7 +37,7 @@ def labelled(workspace: Workspace, named: str, key: str) -> LabelledSource:
     if path.exists() or path.suffix in (".jsonl", ".json") or "/" in named:
         return of_file(path)
     try:
-        return of_dataset(workspace.datasets, named, key)
+        return of_dataset(workspace.store.datasets, named, key)
     except NotFoundError as error:
         raise NotFoundError(f"there is no file {named}, and {error}") from None
 

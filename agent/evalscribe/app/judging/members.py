@@ -23,7 +23,7 @@ def collection_members(workspace: Workspace, collection: str | None, where: str 
     if not members:
         fits = " fits the condition" if where else ""
         raise NotFoundError(f"no agent run of collection {which.name!r}{fits}: there is nothing to judge")
-    return waiting(members, workspace.archive, workspace.store)
+    return waiting(members, workspace.store.runs, workspace.store.analyses)
 
 
 def waiting(members: Iterable[Member], archive: Archive, store: Store) -> dict[str, Waiting]:

@@ -73,8 +73,8 @@ class Reached:
         return runs
 
     def imported(self, run_id: str) -> Source | None:
-        archive = self._workspace.archive
-        return StoredSource(self._workspace.store, archive, run_id) if is_whole(archive, run_id) else None
+        archive = self._workspace.store.runs
+        return StoredSource(self._workspace.store.analyses, archive, run_id) if is_whole(archive, run_id) else None
 
 
 @dataclass(frozen=True)

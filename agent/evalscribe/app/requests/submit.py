@@ -73,10 +73,10 @@ async def submit(
         NotFoundError: Prompts refer to what is not there; nothing was asked.
         EvalscribeError: It concerns all requests; what is finished is stored.
     """
-    sets = workspace.result_sets
+    sets = workspace.store.results
     model = models.open(submission.model, STAGE)
     questioner = Questioner(model, workspace.prompts, submission.output_schema, submission.reasoning_effort)
-    references = References(workspace.archive, sets, collection)
+    references = References(workspace.store.runs, sets, collection)
     requests = references.belonging(submission.requests)
     when = _spelled(clock())
     with sets.lock(named(sets, collection, submission, requests, when).id):
