@@ -224,15 +224,14 @@ class Importer:
 
     @asynccontextmanager
     async def __call__(self, ask: Ask) -> AsyncIterator[Worker[FilePiece, Imported]]:  # noqa: ARG002
-        from evalscribe.store.archive import open_archive
-        from evalscribe.store.shelf import open_shelf
+        from evalscribe.store.parts import open_storage
 
         with ExitStack() as opened:
             opened.enter_context(seldom_collected())
             archive, shelf = None, None
             if self.place is not None:
-                archive = opened.enter_context(closing(open_archive(self.place)))
-                shelf = opened.enter_context(closing(open_shelf(self.place)))
+                store = opened.enter_context(closing(open_storage(self.place)))
+                archive, shelf = store.runs, store.collections
 
             async def bring(piece: FilePiece) -> Imported:
                 records = open_records(piece.path, piece.overrides)
