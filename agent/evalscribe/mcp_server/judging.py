@@ -17,7 +17,7 @@ from evalscribe.mcp_server.progress import Told, watched
 from evalscribe.ports.model import Estimate
 
 if TYPE_CHECKING:
-    from evalscribe.app.judging.judge import Outcome
+    from evalscribe.app.judging.judge import JudgeOutcome
 
 MOST_CHARACTERS = 60_000
 
@@ -121,7 +121,7 @@ class Judging:
         return self.place.inside(name) if is_path else name
 
 
-def _answer(outcome: "Outcome") -> Judged:
+def _answer(outcome: "JudgeOutcome") -> Judged:
     left_out = (f"{outcome.left_out} more were left out: max_subjects",) if outcome.left_out else ()
     notes = (*outcome.notes, *left_out)
     done = outcome.judgements

@@ -71,7 +71,7 @@ class Judged(Frozen):
     """Of all stages, whenever they were asked."""
 
 
-class Outcome(Frozen):
+class JudgeOutcome(Frozen):
     """What became of a request to judge."""
 
     rubric: str
@@ -99,7 +99,7 @@ async def judge(
     where: str | None = None,
     most: int | None = None,
     dry_run: bool = False,
-) -> Outcome:
+) -> JudgeOutcome:
     """Judge subjects by a rubric.
 
     Args:
@@ -127,7 +127,7 @@ async def judge(
         else:
             there = tuple(collection_members(workspace, collection, where).values())
         waiting = there[:most]
-        outcome = Outcome(
+        outcome = JudgeOutcome(
             rubric=f"{by.id}@{by.version}",
             judge=chosen_judge.id,
             subjects=len(waiting),
