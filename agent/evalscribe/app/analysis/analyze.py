@@ -60,19 +60,20 @@ async def analyze(
         analyst,
         source,
     ):
+        store = workspace.store.analyses  # before any report is written: its server may not answer
         if run == SAMPLE and writes and not dry_run:
             _add_sample_reports(workspace.reports)
         read = _renamed(await source.run(), provider, model)
         if not read.failures:
-            workspace.store.analyses.put_run(read)
+            store.put_run(read)
             return NothingFailed(run=read, message=nothing_failed(read))
         watcher.started(read)
-        with workspace.store.analyses.lock(read.id):
-            workspace.store.analyses.put_run(read)
+        with store.lock(read.id):
+            store.put_run(read)
             found = await docket(workspace, analyst, source, read, watcher)
             if found.run != read:
-                workspace.store.analyses.put_run(found.run)
-            workspace.store.analyses.put_sightings(read.id, found.sightings)
+                store.put_run(found.run)
+            store.put_sightings(read.id, found.sightings)
             if dry_run:
                 return plan(found)
             if analyst.own_prompts:
