@@ -1,15 +1,15 @@
-"""SQL that users write: one SELECT in Postgres spelling over documented tables, checked and written for one engine.
+"""SQL that users write: one SELECT in Postgres syntax over documented tables, checked and transpiled for one engine.
 
     statement = checked("SELECT status, count(*) FROM agent_runs GROUP BY 1", "sqlite")
-    statement.text        # for `ports.Tables.select`, with `:collection_id` for the collection
+    statement.text        # for `ports.Tables.select`, with the parameter `collection_id`
 
-Nothing of the user's text is in the statement: it is parsed, every name and function is looked up in a list of ours,
-and what comes out is written anew, with literals as values. What the two engines cannot do alike is refused.
+The text is parsed; every part of the tree must be on an allow-list, every column must be one of a documented table,
+and all tables and inner queries get names of ours before sqlglot writes the tree for the engine.
 """
 
-from evalscribe.query.calls import functions
-from evalscribe.query.check import checked
-from evalscribe.query.statement import Named, Statement
+from evalscribe.query.check import functions
+from evalscribe.query.result import json_value, value
+from evalscribe.query.statement import Named, Statement, checked
 from evalscribe.query.tables import Column, Table, tables
 
-__all__ = ["Column", "Named", "Statement", "Table", "checked", "functions", "tables"]
+__all__ = ["Column", "Named", "Statement", "Table", "checked", "functions", "json_value", "tables", "value"]

@@ -1,77 +1,507 @@
-"""From the user's text to a statement."""
+"""What a query may contain: an allow-list of syntax, functions and types, and limits. Everything else is refused."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from sqlglot import exp
 
-from evalscribe.query import (
-    aggregates,
-    calls,
-    casts,
-    comparisons,
-    json_paths,
-    operators,
-    patterns,
-    select,
-    times,
-    windows,
-)
-from evalscribe.query.kinds import Dialect
-from evalscribe.query.problem import Refused
-from evalscribe.query.scope import Relation, Scope
-from evalscribe.query.spelling import parsed
-from evalscribe.query.statement import Named, Statement
-from evalscribe.query.tables import by_name
-from evalscribe.query.writing import Handler, Writing
+from evalscribe.query.parsing import TYPED_FUNCTIONS, words
+from evalscribe.query.patterns import Unreadable, as_python
+from evalscribe.query.problem import nearest, refusal
 
-HANDLERS: dict[type[exp.Expr], Handler] = {
-    **operators.HANDLERS,
-    **comparisons.HANDLERS,
-    **patterns.HANDLERS,
-    **calls.HANDLERS,
-    **windows.HANDLERS,
-    **times.HANDLERS,
-    exp.Cast: casts.cast,
-    exp.Filter: aggregates.filtered,
-    exp.WithinGroup: aggregates.within_group,
-    exp.JSONExtract: json_paths.get,
-    exp.Bracket: json_paths.subscript,
-    exp.JSONExtractScalar: json_paths.get_text,
-    exp.JSONBExtract: json_paths.at_path,
-    exp.JSONBExtractScalar: json_paths.at_path_text,
-    exp.JSONBContainsTopKey: json_paths.has_key,
-    exp.JSONBContainsAnyTopKeys: json_paths.has_any,
-    exp.JSONBContainsAllTopKeys: json_paths.has_all,
-    exp.ArrayContainsAll: json_paths.contains,
-    exp.ArrayContainedBy: json_paths.contained,
+MOST_COLUMNS = 1_600
+"""What both engines can return."""
+MOST_JOINED = 60
+"""Sources in one FROM; SQLite joins no more."""
+MOST_SOURCES = 100
+"""Sources in the whole query: planning more takes longer than a query's time limit can interrupt."""
+MOST_GROUPS = 100
+"""Expressions in GROUP BY; sqlglot copies the expression that a number there stands for."""
+DEEPEST = 300
+"""Nested expressions."""
+MOST_ROWS = 10**9
+FIELDS = ("epoch", "year", "month", "day", "hour", "minute", "second", "dow", "isodow", "doy", "quarter", "week")
+UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+INTERVALS = ("second", "minute", "hour", "day", "week", "month", "year")
+
+_NUMERIC = {
+    "ceil": 1,
+    "ceiling": 1,
+    "exp": 1,
+    "floor": 1,
+    "ln": 1,
+    "mod": 2,
+    "pow": 2,
+    "power": 2,
+    "sign": 1,
+    "sqrt": 1,
+    "trunc": 1,
 }
-_AS_TEXT = ("jsonb", "timestamp", "date")
-"""Kinds that Postgres' client would make something else of."""
+_TEXTS = {"left": 2, "reverse": 1, "right": 2, "split_part": 3, "starts_with": 2, "date_part": 2, "date_trunc": 2}
+_JSON = {name: 1 for one in ("array_length", "typeof") for name in (f"json_{one}", f"jsonb_{one}")}
+_JSON |= {"to_json": 1, "to_jsonb": 1, "jsonb_exists": 2}
+_SPREAD = ("stddev", "stddev_pop", "stddev_samp", "var_pop", "var_samp", "variance")
+_LISTS = {"array_agg": 1, "json_agg": 1, "jsonb_agg": 1, "string_agg": 2}
+_PERCENTILES = ("percentile_cont", "percentile_disc")
+FUNCTIONS: dict[str, int | None] = {
+    **_NUMERIC,
+    **_TEXTS,
+    **_JSON,
+    **_LISTS,
+    **dict.fromkeys((*_SPREAD, *_PERCENTILES), 1),
+    **dict.fromkeys(("concat", "greatest", "least"), None),
+    **dict.fromkeys(("json_build_array", "json_build_object", "jsonb_build_array", "jsonb_build_object"), None),
+}
+"""Functions that sqlglot does not interpret, with their numbers of arguments; None is any number."""
+AGGREGATES = frozenset((*_SPREAD, *_LISTS, *_PERCENTILES))
+ROW_FUNCTIONS: dict[str, tuple[str, ...]] = {
+    "jsonb_array_elements": ("value",),
+    "jsonb_array_elements_text": ("value",),
+    "jsonb_each": ("key", "value"),
+    "jsonb_each_text": ("key", "value"),
+    "jsonb_object_keys": ("key",),
+}
+"""Functions that stand in FROM, with their columns."""
+TYPES = words("INT BIGINT SMALLINT DOUBLE FLOAT DECIMAL TEXT VARCHAR BOOLEAN JSON JSONB TIMESTAMP TIMESTAMPTZ DATE ")
+REASONS = {
+    "now": "its answer would change from one moment to the next; give the time as a literal",
+    "random": "its answer would change from one moment to the next",
+    "generate_series": "rows come only from the documented tables",
+    "repeat": "it makes text of any length",
+    "lpad": "it makes text of any length",
+    "rpad": "it makes text of any length",
+    "unnest": "use jsonb_array_elements",
+    "to_char": "take the value as it is and format it where you show it",
+    **dict.fromkeys(
+        ("regexp_replace", "regexp_matches", "regexp_match", "regexp_count", "regexp_like"),
+        "patterns are only matched, with ~",
+    ),
+    **{
+        name: f"it makes rows and stands in FROM: FROM …, {name}(…) AS one"
+        for one in ROW_FUNCTIONS
+        for name in (one, one.replace("jsonb", "json"))
+    },
+}
+_QUERIES = (exp.Select, exp.Subquery, exp.Union, exp.Except, exp.Intersect, exp.With, exp.CTE, exp.From, exp.Join)
+_CLAUSES = (exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Offset, exp.Fetch, exp.Distinct)
+_NAMES = (
+    exp.Table,
+    exp.TableAlias,
+    exp.Lateral,
+    exp.Values,
+    exp.Tuple,
+    exp.Identifier,
+    exp.Column,
+    exp.Star,
+    exp.Alias,
+)
+_VALUES = (exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.Case, exp.If, exp.Exists, exp.Cast, exp.DataType)
+_OPERATORS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Pow, exp.Neg, exp.And, exp.Or, exp.Not, exp.DPipe)
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is, exp.Between)
+_MATCHES = (exp.In, exp.Like, exp.ILike, exp.Escape, exp.RegexpLike, exp.RegexpILike, exp.Any, exp.All, exp.Array)
+_OF_JSON = (exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract, exp.JSONBExtractScalar, exp.JSONBContainsTopKey)
+_OF_JSON_TOO = (exp.JSONBContainsAnyTopKeys, exp.JSONBContainsAllTopKeys, exp.ArrayContainsAll, exp.ArrayContainedBy)
+_CALLS = (exp.Anonymous, exp.Substring, exp.StrPosition, exp.Trim, exp.Extract, exp.Interval, exp.Var, exp.Bracket)
+_OVER = (exp.Window, exp.WindowSpec, exp.Filter, exp.WithinGroup, exp.DataTypeParam, exp.LimitOptions)
+_AGGREGATED = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr)
+_RANKED = (
+    *(exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile),
+    *(exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue),
+)
+_TYPED = (exp.Abs, exp.Coalesce, exp.Length, exp.Lower, exp.Upper, exp.Nullif, exp.Replace, exp.Round)
+ALLOWED = frozenset(
+    (
+        *(*_QUERIES, *_CLAUSES, *_NAMES, *_VALUES, *_OPERATORS, *_COMPARISONS, *_MATCHES, *_OF_JSON, *_OF_JSON_TOO),
+        *(*_CALLS, *_OVER, *_AGGREGATED, *_RANKED, *_TYPED),
+    )
+)
+PLAIN_ARGUMENTS = words(
+    "this quoted is_string side kind desc nulls_first distinct start end start_side end_side ordinality "
+    "position negate direction unit typed safe big_int only_json_types _type materialized over nested "
+    "null_handling rows coalesce "
+)
+"""Arguments of a node that are flags or words. sqlglot parses many more, which are refused instead of ignored."""
 
 
-def checked(sql: str, dialect: Dialect) -> Statement:
-    """Raises `UsageError` with line and column for what is no SELECT, not in the tables, or not the same everywhere."""
+def functions() -> tuple[str, ...]:
+    """Return the names of all functions that can be called."""
+    names = {*FUNCTIONS, *(name.lower() for name in TYPED_FUNCTIONS)}
+    return tuple(sorted(names | {"every", "extract", "position", "trim"}))
+
+
+def check(tree: exp.Query) -> None:
+    """Raises `Refused` at the first part that is not allowed."""
+    sources = 0
+    for node, depth in _walk(tree):
+        if depth > DEEPEST:
+            raise refusal(None, "it is nested too deeply")
+        if type(node) not in ALLOWED:
+            raise refusal(node, _unsupported(node))
+        for name, value in node.args.items():
+            if value and name not in PLAIN_ARGUMENTS and not _is_tree(value):
+                word = value if isinstance(value, str) else name.strip("_").replace("_", " ")
+                raise refusal(node, f"{str(word).upper()} is not understood here")
+        rule = _RULES.get(type(node))
+        if rule is not None:
+            rule(node)
+        sources += isinstance(node, exp.Table | exp.Lateral | exp.Values)
+        if sources > MOST_SOURCES:
+            raise refusal(node, f"at most {MOST_JOINED} are joined, and {MOST_SOURCES} named in all")
+
+
+def _walk(tree: exp.Expr) -> Iterator[tuple[exp.Expr, int]]:
+    """Without recursion; a chain of one operator counts as deep, because engines limit it too."""
+    waiting = [(tree, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        yield node, depth
+        waiting += [(child, depth + 1) for child in reversed(list(node.iter_expressions()))]
+
+
+def _is_tree(value: object) -> bool:
+    return isinstance(value, exp.Expr) or (isinstance(value, list) and all(isinstance(one, exp.Expr) for one in value))
+
+
+def _unsupported(node: exp.Expr) -> str:
+    if isinstance(node, exp.Command):
+        return "this is not supported"
+    text = node.sql("postgres")[:60]
+    if isinstance(node, exp.CurrentDate | exp.CurrentTime | exp.CurrentTimestamp | exp.Localtime | exp.Localtimestamp):
+        return f"{text.lower()} is not offered here: {REASONS['now']}"
+    return f"{node.key.upper()} ({text}) is not supported"
+
+
+def _select(node: exp.Select) -> None:
+    if not node.expressions:
+        raise refusal(node, "SELECT needs at least one column")
+    if len(node.expressions) > MOST_COLUMNS:
+        raise refusal(node, f"SELECT shows at most {MOST_COLUMNS:,} columns")
+    names = []
+    for source in _sources(node):
+        names.append(source.alias_or_name or (source.this.name if isinstance(source.this, exp.Anonymous) else ""))
+    if len(names) > MOST_JOINED:
+        raise refusal(node, f"at most {MOST_JOINED} are joined, and {MOST_SOURCES} named in all")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise refusal(node, f"{twice} is named twice in FROM: give one of them an alias")
+    for one in node.args.get("windows") or []:
+        if one.args.get("alias") is not None:
+            raise refusal(one, "a named window is described in full, not by another window")
+
+
+def _sources(node: exp.Select) -> list[exp.Expr]:
+    first = node.args.get("from_")
+    return [first.this, *(join.this for join in node.args.get("joins") or [])] if first is not None else []
+
+
+def _table(node: exp.Table) -> None:
+    if node.args.get("joins"):
+        raise refusal(node, "joins inside parentheses are not understood: write them one after the other")
+    if isinstance(node.this, exp.Anonymous):
+        _row_function(node.this)
+    elif node.args.get("db") is not None or not isinstance(node.this, exp.Identifier):
+        raise refusal(node, "tables have one name, without a schema")
+
+
+def _lateral(node: exp.Lateral) -> None:
+    if not isinstance(node.this, exp.Anonymous):
+        raise refusal(node, "LATERAL queries are not offered: SQLite has none; write jsonb_array_elements(…) or a WITH")
+    _row_function(node.this)
+
+
+def row_function(name: str) -> str:
+    """Return the `jsonb` name of a function in FROM."""
+    name = name.lower()
+    return name.replace("json_", "jsonb_", 1) if name.startswith("json_") else name
+
+
+def _row_function(call: exp.Anonymous) -> None:
+    name = row_function(call.name)
+    if name not in ROW_FUNCTIONS:
+        raise refusal(call, f"function {name} makes no rows here{nearest(name, list(ROW_FUNCTIONS))}")
+    if len(call.expressions) != 1:
+        raise refusal(call, f"{name} takes 1 argument")
+
+
+def _join(node: exp.Join) -> None:
+    side, kind = (str(node.args.get(name) or "").upper() for name in ("side", "kind"))
+    if side not in ("", "LEFT", "RIGHT", "FULL") or kind not in ("", "INNER", "OUTER", "CROSS"):
+        raise refusal(node, f"{side or kind} JOIN is not understood: write JOIN … ON")
+    if isinstance(node.this.this, exp.Anonymous) and side in ("RIGHT", "FULL"):
+        raise refusal(node, f"rows of a JSON value are joined with CROSS JOIN, LEFT JOIN or a comma, not {side}")
+    bare = node.args.get("on") is None and not node.args.get("using")
+    if bare and (side or kind == "INNER"):
+        raise refusal(node, "JOIN needs ON or USING")
+
+
+def _values(node: exp.Values) -> None:
+    alias = node.args.get("alias")
+    if alias is None:
+        raise refusal(node, "give VALUES a name, and its columns: (VALUES (…)) AS t(a, b)")
+    widths = {len(row.expressions) for row in node.expressions}
+    if len(widths) > 1:
+        raise refusal(node, "all rows of VALUES have as many values")
+    if len(alias.args.get("columns") or []) > max(widths):
+        raise refusal(node, f"{alias.name} has {max(widths)} columns, not {len(alias.args['columns'])}")
+
+
+def _tuple(node: exp.Tuple) -> None:
+    if not isinstance(node.parent, exp.Values | exp.Distinct):
+        raise refusal(node, "rows of values (a, b) are not offered")
+
+
+def _subquery(node: exp.Subquery) -> None:
+    if not isinstance(node.this, exp.Select | exp.SetOperation | exp.Subquery):
+        raise refusal(node, "only tables, queries and jsonb functions stand in FROM")
+    if isinstance(node.parent, exp.From | exp.Join) and node.args.get("alias") is None:
+        # Postgres before 16 wants a name as well.
+        raise refusal(node, "give the query in FROM a name: (SELECT …) AS q")
+
+
+def _set(node: exp.SetOperation) -> None:
+    if not node.args.get("distinct", True) and not isinstance(node, exp.Union):
+        raise refusal(node, f"{node.key.upper()} ALL is not offered: SQLite has none")
+    for part in (node.this, node.expression):
+        # Postgres binds INTERSECT tighter than the others, SQLite does not.
+        if isinstance(part, exp.SetOperation) and type(part) is not type(node):
+            raise refusal(node, "write parentheses around one of UNION, EXCEPT and INTERSECT")
+
+
+def _with(node: exp.With) -> None:
+    if node.args.get("recursive"):
+        raise refusal(node, "WITH RECURSIVE is not offered: nothing bounds it")
+
+
+def _group(node: exp.Group) -> None:
+    if any(value for name, value in node.args.items() if name != "expressions"):
+        raise refusal(node, "GROUP BY takes a list of expressions")
+    if len(node.expressions) > MOST_GROUPS:
+        raise refusal(node, f"GROUP BY takes at most {MOST_GROUPS} expressions")
+
+
+def _count(node: exp.Expr) -> None:
+    options = node.args.get("limit_options")
+    if options is not None and any(value for name, value in options.args.items() if name != "rows"):
+        raise refusal(node, "WITH TIES is not understood here")
+    value = node.args.get("expression") or node.args.get("count")
+    if isinstance(value, exp.Null) or (isinstance(value, exp.Column) and value.name.upper() == "ALL"):
+        node.pop()
+        return
+    digits = value.name if isinstance(value, exp.Literal) and not value.is_string else ""
+    if not (digits.isascii() and digits.isdigit() and int(digits) <= MOST_ROWS):
+        raise refusal(node, f"LIMIT and OFFSET take a whole number of at most {MOST_ROWS:,}")
+
+
+def _star(node: exp.Star) -> None:
+    if any(node.args.values()):
+        raise refusal(node, "* stands alone")
+    if not isinstance(node.parent, exp.Select | exp.Count | exp.Column):
+        raise refusal(node, "* stands only in the list of SELECT and in count(*)")
+
+
+def _literal(node: exp.Literal) -> None:
+    if node.is_string:
+        return
     try:
-        return _statement(sql, dialect)
-    except Refused as refused:
-        raise refused.told(sql) from None
-    except RecursionError:
-        raise Refused("it is nested too deeply", None).told(sql) from None
+        number = float(node.name)
+    except ValueError:
+        raise refusal(node, "this is no number") from None
+    if number == float("inf") or (node.name.isdigit() and int(node.name) >= 2**63):
+        raise refusal(node, "this number is too large")
 
 
-def _statement(sql: str, dialect: Dialect) -> Statement:
-    writing = Writing(dialect, HANDLERS, select.inner)
-    relation = select.inner(parsed(sql), Scope(writing))
-    columns = tuple(Named(name=held.name, kind=held.kind) for held in relation.columns)
-    return Statement(text=_whole(relation, writing), values=writing.values, columns=columns)
+def _cast(node: exp.Cast) -> None:
+    wanted = node.args["to"]
+    name = wanted.this.name if isinstance(wanted, exp.DataType) and hasattr(wanted.this, "name") else str(wanted)
+    if name not in TYPES or wanted.args.get("nested"):
+        raise refusal(
+            node,
+            f"there is no type {wanted.sql('postgres')} here; there is: text, integer, double precision, "
+            "numeric, boolean, jsonb, timestamp, date",
+        )
+    if not all(one.name.isascii() and one.name.isdigit() and len(one.name) < 5 for one in wanted.expressions):
+        raise refusal(node, f"{wanted.sql('postgres')}: leave out the length or precision")
 
 
-def _whole(relation: Relation, writing: Writing) -> str:
-    tables = [
-        f"{written} AS NOT MATERIALIZED ({by_name()[name].scoped(writing.dialect)})"
-        for name, written in sorted(writing.tables.items())
-    ]
-    before = [*tables, *relation.before]
-    text = relation.text
-    if not writing.sqlite and any(held.kind in _AS_TEXT for held in relation.columns):
-        listed = ", ".join(f"{held.text}::text" if held.kind in _AS_TEXT else held.text for held in relation.columns)
-        text = f"SELECT {listed} FROM ({text}) AS q"
-    return f"WITH {', '.join(before)} {text}" if before else text
+def _call(node: exp.Anonymous) -> None:
+    name = node.name.lower()
+    if isinstance(node.parent, exp.Table | exp.Lateral):
+        return
+    if name == "all" and isinstance(node.parent, (*_COMPARISONS, *_MATCHES)) and len(node.expressions) == 1:
+        node.replace(exp.All(this=node.expressions[0]))
+        return
+    if name not in FUNCTIONS:
+        if name in REASONS:
+            raise refusal(node, f"function {name} is not offered here: {REASONS[name]}")
+        raise refusal(node, f"there is no function {name}{nearest(name, list(functions()))}")
+    count, given = FUNCTIONS[name], len(arguments(node)[0])
+    if given != (count or given) or not given:
+        wanted = f"{count} argument{'' if count == 1 else 's'}" if count else "at least 1 argument"
+        raise refusal(node, f"{name} takes {wanted}, not {given}")
+    if name in ("jsonb_build_object", "json_build_object") and len(node.expressions) % 2:
+        raise refusal(node, f"{name} takes names and values, in turn")
+    if name in ("date_trunc", "date_part"):
+        unit, units = node.expressions[0], UNITS if name == "date_trunc" else FIELDS
+        if not (isinstance(unit, exp.Literal) and unit.is_string and unit.name.lower() in units):
+            raise refusal(node, f"give one of: {', '.join(units)}")
+    if name in _PERCENTILES and not isinstance(node.parent, exp.WithinGroup):
+        raise refusal(node, f"{name} needs WITHIN GROUP (ORDER BY …)")
+    if name == "string_agg" and not arguments(node)[0][1].is_string:
+        raise refusal(node, "the separator is a literal")
+
+
+def arguments(node: exp.Anonymous) -> tuple[list[exp.Expr], bool, list[exp.Expr]]:
+    """Return an aggregate's arguments, whether they are DISTINCT, and what they are ordered by."""
+    parts, order = list(node.expressions), []
+    if parts and isinstance(parts[-1], exp.Order):
+        order = list(parts[-1].expressions)
+        parts[-1] = parts[-1].this
+    distinct = bool(parts) and isinstance(parts[0], exp.Distinct)
+    return [*parts[0].expressions, *parts[1:]] if distinct else parts, distinct, order
+
+
+def _within_group(node: exp.WithinGroup) -> None:
+    call = node.this
+    fits = isinstance(call, exp.Anonymous) and call.name.lower() in _PERCENTILES and len(call.expressions) == 1
+    if not fits or len(node.expression.expressions) != 1:
+        raise refusal(node, "only percentile_cont and percentile_disc, by one value, stand before WITHIN GROUP")
+    share = call.expressions[0]
+    if not (isinstance(share, exp.Literal) and not share.is_string and 0 <= float(share.name) <= 1):
+        raise refusal(node, "the share is a literal between 0 and 1")
+
+
+def _filter(node: exp.Filter) -> None:
+    call = node.this.this if isinstance(node.this, exp.WithinGroup) else node.this
+    if not isinstance(call, _AGGREGATED) and not (isinstance(call, exp.Anonymous) and call.name.lower() in AGGREGATES):
+        raise refusal(node, "FILTER stands after an aggregate")
+
+
+def _extract(node: exp.Extract) -> None:
+    if node.this.name.lower() not in FIELDS:
+        raise refusal(node, f"extract takes one of: {', '.join(FIELDS)}")
+
+
+def _substring(node: exp.Substring) -> None:
+    start = node.args.get("start")
+    if start is None or start.is_string:
+        raise refusal(node, "substring takes FROM and FOR with numbers; patterns are only matched, with ~")
+
+
+def _interval(node: exp.Interval) -> None:
+    if not (isinstance(node.parent, exp.Add | exp.Sub) and node.parent.expression is node):
+        raise refusal(
+            node,
+            "an interval is no value here: write it beside a time: created_at::timestamp + interval '7 days', of years,"
+            " months, weeks, days, hours …",
+        )
+    unit = str(node.args.get("unit") or "").lower().removesuffix("s")
+    number = node.this.name.lstrip("+-") if isinstance(node.this, exp.Literal) else ""
+    if not (number.isascii() and number.isdigit() and len(number) < 7) or unit not in INTERVALS:
+        raise refusal(node, "an interval has one whole number and one unit: '7 days', '3 months', '90 minutes'")
+
+
+def _bracket(node: exp.Bracket) -> None:
+    key = node.expressions[0] if len(node.expressions) == 1 else None
+    if key is None or not key.is_string:
+        raise refusal(node, "only JSON['key'] is read so: write -> with an index, or jsonb_array_elements")
+
+
+def _array(node: exp.Array) -> None:
+    if not isinstance(node.parent, (exp.Any, exp.All, exp.Anonymous, exp.Paren, *_OF_JSON, *_OF_JSON_TOO)):
+        raise refusal(node, "arrays stand only beside ANY and ALL and after JSON operators")
+
+
+def _quantified(node: exp.Expr) -> None:
+    inner = node.this.unnest()
+    if isinstance(inner, exp.Query):
+        compared = exp.NEQ if isinstance(node, exp.All) else exp.EQ
+        if type(node.parent) is not compared:
+            raise refusal(node, "before a query only = ANY and <> ALL are understood; or compare with its min or max")
+    elif not (isinstance(inner, exp.Array) and inner.expressions):
+        raise refusal(node, "ANY and ALL take ARRAY['a', 'b'] or a query; or write IN (…)")
+
+
+def _member(node: exp.In) -> None:
+    if not node.expressions and node.args.get("query") is None:
+        raise refusal(node, "IN takes at least one value")
+
+
+def _pattern(node: exp.Expr) -> None:
+    if not node.expression.is_string:
+        raise refusal(node.expression, "a pattern is a literal")
+    try:
+        as_python(node.expression.name.removeprefix("(?i)"))
+    except Unreadable as wrong:
+        raise refusal(node.expression, f"in this pattern {wrong}") from None
+
+
+def _escape(node: exp.Escape) -> None:
+    sign = node.expression.name if node.expression.is_string else ""
+    if not isinstance(node.this, exp.Like | exp.ILike) or len(sign) != 1 or sign.isalnum() or sign in "%_'":
+        raise refusal(node, "ESCAPE takes one sign that is neither letter nor digit nor wildcard")
+
+
+def keys(node: exp.Expr) -> list[str]:
+    """Return the keys in `ARRAY['a', 'b']` or `'{a,b}'`."""
+    if isinstance(node, exp.Array) and all(isinstance(one, exp.Literal) for one in node.expressions):
+        return [one.name for one in node.expressions]
+    if node.is_string and node.name[:1] + node.name[-1:] == "{}":
+        words = node.name[1:-1].split(",") if node.name != "{}" else []
+        if not any(set(word) & set('"\\{}') or word != word.strip() or not word for word in words):
+            return words
+    raise refusal(node, "write the keys as ARRAY['a', 'b']")
+
+
+def _keyed(node: exp.Expr) -> None:
+    keys(node.expression)
+
+
+def _window(node: exp.Window) -> None:
+    call = node.this.this if isinstance(node.this, exp.Filter) else node.this
+    if isinstance(node.parent, exp.Select) and node.arg_key == "windows":
+        return
+    if not isinstance(call, (*_AGGREGATED, *_RANKED)):
+        raise refusal(node, f"{call.name or call.key} does not stand over a window")
+
+
+def _frame(node: exp.WindowSpec) -> None:
+    for name in ("start", "end"):
+        value = node.args.get(name)
+        word = value.name if isinstance(value, exp.Literal) and not value.is_string else str(value or "").upper()
+        if not (word in ("", "CURRENT ROW", "UNBOUNDED") or (word.isascii() and word.isdigit() and len(word) < 12)):
+            raise refusal(node, "a frame's bounds are whole numbers, UNBOUNDED or CURRENT ROW")
+
+
+_RULES: dict[type[exp.Expr], Callable[[Any], None]] = {
+    **dict.fromkeys((exp.Union, exp.Except, exp.Intersect), _set),
+    **dict.fromkeys((exp.Limit, exp.Offset, exp.Fetch), _count),
+    **dict.fromkeys((exp.Any, exp.All), _quantified),
+    **dict.fromkeys((exp.RegexpLike, exp.RegexpILike), _pattern),
+    **dict.fromkeys(
+        (exp.JSONBExtract, exp.JSONBExtractScalar, exp.JSONBContainsAnyTopKeys, exp.JSONBContainsAllTopKeys), _keyed
+    ),
+    exp.Select: _select,
+    exp.Table: _table,
+    exp.Lateral: _lateral,
+    exp.Join: _join,
+    exp.Values: _values,
+    exp.Tuple: _tuple,
+    exp.Subquery: _subquery,
+    exp.With: _with,
+    exp.Group: _group,
+    exp.Star: _star,
+    exp.Literal: _literal,
+    exp.Cast: _cast,
+    exp.Anonymous: _call,
+    exp.WithinGroup: _within_group,
+    exp.Filter: _filter,
+    exp.Extract: _extract,
+    exp.Substring: _substring,
+    exp.Interval: _interval,
+    exp.Bracket: _bracket,
+    exp.Array: _array,
+    exp.In: _member,
+    exp.Escape: _escape,
+    exp.Window: _window,
+    exp.WindowSpec: _frame,
+}

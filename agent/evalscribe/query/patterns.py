@@ -1,17 +1,7 @@
-"""`~`, `~*`, `!~`, `!~*`: the patterns that Postgres and Python read alike, each in its own spelling.
-
-Whether a text matches does not depend on which of several matches is taken, so quantifiers of every kind are the same.
-"""
+"""Patterns for `~`, `~*`, `!~` and `!~*`: Postgres syntax, translated to Python for SQLite, which has no patterns."""
 
 import re
 from collections.abc import Iterator
-
-from sqlglot import exp
-
-from evalscribe.query.casts import fit
-from evalscribe.query.problem import only, refusal
-from evalscribe.query.scope import Scope
-from evalscribe.query.writing import Handler, Term
 
 LONGEST = 1_000
 MOST_TIMES = 255
@@ -39,24 +29,6 @@ _CLASSES = {
 
 class Unreadable(ValueError):
     """What is wrong with a pattern."""
-
-
-def matches(node: exp.Expr, scope: Scope) -> Term:
-    only(node, "this", "expression")
-    if not isinstance(node.expression, exp.Literal) or not node.expression.is_string:
-        raise refusal(node.expression, "a pattern is a literal")
-    pattern = node.expression.name
-    any_case = isinstance(node, exp.RegexpILike) or pattern.startswith("(?i)")
-    pattern = pattern.removeprefix("(?i)")
-    try:
-        here = as_python(pattern)
-    except Unreadable as wrong:
-        raise refusal(node.expression, f"in this pattern {wrong}") from None
-    text = fit("text", scope.term(node.this), scope.writing, node)
-    sign = "~*" if any_case else "~"
-    how = ("pg_matches({0}, {p}, {any_case})", '(({0}) COLLATE "C" {sign} {p})')
-    bound = scope.writing.bound(here if scope.writing.sqlite else pattern)
-    return scope.writing.term("boolean", how, text, p=bound, sign=sign, any_case=str(int(any_case)))
 
 
 def as_python(pattern: str) -> str:
@@ -127,6 +99,3 @@ def _in_set(part: re.Match[str]) -> str:
             raise Unreadable(f"\\{escaped} does not stand inside []")
         return _escaped(escaped)
     return plain if plain == "-" else re.escape(plain)
-
-
-HANDLERS: dict[type[exp.Expr], Handler] = {exp.RegexpLike: matches, exp.RegexpILike: matches}

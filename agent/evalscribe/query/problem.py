@@ -1,4 +1,4 @@
-"""What is wrong with a query, and where in the user's own text."""
+"""Errors in a query, with their place in the user's text."""
 
 from difflib import get_close_matches
 
@@ -10,7 +10,7 @@ MOST_NAMED = 5
 
 
 class Refused(Exception):
-    """`offset` counts characters from the beginning of the query; None where the place is not known."""
+    """A query that may not run. `offset` is the character in the query; None if the place is unknown."""
 
     def __init__(self, message: str, offset: int | None) -> None:
         super().__init__(message)
@@ -24,12 +24,12 @@ class Refused(Exception):
 
 
 def refusal(node: exp.Expr | None, message: str) -> Refused:
-    """To be raised."""
+    """Return the error to raise for a part of the query."""
     return Refused(message, offset_of(node))
 
 
 def offset_of(node: exp.Expr | None) -> int | None:
-    """Where the first of it that the parser placed begins, else of what it stands in."""
+    """Return where a part begins, or the part that contains it if the parser recorded no place."""
     while node is not None:
         starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
         if starts:
@@ -39,23 +39,14 @@ def offset_of(node: exp.Expr | None) -> int | None:
 
 
 def place(sql: str, offset: int) -> tuple[int, int]:
-    """Line and column, both from 1."""
+    """Return line and column, both from 1."""
     before = sql[:offset]
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """`; near it: a, b`, or what there is where it is little, or nothing."""
+    """Return a suggestion to append to a message: similar names, or all of them if they are few."""
     close = get_close_matches(name.lower(), known, MOST_NAMED, 0.6)
     if close:
         return f"; did you mean {' or '.join(close[:2])}?"
     return f"; there is: {', '.join(known)}" if 0 < len(known) <= 20 else ""
-
-
-def only(node: exp.Expr, *understood: str) -> None:
-    """Refuse what the parser read and nobody here understands, rather than leave it out."""
-    for name, value in node.args.items():
-        if name not in understood and value not in (None, False, []):
-            part = value[0] if isinstance(value, list) else value
-            where = part if isinstance(part, exp.Expr) and offset_of(part) is not None else node
-            raise refusal(where, f"{name.strip('_').replace('_', ' ').upper()} is not understood here")

@@ -1,18 +1,382 @@
-"""A query that was read, checked and written in the spelling of one engine."""
+"""From a user's query to a statement for one engine: parse, check, qualify, limit, transpile."""
+
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.errors import OptimizeError
+from sqlglot.optimizer.annotate_types import annotate_types
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import Scope, traverse_scope
+from sqlglot.schema import MappingSchema
 
 from evalscribe.ids import Frozen
-from evalscribe.query.kinds import Kind
+from evalscribe.query.check import MOST_COLUMNS, ROW_FUNCTIONS, check, row_function
+from evalscribe.query.engines import METADATA, expand_row_functions, for_postgres, for_sqlite
+from evalscribe.query.parsing import Syntax, parsed
+from evalscribe.query.problem import Refused, nearest, refusal
+from evalscribe.query.tables import Dialect, by_name
+
+LONGEST = 400_000
+"""Characters of a statement, with the columns of inner queries written out as planners do. Beyond that, the planner of
+Postgres allocates memory before its time limit can interrupt it."""
+_TIMES = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.DATE)
+_FUNCTION_NAMES: dict[type[exp.Expr], str] = {
+    exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or",
+    exp.StrPosition: "position",
+}
+_TYPE_NAMES = {
+    "INT": "int4",
+    "BIGINT": "int8",
+    "SMALLINT": "int2",
+    "DOUBLE": "float8",
+    "FLOAT": "float4",
+    "DECIMAL": "numeric",
+    "BOOLEAN": "bool",
+}
 
 
 class Named(Frozen):
+    """A column of the result."""
+
     name: str
-    kind: Kind
+    kind: str
+    """`JSONB`, `BOOLEAN` or another type of sqlglot; `UNKNOWN` where it cannot be told."""
 
 
 class Statement(Frozen):
+    """A checked query in the dialect of one engine, with a parameter `collection_id`."""
+
     text: str
-    """With `:name` where a value belongs."""
-    values: dict[str, str | float]
-    """All that stood quoted in the query, and its numbers with a fraction. The collection's id is not among them."""
     columns: tuple[Named, ...]
-    """As the user named them; what the engine calls them means nothing."""
+
+
+def checked(sql: str, dialect: Dialect) -> Statement:
+    """Return the statement to run.
+
+    Raises:
+        UsageError: With line and column, if the text is not one SELECT over the documented tables.
+    """
+    try:
+        return _statement(sql, dialect)
+    except Refused as refused:
+        raise refused.told(sql) from None
+    except RecursionError:
+        raise Refused("it is nested too deeply", None).told(sql) from None
+
+
+def _statement(sql: str, dialect: Dialect) -> Statement:
+    tree = parsed(sql)
+    check(tree)
+    _check_tables(tree)
+    for one in list(tree.find_all(exp.Bracket)):
+        one.replace(exp.JSONExtract(this=one.this, expression=one.expressions[0]))
+    for select in list(tree.find_all(exp.Select)):
+        _name_columns(select)
+        _normalise_row_functions(select)
+    _Widths(tree)
+    schema = MappingSchema({name: {one.name: one.kind for one in table.columns} for name, table in by_name().items()})
+    try:
+        tree = qualify(tree, dialect=Syntax, schema=schema, validate_qualify_columns=False)
+    except OptimizeError as error:
+        _check_columns(tree)
+        raise Refused(str(error).splitlines()[0], None) from None
+    _check_columns(tree)
+    _check_size(tree)
+    if dialect == "sqlite":
+        expand_row_functions(tree)
+    tree = annotate_types(tree, schema=schema, expression_metadata=METADATA)
+    _check_types(tree)
+    columns = tuple(Named(name=one.alias_or_name, kind=_kind(one)) for one in tree.selects)
+    used = _own_tables(tree)
+    text = for_sqlite(tree) if dialect == "sqlite" else for_postgres(tree)
+    if len(text) > LONGEST:
+        raise Refused("it is too long when written out: nest less", None)
+    return Statement(text=_with_tables(text, used, dialect), columns=columns)
+
+
+def _with_tables(text: str, used: list[str], dialect: Dialect) -> str:
+    """Put the documented tables before the query. The user's text has no parameters, only ours have."""
+    scoped = [f"{by_name()[name].written} AS NOT MATERIALIZED ({by_name()[name].scoped(dialect)})" for name in used]
+    tables = f"WITH {', '.join(scoped)} " if scoped else ""
+    if scoped and text.startswith("WITH "):
+        tables, text = tables[:-1] + ", ", text.removeprefix("WITH ")
+    if dialect == "postgres":
+        tables, text = tables.replace(":collection_id", "%(collection_id)s"), text.replace("%", "%%")
+    return f"{tables}{text}"
+
+
+def _check_tables(tree: exp.Query) -> None:
+    queries = [folded(one.args["alias"].this) for one in tree.find_all(exp.CTE)]
+    for one in tree.find_all(exp.CTE):
+        if one.alias.lower() in by_name():
+            raise refusal(one, f"{one.alias} is a table already: give the query another name")
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier):
+            continue
+        name = folded(table.this)
+        if name not in by_name() and name not in queries:
+            raise refusal(table, f"there is no table {name}{nearest(name, [*by_name(), *queries])}")
+
+
+def folded(identifier: exp.Expr) -> str:
+    """Return a name as Postgres reads it: in lower case unless it is quoted."""
+    return identifier.name if identifier.args.get("quoted") else identifier.name.lower()
+
+
+def _name_columns(select: exp.Select) -> None:
+    """Name columns as Postgres does where the user did not."""
+    shown = []
+    for one in select.expressions:
+        plain = isinstance(one, exp.Alias | exp.Column) or one.is_star
+        shown.append(one if plain else exp.alias_(one, _name(one) or _fallback(one), quoted=True, copy=False))
+    select.set("expressions", shown)
+
+
+def _name(node: exp.Expr) -> str | None:
+    """Return a name that a cast or a CASE around it does not change."""
+    if isinstance(node, exp.Column):
+        return folded(node.this)
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower()
+    if isinstance(node, exp.Trim):
+        return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")).upper(), "btrim")
+    if isinstance(node, exp.Cast | exp.Window | exp.Filter | exp.WithinGroup | exp.Paren):
+        return _name(node.this)
+    if isinstance(node, exp.Case):
+        return _name(node.args["default"]) if node.args.get("default") is not None else None
+    if isinstance(node, exp.Subquery):
+        shown = node.this.selects[0] if isinstance(node.this, exp.Query) and node.this.selects else None
+        if isinstance(shown, exp.Alias):
+            return folded(shown.args["alias"])
+        return None if shown is None or shown.is_star else _name(shown) or _fallback(shown)
+    if isinstance(node, exp.Func) and not isinstance(node, exp.Binary):
+        return _FUNCTION_NAMES.get(type(node)) or node.sql_name().lower()
+    return None
+
+
+def _fallback(node: exp.Expr) -> str:
+    if isinstance(node, exp.Paren):
+        return _fallback(node.this)
+    if isinstance(node, exp.Cast):
+        name = str(node.args["to"].this.name)
+        return _TYPE_NAMES.get(name, name.lower())
+    return "case" if isinstance(node, exp.Case) else "?column?"
+
+
+def _normalise_row_functions(select: exp.Select) -> None:
+    """Write every function in FROM as LATERAL with the names of its columns, which `qualify` understands."""
+    for values in [one for one in _sources(select) if isinstance(one, exp.Values)]:
+        given = values.args["alias"].args.get("columns") or []
+        width = len(values.expressions[0].expressions)
+        more = [exp.to_identifier(f"column{number}") for number in range(len(given) + 1, width + 1)]
+        values.args["alias"].set("columns", [*given, *more])
+    for table in [one for one in _sources(select) if isinstance(one.this, exp.Anonymous)]:
+        name, alias = row_function(table.this.name), table.args.get("alias")
+        called = alias.this if alias is not None and alias.this is not None else exp.to_identifier(name)
+        given = list(alias.args.get("columns") or []) if alias is not None else []
+        columns = [exp.to_identifier(one) for one in ROW_FUNCTIONS[name]]
+        if table.args.get("ordinality"):
+            columns.append(exp.to_identifier("ordinality"))
+        if len(given) > len(columns):
+            raise refusal(table, f"{called.name} has {len(columns)} columns, not {len(given)}")
+        if len(columns) == 1 and not given and alias is not None and name == "jsonb_object_keys":
+            given = [called.copy()]
+        columns[: len(given)] = given
+        if table.this.expressions[0].is_string:
+            raise refusal(table.this, f"{name} takes JSON, not text")
+        call = exp.Anonymous(this=name, expressions=table.this.expressions)
+        named = exp.TableAlias(this=called, columns=columns)
+        table.replace(exp.Lateral(this=call, alias=named, ordinality=table.args.get("ordinality")))
+        if len(columns) == 1:
+            _replace_rows(select, called, columns[0])
+
+
+def _replace_rows(select: exp.Select, called: exp.Identifier, column: exp.Identifier) -> None:
+    """Let the alias of a function with one column stand for its value, unless a table has a column of that name."""
+    name = folded(called)
+    tables = [by_name()[folded(one.this)] for one in _sources(select) if one.name.lower() in by_name()]
+    if name == folded(column) or any(one.name == name for table in tables for one in table.columns):
+        return
+    for one in list(select.find_all(exp.Column)):
+        if not one.args.get("table") and not one.is_star and folded(one.this) == name:
+            one.set("table", called.copy())
+            one.set("this", column.copy())
+            if isinstance(one.parent, exp.Select) and one.arg_key == "expressions":
+                one.replace(exp.alias_(one.copy(), name, quoted=True))
+
+
+def _sources(select: exp.Select) -> list[Any]:
+    first = select.args.get("from_")
+    return [first.this, *(join.this for join in select.args.get("joins") or [])] if first is not None else []
+
+
+class _Widths:
+    """How many columns queries have, told before their stars are expanded: that could take exponential memory."""
+
+    def __init__(self, tree: exp.Expr) -> None:
+        self._known: dict[int, int] = {}
+        self._named: dict[str, list[exp.Expr]] = {}
+        for one in tree.find_all(exp.CTE):
+            self._named.setdefault(folded(one.args["alias"].this), []).append(one.this)
+        for query in tree.find_all(exp.Select, exp.SetOperation, exp.Subquery):
+            self._of(query)
+
+    def _of(self, query: exp.Expr) -> int:
+        if id(query) not in self._known:
+            self._known[id(query)] = 1  # for a query that names itself, which is refused later
+            self._known[id(query)] = width = self._count(query)
+            if width > MOST_COLUMNS:
+                raise refusal(query, f"SELECT shows at most {MOST_COLUMNS:,} columns")
+        return self._known[id(query)]
+
+    def _count(self, query: exp.Expr) -> int:
+        if isinstance(query, exp.SetOperation):
+            return max(self._of(query.this), self._of(query.expression))
+        if isinstance(query, exp.Subquery):
+            return self._of(query.this)
+        if not isinstance(query, exp.Select):
+            raise refusal(query, "only SELECT is run here")
+        sources = {one.alias_or_name.lower() or str(number): one for number, one in enumerate(_sources(query))}
+        widths = {name: self._of_source(one) for name, one in sources.items()}
+        total = 0
+        for one in query.expressions:
+            star = (
+                sum(widths.values()) if isinstance(one, exp.Star) else widths.get(getattr(one, "table", "").lower(), 1)
+            )
+            total += star if one.is_star else 1
+        return total
+
+    def _of_source(self, source: exp.Expr) -> int:
+        if isinstance(source, exp.Subquery):
+            return self._of(source)
+        if isinstance(source, exp.Table):
+            name = folded(source.this)
+            widths = [self._of(one) for one in self._named.get(name, ())]
+            return max([*widths, len(by_name()[name].columns) if name in by_name() else 1])
+        return len(source.args["alias"].args["columns"])
+
+
+def _check_columns(tree: exp.Expr) -> None:
+    """Raises `Refused` for the first column that is in no source."""
+    for row in tree.find_all(exp.TableColumn):
+        raise refusal(row, f"there is no column {row.name}")
+    for scope in traverse_scope(tree):
+        known = {name: _columns(source) for name, source in scope.sources.items()}
+        aliases = {one.alias_or_name for one in getattr(scope.expression, "selects", ())}
+        for column in scope.columns:
+            name, table = column.name, column.table
+            if table and table in known:
+                columns = known[table]
+                if columns is not None and name not in columns:
+                    raise refusal(column, f"there is no column {name} in {table}{nearest(name, columns)}")
+            elif table:
+                if scope.is_root or not scope.is_correlated_subquery:
+                    raise refusal(column, f"nothing in FROM is called {table}{nearest(table, list(known))}")
+            elif name not in aliases or not isinstance(
+                column.find_ancestor(exp.Group, exp.Order, exp.Select), exp.Group | exp.Order
+            ):
+                having = [one for one, columns in known.items() if columns and name in columns]
+                if len(having) > 1:
+                    raise refusal(column, f"column {name} is ambiguous: write which table's it is")
+                names = list(dict.fromkeys(one for columns in known.values() for one in columns or ()))
+                raise refusal(column, f"there is no column {name}{nearest(name, names)}")
+
+
+def _columns(source: Any) -> list[str] | None:
+    if isinstance(source, exp.Table):
+        table = by_name().get(source.name)
+        return [one.name for one in table.columns] if table else None
+    expression = source.expression
+    if isinstance(expression, exp.UDTF):
+        return [one.name for one in expression.args["alias"].args.get("columns") or []] or None
+    return list(expression.named_selects)
+
+
+def _check_types(tree: exp.Expr) -> None:
+    for node in tree.find_all(exp.Add, exp.Sub, exp.RegexpLike, exp.RegexpILike):
+        if isinstance(node, exp.RegexpLike | exp.RegexpILike):
+            if node.this.is_type(*exp.DataType.NUMERIC_TYPES, exp.DType.BOOLEAN, exp.DType.JSONB):
+                raise refusal(node, f"a pattern takes text and this is {_named(node.this)}: write CAST(… AS TEXT)")
+            continue
+        left, right = node.this, node.expression
+        temporal = [one for one in (left, right) if one.is_type(*_TIMES)]
+        if not temporal or isinstance(right, exp.Interval) or isinstance(node.find_ancestor(exp.Extract), exp.Extract):
+            continue
+        dates = all(one.is_type(exp.DType.DATE) or one.is_type(*exp.DataType.INTEGER_TYPES) for one in (left, right))
+        if not dates or (len(temporal) == 2 and isinstance(node, exp.Add)):
+            raise refusal(
+                node,
+                f"{_named(left)} and {_named(right)} do not go together here: write extract(epoch from a - b), which"
+                " gives seconds, or write an interval beside a time: created_at::timestamp + interval '7 days'",
+            )
+
+
+def _named(node: exp.Expr) -> str:
+    name = _kind(node).lower()
+    return "bigint" if name == "int" else name
+
+
+def _kind(node: exp.Expr) -> str:
+    return str(node.type.this.name) if node.type is not None and isinstance(node.type.this, exp.DType) else "UNKNOWN"
+
+
+def _check_size(tree: exp.Expr) -> None:
+    """Raises `Refused` if the columns of inner queries, written out where they are used, become too long."""
+    sizes: dict[int, dict[str, int]] = {}
+    for scope in traverse_scope(tree):
+        own = sizes[id(scope.expression)] = {}
+        if not isinstance(scope.expression, exp.Query):
+            continue
+        for select in scope.expression.selects:
+            own[select.alias_or_name] = _limited_size(_sizes(select, scope, sizes))
+        for name in ("where", "group", "having", "order", "joins"):
+            part = scope.expression.args.get(name)
+            for one in part if isinstance(part, list) else [part] if part is not None else []:
+                _limited_size(_sizes(one, scope, sizes))
+
+
+def _sizes(node: exp.Expr, scope: Scope, sizes: dict[int, dict[str, int]]) -> int:
+    size = 0
+    for one in node.walk():
+        size += 8
+        if isinstance(one, exp.Column):
+            source = scope.sources.get(one.table)
+            size += sizes.get(id(source.expression), {}).get(one.name, 0) if isinstance(source, Scope) else 0
+        elif isinstance(one, exp.Literal):
+            size += len(one.name)
+    return size
+
+
+def _limited_size(size: int) -> int:
+    if size > LONGEST:
+        raise Refused("it is too long when written out: nest less", None)
+    return size
+
+
+def _own_tables(tree: exp.Expr) -> list[str]:
+    """Rename tables and queries in WITH to names of ours, so that none of the user's can hide a table of the store."""
+    used, queries = set[str](), dict[int, str]()
+    renamed = list[tuple[exp.Table, str]]()
+    for scope in traverse_scope(tree):
+        for table, source in scope.selected_sources.values():
+            if not isinstance(table, exp.Table) or isinstance(table.this, exp.Anonymous):
+                continue
+            if isinstance(source, Scope):
+                name = queries.setdefault(id(source.expression), f"w{len(queries) + 1}")
+            elif source.name in by_name() and not source.db:
+                used.add(source.name)
+                name = by_name()[source.name].written
+            else:
+                raise refusal(table, f"there is no table {table.name}{nearest(table.name, list(by_name()))}")
+            renamed.append((table, name))
+    for table, name in renamed:
+        table.set("this", exp.to_identifier(name, quoted=True))
+    done = {id(table) for table, _ in renamed}
+    for table in tree.find_all(exp.Table):
+        if id(table) not in done and not isinstance(table.this, exp.Anonymous):
+            raise refusal(table, f"there is no table {table.name}{nearest(table.name, list(by_name()))}")
+    for query in tree.find_all(exp.CTE):
+        name = queries.setdefault(id(query.this), f"w{len(queries) + 1}")
+        query.args["alias"].set("this", exp.to_identifier(name, quoted=True))
+    return sorted(used)

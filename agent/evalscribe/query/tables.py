@@ -1,12 +1,65 @@
-"""The tables that users read: what their columns mean, and where the store has them. Every one ends at a collection."""
+"""The tables that users can query: what their columns mean, and where the store keeps them.
+
+Every table joins to a collection, so that a query sees the rows of one collection only.
+"""
 
 from functools import cache
+from typing import Literal
 
-from evalscribe.query.experiment_tables import EXPERIMENT_TABLES
-from evalscribe.query.kinds import Kind
-from evalscribe.query.table import Column, Table, of, renamed
+from evalscribe.ids import Frozen
 
-__all__ = ["Column", "Table", "by_name", "tables"]
+Dialect = Literal["sqlite", "postgres"]
+Kind = Literal["text", "bigint", "double precision", "boolean", "jsonb"]
+"""Types of documented columns, as Postgres calls them."""
+
+
+class Column(Frozen):
+    name: str
+    kind: Kind
+    about: str
+    source: str | tuple[str, str]
+    """SQL that reads it from the store; a pair for SQLite and Postgres where they differ."""
+
+
+class Table(Frozen):
+    name: str
+    about: str
+    columns: tuple[Column, ...]
+    source: str | tuple[str, str]
+    """What follows FROM."""
+
+    @property
+    def written(self) -> str:
+        """Name of its common table expression; no table of the store is called so."""
+        return f"all_{self.name}"
+
+    def scoped(self, dialect: Dialect) -> str:
+        """Return the SELECT that gives its rows of `:collection_id`."""
+        parts = [f"{_source(one, dialect)} AS {one.name}" for one in self.columns]
+        return f"SELECT {', '.join(parts)} FROM {_chosen(self.source, dialect)}"
+
+
+def _chosen(source: str | tuple[str, str], dialect: Dialect) -> str:
+    return source if isinstance(source, str) else source[0 if dialect == "sqlite" else 1]
+
+
+def _source(column: Column, dialect: Dialect) -> str:
+    text = _chosen(column.source, dialect)
+    cast = dialect == "postgres" and column.kind in ("text", "bigint", "double precision")
+    return f"({text})::{column.kind}" if cast else text
+
+
+def of(table: str, *columns: tuple[str, Kind, str]) -> tuple[Column, ...]:
+    return tuple(Column(name=name, kind=kind, about=about, source=f"{table}.{name}") for name, kind, about in columns)
+
+
+def renamed(name: str, kind: Kind, about: str, source: str | tuple[str, str]) -> Column:
+    return Column(name=name, kind=kind, about=about, source=source)
+
+
+_TRIED = "JOIN experiments AS tried ON tried.id = {run}.experiment_id WHERE tried.collection_id = :collection_id"
+_OF_RUN = f"JOIN experiment_runs AS whole ON whole.id = it.run_id {_TRIED.format(run='whole')}"
+
 _MINE = "collection_runs AS mine JOIN"
 _WHERE = "WHERE mine.collection_id = :collection_id"
 _EVAL = renamed("agent_run_id", "text", "the eval: `agent_runs.id`", "it.eval_id")
@@ -257,12 +310,83 @@ TABLES = (
         source="results AS it JOIN result_sets AS whole ON whole.id = it.result_set_id"
         " WHERE whole.collection_id = :collection_id",
     ),
-    *EXPERIMENT_TABLES,
+    # Rows of experiments belong to the collection that their runs are archived in.
+    Table(
+        name="experiment_runs",
+        about="runs of experiments",
+        columns=of(
+            "it",
+            ("id", "text", "`runs.id`"),
+            ("name", "text", "its label"),
+            ("experiment_id", "text", ""),
+            ("experiment_version_id", "text", "what was tried: target, scorers and config"),
+            ("dataset_version_id", "text", ""),
+            ("deployment_id", "text", "the build that ran; null for targets that are no components"),
+            ("state", "text", "queued, running, completed, failed or cancelled"),
+            ("reason", "text", "why it failed or was cancelled"),
+            ("items", "bigint", "of the dataset version that it tries"),
+            ("repetitions", "bigint", "tries at each item"),
+            ("budget_usd", "double precision", "what it may cost"),
+            ("created_at", "text", "ISO 8601"),
+            ("started_at", "text", "ISO 8601"),
+            ("ended_at", "text", "ISO 8601"),
+        ),
+        source=f"experiment_runs AS it {_TRIED.format(run='it')}",
+    ),
+    Table(
+        name="run_items",
+        about="tries at items in runs of experiments",
+        columns=of(
+            "it",
+            ("id", "text", "`agent_runs.id`, once the run has ended"),
+            ("run_id", "text", "`experiment_runs.id`"),
+            ("item_key", "text", "the item's name, the same in all runs"),
+            ("number", "bigint", "the item's place in the dataset, from 0"),
+            ("repetition", "bigint", "from 1"),
+            ("status", "text", "ok, error, timeout or cancelled"),
+            ("verdict", "text", "passed, failed, error (no answer) or unscored"),
+            ("error", "text", "why there is no answer"),
+            ("duration_ms", "double precision", ""),
+            ("usage", "jsonb", "`calls`, `input_tokens`, `output_tokens` …; null: the target does not say"),
+            ("cost_usd", "double precision", "of the target, without its scores"),
+            ("model", "text", ""),
+            ("created_at", "text", "ISO 8601"),
+        ),
+        source=f"run_items AS it {_OF_RUN}",
+    ),
+    Table(
+        name="scores",
+        about="what scorers say of tries",
+        columns=of(
+            "it",
+            ("id", "text", ""),
+            ("run_id", "text", "`experiment_runs.id`"),
+            ("run_item_id", "text", "`run_items.id`"),
+            ("item_key", "text", "`run_items.item_key`"),
+            ("repetition", "bigint", "from 1"),
+            ("scorer", "text", "its name in the experiment"),
+            ("scorer_version_id", "text", "equal for equal scorers of equal config"),
+            ("required", "boolean", "whether a try can pass without it"),
+            ("status", "text", "ok, unscored (it abstains) or error (it broke)"),
+            ("value", "double precision", "from 0 to 1; null where the status is not ok"),
+            ("passed", "boolean", "null where the status is not ok"),
+            ("label", "text", ""),
+            ("explanation", "text", ""),
+            ("error_type", "text", ""),
+            ("cost_usd", "double precision", ""),
+            ("supersedes", "text", "the score that it replaced"),
+            ("current", "boolean", "false once a later one replaced it"),
+            ("reason", "text", "why it was scored again"),
+            ("metadata_json", "jsonb", "what else the scorer says, with its `config`"),
+            ("created_at", "text", "ISO 8601"),
+        ),
+        source=f"scores AS it {_OF_RUN}",
+    ),
 )
 
 
 def tables() -> tuple[Table, ...]:
-    """All that a query can name, in the order they are told in."""
+    """Return all tables that a query can name, in the order of the documentation."""
     return TABLES
 
 

@@ -1,17 +1,20 @@
 """Queries over the Postgres store: one that only reads, in a transaction of its own that ends with it."""
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.types.string import TextLoader
 from pydantic import JsonValue
 
 from evalscribe.errors import UsageError
 from evalscribe.ports import Rows
-from evalscribe.store.query_bounds import LONGEST_CELL, MOST_CHARACTERS, cut
+from evalscribe.query import json_value
+from evalscribe.store.query_process import LONGEST_CELL, MOST_CHARACTERS, cut
 from evalscribe.store.query_sqlite import overdue
 from evalscribe.store.server import options
 from evalscribe.store.server_failures import explained
@@ -32,9 +35,21 @@ SETTINGS = {
     "lock_timeout": "10s",
 }
 OWNERS_SETTINGS = {"lc_messages": "C", "temp_file_limit": "1GB"}
-_PLACE = re.compile(r"(?<!:):([a-z_]+\d*)")
+MOST_DIGITS = 300
+"""Digits of a number that a float can hold."""
+_JSON = (114, 3802)
+"""Object ids of json and jsonb."""
+_AS_TEXT = ("json", "jsonb", "timestamp", "timestamptz", "date", "time", "interval")
 _USERS_FAULT = ("22", "21", "42", "0A", "54")
 """How SQLSTATE begins: values, rows in place of a value, names and types, what is not supported, limits."""
+
+
+class _Number(Loader):
+    """Reads numeric, the type of sums and averages, as a plain number."""
+
+    def load(self, data: Buffer) -> int | float:
+        text = bytes(data).decode()
+        return int(text) if text.lstrip("-").isdigit() and len(text) < MOST_DIGITS else float(text)
 
 
 class PostgresTables:
@@ -72,9 +87,11 @@ class PostgresTables:
         timeout_s: float,
     ) -> Rows:
         _only_reading(connection, timeout_s)
-        text = _PLACE.sub(r"%(\1)s", statement.replace("%", "%%"))
+        for name in _AS_TEXT:
+            connection.adapters.register_loader(name, TextLoader)
+        connection.adapters.register_loader("numeric", _Number)
         with connection.cursor(name="evalscribe_query") as cursor:
-            cursor.execute(text.encode(), dict(values))
+            cursor.execute(statement.encode(), dict(values))
             return _fetched(cursor, most_rows)
 
 
@@ -109,13 +126,18 @@ def _fetched(cursor: psycopg.ServerCursor[Any], most_rows: int) -> Rows:
     rows: list[tuple[JsonValue, ...]] = []
     size = 0
     while some := cursor.fetchmany(min(AT_A_TIME, most_rows + 1 - len(rows))):
+        of_json = [column.type_code in _JSON for column in cursor.description or ()]
         for row in some:
             cells = tuple(map(_cell, row))
             size += sum(len(cell) for cell in cells if isinstance(cell, str))
             if len(rows) == most_rows or size > MOST_CHARACTERS:
                 return Rows(columns=(), rows=tuple(rows), truncated=True)
-            rows.append(cells)
+            rows.append(tuple(map(_parsed, cells, of_json)))
     return Rows(columns=(), rows=tuple(rows))
+
+
+def _parsed(cell: JsonValue, is_json: bool) -> JsonValue:
+    return json_value(cell) if is_json and isinstance(cell, str) else cell
 
 
 def _cell(value: Any) -> JsonValue:

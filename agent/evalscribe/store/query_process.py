@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from evalscribe.store.as_postgres.functions import NAMES, add, overheard
-from evalscribe.store.query_bounds import LONGEST_CELL, MOST_CHARACTERS, cut
+from evalscribe.store.sqlite_functions import NAMES, add, overheard
 
+LONGEST_CELL = 1_000_000
+"""Characters of a value; the rest is cut."""
+MOST_CHARACTERS = 64_000_000
+"""Characters of all values together."""
 MEMORY = 512 * 1024 * 1024
 """Bytes that SQLite may use; what this process may address is three times that."""
 STEPS = 5_000
@@ -43,14 +46,20 @@ TABLES = _words(
     "results experiments experiment_runs run_items scores collection_runs json_each "
 )
 OWN_QUERY = re.compile(r"w\d+|all_[a-z_]+")
-"""Queries of the statement's own WITH are told by name where only their rows are counted; no table is called so."""
+"""Names in the statement's own WITH, which SQLite reports where only rows are counted; no table is called so."""
 HIDDEN = frozenset({"body"})
 """Columns that hold what nobody reads in SQL."""
 FUNCTIONS = NAMES | _words(
-    "-> ->> abs avg coalesce count cume_dist dense_rank first_value instr json_extract json_type lag "
-    "last_value lead length like lower ltrim max min nth_value ntile nullif percent_rank rank replace "
-    "row_number rtrim sign substr sum trim upper "
+    "-> ->> abs avg coalesce count cume_dist date datetime dense_rank first_value instr json json_array "
+    "json_array_length json_extract json_object json_quote json_type julianday lag last_value lead length like lower "
+    "ltrim max min nth_value ntile nullif percent_rank rank replace round row_number rtrim substr substring sum total "
+    "trim unixepoch upper"
 )
+
+
+def cut(text: str) -> str:
+    """Return the beginning of a value that is too long, with a note."""
+    return f"{text[:LONGEST_CELL]}… (cut: {len(text):,} characters in all)"
 
 
 def main() -> None:

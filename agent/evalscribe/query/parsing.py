@@ -1,4 +1,4 @@
-"""Reading a query: Postgres spelling, one SELECT. Functions keep their names, so that ours alone give them meaning."""
+"""Parse a query: one SELECT in Postgres syntax. sqlglot interprets only the functions that are allowed."""
 
 from typing import ClassVar
 
@@ -8,14 +8,26 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from evalscribe.query import problem
 from evalscribe.query.problem import Refused, refusal
 
 LONGEST = 50_000
 """Characters of a query."""
 _ARROWS = (TokenType.ARROW, TokenType.DARROW)
-SPECIAL = ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
-"""Calls with words in place of commas."""
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_WITH_KEYWORDS = ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
+"""Calls with keywords between their arguments."""
+TYPED_FUNCTIONS = words(
+    "ABS AVG BOOL_AND BOOL_OR BTRIM CHARACTER_LENGTH CHAR_LENGTH COALESCE COUNT CUME_DIST DENSE_RANK "
+    "FIRST_VALUE LAG LAST_VALUE LEAD LENGTH LOWER LTRIM MAX MIN NTH_VALUE NTILE NULLIF PERCENT_RANK RANK "
+    "REPLACE ROUND ROW_NUMBER RTRIM STRPOS SUBSTR SUBSTRING SUM UPPER "
+)
+"""Functions that sqlglot types and transpiles. Every other call stays `Anonymous`, with the name that the user wrote:
+it is either in `check.FUNCTIONS`, and then exists under this name in both engines, or refused."""
 
 
 def _extract(_parser: object, this: exp.Expr, to: exp.Expr) -> exp.Expr:
@@ -26,11 +38,17 @@ def _extract_text(_parser: object, this: exp.Expr, to: exp.Expr) -> exp.Expr:
     return exp.JSONExtractScalar(this=this, expression=to)
 
 
-class Spelling(Postgres):
+class Syntax(Postgres):
+    # Engines resolve aliases in GROUP BY themselves; expanding them here could make a query exponentially long.
+    DISABLES_ALIAS_REF_EXPANSION = True
+
     class Parser(PostgresParser):
-        FUNCTIONS: ClassVar = {}
-        FUNCTION_PARSERS: ClassVar = {name: PostgresParser.FUNCTION_PARSERS[name] for name in SPECIAL}
-        # `f(a -> 'key')` is no lambda.
+        FUNCTIONS: ClassVar = {
+            **{name: PostgresParser.FUNCTIONS[name] for name in TYPED_FUNCTIONS},
+            "EVERY": exp.LogicalAnd.from_arg_list,
+        }
+        FUNCTION_PARSERS: ClassVar = {name: PostgresParser.FUNCTION_PARSERS[name] for name in _WITH_KEYWORDS}
+        # `f(a -> 'key')` is not a lambda.
         LAMBDAS: ClassVar = {}
         COLUMN_OPERATORS: ClassVar = {
             **PostgresParser.COLUMN_OPERATORS,
@@ -39,14 +57,14 @@ class Spelling(Postgres):
         }
 
         def _parse_column_reference(self) -> exp.Expr | None:
-            """`a -> -1 ->> 'b'` is no minus of `1 ->> 'b'`."""
+            """Read the index in `a -> -1 ->> 'b'` as -1, not as the negation of `1 ->> 'b'`."""
             if self._prev.token_type in _ARROWS and self._match_pair(TokenType.DASH, TokenType.NUMBER, advance=False):
                 self._match(TokenType.DASH)
                 return self.expression(exp.Neg(this=self._parse_primary()))
             return super()._parse_column_reference()
 
         def _warn_unsupported(self) -> None:
-            """What is no SELECT is refused, and nothing said beside that."""
+            """Log nothing: a statement that is not a SELECT is refused with a message of ours."""
 
         def _parse_as_command(self, start: Token) -> exp.Command:
             self.raise_error(f"only SELECT is run here, not {start.text.upper()}", start)
@@ -54,7 +72,7 @@ class Spelling(Postgres):
 
 
 def parsed(sql: str) -> exp.Query:
-    """Raises `Refused`."""
+    """Return the one SELECT of a text. Raises `Refused` for anything else."""
     if len(sql) > LONGEST:
         raise Refused(f"it has {len(sql):,} characters, and {LONGEST:,} are read", None)
     if "\x00" in sql:
@@ -67,9 +85,9 @@ def parsed(sql: str) -> exp.Query:
 
 def _read(sql: str) -> list[exp.Expr | None]:
     try:
-        tokens = Spelling().tokenize(sql)
+        tokens = Syntax().tokenize(sql)
         _no_junk(sql, tokens)
-        return list(Spelling().parser().parse(tokens, sql))
+        return list(Syntax().parser().parse(tokens, sql))
     except TokenError as error:
         raise Refused(f"this cannot be read: a quotation or comment is not closed ({_short(error)})", None) from None
     except ParseError as error:
@@ -81,7 +99,7 @@ def _read(sql: str) -> list[exp.Expr | None]:
 
 
 def _no_junk(sql: str, tokens: list[Token]) -> None:
-    """`1_000` would be read as 1, called `_000`."""
+    """Refuse `1_000`, which sqlglot reads as `1 AS _000`."""
     for token in tokens:
         after = sql[token.end + 1 : token.end + 2]
         if token.token_type == TokenType.NUMBER and (after == "_" or after.isalnum()):
@@ -101,7 +119,7 @@ def _short(error: Exception) -> str:
 
 
 def _offset(sql: str, line: int | None, column: int | None, highlight: str) -> int | None:
-    """The parser counts the column of a token's end."""
+    """Return the offset of a token's start; the parser reports the column of its end."""
     if line is None or column is None:
         return None
     lines = sql.split("\n")
@@ -110,8 +128,9 @@ def _offset(sql: str, line: int | None, column: int | None, highlight: str) -> i
 
 
 def _select(statement: exp.Expr) -> exp.Query:
-    if isinstance(statement, exp.Subquery):
-        problem.only(statement, "this")
+    if isinstance(statement, exp.Subquery) and not any(
+        value for name, value in statement.args.items() if name != "this"
+    ):
         return _select(statement.this)
     if not isinstance(statement, exp.Select | exp.SetOperation):
         raise refusal(statement, f"only SELECT is run here, not {_word(statement)}")
