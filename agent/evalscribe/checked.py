@@ -6,7 +6,6 @@ from typing import Any, Self
 
 from pydantic import ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from evalscribe.documented import documented
 from evalscribe.errors import RubricError
 from evalscribe.ids import Frozen
 from evalscribe.output_schema.path import joined, listed, shown
@@ -15,7 +14,7 @@ from evalscribe.output_schema.path import joined, listed, shown
 class Checked(Frozen):
     """A noun whose making raises only `RubricError`."""
 
-    model_config = ConfigDict(json_schema_extra=documented)  # `evalscribe schema rubric` shows it in editors
+    model_config = ConfigDict(use_attribute_docstrings=True)  # `evalscribe schema rubric` shows it in editors
 
     @model_validator(mode="wrap")
     @classmethod

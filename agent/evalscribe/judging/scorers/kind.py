@@ -6,7 +6,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import ConfigDict, JsonValue
 
-from evalscribe.documented import documented
 from evalscribe.ids import Frozen
 from evalscribe.score import ScoreResult, ScorerRequest
 
@@ -15,7 +14,7 @@ class Configured(Frozen):
     """The base of every scorer's configuration: JSON, closed, and never converted into what it is not."""
 
     model_config = ConfigDict(
-        strict=True, allow_inf_nan=False, json_schema_extra=documented, validate_by_alias=True, serialize_by_alias=True
+        strict=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_by_alias=True, serialize_by_alias=True
     )
 
 
