@@ -1,18 +1,10 @@
 """Git commands in one folder, as argument lists, with nothing of the user's configured to run along."""
 
 import os
-import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
-from git import Git
-from git.exc import GitError
-
-from evalscribe import redaction
-from evalscribe.errors import UsageError
-from evalscribe.git_process import own_environment
+from evalscribe import git_process, redaction
 
 QUIET = (
     "--no-optional-locks",
@@ -35,17 +27,8 @@ an index of our own must leave nothing beside the user's; a commit that only thi
 the one that others have; and a server that says nothing is not waited for forever."""
 
 
-class Ended(NamedTuple):
-    """How a command ended."""
-
-    code: int
-    out: bytes
-    err: str
-
-    @property
-    def text(self) -> str:
-        """Its output without the last line end; what is no UTF-8 comes back as it was when it is given to git."""
-        return self.out.decode("utf-8", "surrogateescape").removesuffix("\n")
+class Ended(git_process.Ended):
+    """How a command ended, with an error message that may be shown."""
 
     @property
     def said(self) -> str:
@@ -53,11 +36,11 @@ class Ended(NamedTuple):
         return redaction.redact(" ".join(self.err.split()))[:400]
 
 
-class GitFolder:
+class GitFolder(git_process.Git):
     """Runs git in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.git = Git(folder)
+        super().__init__(folder, QUIET)
 
     def run(
         self,
@@ -66,26 +49,5 @@ class GitFolder:
         env: Mapping[str, str] | None = None,
         at_most_s: float | None = None,
     ) -> Ended:
-        """Run one command to its end, `feed` on its standard input. Raises `UsageError` where git cannot be run.
-
-        After `at_most_s` seconds it is ended, and has failed.
-        """
-        command = [Git.GIT_PYTHON_GIT_EXECUTABLE or "git", *QUIET, *arguments]
-        try:
-            with own_environment(), tempfile.TemporaryFile() as given:
-                given.write(feed or b"")
-                given.seek(0)
-                process = self.git.execute(command, istream=given, env=env or {}, as_process=True)
-        except (GitError, OSError, ValueError) as error:
-            raise UsageError(f"git cannot be run: {redaction.redact(str(error))[:200]}") from error
-        try:
-            out, err = process.communicate(timeout=at_most_s)
-        except subprocess.TimeoutExpired:
-            process.terminate()
-            return Ended(1, b"", f"no answer within {at_most_s} seconds")
-        return Ended(process.returncode, out, err.decode("utf-8", "replace"))
-
-    def ask(self, *arguments: str) -> str | None:
-        """What a command prints; None where it fails."""
-        ended = self.run(*arguments)
-        return None if ended.code else ended.text
+        """As for any `Git`; a remote may repeat its URL with a token in what it says."""
+        return Ended(*super().run(*arguments, feed=feed, env=env, at_most_s=at_most_s))

@@ -97,9 +97,7 @@ class ReportsFolder:
         with git.repository(self.root) as repo:
             name, tip = git.resolved(repo, ref)
             reports = git.names_in(repo, tip, git.inside(repo, self.root))
-            return MergedReports(
-                ref=name, commit=tip, reports=reports, shallow=Path(repo.common_dir, "shallow").exists()
-            )
+            return MergedReports(ref=name, commit=tip, reports=reports, shallow=(repo.common_dir / "shallow").exists())
 
     def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
         """Reports that are not merged as they are. Raises `UsageError`, `DataError` at once."""

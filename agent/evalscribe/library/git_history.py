@@ -2,18 +2,14 @@
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from git import Repo
-from git.exc import GitError
-
 from evalscribe import prose
 from evalscribe.errors import DataError, UsageError
-from evalscribe.git_process import own_environment, said
+from evalscribe.git_process import GitError, Repository
 from evalscribe.report_file import LARGEST, FileVersion, is_report
 
 MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
@@ -57,13 +53,13 @@ Place = tuple[str, str]
 class GitHistory:
     """What is merged into one commit."""
 
-    def __init__(self, repo: Repo, tip: str) -> None:
+    def __init__(self, repo: Repository, tip: str) -> None:
         self.tip = tip
         self._commits = {commit.id: commit for commit in _commits(repo, tip)}
         self._age = {commit: number for number, commit in enumerate(reversed(self._commits))}
         self._changes = _changes(repo, list(self._commits.values()))
 
-    def versions(self, repo: Repo, path: str) -> Iterator[FileVersion]:
+    def versions(self, repo: Repository, path: str) -> Iterator[FileVersion]:
         """Oldest first; a merge is one where its text differs from that of each of its parents."""
         begin = next(iter(self._commits), None)
         last = self._changed_at((begin, path)) if begin else None
@@ -77,7 +73,7 @@ class GitHistory:
         for place in sorted(before, key=lambda place: self._age[place[0]]):
             yield self._version(repo, place, before[place])
 
-    def _version(self, repo: Repo, place: Place, before: Sequence[Place]) -> FileVersion:
+    def _version(self, repo: Repository, place: Place, before: Sequence[Place]) -> FileVersion:
         commit = self._commits[place[0]]
         blob = next(change.blob for change in self._beside_parents(place) if change)
         return FileVersion(
@@ -121,25 +117,24 @@ class GitHistory:
 
 
 @contextmanager
-def repository(folder: Path) -> Iterator[Repo]:
+def repository(folder: Path) -> Iterator[Repository]:
     """The repository around a folder. Raises `UsageError` outside of one and for what git refuses."""
-    with own_environment():
-        os.environ["GIT_OPTIONAL_LOCKS"] = "0"  # who only reads shall not be in anybody's way
-        try:
-            repo = Repo(_existing(folder), search_parent_directories=True)
-        except (GitError, OSError) as error:
-            raise UsageError(
-                f"{folder} is in no git repository, and labels of people are read from its history.\n"
-                "Work in a clone, or begin one: git init, git add, git commit."
-            ) from error
-        try:
-            if repo.working_tree_dir is None:
-                raise UsageError(f"{folder} is in a bare git repository; work in a clone of it")
-            yield repo
-        except (GitError, ValueError) as error:
-            raise DataError(f"git cannot read the history of {folder}: {said(error)}") from error
-        finally:
-            repo.close()
+    try:
+        # Reading must not lock the index against the user's own commands.
+        repo = Repository(_existing(folder), env={"GIT_OPTIONAL_LOCKS": "0"})
+    except GitError as error:
+        if "not a git repository" not in str(error):
+            raise DataError(f"git cannot read the history of {folder}: {error}") from error
+        raise UsageError(
+            f"{folder} is in no git repository, and labels of people are read from its history.\n"
+            "Work in a clone, or begin one: git init, git add, git commit."
+        ) from error
+    try:
+        if repo.top is None:
+            raise UsageError(f"{folder} is in a bare git repository; work in a clone of it")
+        yield repo
+    except (GitError, ValueError) as error:
+        raise DataError(f"git cannot read the history of {folder}: {error}") from error
 
 
 def _existing(folder: Path) -> Path:
@@ -147,46 +142,45 @@ def _existing(folder: Path) -> Path:
     return next((path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir()), folder)
 
 
-def resolved(repo: Repo, ref: str | None) -> tuple[str, str]:
+def resolved(repo: Repository, ref: str | None) -> tuple[str, str]:
     """What `ref` is called in full, and its commit. Raises `UsageError` where there is none."""
     if not ref:
-        known = dict(line.split(" ") for line in repo.git.for_each_ref(*MAIN, format=_REF).splitlines())
+        listed = repo.text("for-each-ref", f"--format={_REF}", *MAIN)
+        known = dict(line.partition(" ")[::2] for line in listed.splitlines())
         ref = next((known[name] or name for name in MAIN if name in known), "HEAD")
-    commit = repo.git.rev_parse("--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", with_exceptions=False)
+    commit = repo.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if not commit:
         there_is = "no commit in this repository yet" if ref == "HEAD" else f"no commit {ref!r} in this repository"
         raise UsageError(f"there is {there_is}")
     return ref, commit
 
 
-def text_of(repo: Repo, blob: str) -> str | None:
+def text_of(repo: Repository, blob: str) -> str | None:
     """None for what is too large to be a report. Bytes that are no UTF-8 are replaced."""
-    _, _, size, stream = repo.git.stream_object_data(blob)
-    content = stream.read()
-    return content.decode("utf-8-sig", "replace") if size <= LARGEST else None
+    content = repo.blob(blob)
+    return content.decode("utf-8-sig", "replace") if len(content) <= LARGEST else None
 
 
-def inside(repo: Repo, folder: Path) -> str:
+def inside(repo: Repository, folder: Path) -> str:
     """The folder's path in the repository with `/` at its end; empty for the repository's own."""
-    path = folder.resolve().relative_to(Path(str(repo.working_tree_dir)).resolve()).as_posix()
+    path = folder.resolve().relative_to(Path(str(repo.top)).resolve()).as_posix()
     return "" if path == "." else f"{path}/"
 
 
-def names_in(repo: Repo, commit: str, folder: str) -> tuple[str, ...]:
+def names_in(repo: Repository, commit: str, folder: str) -> tuple[str, ...]:
     """Markdown files of a commit below a folder (as `inside` calls it), relative to it."""
-    command = ["git", "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit]
-    out = bytes(repo.git.execute([*command, *([folder] if folder else [])], stdout_as_string=False))
+    command = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit]
+    out = repo.output(*command, *([folder] if folder else []))
     paths = (os.fsdecode(path).removeprefix(folder) for path in out.split(b"\0"))
     return tuple(path for path in paths if is_report(path))
 
 
-def _commits(repo: Repo, tip: str) -> Iterator[Commit]:
+def _commits(repo: Repository, tip: str) -> Iterator[Commit]:
     """Every commit that touches markdown, and merges between them, children before parents."""
     plain = [part for name, value in _PLAIN.items() for part in ("-c", f"{name}={value}")]
-    command = ["git", *plain, "log", "-z", "--full-history", "--parents", "--topo-order", "--no-color"]
+    command = [*plain, "log", "-z", "--full-history", "--parents", "--topo-order", "--no-color"]
     shape = f"--format=%H%x00%P%x00%aN%x00%aE%x00%as%x00{_COAUTHORS}%x00"
-    out = repo.git.execute([*command, shape, tip, "--", REPORTS], stdout_as_string=False)
-    fields = bytes(out).decode("utf-8", "replace").split("\0")
+    fields = repo.output(*command, shape, tip, "--", REPORTS).decode("utf-8", "replace").split("\0")
     for at in range(0, len(fields) - 6, 7):
         id_, parents, author, email, date, others = (field.strip() for field in fields[at : at + 6])
         name, address = _person(author, email, others)
@@ -205,15 +199,13 @@ def _person(author: str, email: str, others: str) -> tuple[str, str]:
     return prose.name(author or email), email.lower() or author
 
 
-def _changes(repo: Repo, commits: Sequence[Commit]) -> dict[tuple[str, str | None], Changes]:
+def _changes(repo: Repository, commits: Sequence[Commit]) -> dict[tuple[str, str | None], Changes]:
     """What each commit did beside each of its parents."""
     pairs = [(commit.id, parent) for commit in commits for parent in (commit.parents or (None,))]
-    command = ["git", "diff-tree", "--stdin", "--root", "--always", "-r", "-M", "--raw", "-z", "--no-abbrev"]
-    with tempfile.TemporaryFile() as asked:
-        asked.write("".join(f"{commit} {parent or ''}".rstrip() + "\n" for commit, parent in pairs).encode())
-        asked.seek(0)
-        out = repo.git.execute([*command, "--", REPORTS], istream=asked, stdout_as_string=False)
-    return dict(zip(pairs, _parsed(bytes(out)), strict=True))
+    command = ["diff-tree", "--stdin", "--root", "--always", "-r", "-M", "--raw", "-z", "--no-abbrev"]
+    asked = "".join(f"{commit} {parent or ''}".rstrip() + "\n" for commit, parent in pairs)
+    out = repo.output(*command, "--", REPORTS, feed=asked.encode())
+    return dict(zip(pairs, _parsed(out), strict=True))
 
 
 def _parsed(out: bytes) -> Iterator[Changes]:

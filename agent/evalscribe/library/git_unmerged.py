@@ -4,8 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from git import Repo
-
+from evalscribe.git_process import Repository
 from evalscribe.library.git_history import inside, text_of
 from evalscribe.report_file import UnmergedReport, is_report
 
@@ -13,7 +12,7 @@ MOST_BRANCHES = 100
 """Those with the newest commits; an old repository may have thousands."""
 
 
-def unmerged(repo: Repo, folder: Path, tip: str) -> Iterator[UnmergedReport]:
+def unmerged(repo: Repository, folder: Path, tip: str) -> Iterator[UnmergedReport]:
     """Reports below `folder` that are changed in the working tree or on a branch since it left `tip`."""
     below = inside(repo, folder)
     yield from _in_working_tree(repo, folder, below, tip)
@@ -25,7 +24,7 @@ def unmerged(repo: Repo, folder: Path, tip: str) -> Iterator[UnmergedReport]:
                 yield UnmergedReport(branch=branch, name=path, text=text, base=text_of(repo, was) if was else None)
 
 
-def _in_working_tree(repo: Repo, folder: Path, below: str, tip: str) -> Iterator[UnmergedReport]:
+def _in_working_tree(repo: Repository, folder: Path, below: str, tip: str) -> Iterator[UnmergedReport]:
     base = _parting(repo, tip, "HEAD")
     for path, was, _ in _changed(repo, base, None, below):
         file = folder / path
@@ -36,23 +35,24 @@ def _in_working_tree(repo: Repo, folder: Path, below: str, tip: str) -> Iterator
                 yield UnmergedReport(branch=None, name=path, text=text, base=before)
 
 
-def _branches(repo: Repo, tip: str) -> list[str]:
+def _branches(repo: Repository, tip: str) -> list[str]:
     where = ("refs/heads", "refs/remotes")
     options = ("--sort=-committerdate", f"--count={MOST_BRANCHES}", "--format=%(refname)")
-    return str(repo.git.for_each_ref(f"--no-merged={tip}", *options, *where)).split()
+    return repo.text("for-each-ref", f"--no-merged={tip}", *options, *where).split()
 
 
-def _parting(repo: Repo, tip: str, branch: str) -> str | None:
+def _parting(repo: Repository, tip: str, branch: str) -> str | None:
     """Where they parted; None where they never met."""
-    return repo.git.merge_base(tip, branch, with_exceptions=False).strip() or None
+    return repo.ask("merge-base", tip, branch) or None
 
 
-def _changed(repo: Repo, base: str | None, branch: str | None, below: str) -> Iterator[tuple[str, str | None, str]]:
+def _changed(
+    repo: Repository, base: str | None, branch: str | None, below: str
+) -> Iterator[tuple[str, str | None, str]]:
     """Names below the folder, and the blobs of then and now, the latter of no meaning in the working tree."""
-    empty = repo.git.hash_object("-t", "tree", os.devnull)
+    empty = repo.text("hash-object", "-t", "tree", os.devnull)
     trees = [base or empty, *([branch] if branch else [])]
     command = [
-        "git",
         "-c",
         "diff.autoRefreshIndex=false",
         "diff",
@@ -64,7 +64,7 @@ def _changed(repo: Repo, base: str | None, branch: str | None, below: str) -> It
         "--no-abbrev",
     ]
     options = ["--no-color", "--no-relative", "--ignore-submodules=all"]
-    out = bytes(repo.git.execute([*command, *options, *trees, "--", _only(below)], stdout_as_string=False))
+    out = repo.output(*command, *options, *trees, "--", _only(below))
     fields = iter(out.split(b"\0"))
     for field in fields:
         if field.startswith(b":"):
@@ -76,10 +76,9 @@ def _changed(repo: Repo, base: str | None, branch: str | None, below: str) -> It
         yield from ((path, None, "") for path in _unknown(repo, below) if is_report(path))
 
 
-def _unknown(repo: Repo, below: str) -> Iterator[str]:
+def _unknown(repo: Repository, below: str) -> Iterator[str]:
     """Files that git does not know yet."""
-    command = ["git", "ls-files", "--others", "--exclude-standard", "-z", "--", _only(below)]
-    out = bytes(repo.git.execute(command, stdout_as_string=False))
+    out = repo.output("ls-files", "--others", "--exclude-standard", "-z", "--", _only(below))
     return (os.fsdecode(path).removeprefix(below) for path in out.split(b"\0") if path)
 
 
