@@ -9,6 +9,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+import psutil
+
 from evalscribe.targets.strays import end_strays, strays
 
 LOG = 20_000
@@ -170,7 +172,7 @@ class Group:
         await self._process.wait()
         self.kill()
 
-    def _strays(self) -> list[int]:
+    def _strays(self) -> list[psutil.Process]:
         """Who is the child of one that has ended is nobody's."""
         return strays(self._process.pid) if self._process.returncode is None else []
 

@@ -2,63 +2,50 @@
 
 import asyncio
 import os
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
+
+import psutil
 
 ROUNDS = 20
-"""Of looking for what starts others as quickly as it is ended."""
+"""Attempts to end processes that start others as quickly as they are ended."""
 
 
-def strays(leader: int) -> list[int]:
-    """Handles of the descendants of a group's leader that are in another group; `end_strays` takes them.
-
-    A handle means the same process even when its id is another's by then. None where the system has no `/proc`.
-    """
+def strays(leader: int) -> list[psutil.Process]:
+    """Return the descendants of a group's leader that are in another group."""
     found = []
-    for pid in _descendants(leader):
-        with suppress(OSError):
-            if os.getpgid(pid) != leader:
-                found.append(os.pidfd_open(pid))
+    with suppress(psutil.Error):
+        for process in psutil.Process(leader).children(recursive=True):
+            with suppress(ProcessLookupError):
+                if os.getpgid(process.pid) != leader:
+                    found.append(process)
     return found
 
 
-def end_strays(handles: Sequence[int]) -> None:
-    for handle in handles:
-        with suppress(OSError):
-            signal.pidfd_send_signal(handle, signal.SIGKILL)
-        os.close(handle)
+def end_strays(processes: Sequence[psutil.Process]) -> None:
+    """Kill processes. psutil compares the start time first: an id may be another process's by now."""
+    for process in processes:
+        with suppress(psutil.Error):
+            process.kill()
 
 
 async def end_marked(mark: str) -> None:
-    """End whoever has this in the environment that it was started with: also a daemon, whose parents have ended.
+    """Kill every process that was started with this value in its environment: also a daemon, whose parents have ended.
 
-    Not one that was started with another environment. Nothing where the system has no `/proc`.
+    A process that was started with another environment is not found.
     """
     for _ in range(ROUNDS):
-        found = await asyncio.to_thread(_marked, mark.encode())
+        found = await asyncio.to_thread(_marked, mark)
         if not found:
             return
         end_strays(found)
         await asyncio.sleep(0.01)
 
 
-def _marked(mark: bytes) -> list[int]:
-    """Handles of those that have not ended."""
+def _marked(mark: str) -> list[psutil.Process]:
     found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # another user's, or ended meanwhile
-            if mark in (place / "environ").read_bytes():
-                found.append(os.pidfd_open(int(place.name)))
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):  # another user's, or ended meanwhile
+            if mark in process.environ().values():
+                found.append(process)
     return found
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    left = [pid]
-    while left:
-        for file in Path(f"/proc/{left.pop()}/task").glob("*/children"):
-            with suppress(OSError):  # of one that ended meanwhile
-                children = [int(child) for child in file.read_text().split()]
-                yield from children
-                left += children
