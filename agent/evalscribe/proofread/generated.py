@@ -4,7 +4,7 @@ A person's correction is no mistake: until the next analysis the sum, the table 
 was there before it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from evalscribe import prose
 from evalscribe.problem import Level
@@ -24,6 +24,7 @@ def generated(report: Report, page: Mapping[str, Part]) -> Iterator[Said]:
     """Every generated line that differs from what `report`, read from the page, would be printed as."""
     expected = parts(render(report))
     corrected = corrections(report, page)
+    touched = {f"{FINDINGS}/{one.at + 1}" for one in corrected}
     sums: list[Difference] = []
     behind = 0
     for section, part in page.items():
@@ -32,33 +33,35 @@ def generated(report: Report, page: Mapping[str, Part]) -> Iterator[Said]:
         for found in differences(section, part, expected[section]):
             if found.key == "summary" or section == IMPACT:
                 sums.append(found)
-            elif _follows_later(section, found, corrected):
+            elif _follows_later(section, found, touched):
                 behind += 1
             else:
                 yield _said(section, found)
     changed = [one for one in corrected if one.changed]
     # A doubt that a confirmation took away shows in the first lines only.
-    for first, touched in ((True, corrected), (False, changed)):
+    for first, reviewed in ((True, corrected), (False, changed)):
         of_part = [found for found in sums if (found.key == "summary") == first]
-        unexplained = _unexplained(report, of_part, touched)
+        unexplained = _unexplained(report, of_part, reviewed)
         behind += len(of_part) - len(unexplained)
-        level: Level = "warning" if len(touched) > MANY else "error"
+        level: Level = "warning" if len(reviewed) > MANY else "error"
         yield from (_said("", found)._replace(level=level) for found in unexplained)
     if behind and corrected:
         yield _behind(behind, corrected)
 
 
-def _follows_later(section: str, found: Difference, corrected: Sequence[Corrected]) -> bool:
-    """A label in the table, or a kind, that a correction made elsewhere has overtaken."""
+def _follows_later(section: str, found: Difference, touched: Collection[str]) -> bool:
+    """A label in the table, or a kind, that a correction made elsewhere has overtaken.
+
+    `touched` names the sections of the corrected findings.
+    """
     if found.said is None or found.meant is None:
         return False
     if section == CLASSIFICATION and found.key.startswith("row"):
         same = list(map(bare, without_label(found.said))) == list(map(bare, without_label(found.meant)))
         return same and label_cell(found.said) != label_cell(found.meant)
-    touched = any(section == f"{FINDINGS}/{one.at + 1}" for one in corrected)
     if found.key == "heading":
         return bare(found.said.rpartition(":")[0]) == bare(found.meant.rpartition(":")[0])
-    return touched and found.key == "fact Cause"
+    return section in touched and found.key == "fact Cause"
 
 
 def _unexplained(report: Report, sums: Sequence[Difference], corrected: Sequence[Corrected]) -> Sequence[Difference]:
