@@ -61,6 +61,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for module in shuffled for item in module]
 
 
+def pytest_collection_finish() -> None:
+    """What is loaded now stays until the end: the collector need not look through it again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def real_data() -> Path:
     """The folder of real runs; a test that needs it is skipped without it."""
