@@ -1,9 +1,24 @@
 """Real repositories: a bare one on a server, and clones in which people work."""
 
+import atexit
 import os
+import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+# Without `maintenance`, each commit, merge and fetch would start two more processes to see whether to tidy up.
+CONFIG = """\
+[user]
+	name = Ada
+	email = ada@example.org
+[maintenance]
+	auto = false
+[gc]
+	auto = 0
+"""
 
 
 def git(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> str:
@@ -47,8 +62,8 @@ class Clone:
 
 
 def configured(folder: Path) -> Clone:
-    git(folder, "config", "user.name", "Ada")
-    git(folder, "config", "user.email", "ada@example.org")
+    with (folder / ".git/config").open("a") as config:
+        config.write(CONFIG)
     return Clone(folder)
 
 
@@ -60,6 +75,18 @@ def alone(folder: Path) -> Clone:
 
 def served(folder: Path) -> Clone:
     """A clone of a bare repository whose main branch has one commit."""
+    for name in ("server.git", "work"):
+        shutil.copytree(_served() / name, folder / name, symlinks=True)
+    config = folder / "work/.git/config"
+    config.write_text(config.read_text().replace(str(_served()), str(folder)))
+    return Clone(folder / "work")
+
+
+@cache
+def _served() -> Path:
+    """Folder with the server and the clone that all tests get a copy of: making them takes a dozen processes."""
+    folder = Path(tempfile.mkdtemp(prefix="evalscribe-test-")).resolve()
+    atexit.register(shutil.rmtree, folder)
     git(folder, "init", "-q", "--bare", "-b", "main", "server.git")
     git(folder, "clone", "-q", "server.git", "work")
     clone = configured(folder / "work")
@@ -69,4 +96,4 @@ def served(folder: Path) -> Clone:
     clone.commit_staged(message="start")
     clone.git("push", "-q", "-u", "origin", "main")
     clone.git("remote", "set-head", "origin", "main")
-    return clone
+    return folder
