@@ -6,17 +6,18 @@ import re
 import signal
 import subprocess
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from at_terminal import AtTerminal
-from evalscribe.app.reports.apply import Offer, propose, put, settle
+from evalscribe import workspace as opened
+from evalscribe.app.reports.apply import Offer, open_suite, propose, put, settle
 from evalscribe.cli.consent import agreed
 from evalscribe.errors import EvalscribeError, InterruptedError_, TerminatedError, UnavailableError
 from evalscribe.report_markdown import parse
-from evalscribe.wiring.applying import ApplyChoice, open_apply
 from messages_server import Answer, Call, MessagesServer, failure, says, use
 from suite_repository import RELAXED, SELECT, SuiteRepository, edit, patch
 from surfaces.command import Ended, Workspace
@@ -288,16 +289,16 @@ async def test_two_who_agree_at_once_make_one_commit(
     with MessagesServer(patch()) as server:
         for name, value in access(server).items():
             monkeypatch.setenv(name, value)
-        choice = ApplyChoice(repo=suite.root)
-        async with open_apply(choice) as one, open_apply(choice) as other:
-            offers = [await propose(desk, "smp7q2ka", "R3", print) for desk in (one, other)]
-            assert isinstance(offers[0], Offer)
-            assert offers[0] == offers[1]
-            assert [await put(desk, offers[0]) for desk in (one, other)] == [False, False]
-            first = await settle(one, offers[0], yes=True)
-            second = await settle(other, offers[0], yes=True)
-            with one.store.lock("smp7q2kax0d4m81v"), pytest.raises(UnavailableError):
-                await settle(other, offers[0], yes=True)
+        async with opened.Workspace() as one, opened.Workspace() as other:
+            with open_suite(suite.root) as here:
+                offers = [await propose(workspace, here, "smp7q2ka", "R3", print) for workspace in (one, other)]
+                assert isinstance(offers[0], Offer)
+                assert offers[0] == offers[1]
+                assert [await put(workspace, offers[0]) for workspace in (one, other)] == [False, False]
+                first = await settle(one, here, offers[0], yes=True)
+                second = await settle(other, here, offers[0], yes=True)
+                with one.store.lock("smp7q2kax0d4m81v"), pytest.raises(UnavailableError):
+                    await settle(other, here, offers[0], yes=True)
     assert first is not None
     assert second is not None
     assert (first.new, second.new) == (True, False)
@@ -314,16 +315,17 @@ async def test_a_yes_is_no_yes_to_what_the_report_recommends_meanwhile(
 ) -> None:
     monkeypatch.chdir(analyzed.folder)
     before = suite.fingerprint()
-    with MessagesServer(patch()) as server:
+    with MessagesServer(patch()) as server, ExitStack() as stack:
         for name, value in access(server).items():
             monkeypatch.setenv(name, value)
-        async with open_apply(ApplyChoice(repo=suite.root)) as desk:
-            offer = await propose(desk, "smp7q2ka", "R3", print)
+        async with opened.Workspace() as workspace:
+            here = stack.enter_context(open_suite(suite.root))
+            offer = await propose(workspace, here, "smp7q2ka", "R3", print)
             assert isinstance(offer, Offer)
-            await put(desk, offer)
+            await put(workspace, offer)
             edit_report(report, old, new)
             with pytest.raises(EvalscribeError):
-                await settle(desk, offer, yes=True)
+                await settle(workspace, here, offer, yes=True)
     assert told_in(report) == 0
     assert suite.fingerprint() == before
 
@@ -332,21 +334,22 @@ async def test_what_a_person_writes_while_it_is_committed_stays(
     analyzed: Workspace, suite: SuiteRepository, report: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(analyzed.folder)
-    with MessagesServer(patch()) as server:
+    with MessagesServer(patch()) as server, ExitStack() as stack:
         for name, value in access(server).items():
             monkeypatch.setenv(name, value)
-        async with open_apply(ApplyChoice(repo=suite.root)) as desk:
-            offer = await propose(desk, "smp7q2ka", "R3", print)
+        async with opened.Workspace() as workspace:
+            here = stack.enter_context(open_suite(suite.root))
+            offer = await propose(workspace, here, "smp7q2ka", "R3", print)
             assert isinstance(offer, Offer)
-            await put(desk, offer)
-            commit = desk.repository.commit
+            await put(workspace, offer)
+            commit = here.repository.commit
 
             def slowly(*args: Any, **named: Any) -> str:
                 report.write_text(report.read_text().replace("- Seen: new", "- Seen: new\n- Reviewer: meanwhile", 1))
                 return commit(*args, **named)
 
-            monkeypatch.setattr(desk.repository, "commit", slowly)
-            await settle(desk, offer, yes=True)
+            monkeypatch.setattr(here.repository, "commit", slowly)
+            await settle(workspace, here, offer, yes=True)
     assert told_in(report) == told_in(report, "- Reviewer: meanwhile") == 1
 
 

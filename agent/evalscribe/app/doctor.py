@@ -1,11 +1,21 @@
-"""Whether what is configured can be reached."""
+"""Try whether what is configured can be reached."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Literal
 
+from evalscribe.engine import LOCAL
 from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError
 from evalscribe.ids import Frozen
+from evalscribe.llm.service import adapter
+from evalscribe.rubric import DEFAULT_MODEL
+from evalscribe.settings import RULES, Settings
+from evalscribe.settings.providers import ANTHROPIC, PROVIDERS, Provider
+from evalscribe.sources.deployment import check
+from evalscribe.store.database import open_database
+from evalscribe.workspace import Workspace
 
+TIMEOUT_S = 20.0
 State = Literal["ok", "not set", "NOT OK"]
 
 
@@ -52,3 +62,101 @@ async def _tried(name: str, attempt: Attempt) -> Check:
     if isinstance(said, Unset):
         return Check(name=name, state="not set", detail=said.detail.split("\n")[0])
     return Check(name=name, state="ok", detail=said)
+
+
+def attempts(workspace: Workspace) -> dict[str, Attempt]:
+    """What is tried, by what each is about; nothing of it is paid for.
+
+    Of the providers: those that can be asked, and the one whose model judges by default.
+    """
+    settings = workspace.settings
+    asked = {p.title: partial(_provider_answers, settings, p) for p in PROVIDERS.values() if _is_tried(settings, p)}
+    forges = {"GitHub": partial(_github_answers, settings)} if _has_token(settings) else {}
+    made: dict[str, Attempt] = {}
+    if settings.judge.value is not None:
+        made["judge"] = partial(_judge_is_known, workspace)
+    if settings.engine.value != LOCAL:
+        made["engine"] = partial(_engine_is_known, workspace)
+    made |= {"store": partial(_store_opens, settings), "Convex": partial(_convex_answers, settings)}
+    return {**made, **asked, **forges}
+
+
+def _is_tried(settings: Settings, provider: Provider) -> bool:
+    try:
+        return provider == ANTHROPIC or settings.provider(provider.name) is not None
+    except EvalscribeError:
+        return True
+
+
+def _has_token(settings: Settings) -> bool:
+    try:
+        return settings.github().key is not None
+    except EvalscribeError:
+        return True
+
+
+async def _store_opens(settings: Settings) -> str:
+    database = open_database(settings.store_place)
+    try:
+        return database.told()
+    finally:
+        database.close()
+
+
+async def _convex_answers(settings: Settings) -> str | Unset:
+    """Check that the key may run both functions, with ids that cannot exist."""
+    from evalscribe.sources.convex import ConvexHttp, Patience
+
+    try:
+        access = settings.convex()
+    except AccessError as error:
+        if settings.names_convex:
+            raise
+        return Unset(detail=str(error))
+    functions = ConvexHttp(access.url, access.key, Patience(attempts=1, whole=20))
+    try:
+        in_doubt = await check(functions)
+    finally:
+        await functions.close()
+    return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}{in_doubt}"
+
+
+async def _judge_is_known(workspace: Workspace) -> str:
+    name = workspace.settings.judge_name
+    if name == RULES:
+        return "the rules judge"
+    workspace.models.open(name, "judge")
+    return f"{name} has what it needs"
+
+
+async def _engine_is_known(workspace: Workspace) -> str:
+    workspace.open_engine()
+    return f"{workspace.settings.engine.value} is installed"
+
+
+async def _provider_answers(settings: Settings, provider: Provider) -> str | Unset:
+    access = settings.provider(provider.name)
+    if access is None:
+        return Unset(detail=f"no {provider.key_name}: the rules judge")
+    model = adapter(provider, DEFAULT_MODEL.model_name, access, None, TIMEOUT_S)
+    try:
+        await model.check()
+    finally:
+        await model.close()
+    return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}"
+
+
+async def _github_answers(settings: Settings) -> str | Unset:
+    access = settings.github()
+    if access.key is None:
+        return Unset(detail="no GITHUB_TOKEN: pull requests are opened by hand")
+    try:
+        from evalscribe.forge.github import GitHub
+    except ImportError as error:
+        raise UsageError("PyGithub is missing: pip install 'evalscribe[github]'") from error
+    forge = GitHub(access.url, access.key.get_secret_value(), "-/-")
+    try:
+        forge.check()
+    finally:
+        forge.close()
+    return f"{access.url} answers and takes the token"

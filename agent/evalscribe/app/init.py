@@ -1,36 +1,24 @@
 """Write what a workspace begins with, for people and for coding agents; what is there stays as it is."""
 
 import json
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import PurePosixPath
-from typing import Literal, Protocol
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from evalscribe import __version__
 from evalscribe.ids import Frozen
-from evalscribe.prompts import Prompts
+from evalscribe.library.new_files import NewFiles
+from evalscribe.prompts import Prompts, shipped
 
 SERVER = "evalscribe"
 """What editors call the MCP server."""
 OWN_NAME = "evalscribe"
 WORKSPACE = "${workspaceFolder}"
 """As Cursor and VS Code write it. Claude Code starts servers in the workspace."""
-
-
-class Editors(Frozen):
-    """Whose files are wanted."""
-
-    claude: bool = False
-    cursor: bool = False
-    vscode: bool = False
-
-
-class Wish(Frozen):
-    folder: str
-    """Name of the folder, of which the project's name is made."""
-    command: str
-    """What starts evalscribe: a name to be found on the PATH, or a path relative to the workspace."""
-    editors: Editors
 
 
 class StarterFile(Frozen):
@@ -52,20 +40,44 @@ class Placed(Frozen):
     """To be added to a file that was kept."""
 
 
-class Files(Protocol):
-    def check(self, names: Iterable[str]) -> None: ...
-    def held(self, name: str) -> bytes | None: ...
-    def create(self, name: str, text: str) -> bool: ...
+class Initialised(Frozen):
+    """A workspace that has all its files."""
+
+    folder: Path
+    command: str
+    """What starts evalscribe: a name to be found on the PATH, or a path relative to the workspace."""
+    files: tuple[Placed, ...]
 
 
-def init(files: Files, wish: Wish, prompts: Prompts, skills: Mapping[str, str]) -> tuple[Placed, ...]:
-    """`skills`: text by path below the skills folder. Raises `DataError` before anything is written."""
-    wanted = list(_all(wish, prompts, skills))
+def init(folder: Path, *, claude: bool = False, cursor: bool = False, vscode: bool = False) -> Initialised:
+    """Write the files of a workspace that are not there.
+
+    Args:
+        folder: The workspace; made with its first file.
+        claude: Whether to write files for Claude Code.
+        cursor: Whether to write files for Cursor.
+        vscode: Whether to write files for VS Code.
+
+    Raises:
+        DataError: The folder, or one of the files, cannot be made; nothing was written.
+    """
+    files = NewFiles(folder)
+    command = _command(files.root)
+    wanted = list(_all(files.root.name, command, claude=claude, cursor=cursor, vscode=vscode))
     files.check(file.name for file in wanted)
-    return tuple(placed for file in wanted for placed in _place(files, file))
+    placed = tuple(placed for file in wanted for placed in _place(files, file))
+    return Initialised(folder=files.root, command=command, files=placed)
 
 
-def _place(files: Files, file: StarterFile) -> Iterator[Placed]:
+def _command(folder: Path) -> str:
+    """How editors start this evalscribe: by its path in a virtual environment of the workspace, else by its name."""
+    script = shutil.which(OWN_NAME, path=str(Path(sys.executable).parent))
+    if script and os.path.commonpath([folder, os.path.abspath(script)]) == str(folder):
+        return Path(os.path.relpath(script, folder)).as_posix()
+    return OWN_NAME
+
+
+def _place(files: NewFiles, file: StarterFile) -> Iterator[Placed]:
     held = files.held(file.name)
     if held is None and files.create(file.name, file.text):
         yield Placed(name=file.name, state="written")
@@ -78,21 +90,23 @@ def _place(files: Files, file: StarterFile) -> Iterator[Placed]:
             yield from _place(files, file.model_copy(update={"name": _beside(file.name), "needed": ""}))
 
 
-def _all(wish: Wish, prompts: Prompts, skills: Mapping[str, str]) -> Iterator[StarterFile]:
-    yield from _for_people(wish, prompts)
+def _all(folder: str, command: str, *, claude: bool, cursor: bool, vscode: bool) -> Iterator[StarterFile]:
+    """`folder`: name of the workspace's folder, of which the project's name is made."""
+    prompts = Prompts()
+    yield from _for_people(folder, prompts)
     agents = f"Before you use evalscribe, read {_beside('AGENTS.md')}."
     yield StarterFile(name="AGENTS.md", text=prompts.render("workspace/AGENTS.md.j2"), needed=agents)
-    if wish.editors.claude:
-        yield from _for_claude(wish, skills)
-    if wish.editors.cursor:
+    if claude:
+        yield from _for_claude(command)
+    if cursor:
         yield StarterFile(name=".cursor/rules/evalscribe.md", text=prompts.render("workspace/cursor_rule.md.j2"))
-        yield _servers(".cursor/mcp.json", "mcpServers", _server(wish, WORKSPACE))
-    if wish.editors.vscode:
-        yield _servers(".vscode/mcp.json", "servers", {"type": "stdio", **_server(wish, WORKSPACE)})
+        yield _servers(".cursor/mcp.json", "mcpServers", _server(command, WORKSPACE))
+    if vscode:
+        yield _servers(".vscode/mcp.json", "servers", {"type": "stdio", **_server(command, WORKSPACE)})
 
 
-def _for_people(wish: Wish, prompts: Prompts) -> Iterator[StarterFile]:
-    project = prompts.render("workspace/pyproject.toml.j2", project=_project(wish.folder), version=__version__)
+def _for_people(folder: str, prompts: Prompts) -> Iterator[StarterFile]:
+    project = prompts.render("workspace/pyproject.toml.j2", project=_project(folder), version=__version__)
     depends = f'dependencies = ["evalscribe[all]>={__version__}"]'
     yield StarterFile(name="pyproject.toml", text=project, needed=depends)
     yield StarterFile(name="evalscribe.toml", text=prompts.render("workspace/evalscribe.toml.j2"), told_by="")
@@ -101,18 +115,25 @@ def _for_people(wish: Wish, prompts: Prompts) -> Iterator[StarterFile]:
     yield StarterFile(name=".gitignore", text=ignored, needed=ignored.strip(), told_by=".env")
 
 
-def _for_claude(wish: Wish, skills: Mapping[str, str]) -> Iterator[StarterFile]:
+def _for_claude(command: str) -> Iterator[StarterFile]:
     yield StarterFile(name="CLAUDE.md", text="@AGENTS.md\n", needed="@AGENTS.md", told_by="AGENTS.md")
-    yield _servers(".mcp.json", "mcpServers", _server(wish))
-    for name, text in sorted(skills.items()):
+    yield _servers(".mcp.json", "mcpServers", _server(command))
+    for name, text in sorted(_skills().items()):
         yield StarterFile(name=f".claude/skills/{name}", text=text)
 
 
-def _server(wish: Wish, workspace: str | None = None) -> dict[str, object]:
-    """`workspace`: what the editor puts in its place; None where it starts servers there."""
+def _skills() -> Mapping[str, str]:
+    """The text of every file of the skills that come with the package, by its path below their folder."""
+    top = shipped("skills")
+    found = (path for path in top.rglob("*") if path.is_file() and path.suffix in (".md", ".py"))
+    return {path.relative_to(top).as_posix(): path.read_text("utf-8") for path in found}
+
+
+def _server(command: str, workspace: str | None = None) -> dict[str, object]:
+    """`workspace`: what the editor puts in its place; None if it starts servers there."""
     if workspace is None:
-        return {"command": wish.command, "args": ["mcp"]}
-    command = f"{workspace}/{wish.command}" if "/" in wish.command else wish.command
+        return {"command": command, "args": ["mcp"]}
+    command = f"{workspace}/{command}" if "/" in command else command
     return {"command": command, "args": ["mcp", "--folder", workspace]}
 
 

@@ -116,13 +116,6 @@ def _a_person_waits() -> bool:
 def _discussed(done: "Analyzed", given: "Options") -> int:
     """The closing question is followed by a prompt; what the analysis spent is out of the same budget."""
     from evalscribe.cli.session import session
-    from evalscribe.wiring.discussion import DiscussChoice
 
-    usage = done.analysis.usage
-    choice = DiscussChoice(
-        report=str(done.path),
-        spent_usd=usage.cost_usd if usage else 0.0,
-        spent_tokens=usage.input_tokens + usage.output_tokens if usage else 0,
-        options=given,
-    )
-    return session(choice, ask=None, repo=None, as_json=False)
+    once = given.model_copy(update={"batch": False, "fresh": False})  # an answer that a person waits for
+    return session(once, str(done.path), spent=done.analysis.usage)

@@ -35,8 +35,6 @@ def apply(
     from evalscribe.cli.consent import implement
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
-    from evalscribe.wiring.applying import ApplyChoice
 
-    given = Options(judge=judge, budget=budget, max_tokens=max_tokens, reports=reports, env_file=env_file)
-    choice = ApplyChoice(repo=repo, fresh=fresh, options=given)
-    return implement(choice, report, recommendation, yes=yes, run=run_until_signal)
+    given = Options(judge=judge, budget=budget, max_tokens=max_tokens, reports=reports, env_file=env_file, fresh=fresh)
+    return implement(given, repo, report, recommendation, yes=yes, run=run_until_signal)

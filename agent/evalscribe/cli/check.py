@@ -1,55 +1,68 @@
-"""What `evalscribe reports check` runs and prints."""
+"""Print what `evalscribe reports check` finds, and tell a GitHub Actions job about it."""
 
+import json
 import os
+import re
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
-from evalscribe import wiring
 from evalscribe.app.reports.check import check as use_case
 from evalscribe.app.reports.check_comment import Told, changed, tell
 from evalscribe.cli.display import finish
 from evalscribe.errors import DataError, UsageError
+from evalscribe.forge import open_forge, repository_of
 from evalscribe.graph.signals import run_until_signal
+from evalscribe.ids import Frozen
 from evalscribe.problem import Checked, CheckedReport
 from evalscribe.render.check import annotations, comment, lines, notice, table
-from evalscribe.settings import Options
-from evalscribe.wiring.actions import Actions, actions
-from evalscribe.wiring.checking import open_check
+from evalscribe.settings import Options, Settings
+from evalscribe.workspace import Workspace
 
 FORMATS = ("text", "github", "json")
+_PULL = re.compile(r"refs/pull/(\d+)/(?:merge|head)")
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+LARGEST = 32 * 1024 * 1024
+"""Bytes of an event file; a larger one is not read."""
 
 
-class Wanted(NamedTuple):
-    """What the command line asked for."""
+def check(
+    options: Options,
+    names: Sequence[str],
+    *,
+    output: str | None,
+    evidence: Sequence[Path],
+    fetch: bool,
+    comments: bool,
+) -> int:
+    """Check the named reports, or all, print what was found, and return the exit code.
 
-    output: str | None
-    evidence: tuple[Path, ...]
-    fetch: bool
-    comment: bool
-    options: Options
+    Args:
+        options: Where the reports and the evidence are.
+        names: Of reports; none for all.
+        output: One of FORMATS; None for the one that fits where the command runs.
+        evidence: Snapshot folders to compare quotations with.
+        fetch: Whether missing evidence is fetched from the deployment.
+        comments: Whether the pull request is told in a comment.
 
-
-def check(names: tuple[str, ...], wanted: Wanted) -> int:
-    """The exit code."""
+    Raises:
+        UsageError: The format is not known.
+    """
     job = actions(os.environ, Path.cwd())
-    output = wanted.output or ("github" if job else "text")
+    output = output or ("github" if job else "text")
     if output not in FORMATS:
         raise UsageError(f"--format {output} is not known: {', '.join(FORMATS)}")
     base = job.workspace if job else Path.cwd()
-    found = run_until_signal(_check(names, wanted, base))
-    _print(found, output)
-    about = _comment(found, job, wanted.options, output) if wanted.comment else table(found)
+    with Workspace(options) as workspace:
+        found = run_until_signal(use_case(workspace, names, evidence=evidence, fetch=fetch, shown_from=base))
+        _print(found, output)
+        about = _comment(found, job, workspace.settings, output) if comments else table(found)
     if job and job.summary:
         with suppress(OSError), job.summary.open("a", encoding="utf-8") as file:
             file.write(f"{about}\n")
     return DataError.exit_code if found.wrong else 0
-
-
-async def _check(names: tuple[str, ...], wanted: Wanted, base: Path) -> Checked:
-    async with open_check(wanted.options, wanted.evidence, fetch=wanted.fetch, shown_from=base) as desk:
-        return await use_case(desk, names)
 
 
 def _print(found: Checked, output: str) -> None:
@@ -60,10 +73,10 @@ def _print(found: Checked, output: str) -> None:
         finish.command(line) if output == "github" else finish.say(line)
 
 
-def _comment(found: Checked, job: Actions | None, options: Options, output: str) -> str:
+def _comment(found: Checked, job: "Actions | None", settings: Settings, output: str) -> str:
     """What the pull request is told. Where it cannot be, that is said, and what it would have been."""
     body = comment(found, _changed(found, job))
-    told = _told(body, job, options)
+    told = _told(body, job, settings)
     aside = sys.stderr if output == "json" else None
     text = f"commented: {told.url}" if told.url else f"not commented: {told.why_not}"
     finish.command(notice(text) if output == "github" else f"notice: {text}", aside)
@@ -72,20 +85,67 @@ def _comment(found: Checked, job: Actions | None, options: Options, output: str)
     return body
 
 
-def _changed(found: Checked, job: Actions | None) -> tuple[CheckedReport, ...] | None:
-    from evalscribe.wiring.forge import repository
-
+def _changed(found: Checked, job: "Actions | None") -> tuple[CheckedReport, ...] | None:
     if job is None or job.base is None:
         return None
     try:
-        return changed(repository(job.workspace), job.base, found, job.workspace)
+        return changed(repository_of(job.workspace), job.base, found, job.workspace)
     except UsageError:
         return None
 
 
-def _told(body: str, job: Actions | None, options: Options) -> Told:
-    from evalscribe.wiring.forge import forge
-
+def _told(body: str, job: "Actions | None", settings: Settings) -> Told:
     if job is None or job.pull_request is None:
         return Told(why_not="there is no pull request here")
-    return tell(lambda: forge(wiring.settings(options), job.remote_url), job.pull_request, body)
+    return tell(lambda: open_forge(settings, job.remote_url), job.pull_request, body)
+
+
+class Actions(Frozen):
+    """What a GitHub Actions runner says about its job; nothing of it is a setting of ours."""
+
+    workspace: Path
+    """The root of the checked out repository."""
+    remote_url: str | None = None
+    """Of the repository that the workflow runs in; of a pull request the one that it is made to."""
+    pull_request: int | None = None
+    base: str | None = None
+    """The commit that the pull request is made against."""
+    summary: Path | None = None
+    """The file that the step's summary is appended to."""
+
+
+def actions(environ: Mapping[str, str], cwd: Path) -> Actions | None:
+    """None outside a runner. What cannot be read is left out."""
+    if environ.get("GITHUB_ACTIONS") != "true":
+        return None
+    pull = _members(_event(environ.get("GITHUB_EVENT_PATH")).get("pull_request"))
+    ref = _PULL.fullmatch(environ.get("GITHUB_REF", ""))
+    number = pull.get("number")
+    base = _members(pull.get("base")).get("sha")
+    summary = environ.get("GITHUB_STEP_SUMMARY")
+    return Actions(
+        workspace=Path(environ.get("GITHUB_WORKSPACE") or cwd),
+        remote_url=_remote(environ),
+        pull_request=number if isinstance(number, int) else int(ref[1]) if ref else None,
+        base=base if isinstance(base, str) and _COMMIT.fullmatch(base) else None,
+        summary=Path(summary) if summary else None,
+    )
+
+
+def _remote(environ: Mapping[str, str]) -> str | None:
+    repository = environ.get("GITHUB_REPOSITORY", "")
+    server = environ.get("GITHUB_SERVER_URL", "https://github.com")
+    return f"{server.rstrip('/')}/{repository}" if _REPOSITORY.fullmatch(repository) else None
+
+
+def _event(path: str | None) -> Mapping[str, object]:
+    try:
+        file = Path(path or "")
+        text = file.read_text("utf-8") if path and file.stat().st_size <= LARGEST else "{}"
+        return _members(json.loads(text))
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _members(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}

@@ -4,21 +4,22 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
+from pathlib import Path
 from shlex import quote
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
 from rich.text import Text
 
-from evalscribe.app.reports.apply import Applied, Offer, propose, put, settle
+from evalscribe.app.reports.apply import Applied, Offer, open_suite, propose, put, settle
 from evalscribe.cli.display.console import console
 from evalscribe.cli.display.finish import in_terminal, say, spent
 from evalscribe.compose.analysis import spent_summary
 from evalscribe.errors import InterruptedError_, TerminatedError, UsageError
-from evalscribe.ports import Models
 from evalscribe.prose import counted, printable
-from evalscribe.wiring.applying import ApplyChoice, open_apply
+from evalscribe.settings import Options
+from evalscribe.workspace import Workspace
 
 T = TypeVar("T")
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -31,18 +32,37 @@ class Run(Protocol):
     def __call__(self, main: Coroutine[Any, Any, T], /) -> T: ...
 
 
-def implement(choice: ApplyChoice, report: str, id: str, *, yes: bool, run: Run, shared: Models | None = None) -> int:
-    """Propose, show, ask, commit. The exit code is 0 where it was done, refused by a person, or only shown.
+def implement(
+    options: Options,
+    repo: Path,
+    report: str,
+    id: str,
+    *,
+    run: Run,
+    yes: bool = False,
+    shared: Workspace | None = None,
+) -> int:
+    """Propose, show, ask, commit. The exit code is 0 if it was done, refused by a person, or only shown.
 
-    `shared`: models of whoever calls, who tells what they spent.
-    Raises `EvalscribeError`; `UsageError` for `yes` on a terminal, where a person can be asked, and for a yes that
-    can only be meant for another patch, which was shown before.
+    Args:
+        options: Who proposes, and where the report is.
+        repo: The eval suite's repository, or a folder of it.
+        report: As `reading.found` takes it.
+        id: Of the recommendation.
+        run: Runs what has to be awaited.
+        yes: Whether a person has agreed already.
+        shared: A workspace of the caller, who closes it and tells what its models spent.
+
+    Raises:
+        EvalscribeError: Nothing can be proposed or committed.
+        UsageError: `yes` on a terminal, where a person can be asked; or a yes that can only be meant for another
+            patch, which was shown before.
     """
     if yes and (sys.stdin.isatty() or sys.stdout.isatty()):
         raise UsageError("--yes is for programs: on a terminal the patch is shown and you are asked")
-    offered, another = run(_offered(choice, report, id, shared))
+    offered, another = run(_offered(shared or Workspace(options), repo, report, id, owned=shared is None))
     if isinstance(offered, Applied):
-        _done(offered, choice)
+        _done(offered, repo)
         return 0
     if yes and another:
         raise UsageError(
@@ -52,35 +72,44 @@ def implement(choice: ApplyChoice, report: str, id: str, *, yes: bool, run: Run,
     if not yes and not in_terminal():
         say()
         say(f"Nothing was changed. Once a person agreed to this patch, commit it to {offered.branch}:")
-        say(f"  {_command(choice, offered)} --yes")
+        say(f"  {_command(options, repo, offered)} --yes")
         return 0
-    consent = yes or agreed(_question(offered, choice))
-    settled = run(_settled(choice, offered, yes=consent))
+    consent = yes or agreed(_question(offered, repo))
+    settled = run(_settled(options, repo, offered, yes=consent))
     if settled is None:
         say("Nothing was changed.")
     else:
         say()
-        _done(settled, choice)
+        _done(settled, repo)
     return 0
 
 
-async def _offered(choice: ApplyChoice, report: str, id: str, shared: Models | None) -> tuple[Offer | Applied, bool]:
-    """What is proposed, after it was shown; whether another patch was shown before."""
-    async with open_apply(choice, shared) as desk:
+async def _offered(
+    workspace: Workspace, repo: Path, report: str, id: str, *, owned: bool
+) -> tuple[Offer | Applied, bool]:
+    """What is proposed, after it was shown; whether another patch was shown before.
+
+    An own workspace is closed before a person is asked, who may take long.
+    """
+    async with AsyncExitStack() as opened:
+        if owned:
+            await opened.enter_async_context(workspace)
+        suite = opened.enter_context(open_suite(repo))
         try:
-            offered = await propose(desk, report, id, lambda line: say(line, file=sys.stderr), fresh=choice.fresh)
+            offered = await propose(workspace, suite, report, id, lambda line: say(line, file=sys.stderr))
         finally:
-            if shared is None and (stages := spent_summary(desk.spent()).stages):
+            if owned and (stages := spent_summary(workspace.models.spent()).stages):
                 say(f"Spent: {spent(stages)}", file=sys.stderr)
         if isinstance(offered, Applied):
             return offered, False
         _show(offered)
-        return offered, await put(desk, offered)
+        return offered, await put(workspace, offered)
 
 
-async def _settled(choice: ApplyChoice, offer: Offer, *, yes: bool) -> Applied | None:
-    async with open_apply(choice) as desk:
-        return await settle(desk, offer, yes=yes)
+async def _settled(options: Options, repo: Path, offer: Offer, *, yes: bool) -> Applied | None:
+    async with Workspace(options) as workspace:
+        with open_suite(repo) as suite:
+            return await settle(workspace, suite, offer, yes=yes)
 
 
 def _show(offer: Offer) -> None:
@@ -95,8 +124,8 @@ def _show(offer: Offer) -> None:
         shown.print(Text(printable(line.expandtabs(4)), style=STYLES.get(line[:1], "")))
 
 
-def _question(offer: Offer, choice: ApplyChoice) -> str:
-    return "\n" + printable(f"Apply this to a new branch {offer.branch} of {choice.repo.resolve()}? [y/N] ")
+def _question(offer: Offer, repo: Path) -> str:
+    return "\n" + printable(f"Apply this to a new branch {offer.branch} of {repo.resolve()}? [y/N] ")
 
 
 def agreed(question: str) -> bool:
@@ -126,8 +155,8 @@ def _drop_what_was_typed() -> None:
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
-def _done(applied: Applied, choice: ApplyChoice) -> None:
-    folder = quote(str(choice.repo))
+def _done(applied: Applied, repo: Path) -> None:
+    folder = quote(str(repo))
     if not applied.new:
         say(f"{applied.recommendation} is done already; {applied.report} says:")
         say(applied.line)
@@ -141,11 +170,11 @@ def _done(applied: Applied, choice: ApplyChoice) -> None:
     say(applied.line)
 
 
-def _command(choice: ApplyChoice, offer: Offer) -> str:
-    judge = f" --judge {quote(choice.options.judge)}" if choice.options.judge else ""
-    reports = f" --reports {quote(str(choice.options.reports))}" if choice.options.reports else ""
-    keys = f" --env-file {quote(str(choice.options.env_file))}" if choice.options.env_file else ""
-    words = f"evalscribe apply {quote(offer.file)} {offer.recommendation.id} --repo {quote(str(choice.repo))}"
+def _command(options: Options, repo: Path, offer: Offer) -> str:
+    judge = f" --judge {quote(options.judge)}" if options.judge else ""
+    reports = f" --reports {quote(str(options.reports))}" if options.reports else ""
+    keys = f" --env-file {quote(str(options.env_file))}" if options.env_file else ""
+    words = f"evalscribe apply {quote(offer.file)} {offer.recommendation.id} --repo {quote(str(repo))}"
     return f"{words}{judge}{reports}{keys}"
 
 

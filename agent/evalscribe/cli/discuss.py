@@ -40,7 +40,6 @@ def discuss(
     """
     from evalscribe.cli.session import session
     from evalscribe.settings import Options
-    from evalscribe.wiring.discussion import DiscussChoice
 
     given = Options(judge=judge, budget=budget, max_tokens=max_tokens, reports=reports, env_file=env_file)
-    return session(DiscussChoice(report=report, options=given), ask=ask, repo=repo, as_json=as_json)
+    return session(given, report, ask=ask, repo=repo, as_json=as_json)

@@ -13,14 +13,19 @@ def doctor(
 
     Exit codes: 0 no problem, 64 a setting does not work, 77 a key is refused, 69 a service does not answer.
     """
-    from evalscribe import wiring
-    from evalscribe.app.doctor import checks, exit_code
+    from evalscribe.app.doctor import Check, attempts, checks, exit_code
     from evalscribe.cli.display import finish
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.settings import Options
-    from evalscribe.wiring.doctor import attempts
+    from evalscribe.workspace import Workspace
 
-    settings = wiring.settings(Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file))
-    found = run_until_signal(checks(attempts(settings)))
-    finish.diagnosis(settings.describe(), found)
+    given = Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file)
+    workspace = Workspace(given)
+
+    async def main() -> tuple[Check, ...]:
+        async with workspace:
+            return await checks(attempts(workspace))
+
+    found = run_until_signal(main())
+    finish.diagnosis(workspace.settings.describe(), found)
     return exit_code(found)

@@ -38,16 +38,15 @@ def publish(
     The working tree, the index and all branches stay as they are; git's own credentials are used for the push, and
     GITHUB_TOKEN or GH_TOKEN for the pull request.
     """
-    from evalscribe import wiring
-    from evalscribe.app.reports.pull_request import PublishWish
     from evalscribe.app.reports.pull_request import publish as use_case
     from evalscribe.cli.display import finish
+    from evalscribe.forge import advice
     from evalscribe.settings import Options
-    from evalscribe.wiring.forge import advice, publish_desk
+    from evalscribe.workspace import Workspace
 
-    settings = wiring.settings(Options(reports=reports, env_file=env_file, api_url=api_url))
-    desk = publish_desk(settings)
-    done = use_case(desk, PublishWish(report=report, remote=remote, draft=draft, dry_run=dry_run))
+    with Workspace(Options(reports=reports, env_file=env_file, api_url=api_url)) as workspace:
+        settings = workspace.settings
+        done = use_case(workspace, report, remote=remote, draft=draft, dry_run=dry_run)
     if as_json:
         finish.print_json(done)
         return 0

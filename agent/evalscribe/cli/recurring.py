@@ -27,25 +27,22 @@ def recurring(
     With --across-models each eval that several models fail in the same way: evidence about the eval. Only runs of one
     experiment, and of equal task and grader, are counted together; only runs that were analysed here are known.
     """
-    from contextlib import ExitStack, closing
-
-    from evalscribe import wiring
     from evalscribe.app.reports.recurring import alike_evals, recurring_evals
     from evalscribe.cli.display import recurrences
     from evalscribe.errors import NotFoundError, UsageError
     from evalscribe.settings import Options
+    from evalscribe.workspace import Workspace
 
     if least is not None and not across_models:
         raise UsageError("--min goes with --across-models")
-    found = wiring.settings(Options(reports=reports))
-    library = wiring.library(found)
-    with ExitStack() as opened:
-        store = opened.enter_context(closing(wiring.store(found))) if wiring.has_store(found) else None
+    with Workspace(Options(reports=reports)) as workspace:
+        store = workspace.store if workspace.has_store else None
         if not across_models:
-            recurrences.recurring(recurring_evals(library, models or (), store), as_json=as_json)
+            recurrences.recurring(recurring_evals(workspace.reports, models or (), store), as_json=as_json)
         elif store is None:
             raise NotFoundError("no run is stored here, and only stored runs are compared: `evalscribe analyze RUN`")
         else:
             least = least or 2
-            recurrences.across_models(alike_evals(library, store, models or (), least), least, as_json=as_json)
+            alike = alike_evals(workspace.reports, store, models or (), least)
+            recurrences.across_models(alike, least, as_json=as_json)
     return 0

@@ -69,12 +69,11 @@ def check(
 
     Exit code 65 for errors; warnings and notices are only told.
     """
-    from evalscribe.cli.check import Wanted
     from evalscribe.cli.check import check as checked
     from evalscribe.settings import Options
 
-    found = Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file)
-    return checked(tuple(report or ()), Wanted(output, tuple(evidence or ()), fetch, comment, found))
+    given = Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file)
+    return checked(given, report or (), output=output, evidence=evidence or (), fetch=fetch, comments=comment)
 
 
 @app.command(short_help="Read any report, ours or free-form, as one document.")
@@ -95,7 +94,7 @@ app.command(short_help="Write a run of an experiment as csv, json, jsonl, junit,
 
 
 def _library(reports: Path | None) -> "Library":
-    from evalscribe import wiring
     from evalscribe.settings import Options
+    from evalscribe.workspace import Workspace
 
-    return wiring.library(wiring.settings(Options(reports=reports)))
+    return Workspace(Options(reports=reports)).reports

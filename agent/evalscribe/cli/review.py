@@ -1,7 +1,5 @@
 """`evalscribe review label|sync|stats|export`: what people say about the findings."""
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from os.path import relpath
 from pathlib import Path
 from shlex import quote
@@ -13,7 +11,7 @@ from evalscribe.cli import options
 from evalscribe.cli.reports import Name
 
 if TYPE_CHECKING:
-    from evalscribe.ports import Library, Store
+    from evalscribe.workspace import Workspace
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 Number = Annotated[int, typer.Argument(metavar="N", help="The finding's number in the report.")]
@@ -42,16 +40,16 @@ def label(
     report: Name, n: Number, label: Label, kind: Kind = None, note: Note = None, reports: options.Reports = None
 ) -> int:
     """Correct or confirm a label: the finding's heading, its row and one `Reviewer:` line change, nothing else."""
-    from evalscribe import wiring
     from evalscribe.app.reports.correct import correct
     from evalscribe.cli.display import finish
     from evalscribe.finding import CAUSE_KINDS, CLASSIFICATIONS, CauseKind, Classification
     from evalscribe.settings import Options
+    from evalscribe.workspace import Workspace
 
-    library = wiring.library(wiring.settings(Options(reports=reports)))
+    folder = Workspace(Options(reports=reports)).reports
     word = _one_of(label.upper().replace("-", "_").replace(" ", "_"), CLASSIFICATIONS, "label")
     cause = _one_of(kind.lower(), CAUSE_KINDS, "kind of cause") if kind else None
-    done = correct(library, report, n, cast(Classification, word), kind=cast(CauseKind | None, cause), note=note)
+    done = correct(folder, report, n, cast(Classification, word), kind=cast(CauseKind | None, cause), note=note)
     change = f"{done.before} → {done.after}" if done.before != done.after else done.after
     finish.say(f"Finding {n}, {done.subject}: {change}{'' if done.changed else ' (unchanged)'}")
     if done.said is not None:
@@ -69,8 +67,8 @@ def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json
     from evalscribe.app.reports.review import sync as use_case
     from evalscribe.cli.display import labels
 
-    with _opened(reports) as (library, store):
-        labels.synced(use_case(library, store, ref), as_json=as_json)
+    with _opened(reports) as workspace:
+        labels.synced(use_case(workspace.reports, workspace.store, ref), as_json=as_json)
     return 0
 
 
@@ -80,8 +78,8 @@ def stats(reports: options.Reports = None, as_json: options.Json = False) -> int
     from evalscribe.app.reports.review import statistics
     from evalscribe.cli.display import labels
 
-    with _opened(reports) as (library, store):
-        labels.statistics(statistics(library, store), as_json=as_json)
+    with _opened(reports) as workspace:
+        labels.statistics(statistics(workspace.reports, workspace.store), as_json=as_json)
     return 0
 
 
@@ -91,19 +89,16 @@ def export(file: File, reports: options.Reports = None) -> int:
     from evalscribe.app.reports.review import export as use_case
     from evalscribe.cli.display import labels
 
-    with _opened(reports) as (_, store):
-        labels.exported(use_case(store, file))
+    with _opened(reports) as workspace:
+        labels.exported(use_case(workspace.store, file))
     return 0
 
 
-@contextmanager
-def _opened(reports: Path | None) -> "Iterator[tuple[Library, Store]]":
-    from evalscribe import wiring
+def _opened(reports: Path | None) -> "Workspace":
     from evalscribe.settings import Options
+    from evalscribe.workspace import Workspace
 
-    found = wiring.settings(Options(reports=reports))
-    with closing(wiring.store(found)) as store:
-        yield wiring.library(found), store
+    return Workspace(Options(reports=reports))
 
 
 def _one_of(word: str, known: tuple[str, ...], what: str) -> str:

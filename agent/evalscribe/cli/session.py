@@ -4,19 +4,22 @@ import asyncio
 import signal
 import sys
 from collections.abc import Coroutine, Iterable, Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from evalscribe.app.reports.discuss import stages
+from evalscribe.analysis import SpentSummary
+from evalscribe.app.reports.discuss import Discussion, open_discussion, stages
 from evalscribe.cli.display import finish
 from evalscribe.discuss import Answer, ends, wanted
 from evalscribe.errors import EvalscribeError, InterruptedError_, TerminatedError, UnavailableError, UsageError
+from evalscribe.llm.budget import Budget
 from evalscribe.prose import counted, visible
 from evalscribe.redaction import redact
-from evalscribe.wiring.discussion import DiscussChoice, Table, open_discussion
+from evalscribe.settings import Options
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.cli.consent import Run
@@ -26,27 +29,52 @@ PROMPT = "> "
 TERMINATED = "terminated: nothing was written."
 
 
-def session(choice: DiscussChoice, *, ask: list[str] | None, repo: Path | None, as_json: bool) -> int:
-    """Answer until there is no further question. The exit code is 69 where a question of a program got no answer.
+def session(
+    options: Options,
+    report: str,
+    *,
+    ask: list[str] | None = None,
+    repo: Path | None = None,
+    as_json: bool = False,
+    spent: SpentSummary | None = None,
+) -> int:
+    """Answer until there is no further question. The exit code is 69 if a question of a program got no answer.
 
-    Raises `EvalscribeError` for what concerns every question.
+    Args:
+        options: Who answers, and within which budget.
+        report: As `reading.found` takes it.
+        ask: The questions; None to read them from the terminal or a pipe.
+        repo: The eval suite's repository, for recommendations that are to be implemented.
+        as_json: Whether each answer is printed as one JSON document.
+        spent: What the same command spent before, out of the same budget.
+
+    Raises:
+        EvalscribeError: No question can be answered.
     """
     answering = _Answering()
     with _signals(answering), asyncio.Runner() as runner:
-        opened = AsyncExitStack()
+        workspace = Workspace(options)
+        if spent:
+            workspace.budget = _left(workspace.budget, spent)
         try:
-            table = runner.run(opened.enter_async_context(open_discussion(choice)))
-            for line in table.discussion.introduction():
+            discussion = open_discussion(workspace, report)
+            for line in discussion.introduction():
                 finish.say(line, file=sys.stderr)
-            talk = _Talk(partial(answering.run, runner), table, repo, as_json=as_json)
+            talk = _Talk(partial(answering.run, runner), workspace, discussion, repo, as_json=as_json)
             try:
                 answered = talk.run(_lines() if ask is None else ask)
             finally:
-                if spent := stages(table.models.spent()):
-                    finish.say(f"Spent: {finish.spent(spent)}", file=sys.stderr)
+                if total := stages(workspace.models.spent()):
+                    finish.say(f"Spent: {finish.spent(total)}", file=sys.stderr)
             return 0 if answered or (ask is None and finish.in_terminal()) else UnavailableError.exit_code
         finally:
-            runner.run(opened.aclose())
+            runner.run(workspace.aclose())
+
+
+def _left(budget: Budget, spent: SpentSummary) -> Budget:
+    usd = None if budget.usd is None else max(0.0, budget.usd - spent.cost_usd)
+    tokens = None if budget.tokens is None else max(0, budget.tokens - spent.input_tokens - spent.output_tokens)
+    return Budget(usd=usd, tokens=tokens)
 
 
 class _Answering:
@@ -76,9 +104,12 @@ class _Answering:
 
 
 class _Talk:
-    def __init__(self, run: "Run", table: Table, repo: Path | None, *, as_json: bool) -> None:
+    def __init__(
+        self, run: "Run", workspace: Workspace, discussion: Discussion, repo: Path | None, *, as_json: bool
+    ) -> None:
         self._run = run
-        self._table = table
+        self._workspace = workspace
+        self._discussion = discussion
         self._repo = repo
         self._as_json = as_json
         self._answered = True
@@ -96,7 +127,7 @@ class _Talk:
 
     def _ask(self, question: str) -> None:
         try:
-            answer = self._run(self._table.discussion.ask(question, self._hear))
+            answer = self._run(self._discussion.ask(question, self._hear))
         except KeyboardInterrupt:
             self._stopped()
             return
@@ -135,13 +166,11 @@ class _Talk:
             return
         self._repo = repo
         from evalscribe.cli.consent import implement
-        from evalscribe.wiring.applying import ApplyChoice
 
-        report = str(self._table.discussion.report.path)
+        report = str(self._discussion.report.path)
         for id in ids:
-            choice = ApplyChoice(repo=repo, options=self._table.options)
             try:
-                implement(choice, report, id, yes=False, run=self._run, shared=self._table.models)
+                implement(self._workspace.options, repo, report, id, run=self._run, shared=self._workspace)
             except TerminatedError:
                 raise
             except EvalscribeError as error:

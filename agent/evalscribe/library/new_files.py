@@ -12,7 +12,7 @@ LARGEST = 1024 * 1024
 
 
 class NewFiles:
-    """`app.init.Files` in a folder, which is made with the first file."""
+    """New files in a folder, which is made with the first one."""
 
     def __init__(self, root: Path) -> None:
         """Raises `DataError` for what can be no folder."""

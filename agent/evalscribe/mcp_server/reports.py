@@ -1,7 +1,6 @@
 """Tools that read reports, and what models answered to requests."""
 
 from collections import Counter
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -186,24 +185,24 @@ class Reading:
         )
 
     def _again(self, models: list[str] | None) -> tuple[list[Recurrence], tuple[str, ...]]:
-        from evalscribe import wiring
         from evalscribe.app.reports.recurring import recurring_evals
+        from evalscribe.workspace import Workspace
 
-        with ExitStack() as opened:
-            found = self.place.settings()
-            store = opened.enter_context(closing(wiring.store(found))) if self.place.has_store() else None
-            told = recurring_evals(wiring.library(found), models or (), store)
+        with Workspace() as workspace:
+            store = workspace.store if workspace.has_store else None
+            told = recurring_evals(workspace.reports, models or (), store)
         return list(map(_again_row, told.rows)), told.notes
 
     def _alike(self, models: list[str] | None, minimum: int) -> tuple[list[Recurrence], tuple[str, ...]]:
-        from evalscribe import wiring
         from evalscribe.app.reports.recurring import alike_evals
+        from evalscribe.workspace import Workspace
 
-        if not self.place.has_store():
-            raise NotFoundError("no run is stored here, and only stored runs are compared: call analyze on some first")
-        found = self.place.settings()
-        with closing(wiring.store(found)) as store:
-            told = alike_evals(wiring.library(found), store, models or (), minimum)
+        with Workspace() as workspace:
+            if not workspace.has_store:
+                raise NotFoundError(
+                    "no run is stored here, and only stored runs are compared: call analyze on some first"
+                )
+            told = alike_evals(workspace.reports, workspace.store, models or (), minimum)
         return [_alike_row(row) for row in told.rows], told.notes
 
 

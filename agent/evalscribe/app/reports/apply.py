@@ -1,7 +1,9 @@
 """From a recommendation to a committed change. Nothing changes before a person's yes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from evalscribe.app.reports.reading import found, text_of
@@ -14,14 +16,14 @@ from evalscribe.app.reports.recommended import (
     outputs,
     recommended,
 )
-from evalscribe.chat import Usage
 from evalscribe.errors import AccessError, DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.evidence import Evidence
+from evalscribe.forge import repository_of
 from evalscribe.graph import approve
 from evalscribe.ids import Frozen
 from evalscribe.patch import Patch
 from evalscribe.pattern import Recommendation
-from evalscribe.ports import Clock, Library, Model, Repository, Store
+from evalscribe.ports import Model, Repository
 from evalscribe.prompts import Prompts
 from evalscribe.propose import (
     Files,
@@ -36,25 +38,41 @@ from evalscribe.propose import (
     with_action,
 )
 from evalscribe.prose import some_of
+from evalscribe.settings import RULES
+from evalscribe.workspace import Workspace
+
+STAGE = "propose"
+"""Of the calls of models, in what is spent."""
 
 
 @dataclass(frozen=True)
-class ApplyDesk:
-    """What applying works with: ports, chosen by `wiring`."""
+class Suite:
+    """The git repository of an eval suite, or a folder in it."""
 
-    library: Library
-    store: Store
-    clock: Clock
     repository: Repository
-    model: Callable[[], Model]
-    """Called when something has to be proposed. Raises `EvalscribeError` where no model can be asked."""
-    prompts: Prompts
-    checkpoints: Path | str
-    """Where LangGraph keeps the question."""
-    spent: Callable[[], Mapping[str, Usage]]
-    """What each stage consumed so far."""
     within: str = ""
-    """The folder that `--repo` names, relative to the repository's root; empty for the root."""
+    """The folder relative to the repository's root; empty for the root."""
+
+
+@contextmanager
+def open_suite(folder: Path) -> Iterator[Suite]:
+    """The repository that a folder belongs to.
+
+    Raises:
+        UsageError: The folder is in no git repository.
+    """
+    try:
+        repository = repository_of(folder)
+    except UsageError as error:
+        said = str(error).removesuffix(".")
+        raise UsageError(f"{said}.\nThe eval suite's folder is named with --repo DIR.") from error
+    with closing(repository):
+        yield Suite(repository, _below(repository.root.resolve(), folder.resolve()))
+
+
+def _below(root: Path, folder: Path) -> str:
+    """Empty for the root, and if the work tree lies elsewhere (`core.worktree`)."""
+    return "" if folder == root or not folder.is_relative_to(root) else folder.relative_to(root).as_posix()
 
 
 class Offer(Frozen):
@@ -85,95 +103,105 @@ class Applied(Frozen):
 
 
 async def propose(
-    desk: ApplyDesk, report: str, id: str, say: Callable[[str], None], *, fresh: bool = False
+    workspace: Workspace, suite: Suite, report: str, id: str, say: Callable[[str], None]
 ) -> Offer | Applied:
-    """A patch for the recommendation, or what was committed for it before; `fresh`: not the one proposed before.
+    """Propose a patch for a recommendation, or tell what was committed for it before.
 
-    Raises `EvalscribeError` where there is no such recommendation, nothing that it concerns, no patch that applies, or
-    files in its way that are changed and not committed. Only the store is written to, and the report where a branch has
-    the commit already.
+    Only the store is written to, and the report if a branch has the commit already. With the option `fresh` the
+    answer of an earlier proposal is not used.
+
+    Args:
+        workspace: Where the report and its evidence are, and the model that is asked.
+        suite: What is to be changed.
+        report: As `reading.found` takes it.
+        id: Of the recommendation, such as `R3`.
+        say: Hears what a person should know, a line each.
+
+    Raises:
+        EvalscribeError: There is no such recommendation, nothing that it concerns, no patch that applies, or a file
+            has changes that are not committed.
     """
-    subject = recommended(desk.library, report, id)
-    before = _done_before(desk, subject)
+    subject = recommended(workspace.reports, report, id)
+    before = _done_before(workspace, suite, subject)
     if before is not None:
         return before
-    evidence = evidence_of(desk.store, subject)
-    for note in _notes(desk, subject, evidence):
+    evidence = evidence_of(workspace.store, subject)
+    for note in _notes(workspace.prompts, subject, evidence):
         say(note)
-    patch = await _patch(desk, subject, evidence, fresh=fresh)
-    _refuse_changed(desk, patch)
-    branch = _free_branch(desk, subject.id, subject.report.run.id)
+    patch = await _patch(workspace, suite, subject, evidence)
+    _refuse_changed(suite, patch)
+    branch = _free_branch(suite, subject.id, subject.report.run.id)
     return Offer(file=subject.file, recommendation=subject.recommendation, patch=patch, branch=branch)
 
 
-async def put(desk: ApplyDesk, offer: Offer) -> bool:
+async def put(workspace: Workspace, offer: Offer) -> bool:
     """Put the question, after the patch was shown; whether it takes the place of one about another patch."""
-    return await approve.put(offer.patch, desk.checkpoints)
+    return await approve.put(offer.patch, workspace.checkpoints)
 
 
-async def settle(desk: ApplyDesk, offer: Offer, *, yes: bool) -> Applied | None:
+async def settle(workspace: Workspace, suite: Suite, offer: Offer, *, yes: bool) -> Applied | None:
     """Commit what a person agreed to and tell it in the report; None, and nothing changed, after a no.
 
     Raises `EvalscribeError` where the repository is no longer as it was; a commit that was made stands, and the same
     command again tells it in the report.
     """
     consent = approve.Consent(patch=offer.patch.digest, yes=yes)
-    agreed = await approve.answered(offer.patch, consent, desk.checkpoints)
-    applied = _apply(desk, offer, agreed=agreed) if yes else None
-    await approve.forget(offer.patch, desk.checkpoints)
+    agreed = await approve.answered(offer.patch, consent, workspace.checkpoints)
+    applied = _apply(workspace, suite, offer, agreed=agreed) if yes else None
+    await approve.forget(offer.patch, workspace.checkpoints)
     return applied
 
 
-def _apply(desk: ApplyDesk, offer: Offer, *, agreed: bool) -> Applied:
+def _apply(workspace: Workspace, suite: Suite, offer: Offer, *, agreed: bool) -> Applied:
     """One at a time: of two who agree at once the second hears that it is done."""
-    with desk.store.lock(offer.patch.run):
-        subject = recommended(desk.library, offer.file, offer.patch.recommendation)
-        before = _done_before(desk, subject)
+    with workspace.store.lock(offer.patch.run):
+        subject = recommended(workspace.reports, offer.file, offer.patch.recommendation)
+        before = _done_before(workspace, suite, subject)
         if before is not None:
             return before
         if not agreed:
             raise UsageError("the question was answered by somebody else meanwhile. Nothing was changed; run it again")
         if subject.recommendation != offer.recommendation:
             raise UsageError(f"{subject.id} was changed in {offer.file} meanwhile. Nothing was changed; run it again")
-        _refuse_changed(desk, offer.patch)
-        return _commit(desk, offer, subject)
+        _refuse_changed(suite, offer.patch)
+        return _commit(workspace, suite, offer, subject)
 
 
-def _commit(desk: ApplyDesk, offer: Offer, subject: Recommended) -> Applied:
+def _commit(workspace: Workspace, suite: Suite, offer: Offer, subject: Recommended) -> Applied:
     patch = offer.patch
-    branch = _free_branch(desk, subject.id, patch.run)
-    commit = desk.repository.commit(
+    branch = _free_branch(suite, subject.id, patch.run)
+    commit = suite.repository.commit(
         {change.path: change.after for change in patch.changes},
         parent=patch.base,
         branch=branch,
         message=message(patch, subject.recommendation.evals, offer.file),
     )
-    applied = _tell(desk, subject, [change.path for change in patch.changes], commit, branch)
+    applied = _tell(workspace, subject, [change.path for change in patch.changes], commit, branch)
     return applied.model_copy(update={"base": patch.base})
 
 
-def _done_before(desk: ApplyDesk, subject: Recommended) -> Applied | None:
+def _done_before(workspace: Workspace, suite: Suite, subject: Recommended) -> Applied | None:
     """What the report says was committed, or a branch has; the latter is told in the report."""
     line = committed_line(subject.text, subject.id)
     if line is not None:
         return Applied(recommendation=subject.id, line=line, report=subject.file, new=False)
     for branch in branches(subject.id, subject.report.run.id):
-        tip = desk.repository.tip(branch)
+        tip = suite.repository.tip(branch)
         if tip is None:
             return None
         if is_of(tip, subject.id, subject.report.run.id):
-            return _tell(desk, subject, tip.files, tip.commit, branch)
+            return _tell(workspace, subject, tip.files, tip.commit, branch)
     return None
 
 
 def _tell(
-    desk: ApplyDesk, subject: Recommended, files: list[str] | tuple[str, ...], commit: str, branch: str
+    workspace: Workspace, subject: Recommended, files: list[str] | tuple[str, ...], commit: str, branch: str
 ) -> Applied:
     """Add the line to the report's file, and nothing else: whatever a person wrote meanwhile stays."""
-    line = action(subject.recommendation, files, commit, branch, desk.clock.today().isoformat())
+    line = action(subject.recommendation, files, commit, branch, date.today().isoformat())
     try:
-        now = text_of(found(desk.library, subject.file))
-        desk.library.write(subject.file, with_action(now, line))
+        now = text_of(found(workspace.reports, subject.file))
+        workspace.reports.write(subject.file, with_action(now, line))
     except (DataError, NotFoundError, AccessError, UnavailableError) as error:
         kind = DataError if isinstance(error, DataError) else type(error)
         raise kind(
@@ -183,60 +211,79 @@ def _tell(
     return Applied(recommendation=subject.id, line=line, report=subject.file, branch=branch, commit=commit)
 
 
-async def _patch(desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evidence], *, fresh: bool) -> Patch:
-    head = desk.repository.head()
+async def _patch(workspace: Workspace, suite: Suite, subject: Recommended, evidence: dict[str, Evidence]) -> Patch:
+    head = suite.repository.head()
     known: dict[str, str | None] = {}
 
     def read(path: str) -> str | None:
         if path not in known:
-            known[path] = desk.repository.read(head, path)
+            known[path] = suite.repository.read(head, path)
         return known[path]
 
-    concerned, files = _files(desk, subject, evidence, head, read)
+    concerned, files = _files(workspace, suite, subject, evidence, head, read)
     proposer = Proposer(
         subject.recommendation,
         concerns(subject, evidence),
         concerned,
         files,
-        model=desk.model(),
-        prompts=desk.prompts,
+        model=_model(workspace),
+        prompts=workspace.prompts,
     )
-    proposal = await proposer.propose(desk.store, fresh=fresh)
+    proposal = await proposer.propose(workspace.store, fresh=workspace.options.fresh)
     return proposer.patch(proposal, run=subject.report.run.id, recommendation=subject.id, base=head)
 
 
+def _model(workspace: Workspace) -> Model:
+    name = workspace.settings.judge_name
+    if name == RULES:
+        raise UsageError(
+            "the rules cannot write a patch: name a model with --judge PROVIDER/MODEL, or set ANTHROPIC_API_KEY"
+        )
+    return workspace.models.open(name, STAGE)
+
+
 def _files(
-    desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evidence], head: str, read: Callable[[str], str | None]
+    workspace: Workspace,
+    suite: Suite,
+    subject: Recommended,
+    evidence: dict[str, Evidence],
+    head: str,
+    read: Callable[[str], str | None],
 ) -> tuple[Scope, Files]:
     """What may be changed, and what may be read, first of all what may be changed."""
-    there = tuple(path for path in desk.repository.files(head) if path.isprintable())
-    concerned = _scope(desk, subject, evidence, there, head)
+    there = tuple(path for path in suite.repository.files(head) if path.isprintable())
+    concerned = _scope(workspace, suite, subject, evidence, there, head)
     by_model = _written_by_model(concerned, evidence, Files(concerned.files, read))
     concerned = concerned.model_copy(update={"files": tuple(p for p in concerned.files if p not in by_model)})
     if not concerned.files and not concerned.folders:
-        where = desk.repository.root / desk.within
+        where = suite.repository.root / suite.within
         evals = ", ".join(subject.recommendation.evals[:3]) or "none"
         raise DataError(
             f"{where} has nothing that {subject.id} concerns: nothing there is called like its evals, or several "
             f"places are ({evals}).\n"
             "Name the repository of the eval suite with --repo; what is not committed is not seen."
         )
-    own = [path for path in there if not desk.within or path.startswith(f"{desk.within}/")]
+    own = [path for path in there if not suite.within or path.startswith(f"{suite.within}/")]
     rest = [path for path in own if path not in concerned.files]
     return concerned, Files([*concerned.files, *rest], read)
 
 
 def _scope(
-    desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evidence], there: tuple[str, ...], head: str
+    workspace: Workspace,
+    suite: Suite,
+    subject: Recommended,
+    evidence: dict[str, Evidence],
+    there: tuple[str, ...],
+    head: str,
 ) -> Scope:
     return scope(
         there,
         "lint" if subject.recommendation.group == "lint" else "eval",
         subject.recommendation.evals,
         documents(evidence),
-        links=desk.repository.links(head),
-        others=others(desk.store, subject),
-        within=desk.within,
+        links=suite.repository.links(head),
+        others=others(workspace.store, subject),
+        within=suite.within,
     )
 
 
@@ -248,25 +295,25 @@ def _written_by_model(concerned: Scope, evidence: dict[str, Evidence], files: Fi
     return frozenset(path for path in alike if files.text(path) in texts)
 
 
-def _refuse_changed(desk: ApplyDesk, patch: Patch) -> None:
-    changed = desk.repository.changed([change.path for change in patch.changes])
+def _refuse_changed(suite: Suite, patch: Patch) -> None:
+    changed = suite.repository.changed([change.path for change in patch.changes])
     if changed:
         raise UsageError(
-            f"{', '.join(changed)} in {desk.repository.root} {'has' if len(changed) == 1 else 'have'} changes that are "
-            "not committed; commit or undo them first. Nothing was changed."
+            f"{', '.join(changed)} in {suite.repository.root} {'has' if len(changed) == 1 else 'have'} changes that "
+            "are not committed; commit or undo them first. Nothing was changed."
         )
 
 
-def _free_branch(desk: ApplyDesk, id: str, run: str) -> str:
-    free = (branch for branch in branches(id, run) if desk.repository.tip(branch) is None)
+def _free_branch(suite: Suite, id: str, run: str) -> str:
+    free = (branch for branch in branches(id, run) if suite.repository.tip(branch) is None)
     branch = next(free, None)
     if branch is None:
         raise UsageError(f"every name for the branch of {id} is taken; delete those that are no longer needed")
     return branch
 
 
-def _notes(desk: ApplyDesk, subject: Recommended, evidence: dict[str, Evidence]) -> list[str]:
+def _notes(prompts: Prompts, subject: Recommended, evidence: dict[str, Evidence]) -> list[str]:
     missing = [path for path in subject.recommendation.evals if path not in evidence]
     said = [f"The evidence of {some_of(missing, 3)} is not in the store: the proposal rests on the report's words."]
     own = ["The workspace's own prompts are used in place of the shipped ones."]
-    return [*(said if missing else []), *(own if desk.prompts.own("propose") else [])]
+    return [*(said if missing else []), *(own if prompts.own("propose") else [])]

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from evalscribe import prose
@@ -26,56 +25,62 @@ from evalscribe.review.checking import (
     markers,
     quotations,
 )
+from evalscribe.workspace import Workspace
 
 
-@dataclass(frozen=True)
-class CheckDesk:
-    """What a check works with."""
+async def check(
+    workspace: Workspace,
+    names: Sequence[str] = (),
+    *,
+    evidence: Sequence[Path] = (),
+    fetch: bool = False,
+    shown_from: Path,
+) -> Checked:
+    """Check every report, or the named ones.
 
-    library: Library
-    root: Path
-    """The folder of reports."""
-    shown_from: Path
-    """Paths are told relative to this folder."""
-    proofs: Proofs
-    store: Store | None = None
-    """None where there is none yet."""
+    Args:
+        workspace: Its store is created only to keep what is fetched.
+        names: As `reading.found` takes them; none for all reports.
+        evidence: Snapshot folders to compare quotations with, too.
+        fetch: Whether evidence that is nowhere else is fetched from the deployment.
+        shown_from: The folder that printed paths are relative to.
 
-
-async def check(desk: CheckDesk, names: Sequence[str] = ()) -> Checked:
-    """Every report, or the named ones. Raises `NotFoundError` for a name that no report or more than one has."""
-    files = sorted((_named(desk, name) for name in dict.fromkeys(names)), key=lambda file: file.name)
-    reports: list[CheckedReport] = []
-    problems: list[Problem] = []
-    runs: dict[str, str] = {}
-    for file in files if names else sorted(desk.library.all(), key=lambda file: file.name):
-        report, said = await _check(desk, file)
-        reports.append(report)
-        problems += (Problem(file=report.file, **one._asdict()) for one in (*said, *_twice(file, runs)))
+    Raises:
+        NotFoundError: No report, or more than one, has a given name.
+    """
+    library = workspace.reports
+    async with Proofs(workspace, evidence, fetch=fetch) as proofs:
+        files = [_named(library, name) for name in dict.fromkeys(names)] if names else library.all()
+        reports: list[CheckedReport] = []
+        problems: list[Problem] = []
+        runs: dict[str, str] = {}
+        for file in sorted(files, key=lambda file: file.name):
+            report, said = await _check(file, proofs, _shown(file.path, shown_from))
+            reports.append(report)
+            problems += (Problem(file=report.file, **one._asdict()) for one in (*said, *_twice(file, runs)))
     order = sorted(set(problems), key=lambda one: (one.file, one.line, one.what))
     return Checked(reports=tuple(reports), problems=tuple(order), notes=tuple(_notes(reports)))
 
 
-def _named(desk: CheckDesk, name: str) -> ReportFile:
+def _named(library: Library, name: str) -> ReportFile:
     """By its name below the reports folder also where a path was given."""
-    file = found(desk.library, name)
+    file = found(library, name)
     try:
-        below = file.path.resolve().relative_to(desk.root.resolve()).as_posix()
+        below = file.path.resolve().relative_to(library.root.resolve()).as_posix()
     except ValueError:
         return file
     return file.model_copy(update={"name": below})
 
 
-async def _check(desk: CheckDesk, file: ReportFile) -> tuple[CheckedReport, list[Said]]:
-    shown = _shown(file.path, desk.shown_from)
+async def _check(file: ReportFile, proofs: Proofs, shown: str) -> tuple[CheckedReport, list[Said]]:
     if not is_ours(file.text):
         return CheckedReport(file=shown, name=file.name, ours=False), list(_free_form(file))
-    page = inspect(file.text, file.name, _exists(file), _written(desk, file.text))
+    page = inspect(file.text, file.name, _exists(file), _written(proofs.store, file.text))
     checked = CheckedReport(file=shown, name=file.name, ours=True)
     if page.report is None:
         return checked, list(page.problems)
     count = sum(len(quotations(part)) for part in page.findings)
-    wrong, reason = await _quotations(desk, page.report, page) if count else ([], None)
+    wrong, reason = await _quotations(proofs, page.report, page) if count else ([], None)
     lines = tuple(line for line in summary.render(page.report.model_copy(update={"notes": ()})) if line)
     update = {"summary": lines, "quotations": count, "not_compared": reason}
     return checked.model_copy(update=update), [*page.problems, *wrong]
@@ -105,10 +110,10 @@ def _exists(file: ReportFile) -> Callable[[str], bool]:
     return there
 
 
-def _written(desk: CheckDesk, text: str) -> Report | None:
+def _written(store: Store | None, text: str) -> Report | None:
     """The report as evalscribe wrote it last, where the store knows the revision that people edited."""
-    run = run_of(text) if desk.store else None
-    stored = desk.store.get_report(run) if desk.store and run else None
+    run = run_of(text) if store else None
+    stored = store.get_report(run) if store and run else None
     try:
         written = parse(stored.text) if stored else None
         now = parse(text, written) if written else None
@@ -117,9 +122,9 @@ def _written(desk: CheckDesk, text: str) -> Report | None:
     return written if written and now and now.revision == written.revision else None
 
 
-async def _quotations(desk: CheckDesk, report: Report, page: Page) -> tuple[list[Said], str | None]:
+async def _quotations(proofs: Proofs, report: Report, page: Page) -> tuple[list[Said], str | None]:
     """What is wrong with the report's quotations, or why nobody knows."""
-    async with desk.proofs.of(report.run.id) as proof:
+    async with proofs.of(report.run.id) as proof:
         if isinstance(proof, str):
             return [], proof
         wrong: list[Said] = []

@@ -4,21 +4,57 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from evalscribe.analysis import StageUsage
-from evalscribe.app.reports.reading import again, parsed
+from evalscribe.app.reports.reading import again, found, parsed
 from evalscribe.chat import Usage
 from evalscribe.compose.analysis import spent_summary
 from evalscribe.discuss import MOST_LOOKED_AT, Answer, Conversation, Dossier, Lookup
-from evalscribe.errors import DataError, NotFoundError
+from evalscribe.errors import AccessError, DataError, NotFoundError
+from evalscribe.llm.prices import cost_of
 from evalscribe.ports import Model, OnText, Store
 from evalscribe.prompts import Prompts
 from evalscribe.redaction import redact
 from evalscribe.report_file import ReportFile
+from evalscribe.settings import RULES
+from evalscribe.workspace import Workspace
 
 NO_MODEL = (
     "No model is asked: findings and evidence are shown as they are, `help` says what can be typed. "
     "A model answers questions with `evalscribe discuss REPORT --judge PROVIDER/MODEL` and a key, "
     "such as ANTHROPIC_API_KEY."
 )
+
+
+STAGE = "discuss"
+"""Of the calls of models, in what is spent."""
+
+
+def open_discussion(workspace: Workspace, name: str) -> "Discussion":
+    """Begin to discuss a report with the model that the settings name, or with none.
+
+    Args:
+        workspace: Where the report and its evidence are; its models are asked.
+        name: As `reading.found` takes it.
+
+    Raises:
+        EvalscribeError: There is no such report, or no way to ask the model.
+    """
+    file = found(workspace.reports, name)
+    model = _model(workspace)
+    cost = cost_of(model) if model else None
+    budget = workspace.budget
+    tokens = f" and {budget.tokens:,} tokens" if budget.tokens is not None else ""
+    bound = f"at most ${budget.usd:g}{tokens} in all"
+    return Discussion(file, workspace.store, workspace.prompts, model, cost=cost, budget=bound)
+
+
+def _model(workspace: Workspace) -> Model | None:
+    name = workspace.settings.judge_name
+    if name == RULES:
+        return None
+    try:
+        return workspace.models.open(name, STAGE)
+    except AccessError as error:
+        raise AccessError(f"{error}\nor search report and evidence without a model: --judge rules") from None
 
 
 def stages(spent: Mapping[str, Usage]) -> tuple[StageUsage, ...]:

@@ -1,10 +1,13 @@
 """The evidence of a report's run, wherever it is at hand: a given snapshot, the store, or its source."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property
+from pathlib import Path
+from typing import Self
 
-from evalscribe.errors import EvalscribeError
+from evalscribe.errors import EvalscribeError, UsageError
 from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.gather.collect import gathered
 from evalscribe.ids import content_id
@@ -13,11 +16,15 @@ from evalscribe.prose import name as printed
 from evalscribe.prose import path as printed_path
 from evalscribe.review.checking import Said
 from evalscribe.run import Eval, Run
+from evalscribe.sample import snapshot_folder
+from evalscribe.sources.links import Links
+from evalscribe.sources.snapshot import open_snapshot
+from evalscribe.workspace import Workspace
 
 MANY = 1000
 """Failures whose evidence is read whole only to compare its content id."""
 NOWHERE = "it is neither in the store nor given (`--evidence DIR` reads a snapshot, `--fetch` asks the deployment)"
-Open = Callable[[str], AbstractAsyncContextManager[Source]]
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
 class Proof:
@@ -80,40 +87,68 @@ class Proof:
 class Proofs:
     """Finds the evidence of runs: in snapshots that were given, the store, those that ship, the deployment."""
 
-    def __init__(
-        self,
-        given: Sequence[Source] = (),
-        store: Store | None = None,
-        shipped: Sequence[Source] = (),
-        fetch: Open | None = None,
-        lacking: str = NOWHERE,
-    ) -> None:
-        """`lacking`: what is said of a run that is nowhere."""
-        self._given = given
-        self._store = store
-        self._shipped = shipped
+    def __init__(self, workspace: Workspace, evidence: Sequence[Path] = (), *, fetch: bool = False) -> None:
+        """Open the sources; use it as an async context manager.
+
+        Args:
+            workspace: Its store is used if there is one, and created only to keep what is fetched.
+            evidence: Snapshot folders.
+            fetch: Whether evidence that is nowhere else is fetched from the deployment.
+        """
+        self._workspace = workspace
         self._fetch = fetch
-        self._lacking = lacking
+        self._folders = (*evidence, snapshot_folder())
+        self._sources: list[Source] = []
+        self._opened = AsyncExitStack()
         self._runs: dict[int, Run] = {}
+        self.store: Store | None = None
+        """None if there is none, or none that can be opened."""
+        self._lacking = NOWHERE
+        """Why the evidence of a run is missing if it is nowhere."""
+
+    async def __aenter__(self) -> Self:
+        """Raises `EvalscribeError` for a folder that is no snapshot."""
+        if self._fetch or self._workspace.has_store:
+            try:
+                self.store = self._workspace.store
+            except EvalscribeError as error:
+                self._lacking = str(error)  # no reason to call a report wrong
+        async with AsyncExitStack() as opened:
+            for folder in self._folders:
+                self._sources.append(source := open_snapshot(folder, Links()))
+                opened.push_async_callback(source.close)
+            self._opened = opened.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._opened.aclose()
 
     @asynccontextmanager
     async def of(self, run_id: str) -> AsyncIterator[Proof | str]:
         """The run's evidence, or why there is none; `run_id` as a report prints it."""
-        at_hand = await self._among(self._given, run_id) or self._stored(run_id)
-        at_hand = at_hand or await self._among(self._shipped, run_id)
-        if at_hand or self._fetch is None:
+        *given, shipped = self._sources
+        at_hand = await self._among(given, run_id) or self._stored(run_id) or await self._among([shipped], run_id)
+        if at_hand or not self._fetch:
             yield at_hand or self._lacking
             return
         try:
-            opened = self._fetch(run_id)
-            source = await opened.__aenter__()
+            source = self._deployed(run_id)
         except EvalscribeError as error:
             yield str(error)
             return
         try:
-            yield await _fetched(source, self._store)
+            yield await _fetched(source, self.store)
         finally:
-            await opened.__aexit__(None, None, None)
+            await source.close()
+
+    def _deployed(self, run_id: str) -> Source:
+        """The run at the deployment. A report names it, so that nothing but an id may reach the source."""
+        if not _RUN.fullmatch(run_id):
+            raise UsageError("its run is no id of a deployment's")
+        from evalscribe.sources.convex import open_convex
+
+        access = self._workspace.settings.convex()
+        return open_convex(access.url, access.key, run_id, Links())
 
     async def _among(self, sources: Sequence[Source], run_id: str) -> Proof | None:
         for source in sources:
@@ -125,12 +160,12 @@ class Proofs:
         return None
 
     def _stored(self, run_id: str) -> Proof | None:
-        run = self._store.get_run(run_id) if self._store else None
-        return Proof(run, None, self._store) if run and (self._fetch is None or self._whole(run)) else None
+        run = self.store.get_run(run_id) if self.store else None
+        return Proof(run, None, self.store) if run and (not self._fetch or self._whole(run)) else None
 
     def _whole(self, run: Run) -> bool:
         """Whether nothing is lacking that could be fetched."""
-        return all(self._store and self._store.get_evidence(run.id, eval.id) for eval in run.failures)
+        return all(self.store and self.store.get_evidence(run.id, eval.id) for eval in run.failures)
 
 
 async def _fetched(source: Source, store: Store | None) -> Proof | str:

@@ -6,9 +6,7 @@ anywhere is simply run again.
 
 import re
 import time
-from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
@@ -19,39 +17,20 @@ from evalscribe.app.reports.branch_plan import Ours, Plan, planned
 from evalscribe.app.reports.reading import found
 from evalscribe.branch import PullRequest, Pushed
 from evalscribe.errors import DataError, UsageError
+from evalscribe.forge import open_forge, repository_of
 from evalscribe.ids import Frozen, model_folder, report_stems
-from evalscribe.ports import Forge, Library, Repository
+from evalscribe.ports import Library, Repository
 from evalscribe.recall import read
 from evalscribe.render import pull_request
 from evalscribe.report import Report, replaced
 from evalscribe.report_file import ReportFile
 from evalscribe.report_markdown import ConflictingEdits, UnreadableReport, parse, summary
 from evalscribe.review.checking import linked_reports
+from evalscribe.workspace import Workspace
 
 TRIES = 5
 """How often the remote's branch may move under our hands."""
 PAUSE_S = 0.2
-
-
-class PublishWish(Frozen):
-    """What the user asked for."""
-
-    report: str
-    remote: str | None = None
-    draft: bool = False
-    dry_run: bool = False
-
-
-@dataclass(frozen=True)
-class PublishDesk:
-    """What publishing works with."""
-
-    library: Library
-    repository: Callable[[Path], Repository]
-    forge: Callable[[str | None], Forge]
-    """For the address of a remote."""
-    last_written: Callable[[str], str | None]
-    """The text that evalscribe wrote last for a run."""
 
 
 class Publication(Frozen):
@@ -77,32 +56,49 @@ class Publication(Frozen):
     """Reports that this one links to and that the remote's main branch has not, as paths in the repository."""
 
 
-def publish(desk: PublishDesk, wish: PublishWish) -> Publication:
-    """Raises `DataError` for what is no report of ours or cannot be united with edits on the remote.
+def publish(
+    workspace: Workspace, name: str, *, remote: str | None = None, draft: bool = False, dry_run: bool = False
+) -> Publication:
+    """Push a report on a branch of its own and open or update its pull request; nothing local changes.
 
-    What else is wrong with repository, remote or forge is an `EvalscribeError` with the reason; nothing local changes.
+    Args:
+        workspace: Where the report is, and the token for the forge.
+        name: A path, a name below the reports folder, or the start of a run id.
+        remote: Name of the remote; None for the branch's own, else origin, else the only one.
+        draft: Whether the pull request is opened as a draft.
+        dry_run: Whether to work out what would be published, and push nothing.
+
+    Raises:
+        DataError: The report is not one of ours, or contradicts edits on the remote.
+        EvalscribeError: Repository, remote or forge cannot be used, with the reason.
     """
-    file = found(desk.library, wish.report)
+    file = found(workspace.reports, name)
     text = file.text.removeprefix("\ufeff").replace("\r\n", "\n")
     report = _read(file, text)
-    with closing(desk.repository(file.path.resolve().parent)) as repository:
+    with closing(repository_of(file.path.resolve().parent)) as repository:
         path = _inside(repository, file)
         ours = Ours(
-            remote=repository.remote(wish.remote),
+            remote=repository.remote(remote),
             branch=branch_of(report, path),
             path=path,
             text=text,
             report=report,
-            last_written=partial(desk.last_written, report.run.id),
+            last_written=partial(_last_written, workspace, report.run.id),
         )
-        with closing(desk.forge(repository.remote_url(ours.remote))) as forge:
-            plan, pushed = (planned(repository, ours), None) if wish.dry_run else _pushed(repository, ours)
-            done = _told(desk.library, repository, file, ours, plan, pushed)
-            if plan.merged or wish.dry_run:
+        with closing(open_forge(workspace.settings, repository.remote_url(ours.remote))) as forge:
+            plan, pushed = (planned(repository, ours), None) if dry_run else _pushed(repository, ours)
+            done = _told(workspace.reports, repository, file, ours, plan, pushed)
+            if plan.merged or dry_run:
                 return done
             there = pushed or Pushed(branch=ours.branch, commit=plan.parent)
-            request = forge.propose(there, plan.base, done.title, done.body, draft=wish.draft)
+            request = forge.propose(there, plan.base, done.title, done.body, draft=draft)
             return replaced(done, pull_request=request)
+
+
+def _last_written(workspace: Workspace, run_id: str) -> str | None:
+    """The text that evalscribe wrote last for a run, if there is a store; publishing creates none."""
+    stored = workspace.store.get_report(run_id) if workspace.has_store else None
+    return stored.text if stored else None
 
 
 def _pushed(repository: Repository, ours: Ours) -> tuple[Plan, Pushed | None]:
