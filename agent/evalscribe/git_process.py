@@ -2,8 +2,8 @@
 
 Commands are not run by GitPython: it copies the environment of this process for every command and can only add to it
 (3.2.1, `Git.execute`), and `Repo` itself reads GIT_DIR and GIT_WORK_TREE. Inside a git hook, where these name the
-hook's repository, they would have to be removed from `os.environ`, for all threads. GitPython reads objects, which needs
-no process.
+hook's repository, they would have to be removed from `os.environ`, for all threads. GitPython reads objects, which
+needs no process.
 """
 
 import os

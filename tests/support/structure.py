@@ -44,7 +44,7 @@ def modules() -> tuple[Module, ...]:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements below a node. `ast.walk` also visits expressions: nine of ten nodes, and none holds a statement."""
+    """All statements below a node. `ast.walk` also visits expressions: nine of ten nodes, none with a statement."""
     for field in ("body", "orelse", "finalbody", "handlers", "cases"):
         for child in getattr(node, field, ()):
             yield child
