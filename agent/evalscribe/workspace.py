@@ -7,6 +7,7 @@ SDK nor LangGraph.
 import os
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, ExitStack
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -149,6 +150,10 @@ class Workspace:
         from evalscribe.engine import open_engine
 
         return open_engine(self.settings, name)
+
+    def now(self) -> str:
+        """The time as the store keeps it: ISO 8601, UTC."""
+        return datetime.now(UTC).isoformat(timespec="milliseconds")
 
     def close(self) -> None:
         """Close the store."""

@@ -21,9 +21,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.gate import reported
-from evalscribe.app.experiments.launch import NewRun, launched
+from evalscribe.app.experiments.launch import launched, planned
+from evalscribe.app.experiments.work import worked
 from evalscribe.calibration import Calibration, LabelPair
 from evalscribe.cli import run as command
 from evalscribe.evaluate.gate import headline
@@ -32,10 +32,7 @@ from evalscribe.experiment import Experiment, ExperimentRun
 from evalscribe.finding import CLASSIFICATIONS
 from evalscribe.render.calibration import beyond_luck, span
 from evalscribe.run_summary import RunReport
-from evalscribe.settings import Options
-from evalscribe.wiring import settings
-from evalscribe.wiring.experiment_runs import work_on
-from evalscribe.wiring.experiments import open_desk
+from evalscribe.workspace import Workspace
 from real_runs import run_folders
 
 DATASET = "maintainers"
@@ -73,26 +70,26 @@ def measured(judge: str = "rules") -> Measured:
     asked = [part for one in scorers for part in ("--builtin-scorer", json.dumps(one))]
     target = ("--target-type", "judge", "--judge", judge)
     id = told("experiments", "create", "--name", judge, "--dataset-id", DATASET, *target, *asked, *_config()).strip()
-    with open_desk(settings(Options())) as desk:
-        experiment = desk.definitions.experiment(id)
+    with Workspace() as workspace:
+        experiment = workspace.definitions.experiment(id)
         assert experiment is not None
-        run = _ran(desk, experiment, NewRun(name=f"{judge} on real runs"))
-        test = _ran(desk, experiment, NewRun(name=f"{judge} on test", config='{"split": "test"}'))
+        run = _ran(workspace, experiment, name=f"{judge} on real runs")
+        test = _ran(workspace, experiment, name=f"{judge} on test", config='{"split": "test"}')
         pairs: dict[str, list[LabelPair]] = {"all": []}
-        for attempt in desk.runs.attempts(run.id):
-            item = desk.datasets.item(run.dataset_version_id, attempt.item.item_key)
+        for attempt in workspace.experiment_runs.attempts(run.id):
+            item = workspace.datasets.item(run.dataset_version_id, attempt.item.item_key)
             assert item is not None
             pair = label_pair(item.expected_output, attempt.output)
             assert pair is not None
             for split in ("all", item.split or "none"):
                 pairs.setdefault(split, []).append(LabelPair(expected=pair[0], predicted=pair[1]))
         splits = {split: Calibration(those, CLASSIFICATIONS) for split, those in pairs.items()}
-        return Measured(reported(desk, run), reported(desk, test), splits)
+        return Measured(reported(workspace, run), reported(workspace, test), splits)
 
 
-def _ran(desk: ExperimentDesk, experiment: Experiment, wanted: NewRun) -> ExperimentRun:
+def _ran(workspace: Workspace, experiment: Experiment, **wanted: str) -> ExperimentRun:
     """What the judge said before it is not asked again: a second run costs nothing."""
-    return asyncio.run(work_on(desk, launched(desk, experiment, wanted).id, Options(), os.environ))
+    return asyncio.run(worked(workspace, launched(workspace, planned(workspace, experiment, **wanted)).id))
 
 
 def told(*arguments: str) -> str:

@@ -22,10 +22,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.experiment_lab import Lab, alive, component, descendants, opened
 from evalscribe.app.experiments.gate import reported
+from evalscribe.app.experiments.launch import start_worker
 from evalscribe.deployment import Component
 from evalscribe.experiment import ExperimentRun
 from evalscribe.ports import ScoreQuery
-from evalscribe.wiring.experiment_runs import start_worker
 from scripted_server import Answer, Call, ScriptedServer
 
 SOURCE = """\
@@ -95,8 +95,12 @@ def cancelled(lab: Lab, kind: str) -> Cancelled:
     """A run over such targets, cancelled once every lane is stuck."""
     with ScriptedServer(_hanging) as server:
         run = lab.ready(20, _target(kind, server.url), LANES, ["json_valid"])
-        start_worker(lab.found, run.id)
-        _until(lambda: sum(lab.desk.runs.tally(run.id).values()) == 4 and _stuck(lab, kind, server), lab, run)
+        start_worker(lab.workspace, run.id)
+        _until(
+            lambda: sum(lab.workspace.experiment_runs.tally(run.id).values()) == 4 and _stuck(lab, kind, server),
+            lab,
+            run,
+        )
         worker = lab.worker(run)
         assert worker is not None
         pids = (descendants(worker) - {worker}) | set(_noted(lab)) or {worker}
@@ -115,8 +119,8 @@ def cancelled(lab: Lab, kind: str) -> Cancelled:
 
 def _as_left(lab: Lab, run: ExperimentRun, one: Cancelled) -> Cancelled:
     left = lab.now(run)
-    gate = reported(lab.desk, left).gate
-    scored = {score.run_item_id for score in lab.desk.runs.scores(ScoreQuery(run_id=run.id))}
+    gate = reported(lab.workspace, left).gate
+    scored = {score.run_item_id for score in lab.workspace.experiment_runs.scores(ScoreQuery(run_id=run.id))}
     return Cancelled(
         one.kind,
         one.from_start_s,

@@ -23,13 +23,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.experiment_lab import Lab, alive, component, descendants, kill, opened
-from evalscribe.app.experiments.launch import NewRun, launched
+from evalscribe.app.experiments.launch import launched, planned, start_worker
 from evalscribe.app.experiments.resume import resumed
-from evalscribe.app.scorers import made
+from evalscribe.app.scorers import function_spec, made
 from evalscribe.experiment import ExperimentRun
 from evalscribe.ports import ScoreQuery
-from evalscribe.wiring.experiment_runs import start_worker
-from evalscribe.wiring.scorers import function_of
 from messages_server import Answer, Call, MessagesServer, says
 
 LANES = 4
@@ -100,8 +98,8 @@ def judged(folder: Path, latency_s: float = 0.01) -> Iterator["Killing"]:
     with MessagesServer(_label, latency_s) as server, chdir(folder):
         os.environ |= {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
         with opened(folder, SOURCE) as lab:
-            spec, told = asyncio.run(function_of("marked", "python:suite:marked", folder, {}))
-            made(lab.desk.definitions, spec, lab.desk.now(), told, str(folder))
+            spec, told = asyncio.run(function_spec("marked", "python:suite:marked", folder, {}))
+            made(lab.workspace.definitions, spec, lab.workspace.now(), told, str(folder))
             yield Killing(lab, server)
 
 
@@ -120,7 +118,7 @@ class Killing:
 
     def go(self, function: str, rounds: int, items: int, ways: Sequence[str] = WAYS) -> None:
         run = self._lab.ready(items, component(function), LANES, ["json_valid", JUDGE], ["marked"])
-        start_worker(self._lab.found, run.id)
+        start_worker(self._lab.workspace, run.id)
         for number in range(rounds):
             while True:
                 self._at_work(run)
@@ -134,10 +132,10 @@ class Killing:
         self._settle(run)
 
     def _another(self, run: ExperimentRun) -> ExperimentRun:
-        experiment = self._lab.desk.definitions.experiment(run.experiment_id)
+        experiment = self._lab.workspace.definitions.experiment(run.experiment_id)
         assert experiment is not None
-        another = launched(self._lab.desk, experiment, NewRun())
-        start_worker(self._lab.found, another.id)
+        another = launched(self._lab.workspace, planned(self._lab.workspace, experiment))
+        start_worker(self._lab.workspace, another.id)
         return another
 
     def _kill(self, run: ExperimentRun, way: str) -> bool:
@@ -151,9 +149,9 @@ class Killing:
         if way == "host":
             return True
         self._gone(all_of_it, run)
-        before, called = self._lab.desk.runs.done(run.id), len(self._noted("tries"))
+        before, called = self._lab.workspace.experiment_runs.done(run.id), len(self._noted("tries"))
         if not self._lab.now(run).terminal:
-            start_worker(self._lab.found, resumed(self._lab.desk, self._lab.now(run), None).id)
+            start_worker(self._lab.workspace, resumed(self._lab.workspace, self._lab.now(run), None).id)
             self._at_work(run)
         twice = {f"{run.id}/{key}/{n}" for key, n in before} & set(self._noted("tries")[called:])
         self.losses.wrong += [f"{one} was stored and is tried again" for one in sorted(twice)]
@@ -170,14 +168,17 @@ class Killing:
 
     def _free(self, run: ExperimentRun) -> bool:
         """Whether nobody has the run: the kernel may still be at work on the threads of a process that is dead."""
-        with self._lab.desk.runs.claim(run.id) as mine:
+        with self._lab.workspace.experiment_runs.claim(run.id) as mine:
             return mine
 
     def _at_work(self, run: ExperimentRun) -> None:
         """Until a worker has stored something of its own, or the run has ended."""
-        before = sum(self._lab.desk.runs.tally(run.id).values())
+        before = sum(self._lab.workspace.experiment_runs.tally(run.id).values())
         self._until(
-            lambda: self._lab.now(run).terminal or sum(self._lab.desk.runs.tally(run.id).values()) > before, run
+            lambda: (
+                self._lab.now(run).terminal or sum(self._lab.workspace.experiment_runs.tally(run.id).values()) > before
+            ),
+            run,
         )
 
     def _until(self, true: Callable[[], bool], run: ExperimentRun) -> None:
@@ -189,10 +190,17 @@ class Killing:
     def _settle(self, run: ExperimentRun) -> None:
         """The run, once it is over: nothing is missing, and what was done twice is counted."""
         self._until(lambda: self._lab.now(run).terminal, run)
-        desk, losses, now = self._lab.desk, self.losses, self._lab.now(run)
-        scores = Counter(score.run_item_id for score in desk.runs.scores(ScoreQuery(run_id=run.id)))
-        records = sum(1 for _ in desk.archive.records(run.id))
-        whole = (now.state, now.archived, dict(desk.runs.tally(run.id)), set(scores.values()), len(scores), records)
+        workspace, losses, now = self._lab.workspace, self.losses, self._lab.now(run)
+        scores = Counter(score.run_item_id for score in workspace.experiment_runs.scores(ScoreQuery(run_id=run.id)))
+        records = sum(1 for _ in workspace.archive.records(run.id))
+        whole = (
+            now.state,
+            now.archived,
+            dict(workspace.experiment_runs.tally(run.id)),
+            set(scores.values()),
+            len(scores),
+            records,
+        )
         wanted = ("completed", True, {"passed": run.tries}, {SCORES}, run.tries, run.tries)
         losses.wrong += [] if whole == wanted else [f"{whole} in place of {wanted}: {now.reason}"]
         losses.tries += run.tries

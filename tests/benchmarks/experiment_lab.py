@@ -7,14 +7,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.create import NewExperiment, created
-from evalscribe.app.experiments.launch import NewRun, launched
+from evalscribe.app.experiments.launch import launched, planned
+from evalscribe.app.scorers import bound
 from evalscribe.dataset import Dataset, Item
 from evalscribe.deployment import Component, Deployment
 from evalscribe.experiment import ComponentTarget, Config, ExperimentRun
-from evalscribe.settings import Options, Settings, load
-from evalscribe.wiring.experiments import binder, open_desk
+from evalscribe.workspace import Workspace
 
 WORDS = ("the", "flight", "was", "booked", "for", "two", "people", "and", "then", "changed", "because", "one", "had")
 SCORERS = (
@@ -30,8 +29,7 @@ class Lab:
     """A folder of a user's with a store, and what is in it."""
 
     folder: Path
-    found: Settings
-    desk: ExperimentDesk
+    workspace: Workspace
 
     def ready(
         self,
@@ -43,32 +41,32 @@ class Lab:
         **config: object,
     ) -> ExperimentRun:
         """A queued run over so many items."""
-        desk, name = self.desk, f"{component.name}-{items}"
+        workspace, name = self.workspace, f"{component.name}-{items}"
         self._fill(name, items)
-        version = desk.datasets.publish(f"ds-{name}", desk.now())
-        folder, now = str(self.folder), desk.now()
+        version = workspace.datasets.publish(f"ds-{name}", workspace.now())
+        folder, now = str(self.folder), workspace.now()
         deployment = Deployment(id=f"dep-{name}", components=(component,), folder=folder, created_at=now)
-        desk.definitions.add_deployment(deployment)
+        workspace.definitions.add_deployment(deployment)
         wanted = NewExperiment(
             name=name,
             target=ComponentTarget(deployment_id=deployment.id, component=component),
             dataset_id=version.dataset_id,
             dataset_version_id=version.id,
-            bindings=binder(self.found, desk)(scorers, scorer_ids),
+            bindings=bound(workspace, scorers, scorer_ids),
             config=Config.model_validate({"concurrency": lanes, **config}),
         )
-        return launched(desk, created(desk, wanted)[0], NewRun())
+        return launched(workspace, planned(workspace, created(workspace, wanted)[0]))
 
     def _fill(self, name: str, items: int) -> None:
-        datasets = self.desk.datasets
-        datasets.add(Dataset(id=f"ds-{name}", name=name, created_at=self.desk.now()))
+        datasets = self.workspace.datasets
+        datasets.add(Dataset(id=f"ds-{name}", name=name, created_at=self.workspace.now()))
         for start in range(0, items, PAGE):
             asked = [(f"k{n}", question(n)) for n in range(start, min(items, start + PAGE))]
             datasets.put(f"ds-{name}", [Item(key=key, input=q, expected_output={"answer": q}) for key, q in asked])
 
     def now(self, run: ExperimentRun) -> ExperimentRun:
         """The run as it is by now."""
-        found = self.desk.runs.run(run.id)
+        found = self.workspace.experiment_runs.run(run.id)
         assert found is not None
         return found
 
@@ -83,9 +81,8 @@ def opened(folder: Path, source: str) -> Iterator[Lab]:
     """`source`: of the module `suite`, which components are in."""
     (folder / "evalscribe.toml").touch()
     (folder / "suite.py").write_text(source)
-    found = load(Options(), folder, os.environ)
-    with open_desk(found) as desk:
-        yield Lab(folder, found, desk)
+    with Workspace(folder=folder) as workspace:
+        yield Lab(folder, workspace)
 
 
 def component(function: str) -> Component:

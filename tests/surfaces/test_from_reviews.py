@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
+from evalscribe import workspace as opened
 from evalscribe.app.experiments.find import experiment_named
-from evalscribe.app.experiments.launch import NewRun, launched
+from evalscribe.app.experiments.launch import launched, planned
+from evalscribe.app.experiments.work import worked
 from evalscribe.frozen_evidence import FrozenEvidence
-from evalscribe.settings import Options
-from evalscribe.wiring import settings
-from evalscribe.wiring.experiment_runs import work_on
-from evalscribe.wiring.experiments import open_desk
 from library.git_case import Clone, alone
 from surfaces import made_runs
 from surfaces.command import Ended, Inside, Workspace
@@ -169,9 +167,9 @@ def test_judges_are_tested_on_it_by_experiments_and_by_judge_eval(
     assert shown["target"] == {"type": "judge", "judge": "rules", "rubric": "failure@1"}
     assert '"type":"classifier"' in reviewed.run("experiments", "list", "--format", "jsonl").out.replace(" ", "")
     monkeypatch.chdir(reviewed.folder)
-    with open_desk(settings(Options())) as desk:
-        run = launched(desk, experiment_named(desk, "c"), NewRun(name="first"))
-        asyncio.run(work_on(desk, run.id, Options(), {}))
+    with opened.Workspace(environ={}) as workspace:
+        run = launched(workspace, planned(workspace, experiment_named(workspace, "c"), name="first"))
+        asyncio.run(worked(workspace, run.id))
     assert "min_kappa" in reviewed.run("reports", "ci", "first", code=2).out
     report = json.loads(reviewed.run("reports", "summary", "first", "--format", "json").out)
     labels = report["summary"]["labels"]

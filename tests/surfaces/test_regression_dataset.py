@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from evalscribe import workspace as workspaces
 from evalscribe.app.experiments.archive import archived
-from evalscribe.app.experiments.regression import RegressionMade, RegressionWish, regression
+from evalscribe.app.experiments.regression import RegressionMade, regression
 from evalscribe.dataset import Item
 from evalscribe.deployment import Component, Deployment
 from evalscribe.experiment import Config, ExperimentRun, RunItem
-from evalscribe.settings import Options, load
-from evalscribe.wiring.experiments import open_desk
-from evalscribe.wiring.regression import open_regression_desk
 from surfaces.command import Inside
 from surfaces.made_experiment import NOW, Made
 
@@ -135,9 +133,8 @@ def test_a_run_that_is_asked_for_is_queued_with_the_candidate_build(inside: Insi
             Deployment(id=id, name=id, components=(component,), folder=str(inside.folder), created_at=NOW)
         )
     made.run("pfff", name="pr-1")
-    wish = RegressionWish(name="refunds", start_run=True, deployment="dep-2")
-    with open_regression_desk(load(Options(), inside.folder, {})) as desk:
-        done, run = regression(desk, "pr-1", wish)
+    with workspaces.Workspace(folder=inside.folder, environ={}) as workspace:
+        done, run = regression(workspace, "pr-1", name="refunds", start_run=True, deployment="dep-2")
     assert run is not None
     assert (run.id, run.state, run.deployment_id, run.items) == (done.run_id, "queued", "dep-2", 3)
 
@@ -161,8 +158,8 @@ def test_by_label_broken_graders_stay_out_and_people_beat_judges(inside: Inside,
 async def archive(inside: Inside, made: Made, run: ExperimentRun) -> None:
     version = made.definitions.experiment_version(run.experiment_version_id)
     assert version is not None
-    with open_desk(load(Options(), inside.folder, {})) as desk:
-        await archived(desk, run, version, "completed", None)
+    with workspaces.Workspace(folder=inside.folder, environ={}) as workspace:
+        await archived(workspace, run, version, "completed", None)
 
 
 def test_of_an_imported_run_a_dataset_is_all_that_can_be_made(inside: Inside, made: Made) -> None:
@@ -173,8 +170,8 @@ def test_of_an_imported_run_a_dataset_is_all_that_can_be_made(inside: Inside, ma
     ]
     (inside.folder / "runs.json").write_text(json.dumps(tried))
     inside.run("import", "runs.json", "--model", "acme/one", "--collection", "tau")
-    with open_desk(load(Options(), inside.folder, {})) as desk:
-        (run,) = desk.archive.runs("tau")
+    with workspaces.Workspace(folder=inside.folder, environ={}) as workspace:
+        (run,) = workspace.archive.runs("tau")
     assert "--start-run needs a run of an experiment" in refused(inside, run.id, "--start-run")
     done = dataset(inside, run.id)
     assert (done.items, done.experiment_id) == (2, None)

@@ -2,14 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evalscribe.app.scorers import bound, made, own_prompts, rulebook
+from evalscribe import workspace as opened_workspace
+from evalscribe.app.experiments.tools import open_scorers
+from evalscribe.app.scorers import bound, made, own_prompts
 from evalscribe.deployment import Component
 from evalscribe.errors import AccessError, NotFoundError, UsageError
 from evalscribe.experiment import ComponentTarget, Config, ExperimentVersion
@@ -17,10 +19,6 @@ from evalscribe.ports import ScorerRunner
 from evalscribe.prompts import Prompts
 from evalscribe.score import ScorerRequest
 from evalscribe.scorer_spec import CUSTOM, ScorerSpec
-from evalscribe.settings import Options, Settings, load
-from evalscribe.wiring.experiments import open_desk
-from evalscribe.wiring.models import models
-from evalscribe.wiring.scorers import open_scorers
 from messages_server import MessagesServer, says
 from surfaces.command import Workspace
 
@@ -88,8 +86,8 @@ def create(workspace: Workspace, function: str, *more: str) -> str:
     return workspace.run("scorers", "create", "--function", f"python:own_scorers:{function}", *more).out.strip()
 
 
-def settings(folder: Path, **environment: str) -> Settings:
-    return load(Options(), folder, environment)
+def here(folder: Path, **environment: str) -> opened_workspace.Workspace:
+    return opened_workspace.Workspace(folder=folder, environ=environment)
 
 
 @asynccontextmanager
@@ -97,10 +95,18 @@ async def opened(
     folder: Path, *builtin: str, ids: tuple[str, ...] = (), config: Config | None = None, **environment: str
 ) -> AsyncIterator[dict[str, ScorerRunner]]:
     """The scorers of an experiment with these, by name."""
-    found = settings(folder, **environment)
-    with open_desk(found) as desk:
-        bindings = bound(desk.definitions, builtin, ids, rulebook(desk.shelf, Prompts(folder)))
-        folders = {one.id: one.folder for one in desk.definitions.scorers()}
+    async with (
+        here(folder, **environment) as workspace,
+        _opened(workspace, builtin, ids, config or Config()) as runners,
+    ):
+        yield runners
+
+
+@asynccontextmanager
+async def _opened(
+    workspace: opened_workspace.Workspace, builtin: Sequence[str], ids: Sequence[str], config: Config
+) -> AsyncIterator[dict[str, ScorerRunner]]:
+    bindings = bound(workspace, builtin, ids)
     version = ExperimentVersion(
         id="exv-1",
         experiment_id="exp-1",
@@ -109,15 +115,11 @@ async def opened(
         dataset_id="ds-1",
         dataset_version_id="dsv-1",
         bindings=bindings,
-        config=config or Config(),
+        config=config,
         created_at="2026-11-21T00:00:00+00:00",
     )
-    asked = models(found)
-    try:
-        async with open_scorers(found, version, folders, asked, 4) as runners:
-            yield {one.name: one for one in runners}
-    finally:
-        await asked.close()
+    async with open_scorers(workspace, version, workspace.models, 4) as runners:
+        yield {one.name: one for one in runners}
 
 
 def test_a_function_is_made_a_scorer_listed_and_shown(workspace: Workspace, folder: Path) -> None:
@@ -159,21 +161,21 @@ def test_an_id_that_cannot_run_is_never_given(workspace: Workspace, folder: Path
 
 
 def test_bindings_are_named_once_ordered_and_there(folder: Path) -> None:
-    with open_desk(settings(folder)) as desk:
+    with here(folder) as workspace:
         for name, needs in (("after", ("polite",)), ("polite", ())):
-            made(desk.definitions, ScorerSpec(name=name, scorer=CUSTOM, address="m:f", depends_on=needs), desk.now())
-        rules = rulebook(desk.shelf, Prompts(folder))
+            spec = ScorerSpec(name=name, scorer=CUSTOM, address="m:f", depends_on=needs)
+            made(workspace.definitions, spec, workspace.now())
 
         def bind(*builtin: str, ids: tuple[str, ...] = ()) -> list[str]:
-            return [one.spec.name for one in bound(desk.definitions, builtin, ids, rules)]
+            return [one.spec.name for one in bound(workspace, builtin, ids)]
 
         assert bind("json_valid", ids=("after", "polite")) == ["json_valid", "polite", "after"]
         wanted = '{"name": "polite", "required": false, "threshold": 0.5}'
-        (binding,) = bound(desk.definitions, (), (wanted,), rules)
+        (binding,) = bound(workspace, (), (wanted,))
         assert (binding.required, binding.threshold, binding.scorer_id) == (
             False,
             0.5,
-            desk.definitions.scorers()[1].id,
+            workspace.definitions.scorers()[1].id,
         )
         with pytest.raises(UsageError, match="depends on polite, which is not attached"):
             bind(ids=("after",))
@@ -256,10 +258,8 @@ def test_prompts_of_the_workspace_that_scorers_ask_by_are_told(tmp_path: Path) -
     (tmp_path / "prompts" / "judging").mkdir(parents=True)
     (tmp_path / "prompts" / "judging" / "criteria.md.j2").write_text("Say pass. {{ criteria }} {{ labels }}")
     own = Prompts(tmp_path)
-    with open_desk(settings(tmp_path)) as desk:
-        asking = bound(
-            desk.definitions, ['{"name": "llm_judge", "config": {"criteria": "x"}}'], [], rulebook(desk.shelf, own)
-        )
-        others = bound(desk.definitions, ["json_valid"], [], rulebook(desk.shelf, own))
+    with here(tmp_path) as workspace:
+        asking = bound(workspace, ['{"name": "llm_judge", "config": {"criteria": "x"}}'])
+        others = bound(workspace, ["json_valid"])
     assert own_prompts(asking, own) == ("judging/criteria.md.j2",)
     assert own_prompts(asking, Prompts()) == own_prompts(others, own) == ()

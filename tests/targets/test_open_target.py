@@ -4,15 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe import wiring
+from evalscribe.app.experiments.tools import open_target
 from evalscribe.deployment import Component, Deployment
 from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
 from evalscribe.experiment import ComponentTarget, Config, ExperimentVersion, JudgeTarget, PromptTarget, Target
 from evalscribe.llm.scripted import ScriptedModel, says
-from evalscribe.settings import Options
 from evalscribe.target import TargetCall, TargetReply
 from evalscribe.target_prompt import TargetMessage, TargetPromptVersion
-from evalscribe.wiring.targets import open_target
+from evalscribe.workspace import Workspace
 
 
 class OneModel:
@@ -51,10 +50,11 @@ def built(folder: Path, *components: Component) -> Deployment:
 
 
 async def answered(target: Target, deployment: Deployment | None, models: OneModel | None = None) -> TargetReply:
-    found = wiring.settings(Options())
     call = TargetCall(run_id="r", item_key="k", repetition=1, input={"n": 2})
-    async with open_target(found, version(target), deployment, models or OneModel(), 2) as opened:  # type: ignore[arg-type]
+    with Workspace() as workspace:
+        opened = await open_target(workspace, version(target), deployment, models or OneModel(), 2)  # type: ignore[arg-type]
         reply = await opened.answer(call)
+        await opened.close()
     assert isinstance(reply, TargetReply), reply
     return reply
 

@@ -1,9 +1,9 @@
 """Deployments: components that work, with the build that they are of."""
 
+import platform
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from pydantic import JsonValue
 
@@ -12,23 +12,22 @@ from evalscribe.app.unstored import require_no_secret
 from evalscribe.deployment import Component, ComponentKind, ComponentType, Deployment, SourceState
 from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Definitions
-from evalscribe.target import TargetFailed, TargetReply
+from evalscribe.ports import Definitions, Target
+from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.targets.cmd import CommandTarget, found_program, split
+from evalscribe.targets.host import Host, describe
+from evalscribe.targets.http import HttpTarget, header_values
+from evalscribe.targets.python import PythonTarget
+from evalscribe.workspace import Workspace
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}")
 _PYTHON = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+=[A-Za-z_][A-Za-z0-9_]*")
 FORMS = "NAME=python:package.module:function, NAME=http(s)://… or NAME=cmd:…"
 _LOG_SHOWN = 2000
-
-
-class NewDeployment(Frozen):
-    components: tuple[Component, ...]
-    folder: Path
-    name: str = ""
-    smoke_input: JsonValue = None
-    smoke: bool = False
-    """Whether each component is called once, with `smoke_input`."""
+SMOKE_S = 300.0
+"""Within which a component has to answer when it is tried."""
+REACH_S = 10.0
 
 
 class Seen(Frozen):
@@ -47,42 +46,70 @@ class Made(Frozen):
     seen: tuple[Seen, ...]
 
 
-class Probe(Protocol):
-    """Tries components."""
-
-    async def check(self, component: Component, folder: Path) -> str:
-        """That it is there; what was seen. Raises `EvalscribeError` where it cannot be used."""
-
-    async def call(self, component: Component, folder: Path, value: JsonValue) -> TargetReply | TargetFailed:
-        """One real call."""
-
-
 async def created(
-    definitions: Definitions,
-    wanted: NewDeployment,
-    probe: Probe,
-    state: Callable[[Path], SourceState],
-    python: str,
-    now: str,
+    workspace: Workspace,
+    components: tuple[Component, ...],
+    *,
+    folder: Path,
+    name: str = "",
+    smoke: bool = False,
+    smoke_input: JsonValue = None,
 ) -> Made:
-    """Raises `UsageError` for a component that cannot be used, `DataError` for one that fails at the smoke input."""
-    _check(wanted)
-    folder = wanted.folder.resolve()
-    seen = tuple([await _seen(component, folder, wanted, probe) for component in wanted.components])
+    """Record a build of components, once each has shown that it works.
+
+    Args:
+        workspace: Where it is recorded.
+        components: At least one, their names unique.
+        folder: Where Python imports from and commands run.
+        name: Of the build; empty for none.
+        smoke: Whether each component is called once, with `smoke_input`.
+        smoke_input: Any JSON value.
+
+    Raises:
+        UsageError: A component cannot be used, or the name cannot be one.
+        DataError: A component fails at the smoke input.
+    """
+    folder = _checked(components, folder, name)
+    seen = tuple([await _seen(component, folder, smoke_input, smoke=smoke) for component in components])
+    settings = workspace.settings
     bare = Deployment(
         id="",
-        name=wanted.name,
-        components=wanted.components,
+        name=name,
+        components=components,
         folder=str(folder),
-        **state(folder).model_dump(),
-        python=python,
-        created_at=now,
+        **source_of(folder, without=(settings.reports.value, settings.store)).model_dump(),
+        python=platform.python_version(),
+        created_at=workspace.now(),
     )
-    there = definitions.deployment(bare.content)
+    there = workspace.definitions.deployment(bare.content)
     deployment = there or bare.model_copy(update={"id": bare.content})
     if there is None:
-        definitions.add_deployment(deployment)
+        workspace.definitions.add_deployment(deployment)
     return Made(deployment=deployment, new=there is None, seen=seen)
+
+
+def source_of(folder: Path, *, without: Sequence[Path] = ()) -> SourceState:
+    """What is in the folder, but for some folders in it."""
+    from evalscribe.forge.source_state import source_state  # GitPython cannot be imported without git.
+
+    return source_state(folder, without)
+
+
+async def component_target(component: Component, folder: Path, concurrency: int) -> Target:
+    """A component of a build in `folder`, ready to answer; the caller closes it.
+
+    Raises:
+        UsageError: It cannot be used, as far as this is seen without trying.
+    """
+    match component.kind:
+        case "python":
+            target = PythonTarget(component.address, Host(folder, concurrency))
+            await target.begin()
+            return target
+        case "http":
+            return HttpTarget(component.address, header_values(component.headers), concurrency)
+        case "cmd":
+            return CommandTarget(component.address, folder)
 
 
 def found(definitions: Definitions, named: str) -> Deployment:
@@ -148,25 +175,53 @@ def _model(model: str | None) -> dict[str, str]:
     return {"provider": provider, "model": name}
 
 
-def _check(wanted: NewDeployment) -> None:
-    names = [one.name for one in wanted.components]
+def _checked(components: Sequence[Component], folder: Path, name: str) -> Path:
+    """The folder, absolute."""
+    names = [one.name for one in components]
     twice = [name for name in names if names.count(name) > 1]
     if not names:
         raise UsageError(f"--component is missing: {FORMS}")
     if twice:
         raise UsageError(f"--component {twice[0]} is named twice: each has a name of its own")
-    if not wanted.folder.is_dir():
-        raise UsageError(f"--folder {wanted.folder} is no folder")
-    if wanted.name and (not NAME.fullmatch(wanted.name) or wanted.name.startswith("dep-")):
-        raise UsageError(f"--name {wanted.name}: letters, digits, '.', '_', '-' and '/', and not as an id begins")
+    if not folder.is_dir():
+        raise UsageError(f"--folder {folder} is no folder")
+    if name and (not NAME.fullmatch(name) or name.startswith("dep-")):
+        raise UsageError(f"--name {name}: letters, digits, '.', '_', '-' and '/', and not as an id begins")
+    return folder.resolve()
 
 
-async def _seen(component: Component, folder: Path, wanted: NewDeployment, probe: Probe) -> Seen:
-    said = await probe.check(component, folder)
-    if not wanted.smoke:
+async def _seen(component: Component, folder: Path, smoke_input: JsonValue, *, smoke: bool) -> Seen:
+    said = await _there(component, folder)
+    if not smoke:
         return Seen(component=component.name, said=said)
-    reply = await probe.call(component, folder, wanted.smoke_input)
+    reply = await _called(component, folder, smoke_input)
     if isinstance(reply, TargetFailed):
         log = f"\n{reply.log[-_LOG_SHOWN:].strip()}" if reply.log.strip() else ""
         raise DataError(f"{component.name} fails at the smoke input: {reply.reason}{log}")
     return Seen(component=component.name, said=said, reply=reply)
+
+
+async def _there(component: Component, folder: Path) -> str:
+    """What was seen of it. Raises `EvalscribeError` where it cannot be used."""
+    match component.kind:
+        case "python":
+            described = await describe(folder, component.address, "component")
+            return f"imported, takes ({', '.join(described.parameters)})"
+        case "http":
+            target = HttpTarget(component.address, header_values(component.headers), 1)
+            try:
+                return await target.reachable(REACH_S)
+            finally:
+                await target.close()
+        case "cmd":
+            return found_program(split(component.address), folder)
+
+
+async def _called(component: Component, folder: Path, value: JsonValue) -> TargetReply | TargetFailed:
+    """One real call."""
+    target = await component_target(component, folder, 1)
+    call = TargetCall(run_id="smoke", item_key="smoke", repetition=1, input=value, timeout_s=SMOKE_S)
+    try:
+        return await target.answer(call)
+    finally:
+        await target.close()

@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.named import kind_of
 from evalscribe.experiment import ExperimentRun
+from evalscribe.workspace import Workspace
 
 Runs = tuple[ExperimentRun, ...]
 
 
-def not_a_run(desk: ExperimentDesk, named: str) -> str | None:
+def not_a_run(workspace: Workspace, named: str) -> str | None:
     """`exp-… is an experiment, quality, and no run: name pr-2 (…), the latest of its 2 runs`; None for what is nothing
     of an experiment."""
     for look in (_experiment, _version, _dataset, _dataset_version, _deployment, _try):
-        if found := look(desk, named):
+        if found := look(workspace, named):
             what, runs = found
             return f"{named} is {what}, and no run: {_instead(runs)}"
     return f"{named} looks like the id of {kind}, and is no run" if (kind := kind_of(named)) else None
@@ -31,56 +31,56 @@ Found = tuple[str, Runs] | None
 """What it is, in words, and its runs, the oldest first."""
 
 
-def _of(desk: ExperimentDesk, belongs: Callable[[ExperimentRun], bool]) -> Runs:
-    return tuple(filter(belongs, desk.runs.runs()))
+def _of(workspace: Workspace, belongs: Callable[[ExperimentRun], bool]) -> Runs:
+    return tuple(filter(belongs, workspace.experiment_runs.runs()))
 
 
 def _called(what: str, name: str, named: str) -> str:
     return what if name == named else f"{what}, {name}"
 
 
-def _experiment(desk: ExperimentDesk, named: str) -> Found:
-    one = desk.definitions.experiment(named)
-    return None if one is None else (_called("an experiment", one.name, named), desk.runs.runs(one.id))
+def _experiment(workspace: Workspace, named: str) -> Found:
+    one = workspace.definitions.experiment(named)
+    return None if one is None else (_called("an experiment", one.name, named), workspace.experiment_runs.runs(one.id))
 
 
-def _version(desk: ExperimentDesk, named: str) -> Found:
-    one = desk.definitions.experiment_version(named)
-    owner = desk.definitions.experiment(one.experiment_id) if one else None
+def _version(workspace: Workspace, named: str) -> Found:
+    one = workspace.definitions.experiment_version(named)
+    owner = workspace.definitions.experiment(one.experiment_id) if one else None
     if one is None or owner is None:
         return None
-    runs = _of(desk, lambda run: run.experiment_version_id == one.id)
+    runs = _of(workspace, lambda run: run.experiment_version_id == one.id)
     return f"version {one.number} of experiment {owner.name}", runs
 
 
-def _dataset(desk: ExperimentDesk, named: str) -> Found:
-    one = desk.datasets.find(named)
+def _dataset(workspace: Workspace, named: str) -> Found:
+    one = workspace.datasets.find(named)
     if one is None:
         return None
-    versions = {version.id for version in desk.datasets.versions(one.id)}
-    return _called("a dataset", one.name, named), _of(desk, lambda run: run.dataset_version_id in versions)
+    versions = {version.id for version in workspace.datasets.versions(one.id)}
+    return _called("a dataset", one.name, named), _of(workspace, lambda run: run.dataset_version_id in versions)
 
 
-def _dataset_version(desk: ExperimentDesk, named: str) -> Found:
-    one = desk.datasets.version(named)
+def _dataset_version(workspace: Workspace, named: str) -> Found:
+    one = workspace.datasets.version(named)
     if one is None:
         return None
-    return f"a version of a dataset ({one.number})", _of(desk, lambda run: run.dataset_version_id == one.id)
+    return f"a version of a dataset ({one.number})", _of(workspace, lambda run: run.dataset_version_id == one.id)
 
 
-def _deployment(desk: ExperimentDesk, named: str) -> Found:
-    one = desk.definitions.deployment(named)
+def _deployment(workspace: Workspace, named: str) -> Found:
+    one = workspace.definitions.deployment(named)
     if one is None:
         return None
-    return _called("a deployment", one.name, named), _of(desk, lambda run: run.deployment_id == one.id)
+    return _called("a deployment", one.name, named), _of(workspace, lambda run: run.deployment_id == one.id)
 
 
-def _try(desk: ExperimentDesk, named: str) -> Found:
+def _try(workspace: Workspace, named: str) -> Found:
     """Of a run item or a score."""
-    score = desk.runs.score(named)
-    attempt = desk.runs.attempt(score.run_item_id if score else named)
+    score = workspace.experiment_runs.score(named)
+    attempt = workspace.experiment_runs.attempt(score.run_item_id if score else named)
     if attempt is None:
         return None
     what = f"a score of item {attempt.item.item_key}" if score else f"a try at item {attempt.item.item_key}"
-    run = desk.runs.run(attempt.item.run_id)
+    run = workspace.experiment_runs.run(attempt.item.run_id)
     return what, (run,) if run else ()

@@ -171,10 +171,9 @@ def _not_a_run(workspace: Workspace, named: str) -> str | None:
         kind = kind_of(named)
         return f"{named} looks like the id of {kind}, and nothing is stored here" if kind else None
     # Experiments are a tenth of what an analysis would import, and few ids are not those of runs.
-    from evalscribe.app.experiment_desk import experiment_desk
     from evalscribe.app.not_a_run import not_a_run
 
-    return not_a_run(experiment_desk(workspace), named)
+    return not_a_run(workspace, named)
 
 
 def _files(path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:

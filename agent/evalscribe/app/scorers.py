@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from secrets import token_hex
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from pydantic import Field, JsonValue
 
@@ -22,8 +23,11 @@ from evalscribe.ports import Definitions, Shelf
 from evalscribe.prompts import Prompts
 from evalscribe.scorer_spec import CUSTOM, Binding, Scorer, ScorerSpec
 from evalscribe.strict_json import StrictJson
+from evalscribe.targets.host import Described, describe
+from evalscribe.workspace import Workspace
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,79}")
+PYTHON = "python:"
 
 
 class Attached(Configured):
@@ -32,21 +36,6 @@ class Attached(Configured):
     name: str
     required: bool = True
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
-
-
-class Function(Protocol):
-    """What is known of a decorated function."""
-
-    @property
-    def address(self) -> str: ...
-    @property
-    def code(self) -> str: ...
-    @property
-    def name(self) -> str | None: ...
-    @property
-    def depends_on(self) -> tuple[str, ...]: ...
-    @property
-    def config(self) -> dict[str, JsonValue]: ...
 
 
 class Made(Frozen):
@@ -71,22 +60,42 @@ def specify(rules: Rulebook) -> Specify:
     return lambda name, config: model_spec(name, config, rules) if name in NAMES else spec(name, config)
 
 
-def bound(
-    definitions: Definitions, builtin: Sequence[str], scorer_ids: Sequence[str], rules: Rulebook
-) -> tuple[Binding, ...]:
+def bound(workspace: Workspace, builtin: Sequence[str], scorer_ids: Sequence[str] = ()) -> tuple[Binding, ...]:
     """Bindings of an experiment, each after what it depends on.
 
-    `builtin`: `NAME`, or JSON with `name`, `config`, `as`, `required`, `threshold`; `scorer_ids`: an id or a name, or
-    JSON with `name`, `required`, `threshold`. Raises `UsageError` naming the scorer and what is wrong with it.
+    Args:
+        workspace: Its rubrics and prompts are those of scorers that ask a model.
+        builtin: `NAME`, or JSON with `name`, `config`, `as`, `required`, `threshold`.
+        scorer_ids: An id or a name, or JSON with `name`, `required`, `threshold`.
+
+    Raises:
+        UsageError: A scorer is not there, or its config is wrong.
     """
-    specified = specify(rules)
+    definitions, specified = workspace.definitions, specify(rulebook(workspace.shelf, workspace.prompts))
     attached = [binding_of(text, specified) for text in builtin]
     for binding in attached:
         require_no_secret(binding.spec.config, f"the config of scorer {binding.spec.name}")
     return in_order([*attached, *(_own(definitions, text) for text in scorer_ids)])
 
 
-def custom_spec(name: str, function: Function, config: Mapping[str, JsonValue]) -> ScorerSpec:
+async def function_spec(
+    name: str | None, function: str, folder: Path, config: Mapping[str, JsonValue]
+) -> tuple[ScorerSpec, str]:
+    """The spec of `python:package.module:function` in a folder, and what it says of itself.
+
+    It is imported once. Raises `UsageError` if it cannot be used.
+    """
+    address = function.removeprefix(PYTHON)
+    if address == function or address.count(":") != 1:
+        raise UsageError(f"--function {function}: write python:package.module:function")
+    if name is not None:
+        check_name(name)
+    described = await describe(folder, address, "scorer")
+    spec = custom_spec(name or described.name or address.rpartition(":")[2], described, config)
+    return spec, described.description
+
+
+def custom_spec(name: str, function: Described, config: Mapping[str, JsonValue]) -> ScorerSpec:
     """Of a decorated function. Raises `UsageError` for a key that its decorator does not name."""
     unknown = [key for key in config if function.config and key not in function.config]
     if unknown:

@@ -12,9 +12,8 @@ from evalscribe.cli.display.formatted import Format
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from evalscribe.app.deployments import Made, NewDeployment
+    from evalscribe.app.deployments import Made
     from evalscribe.deployment import Component, Deployment
-    from evalscribe.settings import Settings
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 SHOWN = 500
@@ -67,21 +66,19 @@ def create(
 
     A function is imported, a program looked for, an address asked. The same build again has the same id.
     """
-    from evalscribe.app.deployments import NewDeployment, components
+    from evalscribe.app.deployments import components, created
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.formatted import checked, made
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
+    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.workspace import Workspace
 
     checked(form)
-    wanted = NewDeployment(
-        components=components(component or (), type, header or (), model),
-        folder=folder,
-        name=name,
-        smoke=smoke_input is not None,
-        smoke_input=_json(smoke_input) if smoke_input is not None else None,
-    )
-    done = _created(settings(Options()), wanted)
+    wanted = components(component or (), type, header or (), model)
+    smoke = smoke_input is not None
+    given = _json(smoke_input) if smoke_input is not None else None
+    with Workspace() as workspace:
+        job = created(workspace, wanted, folder=folder, name=name, smoke=smoke, smoke_input=given)
+        done = run_until_signal(job)
     for line in _seen(done):
         finish.say(line, file=sys.stderr)
     told = f"deployment {done.deployment.id}, {done.deployment.build}"
@@ -92,15 +89,11 @@ def create(
 @app.command("list", short_help="List the deployments.")
 def list_deployments(form: Format = "table") -> int:
     """List the deployments, oldest first."""
-    from contextlib import closing
-
     from evalscribe.cli.display.formatted import listing
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import definitions
+    from evalscribe.workspace import Workspace
 
-    with closing(definitions(settings(Options()))) as opened:
-        there = opened.deployments()
+    with Workspace() as workspace:
+        there = workspace.definitions.deployments()
     heads = ("id", "name", "build", "components", "created")
     none = "There is no deployment yet: `evalscribe deployments create --component …` makes one."
     listing(there, heads, _cells, form, none)
@@ -115,25 +108,14 @@ def show(
     form: Format = "table",
 ) -> int:
     """Show a deployment: its components, the build, the folder."""
-    from contextlib import closing
-
     from evalscribe.app.deployments import found
     from evalscribe.cli.display.formatted import document
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import definitions
+    from evalscribe.workspace import Workspace
 
-    with closing(definitions(settings(Options()))) as opened:
-        one = found(opened, deployment)
+    with Workspace() as workspace:
+        one = found(workspace.definitions, deployment)
     document(one, lambda: _told(one), form)
     return 0
-
-
-def _created(found: "Settings", wanted: "NewDeployment") -> "Made":
-    from evalscribe.graph.signals import run_until_signal
-    from evalscribe.wiring.builds import record_build
-
-    return run_until_signal(record_build(found, wanted))
 
 
 def _json(text: str) -> "JsonValue":

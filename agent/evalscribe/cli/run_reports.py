@@ -20,12 +20,10 @@ def summary(run: RunArgument, form: Format = "table") -> int:
     from evalscribe.app.experiments.gate import reported
     from evalscribe.cli.display.formatted import document
     from evalscribe.render.run_text import summary_lines
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
-    with open_desk(settings(Options())) as desk:
-        report = reported(desk, run_named(desk, run))
+    with Workspace() as workspace:
+        report = reported(workspace, run_named(workspace, run))
     document(report, lambda: summary_lines(report), form)
     return 0
 
@@ -47,14 +45,12 @@ def failures(
     from evalscribe.cli.display.formatted import checked, listing
     from evalscribe.prose import counted
     from evalscribe.render.run_text import failure_lines
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
     checked(form)
-    with open_desk(settings(Options())) as desk:
-        found = run_named(desk, run)
-        rows = use_case(desk, found, flaky=flaky)
+    with Workspace() as workspace:
+        found = run_named(workspace, run)
+        rows = use_case(workspace, found, flaky=flaky)
         if form != "table":
             listing(islice(rows, limit), (), lambda _: (), form, none="")
             return 0
@@ -81,15 +77,13 @@ def wait(
     from evalscribe.cli.display.formatted import checked
     from evalscribe.cli.experiments.ended import await_end
     from evalscribe.cli.times import seconds
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
     checked(form)
     timeout_s = None if timeout is None else seconds(timeout)
-    with open_desk(settings(Options())) as desk:
-        found = run_named(desk, run)
-        return await_end(desk, found.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
+    with Workspace() as workspace:
+        found = run_named(workspace, run)
+        return await_end(workspace, found.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
 
 
 def ci(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table") -> int:
@@ -98,15 +92,13 @@ def ci(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table"
     from evalscribe.app.experiments.find import require_ended, run_named
     from evalscribe.cli.display.formatted import checked
     from evalscribe.cli.experiments.ended import told
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
     checked(form)
-    with open_desk(settings(Options())) as desk:
-        found = run_named(desk, run)
+    with Workspace() as workspace:
+        found = run_named(workspace, run)
         require_ended(found, "its gate is decided when it has ended")
-        return told(desk, found, fail_on_gate=fail_on_gate is not False, form=form, clauses=True)
+        return told(workspace, found, fail_on_gate=fail_on_gate is not False, form=form, clauses=True)
 
 
 def export(
@@ -131,13 +123,11 @@ def export(
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.line_file import write
     from evalscribe.render.run_export import written
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
-    with open_desk(settings(Options())) as desk:
-        found = run_named(desk, run)
-        lines = written(artifact_format, reported(desk, found), lambda: tries(desk, found))
+    with Workspace() as workspace:
+        found = run_named(workspace, run)
+        lines = written(artifact_format, reported(workspace, found), lambda: tries(workspace, found))
         write(lines, output, json=artifact_format in ("json", "jsonl"))
     if output is not None:
         finish.say(f"run {found.name or found.id} is in {output}", file=sys.stderr)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from evalscribe.app.scorers import Made
     from evalscribe.judging.scorers import Listed
     from evalscribe.scorer_spec import Scorer
-    from evalscribe.settings import Settings
+    from evalscribe.workspace import Workspace
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 SHOWN_KEYS = 60
@@ -48,19 +48,18 @@ def create(
     """
     from evalscribe.cli.display.formatted import checked, made
     from evalscribe.errors import UsageError
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
+    from evalscribe.workspace import Workspace
 
     checked(form)
     if (function is None) == (builtin is None):
         raise UsageError("a scorer is made of --function python:package.module:function, or of --builtin NAME")
     if builtin is not None and name is None:
         raise UsageError("a built-in scorer under a name of its own needs that name: --name N")
-    found = settings(Options())
-    if function is not None:
-        done = _of_function(found, name, function, folder, config, description)
-    else:
-        done = _of_builtin(found, name or "", builtin or "", config, description or "")
+    with Workspace() as workspace:
+        if function is not None:
+            done = _of_function(workspace, name, function, folder, config, description)
+        else:
+            done = _of_builtin(workspace, name or "", builtin or "", config, description or "")
     what = f"scorer {done.scorer.name}, version {done.scorer.number} ({done.scorer.spec.id})"
     made(done.scorer.id, done.scorer, f"Made {what}" if done.new else f"unchanged: {what}", form)
     return 0
@@ -81,10 +80,10 @@ def list_scorers(
 
         listing(names(), ("scorer", "asks", "config"), lambda one: (one.name, _line(one), _keys(one)), form, "")
         return 0
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
-    with open_desk(_settings()) as desk:
-        rows = desk.definitions.scorers()
+    with Workspace() as workspace:
+        rows = workspace.definitions.scorers()
     heads = ("id", "name", "version", "made of", "config")
     none = "There is no scorer yet: `evalscribe scorers create` makes one, `scorers list --builtin` has those built in."
     listing(rows, heads, _cells, form, none)
@@ -102,49 +101,35 @@ def show(
     from evalscribe.app.scorers import found
     from evalscribe.cli.display.formatted import document
     from evalscribe.judging.scorers import names
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
     there = next((one for one in names() if one.name == scorer), None)
     if there is not None:
         document(there, lambda: _of_listed(there), form)
         return 0
-    with open_desk(_settings()) as desk:
-        one = found(desk.definitions, scorer)
+    with Workspace() as workspace:
+        one = found(workspace.definitions, scorer)
     document(one, lambda: _of_scorer(one), form)
     return 0
 
 
 def _of_function(
-    found: "Settings", name: str | None, function: str, folder: Path, config: str | None, description: str | None
+    workspace: "Workspace", name: str | None, function: str, folder: Path, config: str | None, description: str | None
 ) -> "Made":
-    from evalscribe.app.scorers import config_of, made
+    from evalscribe.app.scorers import config_of, function_spec, made
     from evalscribe.graph.signals import run_until_signal
-    from evalscribe.wiring.experiments import open_desk
-    from evalscribe.wiring.scorers import function_of
 
     at = folder.resolve()
-    given = config_of(config)
-    spec, said = run_until_signal(function_of(name, function, at, given))
-    with open_desk(found) as desk:
-        return made(desk.definitions, spec, desk.now(), description or said, str(at))
+    spec, said = run_until_signal(function_spec(name, function, at, config_of(config)))
+    return made(workspace.definitions, spec, workspace.now(), description or said, str(at))
 
 
-def _of_builtin(found: "Settings", name: str, builtin: str, config: str | None, description: str) -> "Made":
+def _of_builtin(workspace: "Workspace", name: str, builtin: str, config: str | None, description: str) -> "Made":
     from evalscribe.app.scorers import builtin_spec, config_of, made, rulebook
-    from evalscribe.prompts import Prompts
-    from evalscribe.wiring.experiments import open_desk
 
     given = config_of(config)
-    with open_desk(found) as desk:
-        spec = builtin_spec(name, builtin, given, rulebook(desk.shelf, Prompts(found.root)))
-        return made(desk.definitions, spec, desk.now(), description)
-
-
-def _settings() -> "Settings":
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-
-    return settings(Options())
+    spec = builtin_spec(name, builtin, given, rulebook(workspace.shelf, workspace.prompts))
+    return made(workspace.definitions, spec, workspace.now(), description)
 
 
 def _line(one: "Listed") -> str:

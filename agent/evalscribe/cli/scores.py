@@ -53,9 +53,7 @@ def list_all(
     from evalscribe.errors import UsageError
     from evalscribe.ports import ScoreQuery
     from evalscribe.score import ScoreStatus
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
     checked(form)
     if status is not None and status not in get_args(ScoreStatus):
@@ -71,8 +69,8 @@ def list_all(
         until=until and moment(until, "--until"),
         superseded=every,
     )
-    with open_desk(settings(Options())) as desk:
-        listing(scores(desk, query), HEADS, _cells, form, none="No score is like that.")
+    with Workspace() as workspace:
+        listing(scores(workspace, query), HEADS, _cells, form, none="No score is like that.")
     return 0
 
 
@@ -88,13 +86,11 @@ def evidence(
     """Show a score with what its scorer was given, what it answered, and what its explanation rests on."""
     from evalscribe.app.experiments.scores import evidence as use_case
     from evalscribe.cli.display.formatted import document
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
     wanted = [part.strip() for part in include.split(",") if part.strip()]
-    with open_desk(settings(Options())) as desk:
-        found = use_case(desk, score, wanted)
+    with Workspace() as workspace:
+        found = use_case(workspace, score, wanted)
     document(found, lambda: _told(found), form)
     return 0
 

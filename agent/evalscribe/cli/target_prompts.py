@@ -30,18 +30,14 @@ def create(
     A file has `model`, `messages` or `text`, `system`, `max_tokens`, `effort` and `output_schema`. {{input}} and
     {{input.NAME}} are filled in with an item's input, and nothing else.
     """
-    from contextlib import closing
-
     from evalscribe.app.target_prompts import created, read
     from evalscribe.cli.display.formatted import checked, made
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import definitions, now
+    from evalscribe.workspace import Workspace
 
     checked(form)
     wanted = read(file)
-    with closing(definitions(settings(Options()))) as opened:
-        done = created(opened, name, wanted, model, now())
+    with Workspace() as workspace:
+        done = created(workspace.definitions, name, wanted, model, workspace.now())
     told = f"prompt {done.prompt.name}, version {done.version.number} ({done.version.id}), asks {done.version.model}"
     made(done.prompt.id, done.prompt, f"Made {told}" if done.new else f"unchanged: {told}", form)
     return 0
@@ -50,15 +46,11 @@ def create(
 @app.command("list", short_help="List the prompts with their latest versions.")
 def list_prompts(form: Format = "table") -> int:
     """List the prompts with their latest versions."""
-    from contextlib import closing
-
     from evalscribe.cli.display.formatted import listing
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import definitions
+    from evalscribe.workspace import Workspace
 
-    with closing(definitions(settings(Options()))) as opened:
-        there = opened.prompts()
+    with Workspace() as workspace:
+        there = workspace.definitions.prompts()
     none = "There is no prompt yet: `evalscribe prompts create --name N FILE` makes one."
     listing(there, ("id", "name", "version", "model", "begins"), _cells, form, none)
     return 0
@@ -70,16 +62,12 @@ def show(
     form: Format = "table",
 ) -> int:
     """Show a version of a prompt: its messages and parameters."""
-    from contextlib import closing
-
     from evalscribe.app.target_prompts import found
     from evalscribe.cli.display.formatted import document
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import definitions
+    from evalscribe.workspace import Workspace
 
-    with closing(definitions(settings(Options()))) as opened:
-        one, version = found(opened, prompt)
+    with Workspace() as workspace:
+        one, version = found(workspace.definitions, prompt)
     document(version, lambda: _told(one, version), form)
     return 0
 

@@ -49,23 +49,21 @@ class Building:
 
 
 async def _recorded(place: Place, name: str, like: str, *, write: bool) -> DeploymentMade:
-    from evalscribe.app.deployments import NewDeployment, found
-    from evalscribe.wiring.builds import record_build
+    from evalscribe.app.deployments import created, found
 
-    with place.experiments() as desk:
-        before = found(desk.definitions, like)
-    told = DeploymentMade(
-        written=False,
-        message="Nothing was recorded. Call again with write=true.",
-        id=None,
-        name=name,
-        components=tuple(f"{one.name}={one.shown}" for one in before.components),
-        folder=before.folder,
-    )
-    if not write:
-        return told
-    wanted = NewDeployment(name=name, components=before.components, folder=Path(before.folder))
-    made = await record_build(place.settings(), wanted)
+    with place.experiments() as workspace:
+        before = found(workspace.definitions, like)
+        told = DeploymentMade(
+            written=False,
+            message="Nothing was recorded. Call again with write=true.",
+            id=None,
+            name=name,
+            components=tuple(f"{one.name}={one.shown}" for one in before.components),
+            folder=before.folder,
+        )
+        if not write:
+            return told
+        made = await created(workspace, before.components, folder=Path(before.folder), name=name)
     done = {"written": True, "id": made.deployment.id, "source": made.deployment.build}
     message = f"Recorded; run_experiment tries it with deployment_id `{name}`."
     return told.model_copy(update={**done, "message": message if made.new else f"It is there already. {message}"})

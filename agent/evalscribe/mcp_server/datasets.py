@@ -108,8 +108,8 @@ class OfDatasets:
 
         if not self.place.has_store():
             return AllDatasets(datasets=(), total=0, next_offset=None, next=NO_EXPERIMENT)
-        with self.place.experiments() as desk:
-            there = tuple(listed(desk.datasets, search))
+        with self.place.experiments() as workspace:
+            there = tuple(listed(workspace.datasets, search))
         chosen, following = some(there, offset, limit)
         lines = (DatasetLine(**one.model_dump(exclude={"created_at"})) for one in chosen)
         return AllDatasets(datasets=tuple(lines), total=len(there), next_offset=following)
@@ -132,10 +132,10 @@ class OfDatasets:
         from evalscribe.app.datasets.found import found
         from evalscribe.app.datasets.shown import examples, shown
 
-        with self.place.experiments() as desk:
-            one = found(desk.datasets, dataset)
-            whole = shown(desk.datasets, one)
-            name, held = _held(desk.datasets, one, version)
+        with self.place.experiments() as workspace:
+            one = found(workspace.datasets, dataset)
+            whole = shown(workspace.datasets, one)
+            name, held = _held(workspace.datasets, one, version)
             wanted = [each for each in examples(held, split) if item in (None, each.key)]
         lines = fitting((_line(each, characters) for each in islice(wanted, offset, offset + limit)), MOST_CHARACTERS)
         end = offset + len(lines)
@@ -179,19 +179,18 @@ class OfDatasets:
     ) -> RegressionDatasetMade:
         """Keep what failed: a published dataset of a run's failures, with an experiment of the same build and scorers
         in which every item has to pass. Nothing is run, and without write=true nothing is made."""
-        from evalscribe.app.experiments.regression import RegressionWish, regression
-        from evalscribe.wiring.regression import open_regression_desk
+        from evalscribe.app.experiments.regression import regression
 
-        wish = RegressionWish(
-            name=name,
-            run_item_ids=tuple(run_item_id or ()),
-            classifications=tuple(classification or ()),
-            reviewed_only=reviewed_only,
-            dry_run=not write,
-        )
-        self.place.require_experiments()
-        with open_regression_desk(self.place.settings()) as desk:
-            made, _ = regression(desk, run, wish)
+        with self.place.experiments() as workspace:
+            made, _ = regression(
+                workspace,
+                run,
+                name=name,
+                run_item_ids=run_item_id or (),
+                classifications=classification or (),
+                reviewed_only=reviewed_only,
+                dry_run=not write,
+            )
         return _made(made, name)
 
 

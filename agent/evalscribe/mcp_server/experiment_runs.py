@@ -19,10 +19,10 @@ from evalscribe.run_comparison import RunComparison
 from evalscribe.run_summary import RunReport, RunSummary, ToldTry
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.app.experiments.tries import Page
     from evalscribe.experiment import ExperimentRun, ItemVerdict
     from evalscribe.score import Score
+    from evalscribe.workspace import Workspace
 
 MOST_CHARACTERS = 40_000
 """Of the tries of one answer."""
@@ -126,8 +126,8 @@ class ReadsExperimentRuns:
         what both sides answered. get_experiment_run with `item` has those tries in full. Nothing is written."""
         from evalscribe.app.experiments.compare import compare_runs
 
-        with self.place.experiments() as desk:
-            found = compare_runs(desk, base, candidate, allow_mismatch=allow_mismatch)
+        with self.place.experiments() as workspace:
+            found = compare_runs(workspace, base, candidate, allow_mismatch=allow_mismatch)
         told = {kind: fitting(getattr(found, kind), most) for kind, most in MOST_OF_CHANGES.items()}
         left = {kind: len(getattr(found, kind)) - len(kept) for kind, kept in told.items()}
         update = {**told, "mismatches": found.mismatches[:MOST_NAMED]}
@@ -141,11 +141,11 @@ class ReadsExperimentRuns:
         from evalscribe.app.experiments.tries import some_tries
 
         first = page.offset == 0 and page.item is None
-        with self.place.experiments() as desk:
-            run = run_named(desk, named)
-            chosen, total = some_tries(desk, run, page)
-            tries = fitting((_try(desk, one, characters) for one in chosen), MOST_CHARACTERS)
-            report = reported(desk, run) if first else None
+        with self.place.experiments() as workspace:
+            run = run_named(workspace, named)
+            chosen, total = some_tries(workspace, run, page)
+            tries = fitting((_try(workspace, one, characters) for one in chosen), MOST_CHARACTERS)
+            report = reported(workspace, run) if first else None
         end = page.offset + len(tries)
         told = ExperimentRunTold(
             summary=None,
@@ -172,8 +172,8 @@ async def waited_for(place: Place, named: str, seconds: int, told: Told) -> None
     from evalscribe.app.experiments.find import run_named
     from evalscribe.app.experiments.wait import waited
 
-    with place.experiments() as desk:
-        await waited(desk.runs, run_named(desk, named).id, seconds, told)
+    with place.experiments() as workspace:
+        await waited(workspace.experiment_runs, run_named(workspace, named).id, seconds, told)
 
 
 def how_it_stands(run: "ExperimentRun", report: RunReport) -> str:
@@ -222,7 +222,7 @@ def _left(what: str, number: int) -> list[str]:
     return [f"{what}: {number - MOST_NAMED:,} more are not named"] if number > MOST_NAMED else []
 
 
-def _try(desk: "ExperimentDesk", one: ToldTry, characters: int) -> TryLine:
+def _try(workspace: "Workspace", one: ToldTry, characters: int) -> TryLine:
     return TryLine(
         item=one.item_key,
         repetition=one.repetition,
@@ -233,14 +233,14 @@ def _try(desk: "ExperimentDesk", one: ToldTry, characters: int) -> TryLine:
         input=excerpt(one.input, characters),
         expected_output=None if one.expected_output is None else excerpt(one.expected_output, characters),
         output=None if one.error is not None else excerpt(one.output, characters),
-        scores=tuple(_score(desk, score, characters) for score in one.scores),
+        scores=tuple(_score(workspace, score, characters) for score in one.scores),
     )
 
 
-def _score(desk: "ExperimentDesk", score: "Score", characters: int) -> ScoreLine:
+def _score(workspace: "Workspace", score: "Score", characters: int) -> ScoreLine:
     from evalscribe.render.run_text import telling, word
 
-    seen = desk.runs.evidence(score.id) if telling(score) else None
+    seen = workspace.experiment_runs.evidence(score.id) if telling(score) else None
     return ScoreLine(
         id=score.id,
         scorer=score.scorer,

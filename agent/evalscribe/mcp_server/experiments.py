@@ -13,11 +13,11 @@ from evalscribe.mcp_server.place import NO_EXPERIMENT, Place
 from evalscribe.run_summary import Counts
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.app.experiments.listing import ListedExperiment
     from evalscribe.app.experiments.runs import ListedRun
     from evalscribe.deployment import Deployment
     from evalscribe.experiment import Experiment, ExperimentVersion
+    from evalscribe.workspace import Workspace
 
 MOST_CHARACTERS = 40_000
 LONGEST = 300
@@ -115,14 +115,14 @@ class LooksAtExperiments:
     ) -> Experiments:
         """List experiments, oldest first: what is tried (a build, a prompt, a judge) on which dataset, scored how, and
         the latest runs of each with their pass rate and whether the gate passed."""
-        from evalscribe.app.experiments.listing import Filter, listed
+        from evalscribe.app.experiments.listing import listed
 
         if not self.place.has_store():
             return Experiments(experiments=(), next_offset=None, next=NO_EXPERIMENT)
-        with self.place.experiments() as desk:
-            there = listed(desk, Filter(dataset=dataset, page_size=offset + limit + 1))
+        with self.place.experiments() as workspace:
+            there = listed(workspace, dataset=dataset, page_size=offset + limit + 1)
             chosen, _ = some(there, offset, limit)
-            kept = fitting((_line(desk, one) for one in chosen), MOST_CHARACTERS)
+            kept = fitting((_line(workspace, one) for one in chosen), MOST_CHARACTERS)
         end = offset + len(kept)
         following = end if end < len(there) else None
         return Experiments(experiments=kept, next_offset=following, next=None if there or dataset else NO_EXPERIMENT)
@@ -139,19 +139,19 @@ class LooksAtExperiments:
         from evalscribe.app.experiments.find import experiment_named, version_named
         from evalscribe.app.experiments.runs import listed_run
 
-        with self.place.experiments() as desk:
-            found = experiment_named(desk, experiment)
-            runs = desk.runs.runs(found.id)[::-1]
+        with self.place.experiments() as workspace:
+            found = experiment_named(workspace, experiment)
+            runs = workspace.experiment_runs.runs(found.id)[::-1]
             chosen, following = some(runs, offset, limit)
-            lines = tuple(_run_line(listed_run(desk, run)) for run in chosen)
-            told = _told(desk, found, version_named(desk, found, version))
+            lines = tuple(_run_line(listed_run(workspace, run)) for run in chosen)
+            told = _told(workspace, found, version_named(workspace, found, version))
         return told.model_copy(update={"runs": lines, "runs_total": len(runs), "next_offset": following})
 
 
-def _line(desk: "ExperimentDesk", one: "ListedExperiment") -> ExperimentLine:
+def _line(workspace: "Workspace", one: "ListedExperiment") -> ExperimentLine:
     from evalscribe.app.experiments.runs import listed_run
 
-    newest = desk.runs.runs(one.experiment.id)[: -LATEST_RUNS - 1 : -1]
+    newest = workspace.experiment_runs.runs(one.experiment.id)[: -LATEST_RUNS - 1 : -1]
     return ExperimentLine(
         id=one.experiment.id,
         name=one.experiment.name,
@@ -162,7 +162,7 @@ def _line(desk: "ExperimentDesk", one: "ListedExperiment") -> ExperimentLine:
         dataset=one.dataset,
         scorers=one.scorers,
         runs=one.runs,
-        latest_runs=tuple(_run_line(listed_run(desk, run)) for run in newest),
+        latest_runs=tuple(_run_line(listed_run(workspace, run)) for run in newest),
     )
 
 
@@ -184,7 +184,7 @@ def _run_line(one: "ListedRun") -> ExperimentRunLine:
     )
 
 
-def _told(desk: "ExperimentDesk", one: "Experiment", version: "ExperimentVersion") -> ExperimentTold:
+def _told(workspace: "Workspace", one: "Experiment", version: "ExperimentVersion") -> ExperimentTold:
     """Without its runs."""
     from evalscribe.app.experiments.listing import binding_line, dataset_line, models_asked, target_line
 
@@ -196,25 +196,25 @@ def _told(desk: "ExperimentDesk", one: "Experiment", version: "ExperimentVersion
         collection=one.collection_id,
         version=version.number,
         version_id=version.id,
-        versions=len(desk.definitions.experiment_versions(one.id)),
+        versions=len(workspace.definitions.experiment_versions(one.id)),
         target=target_line(version.target),
         asks_models=models_asked(version),
-        dataset=dataset_line(desk, version),
+        dataset=dataset_line(workspace, version),
         dataset_version_id=version.dataset_version_id,
         scorers=tuple(excerpt(binding_line(binding), LONGEST) for binding in version.bindings),
         config=version.config.model_dump(mode="json", exclude_none=True),
-        builds=tuple(map(_build, _builds(desk, version)))[:MOST_BUILDS],
+        builds=tuple(map(_build, _builds(workspace, version)))[:MOST_BUILDS],
         runs=(),
         runs_total=0,
         next_offset=None,
     )
 
 
-def _builds(desk: "ExperimentDesk", version: "ExperimentVersion") -> "Iterator[Deployment]":
+def _builds(workspace: "Workspace", version: "ExperimentVersion") -> "Iterator[Deployment]":
     if version.target.type != "component":
         return
     wanted = version.target.component
-    for deployment in reversed(desk.definitions.deployments()):
+    for deployment in reversed(workspace.definitions.deployments()):
         component = deployment.component(wanted.name)
         if component is not None and component.type == wanted.type:
             yield deployment

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from evalscribe.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.ports import Library
     from evalscribe.rubric import Collection
     from evalscribe.settings import Options, Settings
@@ -57,23 +56,20 @@ class Place:
             yield workspace
 
     @contextmanager
-    def experiments(self) -> Iterator["ExperimentDesk"]:
-        """Datasets, experiments and their runs. Raises `NotFoundError` where nothing was stored yet."""
-        from evalscribe.wiring.experiments import open_desk
+    def experiments(self, options: "Options | None" = None) -> Iterator["Workspace"]:
+        """The workspace, to work with experiments. Raises `NotFoundError` where nothing was stored yet."""
+        from evalscribe.workspace import Workspace
 
-        self.require_experiments()
-        with open_desk(self.settings()) as desk:
-            yield desk
+        with Workspace(options) as workspace:
+            if not workspace.has_store:
+                raise NotFoundError(NO_EXPERIMENT)
+            yield workspace
 
     def require_sample(self) -> None:
         """Raises `NotFoundError` where it has not been made yet."""
-        with self.experiments() as desk:
-            if desk.definitions.experiment(SAMPLE) is None:
+        with self.experiments() as workspace:
+            if workspace.definitions.experiment(SAMPLE) is None:
                 raise NotFoundError(NO_SAMPLE)
-
-    def require_experiments(self) -> None:
-        if not self.has_store():
-            raise NotFoundError(NO_EXPERIMENT)
 
     @contextmanager
     def collection_of(self, named: str | None) -> Iterator[tuple["Workspace", "Collection"]]:

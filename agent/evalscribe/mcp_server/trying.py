@@ -1,29 +1,30 @@
 """Tools that start runs of experiments, and end them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from mcp.server.mcpserver import Context
 from pydantic import Field, JsonValue
 
-from evalscribe.errors import UsageError
+from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.gate import Gate
 from evalscribe.ids import Frozen
 from evalscribe.mcp_server import fields
 from evalscribe.mcp_server.asking import require_within
 from evalscribe.mcp_server.experiment_runs import bounded, how_it_stands, waited_for
-from evalscribe.mcp_server.place import SAMPLE, Place
+from evalscribe.mcp_server.place import NO_EXPERIMENT, SAMPLE, Place
 from evalscribe.mcp_server.progress import Told, watched
 from evalscribe.prose import counted
 from evalscribe.run_summary import Counts
+from evalscribe.settings import Options
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiment_desk import ExperimentDesk
-    from evalscribe.app.experiments.launch import NewRun
-    from evalscribe.experiment import ExperimentRun, ExperimentVersion
-    from evalscribe.settings import Settings
+    from evalscribe.app.experiments.launch import Planned
+    from evalscribe.experiment import Experiment, ExperimentRun, ExperimentVersion
+    from evalscribe.workspace import Workspace
 
 
 class RunStarted(Frozen):
@@ -67,6 +68,10 @@ class _Asked(Frozen):
     start: bool
     wait_seconds: int
 
+    @property
+    def options(self) -> Options:
+        return Options(max_tokens=self.max_tokens)
+
 
 @dataclass(frozen=True)
 class Trying:
@@ -104,9 +109,10 @@ class Trying:
         """Run an experiment: every item of its dataset is tried and scored, and the gate decides. Without start=true
         it only tells what would be run. It goes on in a process of its own; the run's id is told at once, and
         get_experiment_run reads it. Calling twice starts two runs."""
-        from evalscribe.app.experiments.launch import NewRun
+        from evalscribe.app.experiments.launch import planned
 
-        wanted = NewRun(
+        plan = partial(
+            planned,
             name=name,
             version=version,
             deployment=deployment_id,
@@ -115,7 +121,7 @@ class Trying:
             config=None if config is None else json.dumps(config),
         )
         asked = _Asked(budget_usd=budget_usd, max_tokens=max_tokens, start=start, wait_seconds=wait_seconds)
-        return await watched(ctx, lambda told: _ran(self.place, experiment, wanted, asked, told))
+        return await watched(ctx, lambda told: _ran(self.place, experiment, plan, asked, told))
 
     async def resume_experiment_run(
         self,
@@ -136,76 +142,71 @@ class Trying:
         return await watched(ctx, lambda _: _cancelled(self.place, run))
 
 
-async def _ran(place: Place, named: str, wanted: "NewRun", asked: _Asked, told: Told) -> RunStarted:
+async def _ran(
+    place: Place, named: str, plan: "Callable[[Workspace, Experiment], Planned]", asked: _Asked, told: Told
+) -> RunStarted:
     from evalscribe.app.experiments.find import experiment_named
-    from evalscribe.app.experiments.launch import launched, planned
+    from evalscribe.app.experiments.launch import launched, start_run
+    from evalscribe.app.experiments.sample import sampled
+    from evalscribe.workspace import Workspace
 
-    found = place.settings()
-    require_within(asked.budget_usd, found)
-    if named == SAMPLE and asked.start:
-        await _require_sample(found)
-    elif named == SAMPLE:
-        place.require_sample()
-    with place.experiments() as desk:
-        experiment = experiment_named(desk, named)
-        run, version = planned(desk, experiment, wanted)
-        answer = _plan(desk, found, run, version, asked)
+    with Workspace(asked.options) as workspace:
+        require_within(asked.budget_usd, workspace.settings)
+        if named == SAMPLE and asked.start:
+            await sampled(workspace)  # one of that name that is there is left as it is
+        elif named == SAMPLE:
+            place.require_sample()
+        elif not workspace.has_store:
+            raise NotFoundError(NO_EXPERIMENT)
+        experiment = experiment_named(workspace, named)
+        wanted = plan(workspace, experiment)
+        answer = _plan(workspace, wanted.run, wanted.version, asked)
         if not asked.start:
             return answer
-        run = launched(desk, experiment, wanted)
-        _set_off(desk, found, run, asked)
+        run = launched(workspace, wanted)
+        start_run(workspace, run)
     return await _on_its_way(place, run, answer, asked, told)
-
-
-async def _require_sample(found: "Settings") -> None:
-    """One of that name that is there is left as it is."""
-    from evalscribe.wiring.builds import make_sample
-
-    await make_sample(found)
 
 
 async def _resumed(place: Place, named: str, asked: _Asked, told: Told) -> RunStarted:
     from evalscribe.app.experiments.find import run_named, version_of_run
+    from evalscribe.app.experiments.launch import start_run
     from evalscribe.app.experiments.resume import resumed
 
-    found = place.settings()
-    require_within(asked.budget_usd, found)
-    with place.experiments() as desk:
-        run = run_named(desk, named)
-        answer = _plan(desk, found, run, version_of_run(desk, run), asked)
-        left = run.tries - sum(desk.runs.tally(run.id).values())
+    with place.experiments(asked.options) as workspace:
+        require_within(asked.budget_usd, workspace.settings)
+        run = run_named(workspace, named)
+        answer = _plan(workspace, run, version_of_run(workspace, run), asked)
+        left = run.tries - sum(workspace.experiment_runs.tally(run.id).values())
         if not asked.start:
             message = (
                 f"Nothing was started: {left:,} of {counted(run.tries, 'try')} are left. Call again with start=true."
             )
             return answer.model_copy(update={"message": message, "state": run.state})
-        run = resumed(desk, run, asked.budget_usd or None)
-        _set_off(desk, found, run, asked)
+        run = resumed(workspace, run, asked.budget_usd or None)
+        start_run(workspace, run)
     return await _on_its_way(place, run, answer, asked, told)
 
 
-def _plan(
-    desk: "ExperimentDesk", found: "Settings", run: "ExperimentRun", version: "ExperimentVersion", asked: _Asked
-) -> RunStarted:
+def _plan(workspace: "Workspace", run: "ExperimentRun", version: "ExperimentVersion", asked: _Asked) -> RunStarted:
     """What would be started. Raises `UsageError` where it is to be started and nothing may be spent on its models."""
     from evalscribe.app.experiments.find import experiment_of
     from evalscribe.app.experiments.listing import dataset_line, models_asked, target_line
     from evalscribe.app.scorers import own_prompts
-    from evalscribe.prompts import Prompts
 
     models = models_asked(version)
     if models and asked.start and not asked.budget_usd:
         raise UsageError(
             f"this asks {', '.join(models)} in {counted(run.tries, 'try')}: say in budget_usd what it may spend"
         )
-    own = own_prompts(version.bindings, Prompts(found.root))
+    own = own_prompts(version.bindings, workspace.prompts)
     return RunStarted(
         started=False,
         message=f"Nothing was started: it would be {counted(run.tries, 'try')}. {_what_to_say(models)}",
-        experiment=experiment_of(desk, run).name,
+        experiment=experiment_of(workspace, run).name,
         version=version.number,
         target=target_line(version.target),
-        dataset=dataset_line(desk, version),
+        dataset=dataset_line(workspace, version),
         deployment_id=run.deployment_id,
         tries=run.tries,
         asks_models=models,
@@ -217,12 +218,6 @@ def _what_to_say(models: Sequence[str]) -> str:
     return f"Call again with start=true{' and budget_usd, since models are asked' if models else ''}."
 
 
-def _set_off(desk: "ExperimentDesk", found: "Settings", run: "ExperimentRun", asked: _Asked) -> None:
-    from evalscribe.wiring.experiment_runs import start_run
-
-    start_run(desk, found, run, [] if asked.max_tokens is None else ["--max-tokens", str(asked.max_tokens)])
-
-
 async def _on_its_way(place: Place, run: "ExperimentRun", answer: RunStarted, asked: _Asked, told: Told) -> RunStarted:
     """Waited for, where that is wanted."""
     from evalscribe.app.experiments.find import run_named
@@ -230,9 +225,9 @@ async def _on_its_way(place: Place, run: "ExperimentRun", answer: RunStarted, as
 
     if asked.wait_seconds:
         await waited_for(place, run.id, asked.wait_seconds, told)
-    with place.experiments() as desk:
-        run = run_named(desk, run.id)
-        report, notes = bounded(reported(desk, run))
+    with place.experiments() as workspace:
+        run = run_named(workspace, run.id)
+        report, notes = bounded(reported(workspace, run))
     now = {"started": True, "run_id": run.id, "state": run.state, "message": how_it_stands(run, report)}
     seen = {"counts": report.summary.counts, "gate": report.gate, "notes": (*answer.notes, *notes)}
     return answer.model_copy(update={**now, **seen})
@@ -242,11 +237,11 @@ async def _cancelled(place: Place, named: str) -> RunCancelled:
     from evalscribe.app.experiments.cancel import cancelled
     from evalscribe.app.experiments.find import run_named
 
-    with place.experiments() as desk:
-        run = run_named(desk, named)
+    with place.experiments() as workspace:
+        run = run_named(workspace, named)
         ended = run.terminal
-        run = run if ended else await cancelled(desk, run)
-        done = sum(desk.runs.tally(run.id).values())
+        run = run if ended else await cancelled(workspace, run)
+        done = sum(workspace.experiment_runs.tally(run.id).values())
     message = f"Run {run.id} {'had ended already' if ended else 'is'}: {run.state}."
     if not run.terminal:
         message = f"The worker of run {run.id} ({run.worker}) does not hear yet; it was asked to stop."

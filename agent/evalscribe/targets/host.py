@@ -168,6 +168,15 @@ class Host:
         await child.end()
 
 
+async def describe(folder: Path, address: str, kind: Kind) -> Described:
+    """Import a function once, in a process of its own. Raises `UsageError` if it cannot be used."""
+    host = Host(folder, 1)
+    try:
+        return await host.check(address, kind)
+    finally:
+        await host.close()
+
+
 def _described(address: str, said: Mapping[str, Any]) -> Described:
     about = said["about"]
     return Described(

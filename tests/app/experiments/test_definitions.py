@@ -1,20 +1,17 @@
 """Experiments made, changed and launched."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from app.experiments.tried import COMPONENT, Lab, binding, deployment
+from app.experiments.tried import COMPONENT, Lab, deployment
 from evalscribe.app.experiments.asked import Asked, changed, merged_config, resolved
 from evalscribe.app.experiments.create import as_wanted, created, updated
 from evalscribe.app.experiments.find import experiment_named, run_named
-from evalscribe.app.experiments.launch import NewRun
 from evalscribe.app.experiments.target import TargetAsked
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.experiment import Config
-from evalscribe.rubric import Rubric
-from evalscribe.scorer_spec import Binding
 
 Labs = Callable[..., Lab]
 SECRET = "sk-ant-api03-" + "A1b2C3d4" * 10 + "-AAAAAAAA"
@@ -22,27 +19,19 @@ WHOLE: dict[str, Any] = {
     "name": "new",
     "dataset_id": "letters",
     "target": TargetAsked(type="component", deployment_id="base", component_name="agent", component_type="agent"),
-    "builtin_scorers": ("equal",),
+    "builtin_scorers": ("exact_match",),
 }
-
-
-def bind(builtin: Sequence[str], _: Sequence[str]) -> tuple[Binding, ...]:
-    return tuple(map(binding, builtin))
-
-
-def rubric(name: str) -> Rubric:
-    return Rubric(id=name, rubric_text="Who is to blame?")
 
 
 def test_a_whole_definition(lab: Labs) -> None:
     one = lab()
     experiment, version = created(
-        one.desk, resolved(one.desk, Asked(**WHOLE, config='{"passed_threshold": 1}'), bind, rubric)
+        one.workspace, resolved(one.workspace, Asked(**WHOLE, config='{"passed_threshold": 1}'))
     )
     assert experiment.id.startswith("exp-")
     assert (version.number, version.dataset_version_id) == (1, one.version.dataset_version_id)
     assert version.config == Config(passed_threshold=1)
-    assert one.desk.definitions.experiment("new") == experiment
+    assert one.workspace.definitions.experiment("new") == experiment
 
 
 @pytest.mark.parametrize(
@@ -57,7 +46,7 @@ def test_a_whole_definition(lab: Labs) -> None:
 def test_what_is_missing_is_named(lab: Labs, without: str, said: str) -> None:
     given = {name: value for name, value in WHOLE.items() if name != without}
     with pytest.raises(UsageError, match=said):
-        resolved(lab().desk, Asked(**given), bind, rubric)
+        resolved(lab().workspace, Asked(**given))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +63,7 @@ def test_what_is_missing_is_named(lab: Labs, without: str, said: str) -> None:
 )
 def test_a_wrong_target_is_told_by_its_option(lab: Labs, target: TargetAsked, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        resolved(lab().desk, Asked(**{**WHOLE, "target": target}), bind, rubric)
+        resolved(lab().workspace, Asked(**{**WHOLE, "target": target}))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +77,7 @@ def test_a_wrong_target_is_told_by_its_option(lab: Labs, target: TargetAsked, sa
 )
 def test_what_is_not_there_is_told_with_what_there_is(lab: Labs, option: dict[str, Any], said: str) -> None:
     with pytest.raises(NotFoundError, match=said.replace("7", "'?7'?")):
-        resolved(lab().desk, Asked(**{**WHOLE, **option}), bind, rubric)
+        resolved(lab().workspace, Asked(**{**WHOLE, **option}))
 
 
 @pytest.mark.parametrize(
@@ -119,24 +108,24 @@ def test_keys_of_a_config_replace_what_was_there_and_null_takes_back() -> None:
 def test_a_name_is_taken_once(lab: Labs) -> None:
     one = lab()
     with pytest.raises(UsageError, match="quality"):
-        created(one.desk, one.wanted)
+        created(one.workspace, one.wanted)
 
 
 def test_an_equal_definition_is_the_same_version(lab: Labs) -> None:
     one = lab()
     asked = Asked(config='{"repetitions": 2}')
-    definition = changed(one.desk, as_wanted(one.experiment, one.version), asked, bind, rubric)
-    second = updated(one.desk, one.experiment, definition)
-    assert (second.number, updated(one.desk, one.experiment, one.wanted).id) == (2, one.version.id)
-    assert updated(one.desk, one.experiment, definition) == second
-    assert [each.number for each in one.desk.definitions.experiment_versions(one.experiment.id)] == [1, 2]
+    definition = changed(one.workspace, as_wanted(one.experiment, one.version), asked)
+    second = updated(one.workspace, one.experiment, definition)
+    assert (second.number, updated(one.workspace, one.experiment, one.wanted).id) == (2, one.version.id)
+    assert updated(one.workspace, one.experiment, definition) == second
+    assert [each.number for each in one.workspace.definitions.experiment_versions(one.experiment.id)] == [1, 2]
 
 
 def test_a_run_keeps_the_version_that_it_began_with(lab: Labs) -> None:
     one = lab(items=3, repetitions=2)
-    run = one.run(NewRun(name="pr-1", concurrency=9, budget_usd=2.0))
-    updated(one.desk, one.experiment, one.wanted.model_copy(update={"config": Config(repetitions=5)}))
-    found = one.desk.runs.run("pr-1")
+    run = one.run(name="pr-1", concurrency=9, budget_usd=2.0)
+    updated(one.workspace, one.experiment, one.wanted.model_copy(update={"config": Config(repetitions=5)}))
+    found = one.workspace.experiment_runs.run("pr-1")
     assert found == run
     assert (run.experiment_version_id, run.deployment_id) == (one.version.id, "dep-1")
     assert (run.repetitions, run.concurrency, run.tries, run.budget_usd) == (2, 9, 6, 2.0)
@@ -144,48 +133,49 @@ def test_a_run_keeps_the_version_that_it_began_with(lab: Labs) -> None:
 
 def test_a_config_of_a_run_makes_a_version_that_later_runs_do_not_have(lab: Labs) -> None:
     one = lab(passed_threshold=0.5)
-    run = one.run(NewRun(config='{"repetitions": 3}'))
-    version = one.desk.definitions.experiment_version(run.experiment_version_id)
+    run = one.run(config='{"repetitions": 3}')
+    version = one.workspace.definitions.experiment_version(run.experiment_version_id)
     assert version is not None
     assert (version.number, version.config) == (2, Config(passed_threshold=0.5, repetitions=3))
-    again = one.run(experiment=one.desk.definitions.experiment("quality"))
+    again = one.run(experiment=one.workspace.definitions.experiment("quality"))
     assert again.experiment_version_id == one.version.id
 
 
 def test_a_candidate_build_has_the_same_component(lab: Labs) -> None:
     one = lab()
-    one.desk.definitions.add_deployment(deployment("dep-2", "candidate"))
-    one.desk.definitions.add_deployment(deployment("dep-3", "other", COMPONENT.model_copy(update={"type": "workflow"})))
-    assert one.run(NewRun(deployment="candidate")).deployment_id == "dep-2"
+    add = one.workspace.definitions.add_deployment
+    add(deployment("dep-2", "candidate"))
+    add(deployment("dep-3", "other", COMPONENT.model_copy(update={"type": "workflow"})))
+    assert one.run(deployment="candidate").deployment_id == "dep-2"
     with pytest.raises(UsageError, match="is of type workflow"):
-        one.run(NewRun(deployment="other"))
-    one.desk.definitions.add_deployment(deployment("dep-4", "older", COMPONENT.model_copy(update={"name": "legacy"})))
+        one.run(deployment="other")
+    add(deployment("dep-4", "older", COMPONENT.model_copy(update={"name": "legacy"})))
     with pytest.raises(UsageError, match=r"--deployment-id older: it has no component .*; it has: legacy"):
-        one.run(NewRun(deployment="older"))
+        one.run(deployment="older")
 
 
 def test_an_archived_experiment_is_not_run(lab: Labs) -> None:
     one = lab()
-    one.desk.definitions.set_status(one.experiment.id, "archived")
+    one.workspace.definitions.set_status(one.experiment.id, "archived")
     with pytest.raises(UsageError, match="is archived"):
-        one.run(experiment=one.desk.definitions.experiment("quality"))
+        one.run(experiment=one.workspace.definitions.experiment("quality"))
 
 
 def test_an_id_of_another_kind_is_told_as_such(lab: Labs) -> None:
-    desk = lab().desk
+    workspace = lab().workspace
     with pytest.raises(
         NotFoundError, match="no experiment 'dsv-0a1b2c3d', which looks like the id of a dataset version"
     ):
-        experiment_named(desk, "dsv-0a1b2c3d")
-    experiment, _ = created(desk, resolved(desk, Asked(**WHOLE), bind, rubric))
+        experiment_named(workspace, "dsv-0a1b2c3d")
+    experiment, _ = created(workspace, resolved(workspace, Asked(**WHOLE)))
     with pytest.raises(NotFoundError, match="new is an experiment, and no run: nothing of it has run yet"):
-        run_named(desk, "new")
+        run_named(workspace, "new")
     with pytest.raises(NotFoundError, match=f"{experiment.id} is an experiment"):
-        run_named(desk, experiment.id)
+        run_named(workspace, experiment.id)
 
 
 def test_a_name_that_holds_a_secret_is_not_stored(lab: Labs) -> None:
     one = lab()
     with pytest.raises(UsageError, match="--name holds what looks like a secret") as refused:
-        one.run(NewRun(name=SECRET))
+        one.run(name=SECRET)
     assert SECRET not in str(refused.value)

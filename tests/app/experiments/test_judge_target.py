@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 
 from classifier_case import case, evidence
-from evalscribe import wiring
+from evalscribe.app.experiments.tools import open_target
 from evalscribe.cascade import CascadeParts
 from evalscribe.chat import NoRoom, Usage
 from evalscribe.classify import Terms, classify
@@ -24,7 +24,7 @@ from evalscribe.llm.scripted import ScriptedModel, Step, calls, says
 from evalscribe.ports import Target
 from evalscribe.settings import Options
 from evalscribe.target import TargetCall, TargetFailed, TargetReply
-from evalscribe.wiring.targets import open_target
+from evalscribe.workspace import Workspace
 from messages_server import VERDICT
 from surfaces.test_judge_command import POLITE, RUBRIC, run
 
@@ -74,9 +74,10 @@ async def opened(
         config=Config(),
         created_at="",
     )
-    found = wiring.settings(Options(judge="rules"))
-    async with open_target(found, version, None, models or Models([]), 2) as target:  # type: ignore[arg-type]
+    with Workspace(Options(judge="rules")) as opened:
+        target = await open_target(opened, version, None, models or Models([]), 2)  # type: ignore[arg-type]
         yield target
+        await target.close()
 
 
 def call(value: JsonValue = FROZEN, repetition: int = 1, timeout_s: float = 60.0) -> TargetCall:
@@ -112,10 +113,9 @@ async def test_what_an_analysis_was_told_is_not_asked_again_but_for_repetitions(
 async def test_an_analysis_knows_what_an_experiment_was_told(workspace: Path) -> None:
     async with opened("rules") as target:
         await target.answer(call())
-    store = wiring.store(wiring.settings(Options()))
     group = Group(id="g", eval_ids=("e1",))
-    answer = await classify(group, lambda _: case(), RulesJudge(), store, Terms(timeout_s=None))
-    store.close()
+    with Workspace() as stored:
+        answer = await classify(group, lambda _: case(), RulesJudge(), stored.store, Terms(timeout_s=None))
     assert answer.cached
 
 

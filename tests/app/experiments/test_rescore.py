@@ -7,12 +7,13 @@ import pytest
 
 from app.experiments.tried import Equal, Lab, Scripted, binding, key
 from evalscribe.app.experiments.create import updated
-from evalscribe.app.experiments.rescore import Rescore, rescored
+from evalscribe.app.experiments.rescore import rescored
 from evalscribe.errors import UsageError
 from evalscribe.experiment import ExperimentRun, ExperimentVersion
 from evalscribe.ports import ScoreQuery, ScorerRunner
 from evalscribe.score import ScoreResult, ScorerRequest
 from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.workspace import Workspace
 
 Labs = Callable[..., Lab]
 
@@ -35,7 +36,9 @@ class Seen:
 
 def opened(*scorers: ScorerRunner):  # type: ignore[no-untyped-def]
     @asynccontextmanager
-    async def open(_run: ExperimentRun, _version: ExperimentVersion) -> AsyncIterator[Sequence[ScorerRunner]]:
+    async def open(
+        _workspace: Workspace, _run: ExperimentRun, _version: ExperimentVersion
+    ) -> AsyncIterator[Sequence[ScorerRunner]]:
         yield scorers
 
     return open
@@ -50,20 +53,20 @@ def half(call: TargetCall) -> TargetReply | TargetFailed:
 async def test_new_scores_supersede_the_old_and_verdicts_follow(lab: Labs) -> None:
     one = lab(items=3)
     run = await one.work(one.run(), Scripted(half))
-    before = one.desk.runs.scores_digest(run.id)
+    before = one.workspace.experiment_runs.scores_digest(run.id)
     kind = Kind()
     seen = Seen()
-    told = await rescored(one.desk, run, Rescore(reason="too strict"), opened(kind), seen)
+    told = await rescored(one.workspace, run, seen, reason="too strict", runners=opened(kind))
     assert (told.tries, told.scores, told.changed, told.run.archived) == (3, 2, 1, True)
     assert seen.done == [(3, 3)]
     assert one.verdicts(run) == {"k0/1": "passed", "k1/1": "passed", "k2/1": "error"}
-    current = list(one.desk.runs.scores(ScoreQuery(run_id=run.id)))
-    every = list(one.desk.runs.scores(ScoreQuery(run_id=run.id, superseded=True)))
+    current = list(one.workspace.experiment_runs.scores(ScoreQuery(run_id=run.id)))
+    every = list(one.workspace.experiment_runs.scores(ScoreQuery(run_id=run.id, superseded=True)))
     assert [score.reason for score in current] == ["too strict", "too strict"]
     assert {score.supersedes for score in current} == {score.id for score in every if not score.current}
     assert len(every) == 4
-    assert one.desk.runs.scores_digest(run.id) != before
-    (archived,) = one.desk.archive.runs(one.experiment.collection_id)
+    assert one.workspace.experiment_runs.scores_digest(run.id) != before
+    (archived,) = one.workspace.archive.runs(one.experiment.collection_id)
     assert (archived.passed, archived.failed, archived.total) == (2, 1, 3)
     assert kind.requests[1].output == "wrong"
     assert kind.requests[1].expected == "k1"
@@ -73,33 +76,35 @@ async def test_the_same_again_changes_no_verdict_and_keeps_history(lab: Labs) ->
     one = lab(items=2)
     run = await one.work(one.run(), Scripted(key))
     for _ in range(2):
-        told = await rescored(one.desk, run, Rescore(), opened(Equal()), Seen())
+        told = await rescored(one.workspace, run, Seen(), runners=opened(Equal()))
         assert told.changed == 0
-    assert len(list(one.desk.runs.scores(ScoreQuery(run_id=run.id, superseded=True)))) == 6
-    assert len(list(one.desk.runs.scores(ScoreQuery(run_id=run.id)))) == 2
+    assert len(list(one.workspace.experiment_runs.scores(ScoreQuery(run_id=run.id, superseded=True)))) == 6
+    assert len(list(one.workspace.experiment_runs.scores(ScoreQuery(run_id=run.id)))) == 2
 
 
 async def test_one_scorer_alone_is_weighed_with_what_the_others_said(lab: Labs) -> None:
     one = lab(items=1)
-    updated(one.desk, one.experiment, one.wanted.model_copy(update={"bindings": (binding("equal"), binding("kind"))}))
-    run = one.run(experiment=one.desk.definitions.experiment("quality"))
+    updated(
+        one.workspace, one.experiment, one.wanted.model_copy(update={"bindings": (binding("equal"), binding("kind"))})
+    )
+    run = one.run(experiment=one.workspace.definitions.experiment("quality"))
     run = await one.work(run, Scripted(lambda _: TargetReply(output="wrong")), (Equal(), Kind("kind")))
     strict = Equal("kind")
-    told = await rescored(one.desk, run, Rescore(scorers=("kind",)), opened(Equal(), strict), Seen())
+    told = await rescored(one.workspace, run, Seen(), scorers=("kind",), runners=opened(Equal(), strict))
     assert (told.scores, one.verdicts(run)) == (1, {"k0/1": "failed"})
     with pytest.raises(UsageError, match="--scorer 'nix' is none of version 2; there is: equal, kind"):
-        await rescored(one.desk, run, Rescore(scorers=("nix",)), opened(), Seen())
+        await rescored(one.workspace, run, Seen(), scorers=("nix",), runners=opened())
 
 
 async def test_by_the_scorers_of_another_version(lab: Labs) -> None:
     one = lab(items=1)
     run = await one.work(one.run(), Scripted(lambda _: TargetReply(output="wrong")))
-    updated(one.desk, one.experiment, one.wanted.model_copy(update={"bindings": (binding("kind"),)}))
-    told = await rescored(one.desk, run, Rescore(version="2"), opened(Kind("kind")), Seen())
+    updated(one.workspace, one.experiment, one.wanted.model_copy(update={"bindings": (binding("kind"),)}))
+    told = await rescored(one.workspace, run, Seen(), version="2", runners=opened(Kind("kind")))
     assert (told.changed, one.verdicts(run)) == (1, {"k0/1": "passed"})
 
 
 async def test_what_has_not_ended_is_not_scored_again(lab: Labs) -> None:
     one = lab()
     with pytest.raises(UsageError, match="is queued"):
-        await rescored(one.desk, one.run(), Rescore(), opened(), Seen())
+        await rescored(one.workspace, one.run(), Seen(), runners=opened())

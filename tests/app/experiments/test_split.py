@@ -10,7 +10,6 @@ from evalscribe.app.experiments.create import as_wanted, created, updated
 from evalscribe.app.experiments.export import tries
 from evalscribe.app.experiments.gate import reported
 from evalscribe.app.experiments.inspect import summary
-from evalscribe.app.experiments.launch import NewRun
 from evalscribe.app.experiments.resume import resumed
 from evalscribe.dataset import Item
 from evalscribe.errors import UnavailableError, UsageError
@@ -31,29 +30,29 @@ def dealt(lab: Callable[..., Lab]) -> Lab:
     items = [
         Item(key=f"k{n}", input={"n": n}, expected_output=f"k{n}", split="test" if n % 2 else "dev") for n in range(6)
     ]
-    one.desk.datasets.put("ds-1", items)
-    version = one.desk.datasets.publish("ds-1", NOW)
+    one.workspace.datasets.put("ds-1", items)
+    version = one.workspace.datasets.publish("ds-1", NOW)
     one.wanted = one.wanted.model_copy(update={"dataset_version_id": version.id})
-    one.version = updated(one.desk, one.experiment, one.wanted)
+    one.version = updated(one.workspace, one.experiment, one.wanted)
     return one
 
 
 async def ran(dealt: Lab, config: str | None, answer: Callable[[TargetCall], TargetReply], name: str) -> ExperimentRun:
     version = dealt.version.id
-    return await dealt.work(dealt.run(NewRun(config=config, version=version, name=name)), Scripted(answer))
+    return await dealt.work(dealt.run(config=config, version=version, name=name), Scripted(answer))
 
 
 async def test_only_its_items_are_tried_and_told_and_keep_their_places(dealt: Lab) -> None:
-    run = dealt.run(NewRun(config=TEST, version=dealt.version.id, repetitions=2))
+    run = dealt.run(config=TEST, version=dealt.version.id, repetitions=2)
     assert (run.items, run.tries) == (3, 6)
     run = await dealt.work(run, target := Scripted(key))
     assert sorted(target.asked) == ["k1/1", "k1/2", "k3/1", "k3/2", "k5/1", "k5/2"]
-    assert [one.number for one in dealt.desk.runs.items(run.id)] == [1, 1, 3, 3, 5, 5]
-    found = summary(dealt.desk, run)
+    assert [one.number for one in dealt.workspace.experiment_runs.items(run.id)] == [1, 1, 3, 3, 5, 5]
+    found = summary(dealt.workspace, run)
     assert (found.items, found.counts.passed, found.counts.missing, found.pass_rate.value) == (3, 6, 0, 1.0)
     assert found.dataset == "letters@2:test"
-    assert {one.item_key for one in tries(dealt.desk, run)} == {"k1", "k3", "k5"}
-    assert {one.eval.name for one in dealt.desk.archive.records(run.id)} == {"k1", "k3", "k5"}
+    assert {one.item_key for one in tries(dealt.workspace, run)} == {"k1", "k3", "k5"}
+    assert {one.eval.name for one in dealt.workspace.archive.records(run.id)} == {"k1", "k3", "k5"}
 
 
 async def test_a_run_that_goes_on_has_only_its_items_left(dealt: Lab) -> None:
@@ -62,47 +61,47 @@ async def test_a_run_that_goes_on_has_only_its_items_left(dealt: Lab) -> None:
             raise UnavailableError("nobody answers")
         return key(call)
 
-    run = await dealt.work(dealt.run(NewRun(config=TEST, version=dealt.version.id, concurrency=1)), Scripted(breaks))
-    found = reported(dealt.desk, run)
+    run = await dealt.work(dealt.run(config=TEST, version=dealt.version.id, concurrency=1), Scripted(breaks))
+    found = reported(dealt.workspace, run)
     assert (found.summary.counts.passed, found.summary.counts.missing) == (1, 2)
-    assert [one.item_key for one in tries(dealt.desk, run) if one.verdict == "missing"] == ["k3", "k5"]
-    run = await dealt.work(resumed(dealt.desk, run, None), target := Scripted(key))
+    assert [one.item_key for one in tries(dealt.workspace, run) if one.verdict == "missing"] == ["k3", "k5"]
+    run = await dealt.work(resumed(dealt.workspace, run, None), target := Scripted(key))
     assert (run.state, target.asked) == ("completed", ["k3/1", "k5/1"])
 
 
 def test_a_split_without_items_is_refused_with_those_there_are_and_nothing_is_made(dealt: Lab) -> None:
-    desk = dealt.desk
-    before = desk.definitions.experiment_versions(dealt.experiment.id)
+    workspace = dealt.workspace
+    before = workspace.definitions.experiment_versions(dealt.experiment.id)
     wanted = dealt.wanted.model_copy(update={"name": "other", "config": Config(split="tset")})
     said = r"split 'tset': letters@2 has no item of it; its splits are dev \(3\), test \(3\)"
     with pytest.raises(UsageError, match=said):
-        created(desk, wanted)
+        created(workspace, wanted)
     with pytest.raises(UsageError, match=said):
-        updated(desk, dealt.experiment, wanted)
+        updated(workspace, dealt.experiment, wanted)
     with pytest.raises(UsageError, match=said):
-        dealt.run(NewRun(config='{"split": "tset"}', version=dealt.version.id))
+        dealt.run(config='{"split": "tset"}', version=dealt.version.id)
     with pytest.raises(UsageError, match="split: String should have at least 1 character"):
-        dealt.run(NewRun(config='{"split": ""}', version=dealt.version.id))
-    assert desk.definitions.experiment("other") is None
-    assert desk.definitions.experiment_versions(dealt.experiment.id) == before
-    assert desk.runs.runs() == ()
+        dealt.run(config='{"split": ""}', version=dealt.version.id)
+    assert workspace.definitions.experiment("other") is None
+    assert workspace.definitions.experiment_versions(dealt.experiment.id) == before
+    assert workspace.experiment_runs.runs() == ()
 
 
 def test_where_nothing_has_a_split_it_is_said_how_to_deal_them(dealt: Lab) -> None:
-    dealt.desk.datasets.put("ds-1", [Item(key=f"k{n}", input=n) for n in range(6)])
-    version = dealt.desk.datasets.publish("ds-1", NOW)
+    dealt.workspace.datasets.put("ds-1", [Item(key=f"k{n}", input=n) for n in range(6)])
+    version = dealt.workspace.datasets.publish("ds-1", NOW)
     wanted = dealt.wanted.model_copy(update={"dataset_version_id": version.id, "config": Config(split="test")})
     with pytest.raises(UsageError, match="none has a split: `evalscribe datasets split letters`"):
-        updated(dealt.desk, dealt.experiment, wanted)
+        updated(dealt.workspace, dealt.experiment, wanted)
 
 
 def test_a_split_is_part_of_the_version_and_null_takes_it_back(dealt: Lab) -> None:
-    run = dealt.run(NewRun(config=TEST, version=dealt.version.id))
-    version = dealt.desk.definitions.experiment_version(run.experiment_version_id)
+    run = dealt.run(config=TEST, version=dealt.version.id)
+    version = dealt.workspace.definitions.experiment_version(run.experiment_version_id)
     assert version is not None
     assert version.id != dealt.version.id
     assert as_wanted(dealt.experiment, version).config.split == "test"
-    whole = dealt.run(NewRun(config='{"split": null}', version=version.id))
+    whole = dealt.run(config='{"split": null}', version=version.id)
     assert (whole.experiment_version_id, whole.items) == (dealt.version.id, 6)
 
 
@@ -110,15 +109,15 @@ async def test_runs_over_different_splits_are_not_comparable_but_in_what_they_sh
     await ran(dealt, None, key, "whole")
     await ran(dealt, TEST, wrong, "test")
     await ran(dealt, '{"split": "dev"}', key, "dev")
-    found = compare_runs(dealt.desk, "whole", "test")
+    found = compare_runs(dealt.workspace, "whole", "test")
     assert found.verdict == "not-comparable"
     assert "the base tried all items and the candidate split test; 3 items are only in the base" in found.said
-    both = compare_runs(dealt.desk, "whole", "test", allow_mismatch=True)
+    both = compare_runs(dealt.workspace, "whole", "test", allow_mismatch=True)
     assert (both.items, both.coverage, both.base.tries) == (3, 1.0, 3)
     assert {one.item for one in both.regressed} == {"k1", "k3", "k5"}
-    assert "They share no item." in compare_runs(dealt.desk, "dev", "test", allow_mismatch=True).said
+    assert "They share no item." in compare_runs(dealt.workspace, "dev", "test", allow_mismatch=True).said
     again = await ran(dealt, TEST, key, "again")
-    fixed = compare_runs(dealt.desk, "test", again.id)
+    fixed = compare_runs(dealt.workspace, "test", again.id)
     assert (fixed.items, len(fixed.fixed), fixed.mismatches) == (3, 3, ())
 
 
@@ -130,7 +129,7 @@ async def test_a_baseline_over_other_items_decides_nothing(dealt: Lab) -> None:
         ("test", True, "0 new failures"),
     ):
         config = f'{{"split": "test", "no_new_failures_vs": "{base}"}}'
-        found = reported(dealt.desk, await ran(dealt, config, key, f"against {base}")).gate
+        found = reported(dealt.workspace, await ran(dealt, config, key, f"against {base}")).gate
         assert found is not None
         assert (found.passed, len(found.clauses)) == (passed, 1)
         assert said in found.clauses[0].said

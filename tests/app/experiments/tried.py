@@ -2,23 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.create import NewExperiment, created
-from evalscribe.app.experiments.launch import NewRun, launched
-from evalscribe.app.experiments.work import Tools, worked
+from evalscribe.app.experiments.launch import launched, planned
+from evalscribe.app.experiments.tools import Tools
+from evalscribe.app.experiments.work import worked
 from evalscribe.dataset import Dataset, Item
 from evalscribe.deployment import Component, Deployment
 from evalscribe.experiment import ComponentTarget, Config, Experiment, ExperimentRun, ExperimentVersion
 from evalscribe.ports import ScorerRunner
 from evalscribe.score import ScoreResult, ScorerRequest
 from evalscribe.scorer_spec import Binding, ScorerSpec
-from evalscribe.store.archive import open_archive
-from evalscribe.store.experiments import open_datasets, open_definitions, open_experiment_runs
-from evalscribe.store.shelf import open_shelf
 from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.workspace import Workspace
 
 NOW = "2026-11-21T12:00:00.000+00:00"
 COMPONENT = Component(name="agent", kind="python", address="pkg:fn", provider="example", model="model-1")
@@ -73,24 +72,29 @@ class Equal:
         return None
 
 
+class Fixed(Workspace):
+    """A workspace at one moment, with its store in a folder or on a server."""
+
+    def __init__(self, place: Path | str) -> None:
+        if isinstance(place, Path):
+            super().__init__(folder=place, environ={})
+        else:
+            super().__init__(environ={"EVALSCRIBE_STORE_URL": place})
+
+    def now(self) -> str:
+        return NOW
+
+
 class Lab:
     """One experiment over items `k0 … kN`, each of which expects its own key."""
 
     def __init__(self, place: Path | str, items: int = 4, **config: object) -> None:
-        self._opened = ExitStack()
-        self.desk = ExperimentDesk(
-            datasets=self._opened.enter_context(closing(open_datasets(place))),
-            definitions=self._opened.enter_context(closing(open_definitions(place))),
-            runs=self._opened.enter_context(closing(open_experiment_runs(place))),
-            shelf=self._opened.enter_context(closing(open_shelf(place))),
-            archive=self._opened.enter_context(closing(open_archive(place))),
-            now=lambda: NOW,
-        )
-        self.desk.datasets.add(Dataset(id="ds-1", name="letters", created_at=NOW))
+        self.workspace = Fixed(place)
+        self.workspace.datasets.add(Dataset(id="ds-1", name="letters", created_at=NOW))
         made = [Item(key=f"k{n}", input={"n": n}, expected_output=f"k{n}", split="dev") for n in range(items)]
-        self.desk.datasets.put("ds-1", made)
-        version = self.desk.datasets.publish("ds-1", NOW)
-        self.desk.definitions.add_deployment(deployment("dep-1", "base"))
+        self.workspace.datasets.put("ds-1", made)
+        version = self.workspace.datasets.publish("ds-1", NOW)
+        self.workspace.definitions.add_deployment(deployment("dep-1", "base"))
         self.wanted = NewExperiment(
             name="quality",
             target=ComponentTarget(deployment_id="dep-1", component=COMPONENT),
@@ -99,26 +103,28 @@ class Lab:
             bindings=(binding("equal"),),
             config=Config.model_validate(config),
         )
-        self.experiment, self.version = created(self.desk, self.wanted)
+        self.experiment, self.version = created(self.workspace, self.wanted)
 
     def close(self) -> None:
-        self._opened.close()
+        self.workspace.close()
 
-    def run(self, wanted: NewRun | None = None, experiment: Experiment | None = None) -> ExperimentRun:
-        return launched(self.desk, experiment or self.experiment, wanted or NewRun())
+    def run(self, experiment: Experiment | None = None, **wanted: Any) -> ExperimentRun:
+        return launched(self.workspace, planned(self.workspace, experiment or self.experiment, **wanted))
 
     async def work(
         self, run: ExperimentRun, target: Scripted, scorers: Sequence[ScorerRunner] = (Equal(),)
     ) -> ExperimentRun:
-        return await worked(self.desk, run.id, "here:1", tools(target, scorers))
+        return await worked(self.workspace, run.id, worker="here:1", tools=tools(target, scorers))
 
     def verdicts(self, run: ExperimentRun) -> Mapping[str, str]:
-        return {f"{one.item_key}/{one.repetition}": one.verdict for one in self.desk.runs.items(run.id)}
+        return {f"{one.item_key}/{one.repetition}": one.verdict for one in self.workspace.experiment_runs.items(run.id)}
 
 
 def tools(target: Scripted, scorers: Sequence[ScorerRunner]):  # type: ignore[no-untyped-def]
     @asynccontextmanager
-    async def opened(_run: ExperimentRun, _version: ExperimentVersion, _left: float | None) -> AsyncIterator[Tools]:
+    async def opened(
+        _workspace: Workspace, _run: ExperimentRun, _version: ExperimentVersion, _left: float | None
+    ) -> AsyncIterator[Tools]:
         try:
             yield Tools(target, tuple(scorers))
         finally:

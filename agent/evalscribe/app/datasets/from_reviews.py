@@ -21,27 +21,9 @@ from evalscribe.ports import Added, Archive, Datasets, Library, Store
 from evalscribe.prose import name as printed
 from evalscribe.record_evidence import evidence_of
 from evalscribe.run import Eval, Run
+from evalscribe.workspace import Workspace
 
 DESCRIPTION = "failures with the labels that people gave them"
-
-
-@dataclass(frozen=True)
-class ReviewDesk:
-    library: Library
-    store: Store
-    archive: Archive
-    datasets: Datasets
-
-
-class ReviewWish(Frozen):
-    name: str
-    """Of the dataset, which is made where there is none."""
-    shares: dict[str, float]
-    """Of items by split, together 1."""
-    seed: int = 0
-    unreviewed: bool = False
-    """Also failures of which a judge's label is all there is."""
-    publish: bool = False
 
 
 class FromReviews(Frozen):
@@ -68,19 +50,38 @@ class FromReviews(Frozen):
     """Where it was published."""
 
 
-def from_reviews(desk: ReviewDesk, wish: ReviewWish, now: str) -> FromReviews:
-    """Every labelled failure whose evidence is at hand as an item of the dataset's draft, in place of what it had.
+def from_reviews(
+    workspace: Workspace,
+    name: str,
+    *,
+    shares: Mapping[str, float],
+    seed: int = 0,
+    unreviewed: bool = False,
+    publish: bool = False,
+) -> FromReviews:
+    """Put every labelled failure whose evidence is at hand into the dataset's draft, in place of what it had.
 
-    Raises `NotFoundError` without labels, `UsageError` for a name that no dataset can have.
+    Args:
+        workspace: Where the reports and the evidence are.
+        name: Of the dataset, which is made if there is none.
+        shares: Of items by split, together 1.
+        seed: Of the split.
+        unreviewed: Whether failures are taken too of which a judge's label is all there is.
+        publish: Whether a version is made.
+
+    Raises:
+        NotFoundError: There are no labels.
+        UsageError: No dataset can have this name.
     """
-    people = by_people(told(desk.library, desk.store))
-    wanted = [*people.failures, *(_unreviewed(desk.library, people.failures) if wish.unreviewed else ())]
-    dataset = desk.datasets.find(wish.name) or created(desk.datasets, wish.name, DESCRIPTION, now)
-    chosen, added = _Chosen(desk, wish), Added()
+    datasets = workspace.datasets
+    people = by_people(told(workspace.reports, workspace.store))
+    wanted = [*people.failures, *(_unreviewed(workspace.reports, people.failures) if unreviewed else ())]
+    dataset = datasets.find(name) or created(datasets, name, DESCRIPTION, workspace.now())
+    chosen, added = _Chosen(workspace.store, workspace.archive, shares, seed), Added()
     for some in batches(chosen.items(wanted)):
-        added += desk.datasets.put(dataset.id, some)
-    withdrawn = _withdraw(desk.datasets, dataset, {_key(one) for one in wanted})
-    frozen = wish.publish and desk.datasets.draft_size(dataset.id) > 0
+        added += datasets.put(dataset.id, some)
+    withdrawn = _withdraw(datasets, dataset, {_key(one) for one in wanted})
+    frozen = publish and datasets.draft_size(dataset.id) > 0
     return FromReviews(
         dataset_id=dataset.id,
         dataset=dataset.name,
@@ -92,7 +93,7 @@ def from_reviews(desk: ReviewDesk, wish: ReviewWish, now: str) -> FromReviews:
         alike=people.alike + chosen.alike,
         contradicted=people.contradicted,
         missing=dict(chosen.missing),
-        version=desk.datasets.publish(dataset.id, now, provenance="derived") if frozen else None,
+        version=datasets.publish(dataset.id, workspace.now(), provenance="derived") if frozen else None,
     )
 
 
@@ -105,8 +106,11 @@ def _unreviewed(library: Library, reviewed: Iterable[LabelledFailure]) -> Iterat
 class _Chosen:
     """Makes items one after the other, and counts what is left out."""
 
-    desk: ReviewDesk
-    wish: ReviewWish
+    store: Store
+    archive: Archive
+    shares: Mapping[str, float]
+    """Of items by split, together 1."""
+    seed: int
     splits: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
@@ -116,7 +120,7 @@ class _Chosen:
     _seen: set[tuple[str, str, str]] = field(default_factory=set)
 
     def items(self, wanted: Iterable[LabelledFailure]) -> Iterator[Item]:
-        self.splits.update(dict.fromkeys(self.wish.shares, 0))
+        self.splits.update(dict.fromkeys(self.shares, 0))
         for one in wanted:
             if (item := self._item(one)) is not None:
                 self.splits[item.split or ""] += 1
@@ -136,17 +140,17 @@ class _Chosen:
             return None
         self._seen.add(alike)
         item = _item(one, run, evidence)
-        return item.model_copy(update={"split": split_of(item, self.wish.shares, self.wish.seed)})
+        return item.model_copy(update={"split": split_of(item, self.shares, self.seed)})
 
     def _evidence(self, one: LabelledFailure) -> tuple[Run, Evidence] | None:
         if one.run not in self._runs:
-            run = self.desk.store.get_run(one.run)
+            run = self.store.get_run(one.run)
             self._runs[one.run] = (run, {printed(eval.path): eval for eval in run.failures}) if run else None
         run, evals = self._runs[one.run] or (None, {})
         eval = evals.get(printed(one.eval))
         if run is None or eval is None:
             return None
-        record = kept(self.desk.archive, self.desk.store, run.id, eval.id)
+        record = kept(self.archive, self.store, run.id, eval.id)
         return (run, evidence_of(record)) if record else None
 
 

@@ -13,29 +13,8 @@ from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.evidence import Evidence
 from evalscribe.experiment import ExperimentRun
 from evalscribe.ids import Frozen
-from evalscribe.ports import Added, Archive, Datasets, ExperimentRuns, Store
-
-
-@dataclass(frozen=True)
-class RunShelves:
-    """Where runs are, and where their items go."""
-
-    store: Store
-    archive: Archive
-    runs: ExperimentRuns
-    datasets: Datasets
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Which of a run's evals, and what to expect of them."""
-
-    evals: Sequence[str] = ()
-    """Paths or ids; of an experiment's run, keys of items."""
-    failed: bool = False
-    """Only those that did not pass."""
-    expected: tuple[JsonValue] | None = None
-    """In place of what the run says; of one eval only."""
+from evalscribe.ports import Added, Archive, Store
+from evalscribe.workspace import Workspace
 
 
 class Taken(Frozen):
@@ -50,18 +29,38 @@ class Taken(Frozen):
     """Evals that did not pass, of which the run does not say what was expected: nothing is."""
 
 
-def taken(shelves: RunShelves, dataset: Dataset, named: str, wanted: Wanted) -> Taken:
-    """Each eval as an item: what it was asked, and what it answered where it passed. What a failed one answered is no
-    example: there it is what was expected of it, if the run says so. Of several tries the first is taken.
+def taken(
+    workspace: Workspace,
+    dataset: Dataset,
+    named: str,
+    *,
+    evals: Sequence[str] = (),
+    failed: bool = False,
+    expected: tuple[JsonValue] | None = None,
+) -> Taken:
+    """Put each eval of a run into the draft: what it was asked, and what it answered if it passed.
 
-    Raises `NotFoundError` for a run or eval that there is not, `UsageError` where several are meant.
+    What a failed one answered is no example: there it is what was expected of it, if the run says so. Of several tries
+    the first is taken.
+
+    Args:
+        workspace: Where the run is.
+        dataset: Whose draft it is.
+        named: The run.
+        evals: Paths or ids; of an experiment's run, keys of items; none for all.
+        failed: Whether only those are taken that did not pass.
+        expected: In place of what the run says; of one eval only.
+
+    Raises:
+        NotFoundError: There is no such run or eval.
+        UsageError: Several are meant.
     """
-    if wanted.expected is not None and len(wanted.evals) != 1:
+    if expected is not None and len(evals) != 1:
         raise UsageError("--expected-output says what one eval should give: name that one with --eval")
-    run_id, told = _run(shelves, named)
+    run_id, told = _run(workspace, named)
     notes, added = _Notes(), Added()
-    for some in batches(_items(_chosen(told, wanted, run_id), wanted, notes)):
-        added += shelves.datasets.put(dataset.id, some)
+    for some in batches(_items(_chosen(told, evals, run_id, failed=failed), expected, notes)):
+        added += workspace.datasets.put(dataset.id, some)
     unusable = tuple(notes.unusable)
     return Taken(dataset=dataset.name, run_id=run_id, added=added, unusable=unusable, unknown=notes.unknown)
 
@@ -72,10 +71,10 @@ class _Notes:
     unknown: int = 0
 
 
-def _items(chosen: Iterable[Told], wanted: Wanted, notes: _Notes) -> Iterator[Item]:
+def _items(chosen: Iterable[Told], expected: tuple[JsonValue] | None, notes: _Notes) -> Iterator[Item]:
     seen: set[str] = set()
     for told in chosen:
-        item = told.expecting(wanted.expected)
+        item = told.expecting(expected)
         if item is None:
             notes.unusable.append(told.names[0])
         elif item.key not in seen:
@@ -84,31 +83,31 @@ def _items(chosen: Iterable[Told], wanted: Wanted, notes: _Notes) -> Iterator[It
             yield item
 
 
-def _chosen(told: Iterator[Told], wanted: Wanted, run_id: str) -> Iterable[Told]:
-    some = (one for one in told if not (wanted.failed and one.passed))
-    if not wanted.evals:
+def _chosen(told: Iterator[Told], evals: Sequence[str], run_id: str, *, failed: bool) -> Iterable[Told]:
+    some = (one for one in told if not (failed and one.passed))
+    if not evals:
         return some
-    found = [one for one in some if not set(wanted.evals).isdisjoint(one.names)]
+    found = [one for one in some if not set(evals).isdisjoint(one.names)]
     known = {name for one in found for name in one.names}
-    if missing := [name for name in wanted.evals if name not in known]:
-        what = "failed eval" if wanted.failed else "eval"
+    if missing := [name for name in evals if name not in known]:
+        what = "failed eval" if failed else "eval"
         raise NotFoundError(f"run {run_id} has no {what} {missing[0]!r}")
     return found
 
 
-def _run(shelves: RunShelves, named: str) -> tuple[str, Iterator[Told]]:
+def _run(workspace: Workspace, named: str) -> tuple[str, Iterator[Told]]:
     """Its id, and what it says of each eval. An experiment's run comes before what is archived of it."""
-    if (run := shelves.runs.run(named)) is not None:
-        return run.id, _attempts(shelves, run)
-    if (run_id := whole_run(shelves.store, shelves.archive, named)) is not None:
-        return run_id, _records(shelves.archive, run_id)
-    run_id = analysed_run(shelves.store, named)
-    return run_id, _failures(shelves.store, run_id)
+    if (run := workspace.experiment_runs.run(named)) is not None:
+        return run.id, _attempts(workspace, run)
+    if (run_id := whole_run(workspace.store, workspace.archive, named)) is not None:
+        return run_id, _records(workspace.archive, run_id)
+    run_id = analysed_run(workspace.store, named)
+    return run_id, _failures(workspace.store, run_id)
 
 
-def _attempts(shelves: RunShelves, run: ExperimentRun) -> Iterator[Told]:
-    for attempt in shelves.runs.attempts(run.id):
-        yield of_attempt(attempt, shelves.datasets.item(run.dataset_version_id, attempt.item.item_key))
+def _attempts(workspace: Workspace, run: ExperimentRun) -> Iterator[Told]:
+    for attempt in workspace.experiment_runs.attempts(run.id):
+        yield of_attempt(attempt, workspace.datasets.item(run.dataset_version_id, attempt.item.item_key))
 
 
 def _records(archive: Archive, run_id: str) -> Iterator[Told]:

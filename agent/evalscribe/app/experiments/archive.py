@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.find import experiment_of
 from evalscribe.app.experiments.kept import KeptTry, kept_tries
 from evalscribe.app.experiments.record import grader_documents, record_of
@@ -15,6 +14,7 @@ from evalscribe.record import Record
 from evalscribe.rubric import Collection
 from evalscribe.run import Run, RunStatus
 from evalscribe.score import Score
+from evalscribe.workspace import Workspace
 
 MOST_RECORDS = 200
 """That are stored at once."""
@@ -30,11 +30,11 @@ STATUSES: Mapping[RunState, RunStatus] = {
 
 
 async def archived(
-    desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersion, state: RunState, reason: str | None
+    workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, state: RunState, reason: str | None
 ) -> None:
     """Write what the run did so far, as it ended: what is there already and the same is left alone."""
-    archiving = Archiving(desk, run, version)
-    for kept in kept_tries(desk, run):
+    archiving = Archiving(workspace, run, version)
+    for kept in kept_tries(workspace, run):
         if archiving.add(kept) == MOST_RECORDS:
             archiving.write(state, reason)
             await asyncio.sleep(0)  # Others have to be heard meanwhile: a heartbeat, a signal.
@@ -44,15 +44,15 @@ async def archived(
 class Archiving:
     """A run on its way into the archive, some records at a time."""
 
-    def __init__(self, desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersion) -> None:
-        self._desk = desk
+    def __init__(self, workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> None:
+        self._workspace = workspace
         self._run = run
-        self._experiment = experiment_of(desk, run)
-        self._model = tried_model(desk, run, version.target)
+        self._experiment = experiment_of(workspace, run)
+        self._model = tried_model(workspace, run, version.target)
         self._grader = grader_documents(version.bindings)
         self._begun = self._told("running", None)
         self._batch: list[Record] = []
-        _collection(desk, self._experiment)
+        _collection(workspace, self._experiment)
 
     def add(self, kept: KeptTry) -> int:
         """How many wait to be written."""
@@ -61,12 +61,12 @@ class Archiving:
 
     def write(self, state: RunState, reason: str | None) -> None:
         """What waits; and the run as it is in this state."""
-        self._desk.archive.add(self._experiment.collection_id, (self._told(state, reason),), self._batch)
+        self._workspace.archive.add(self._experiment.collection_id, (self._told(state, reason),), self._batch)
         self._batch = []
 
     def end(self, state: RunState, reason: str | None) -> None:
         self.write(state, reason)
-        self._desk.runs.set_archived(self._run.id, True)
+        self._workspace.experiment_runs.set_archived(self._run.id, True)
 
     def _told(self, state: RunState, reason: str | None) -> Run:
         provider, model = self._model
@@ -113,10 +113,10 @@ class ArchivingAlong:
                 self._archiving.write("running", None)
 
 
-def tried_model(desk: ExperimentDesk, run: ExperimentRun, target: Target) -> tuple[str, str]:
+def tried_model(workspace: Workspace, run: ExperimentRun, target: Target) -> tuple[str, str]:
     """Provider and model whose reports the run belongs to."""
     if target.type == "component":
-        deployment = desk.definitions.deployment(run.deployment_id) if run.deployment_id else None
+        deployment = workspace.definitions.deployment(run.deployment_id) if run.deployment_id else None
         built = deployment.component(target.component.name) if deployment else None
         component = built or target.component
         return component.provider, component.model or component.name
@@ -125,7 +125,7 @@ def tried_model(desk: ExperimentDesk, run: ExperimentRun, target: Target) -> tup
     return (provider, model) if slash else ("evalscribe", name)
 
 
-def _collection(desk: ExperimentDesk, experiment: Experiment) -> None:
+def _collection(workspace: Workspace, experiment: Experiment) -> None:
     """Made with the experiment's first run."""
-    if experiment.collection_id not in {one.id for one in desk.shelf.collections()}:
-        desk.shelf.add_collection(Collection(id=experiment.collection_id, name=experiment.name))
+    if experiment.collection_id not in {one.id for one in workspace.shelf.collections()}:
+        workspace.shelf.add_collection(Collection(id=experiment.collection_id, name=experiment.name))

@@ -1,21 +1,21 @@
 """What a command asks of an experiment, in the user's words, and what these mean."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from evalscribe.app.datasets.found import found as dataset_named
 from evalscribe.app.datasets.found import version_named
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.create import NewExperiment
-from evalscribe.app.experiments.target import FindCascade, FindRubric, TargetAsked, resolved_target
+from evalscribe.app.experiments.target import TargetAsked, resolved_target
 from evalscribe.app.named import LATEST
+from evalscribe.app.scorers import bound
 from evalscribe.errors import DataError, UsageError
 from evalscribe.experiment import Config
 from evalscribe.ids import Frozen
-from evalscribe.scorer_spec import Binding
 from evalscribe.strict_json import StrictJson
+from evalscribe.workspace import Workspace
 
 
 class Asked(Frozen):
@@ -30,50 +30,45 @@ class Asked(Frozen):
     config: str | None = None
 
 
-Bind = Callable[[Sequence[str], Sequence[str]], tuple[Binding, ...]]
-"""Bindings of built-in scorers, and of those that were created. Raises `UsageError` naming the scorer."""
+def resolved(workspace: Workspace, asked: Asked) -> NewExperiment:
+    """The definition that is asked for.
 
-
-def resolved(
-    desk: ExperimentDesk, asked: Asked, bind: Bind, rubric: FindRubric, cascade: FindCascade | None = None
-) -> NewExperiment:
-    """Raises `UsageError` naming the option that is missing or wrong, `NotFoundError` for what is not there."""
+    Raises:
+        UsageError: An option is missing or wrong.
+        NotFoundError: Something named is not there.
+    """
     if not asked.name:
         raise UsageError("an experiment needs a name: --name NAME")
     if not asked.dataset_id and not asked.dataset_version_id:
         raise UsageError("an experiment needs a dataset: --dataset-id ID")
     if not asked.builtin_scorers and not asked.scorer_ids:
         raise UsageError("an experiment needs a scorer: --builtin-scorer NAME or --scorer-id ID")
-    dataset_id, version_id = _dataset(desk, asked)
-    target = resolved_target(desk, asked.target, rubric, cascade=cascade)
+    dataset_id, version_id = _dataset(workspace, asked)
+    target = resolved_target(workspace, asked.target)
     return NewExperiment(
         name=asked.name,
         type="classifier" if target.type == "judge" else "standard",
         target=target,
         dataset_id=dataset_id,
         dataset_version_id=version_id,
-        bindings=bind(asked.builtin_scorers, asked.scorer_ids),
+        bindings=bound(workspace, asked.builtin_scorers, asked.scorer_ids),
         config=merged_config(Config(), asked.config),
     )
 
 
-def changed(
-    desk: ExperimentDesk,
-    before: NewExperiment,
-    asked: Asked,
-    bind: Bind,
-    rubric: FindRubric,
-    cascade: FindCascade | None = None,
-) -> NewExperiment:
-    """The definition with what was said in place of what it had; scorers are replaced whole, config by its keys."""
+def changed(workspace: Workspace, before: NewExperiment, asked: Asked) -> NewExperiment:
+    """The definition with what was said in place of what it had; scorers are replaced whole, config by its keys.
+
+    Raises `UsageError` and `NotFoundError` as `resolved` does.
+    """
     changes: dict[str, Any] = {}
     if asked.dataset_id or asked.dataset_version_id:
         within = asked.model_copy(update={"dataset_id": asked.dataset_id or before.dataset_id})
-        changes["dataset_id"], changes["dataset_version_id"] = _dataset(desk, within)
+        changes["dataset_id"], changes["dataset_version_id"] = _dataset(workspace, within)
     if asked.target.said:
-        changes["target"] = resolved_target(desk, asked.target, rubric, before.target, cascade=cascade)
+        changes["target"] = resolved_target(workspace, asked.target, before.target)
     if asked.builtin_scorers or asked.scorer_ids:
-        changes["bindings"] = bind(asked.builtin_scorers, asked.scorer_ids)
+        changes["bindings"] = bound(workspace, asked.builtin_scorers, asked.scorer_ids)
     if asked.config is not None:
         changes["config"] = merged_config(before.config, asked.config)
     return before.model_copy(update=changes)
@@ -108,8 +103,8 @@ def _checked(given: Mapping[str, object]) -> Config:
         raise UsageError(f"--config: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def _dataset(desk: ExperimentDesk, asked: Asked) -> tuple[str, str]:
+def _dataset(workspace: Workspace, asked: Asked) -> tuple[str, str]:
     """Ids of the dataset and of the version that is meant, the latest where none was named."""
-    dataset = dataset_named(desk.datasets, asked.dataset_id) if asked.dataset_id else None
-    version = version_named(desk.datasets, dataset, asked.dataset_version_id or LATEST)
+    dataset = dataset_named(workspace.datasets, asked.dataset_id) if asked.dataset_id else None
+    version = version_named(workspace.datasets, dataset, asked.dataset_version_id or LATEST)
     return version.dataset_id, version.id

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.find import experiment_of, require_ended, run_named, version_of_run
 from evalscribe.app.experiments.items import items_of
 from evalscribe.errors import UsageError
@@ -14,6 +13,7 @@ from evalscribe.prose import cut, one_line
 from evalscribe.render.run_text import shown
 from evalscribe.run_comparison import ItemChange, ItemSide, RunComparison
 from evalscribe.score import Score
+from evalscribe.workspace import Workspace
 
 MOST_EXPLAINED = 50
 """Changed items of a kind that are told with what was said of them."""
@@ -21,50 +21,52 @@ SAID_LENGTH = 160
 OUTPUT_LENGTH = 120
 
 
-def compare_runs(desk: ExperimentDesk, base: str, candidate: str, *, allow_mismatch: bool = False) -> RunComparison:
+def compare_runs(workspace: Workspace, base: str, candidate: str, *, allow_mismatch: bool = False) -> RunComparison:
     """Runs by id or name. Raises `UsageError` for one that has not ended and for one with itself, `NotFoundError`."""
-    runs = [run_named(desk, named) for named in (base, candidate)]
+    runs = [run_named(workspace, named) for named in (base, candidate)]
     for run in runs:
         require_ended(run, "it can be compared when it has ended")
     if runs[0].id == runs[1].id:
         raise UsageError(f"{base} and {candidate} are the same run, {runs[0].id}: compare it with another one")
-    sides = [_side(desk, run) for run in runs]
+    sides = [_side(workspace, run) for run in runs]
     found = compared(sides[0], sides[1], allow_mismatch=allow_mismatch)
     kinds = ("regressed", "fixed", "flaky")
-    return found.model_copy(update={kind: tuple(_explained(desk, sides, getattr(found, kind), kind)) for kind in kinds})
+    return found.model_copy(
+        update={kind: tuple(_explained(workspace, sides, getattr(found, kind), kind)) for kind in kinds}
+    )
 
 
-def _side(desk: ExperimentDesk, run: ExperimentRun) -> Sided:
-    deployment = desk.definitions.deployment(run.deployment_id) if run.deployment_id else None
+def _side(workspace: Workspace, run: ExperimentRun) -> Sided:
+    deployment = workspace.definitions.deployment(run.deployment_id) if run.deployment_id else None
     return sided(
         run,
-        version_of_run(desk, run),
-        experiment_of(desk, run).name,
+        version_of_run(workspace, run),
+        experiment_of(workspace, run).name,
         f"{deployment.name or deployment.id}, {deployment.build}" if deployment else None,
-        items=items_of(desk, run),
-        tried=desk.runs.items(run.id),
-        scores=desk.runs.scores(ScoreQuery(run_id=run.id)),
+        items=items_of(workspace, run),
+        tried=workspace.experiment_runs.items(run.id),
+        scores=workspace.experiment_runs.scores(ScoreQuery(run_id=run.id)),
     )
 
 
 def _explained(
-    desk: ExperimentDesk, sides: Sequence[Sided], changed: Sequence[ItemChange], kind: str
+    workspace: Workspace, sides: Sequence[Sided], changed: Sequence[ItemChange], kind: str
 ) -> Iterator[ItemChange]:
     for number, one in enumerate(changed):
         if number >= MOST_EXPLAINED:
             yield one
             continue
-        base = _told(desk, sides[0], one, one.base, passed=kind == "regressed")
-        candidate = _told(desk, sides[1], one, one.candidate, passed=kind == "fixed")
+        base = _told(workspace, sides[0], one, one.base, passed=kind == "regressed")
+        candidate = _told(workspace, sides[1], one, one.candidate, passed=kind == "fixed")
         yield one.model_copy(update={"base": base, "candidate": candidate})
 
 
-def _told(desk: ExperimentDesk, side: Sided, change: ItemChange, own: ItemSide, *, passed: bool) -> ItemSide:
+def _told(workspace: Workspace, side: Sided, change: ItemChange, own: ItemSide, *, passed: bool) -> ItemSide:
     """By a try that ended as it is told, else by the first."""
     tries = side.scored(change.item)
     seen = next((one for one in tries if (one.verdict == "passed") == passed), tries[0])
-    scores = tuple(desk.runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=seen.id)))
-    attempt = desk.runs.attempt(seen.id)
+    scores = tuple(workspace.experiment_runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=seen.id)))
+    attempt = workspace.experiment_runs.attempt(seen.id)
     said = "; ".join(f"{score.scorer}: {score.explanation}" for score in _telling(scores, seen, change))
     output = None if attempt is None else shown(attempt.output, OUTPUT_LENGTH)
     return own.model_copy(update={"said": cut(one_line(said), SAID_LENGTH) or None, "output": output})

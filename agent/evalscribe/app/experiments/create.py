@@ -3,7 +3,6 @@
 from secrets import token_hex
 from typing import Literal
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.items import number_of_items
 from evalscribe.app.unstored import require_no_secret
 from evalscribe.errors import UsageError
@@ -11,6 +10,7 @@ from evalscribe.experiment import Config, Experiment, ExperimentVersion, Target
 from evalscribe.ids import Frozen
 from evalscribe.prose import NAME_LIMIT, one_line
 from evalscribe.scorer_spec import Binding
+from evalscribe.workspace import Workspace
 
 
 class NewExperiment(Frozen):
@@ -26,36 +26,36 @@ class NewExperiment(Frozen):
     config: Config = Config()
 
 
-def created(desk: ExperimentDesk, wanted: NewExperiment) -> tuple[Experiment, ExperimentVersion]:
+def created(workspace: Workspace, wanted: NewExperiment) -> tuple[Experiment, ExperimentVersion]:
     """Raises `UsageError` for a name that is none or taken, for no scorer, and for a split without items."""
     name = checked_name(wanted.name)
     id = f"exp-{token_hex(8)}"
-    version = version_of(desk, id, wanted)
+    version = version_of(workspace, id, wanted)
     experiment = Experiment(
         id=id,
         name=name,
         type=wanted.type,
         # Made with its first run, unless there is one of that name; two names could make the same id out of themselves.
-        collection_id=next((one.id for one in desk.shelf.collections() if one.name == name), id),
+        collection_id=next((one.id for one in workspace.shelf.collections() if one.name == name), id),
         latest_version_id=version.id,
         created_at=version.created_at,
     )
-    desk.definitions.add_experiment(experiment, version)
+    workspace.definitions.add_experiment(experiment, version)
     return experiment, version
 
 
 def updated(
-    desk: ExperimentDesk, experiment: Experiment, wanted: NewExperiment, *, latest: bool = True
+    workspace: Workspace, experiment: Experiment, wanted: NewExperiment, *, latest: bool = True
 ) -> ExperimentVersion:
     """The version that this definition is: a new one, or one that is there already with the same content."""
-    return desk.definitions.put_version(version_of(desk, experiment.id, wanted), latest=latest)
+    return workspace.definitions.put_version(version_of(workspace, experiment.id, wanted), latest=latest)
 
 
-def version_of(desk: ExperimentDesk, experiment_id: str, wanted: NewExperiment) -> ExperimentVersion:
+def version_of(workspace: Workspace, experiment_id: str, wanted: NewExperiment) -> ExperimentVersion:
     """Numbered where it is stored. Raises `UsageError` without a scorer, or an item to try."""
     if not wanted.bindings:
         raise UsageError("an experiment needs a scorer: --builtin-scorer NAME or --scorer-id ID")
-    number_of_items(desk, wanted.dataset_version_id, wanted.config.split)
+    number_of_items(workspace, wanted.dataset_version_id, wanted.config.split)
     return ExperimentVersion(
         id=ExperimentVersion.id_of(
             experiment_id, wanted.target, wanted.dataset_version_id, wanted.bindings, wanted.config
@@ -67,7 +67,7 @@ def version_of(desk: ExperimentDesk, experiment_id: str, wanted: NewExperiment) 
         dataset_version_id=wanted.dataset_version_id,
         bindings=wanted.bindings,
         config=wanted.config,
-        created_at=desk.now(),
+        created_at=workspace.now(),
     )
 
 

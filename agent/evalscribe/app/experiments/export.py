@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.inspect import told
 from evalscribe.app.experiments.kept import PlannedTry, planned_tries
 from evalscribe.experiment import ExperimentRun
 from evalscribe.run_summary import ToldTry
+from evalscribe.workspace import Workspace
 
 
-def tries(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[ToldTry]:
+def tries(workspace: Workspace, run: ExperimentRun) -> Iterator[ToldTry]:
     """In the order of the dataset, then by repetition; those that were never made too. One in memory at a time."""
-    return map(_told, planned_tries(desk, run))
+    return map(_told, planned_tries(workspace, run))
 
 
 def _told(one: PlannedTry) -> ToldTry:

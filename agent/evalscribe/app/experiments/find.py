@@ -2,25 +2,25 @@
 
 from collections.abc import Sequence
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.named import LATEST, MOST_NAMED, no_version, nothing_called, version_called
 from evalscribe.app.not_a_run import not_a_run
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.experiment import Experiment, ExperimentRun, ExperimentVersion
 from evalscribe.prose import newest_of
+from evalscribe.workspace import Workspace
 
 
-def experiment_named(desk: ExperimentDesk, named: str) -> Experiment:
+def experiment_named(workspace: Workspace, named: str) -> Experiment:
     """By id or name. Raises `NotFoundError` naming what there is."""
-    if found := desk.definitions.experiment(named):
+    if found := workspace.definitions.experiment(named):
         return found
-    there = [one.name for one in desk.definitions.experiments()]
+    there = [one.name for one in workspace.definitions.experiments()]
     raise nothing_called("experiment", named, there, "experiments create")
 
 
-def version_named(desk: ExperimentDesk, experiment: Experiment, named: str | None) -> ExperimentVersion:
+def version_named(workspace: Workspace, experiment: Experiment, named: str | None) -> ExperimentVersion:
     """By id or number; the latest where none is named. Raises `NotFoundError` naming what there is."""
-    versions = desk.definitions.experiment_versions(experiment.id)
+    versions = workspace.definitions.experiment_versions(experiment.id)
     # The latest is not the last: `run --config` makes versions that the experiment does not go on from.
     wanted = experiment.latest_version_id if named in (None, LATEST) else named
     found = version_called(versions, wanted)
@@ -29,35 +29,35 @@ def version_named(desk: ExperimentDesk, experiment: Experiment, named: str | Non
     return found
 
 
-def run_named(desk: ExperimentDesk, named: str) -> ExperimentRun:
+def run_named(workspace: Workspace, named: str) -> ExperimentRun:
     """By id, the beginning of one, or name. Raises `NotFoundError`, `UsageError` where several ids begin so."""
-    if found := desk.runs.run(named):
+    if found := workspace.experiment_runs.run(named):
         return found
-    if why := not_a_run(desk, named):
+    if why := not_a_run(workspace, named):
         raise NotFoundError(why)
-    raise NotFoundError(f"no experiment has a run {named!r}; {_newest(desk)}")
+    raise NotFoundError(f"no experiment has a run {named!r}; {_newest(workspace)}")
 
 
-def _newest(desk: ExperimentDesk) -> str:
-    there = list(dict.fromkeys(run.name or run.id for run in desk.runs.runs()))
+def _newest(workspace: Workspace) -> str:
+    there = list(dict.fromkeys(run.name or run.id for run in workspace.experiment_runs.runs()))
     if not there:
         return "nothing has run yet: `evalscribe experiments run EXPERIMENT` makes a run"
     return f"there is: {newest_of(there, MOST_NAMED)}; `evalscribe experiments runs list EXPERIMENT` has more"
 
 
-def run_of_experiment(desk: ExperimentDesk, named: Sequence[str]) -> ExperimentRun:
+def run_of_experiment(workspace: Workspace, named: Sequence[str]) -> ExperimentRun:
     """The run that the last word names; its experiment may be named before. Raises `UsageError` where it is not that
     one's."""
     if len(named) > 2:
         raise UsageError("name one run, or its experiment and the run")
-    run = run_named(desk, named[-1])
-    if len(named) == 2 and experiment_named(desk, named[0]).id != run.experiment_id:
+    run = run_named(workspace, named[-1])
+    if len(named) == 2 and experiment_named(workspace, named[0]).id != run.experiment_id:
         raise UsageError(f"run {run.id} is not one of experiment {named[0]}")
     return run
 
 
-def experiment_of(desk: ExperimentDesk, run: ExperimentRun) -> Experiment:
-    found = desk.definitions.experiment(run.experiment_id)
+def experiment_of(workspace: Workspace, run: ExperimentRun) -> Experiment:
+    found = workspace.definitions.experiment(run.experiment_id)
     if found is None:
         raise NotFoundError(f"experiment {run.experiment_id} of run {run.id} is not in the store")
     return found
@@ -71,9 +71,9 @@ def require_ended(run: ExperimentRun, why: str) -> None:
         )
 
 
-def version_of_run(desk: ExperimentDesk, run: ExperimentRun) -> ExperimentVersion:
+def version_of_run(workspace: Workspace, run: ExperimentRun) -> ExperimentVersion:
     """What the run tried."""
-    found = desk.definitions.experiment_version(run.experiment_version_id)
+    found = workspace.definitions.experiment_version(run.experiment_version_id)
     if found is None:
         raise NotFoundError(f"version {run.experiment_version_id} of run {run.id} is not in the store")
     return found

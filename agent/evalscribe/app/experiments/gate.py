@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from contextlib import suppress
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.find import run_named, version_of_run
 from evalscribe.app.experiments.inspect import summary
 from evalscribe.errors import EvalscribeError, NotFoundError
@@ -13,51 +12,52 @@ from evalscribe.evaluate.gate import gate
 from evalscribe.experiment import ExperimentRun, ExperimentVersion
 from evalscribe.ids import content_id
 from evalscribe.run_summary import RunReport
+from evalscribe.workspace import Workspace
 
 VERSION = 1
 """Raise by hand when any run may pass or fail its gate where it did not before: other criteria, statistics, or another
 way to count tries, errors and baselines. Stored gates of other versions are then decided again."""
 
 
-def reported(desk: ExperimentDesk, run: ExperimentRun) -> RunReport:
+def reported(workspace: Workspace, run: ExperimentRun) -> RunReport:
     """What the run came to, with its gate where it has ended, all of it worked out anew."""
-    found = summary(desk, run)
+    found = summary(workspace, run)
     if not run.terminal:
         return RunReport(summary=found)
-    version = version_of_run(desk, run)
-    digest = desk.runs.scores_digest(run.id)
-    return RunReport(summary=found, gate=gate(version.config, found, digest, baselines(desk, run, version)))
+    version = version_of_run(workspace, run)
+    digest = workspace.experiment_runs.scores_digest(run.id)
+    return RunReport(summary=found, gate=gate(version.config, found, digest, baselines(workspace, run, version)))
 
 
-def in_short(desk: ExperimentDesk, run: ExperimentRun) -> bool | None:
+def in_short(workspace: Workspace, run: ExperimentRun) -> bool | None:
     """Whether the gate passed, for lists: worked out once, and again only where something of it changed. None before
     the end."""
     if run.state != "completed":
         return False if run.terminal else None
-    version = version_of_run(desk, run)
-    key = _rests_on(desk, run, version)
-    passed = desk.runs.gate(run.id, key)
+    version = version_of_run(workspace, run)
+    key = _rests_on(workspace, run, version)
+    passed = workspace.experiment_runs.gate(run.id, key)
     if passed is None:
-        found = summary(desk, run, scored=version.config.max_error_rate is not None)
-        passed = gate(version.config, found, "", baselines(desk, run, version)).passed
+        found = summary(workspace, run, scored=version.config.max_error_rate is not None)
+        passed = gate(version.config, found, "", baselines(workspace, run, version)).passed
         with suppress(EvalscribeError):  # What cannot be kept, as in a store that is only read, is worked out again.
-            desk.runs.keep_gate(run.id, key, passed)
+            workspace.experiment_runs.keep_gate(run.id, key, passed)
     return passed
 
 
-def _rests_on(desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersion) -> str:
+def _rests_on(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> str:
     """Content id of what may change the verdict: scores of the run and of its baselines, and what decides."""
     others = {}
     for name in sorted(_named(version)):
         with suppress(EvalscribeError):  # No such run is an answer as well.
-            base = run_named(desk, name)
+            base = run_named(workspace, name)
             others[name] = [base.id, base.revision, base.state]
     return content_id([VERSION, run.revision, others])
 
 
-def baselines(desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersion) -> Mapping[str, Baseline]:
+def baselines(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> Mapping[str, Baseline]:
     """Those that the gate of this version names."""
-    return {name: _baseline(desk, run, version, name) for name in _named(version)}
+    return {name: _baseline(workspace, run, version, name) for name in _named(version)}
 
 
 def _named(version: ExperimentVersion) -> frozenset[str]:
@@ -66,10 +66,10 @@ def _named(version: ExperimentVersion) -> frozenset[str]:
     return frozenset(name for name in named if name is not None)
 
 
-def _baseline(desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersion, named: str) -> Baseline:
+def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, named: str) -> Baseline:
     try:
-        base = run_named(desk, named)
-        its = version_of_run(desk, base)
+        base = run_named(workspace, named)
+        its = version_of_run(workspace, base)
         why_not = _why_not(run, base) or _other_split(version, its) or _other_ruler(version, its)
     except NotFoundError:  # What else there is changes from day to day; what is said of a gate does not.
         return Baseline(why_not=f"no experiment has a run {named!r}")
@@ -77,7 +77,7 @@ def _baseline(desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersi
         return Baseline(why_not=" ".join(str(error).split()))
     if why_not is not None:
         return Baseline(run_id=base.id, why_not=why_not)
-    keys = new_failures(desk.runs.items(base.id), desk.runs.items(run.id))
+    keys = new_failures(workspace.experiment_runs.items(base.id), workspace.experiment_runs.items(run.id))
     return Baseline(run_id=base.id, new_failures=keys)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.alive import deserted
 from evalscribe.app.experiments.find import experiment_of, version_of_run
 from evalscribe.app.experiments.items import items_of
@@ -16,46 +15,52 @@ from evalscribe.experiment import Attempt, Experiment, ExperimentRun, Experiment
 from evalscribe.ports import ScoreQuery
 from evalscribe.run_summary import LabelSummary, RunSummary, ToldTry
 from evalscribe.score import Score
+from evalscribe.workspace import Workspace
 
 NOT_PASSED: tuple[ItemVerdict, ...] = ("failed", "error", "unscored")
 
 
-def summary(desk: ExperimentDesk, run: ExperimentRun, *, scored: bool = True) -> RunSummary:
+def summary(workspace: Workspace, run: ExperimentRun, *, scored: bool = True) -> RunSummary:
     """`scored`: with what each scorer said, which takes longer to read."""
-    experiment, version = experiment_of(desk, run), version_of_run(desk, run)
+    experiment, version = experiment_of(workspace, run), version_of_run(workspace, run)
     found = summarised(
         run,
         experiment,
         version,
-        places(desk, run),
-        desk.runs.items(run.id),
-        desk.runs.scores(ScoreQuery(run_id=run.id)) if scored else (),
-        labels=_labels(desk, run, experiment, version),
+        places(workspace, run),
+        workspace.experiment_runs.items(run.id),
+        workspace.experiment_runs.scores(ScoreQuery(run_id=run.id)) if scored else (),
+        labels=_labels(workspace, run, experiment, version),
     )
-    told = {"dataset": dataset_line(desk, version), "target": target_line(version.target)}
-    gone = (
-        "its worker is gone: `evalscribe experiments runs resume` goes on with it" if deserted(desk.runs, run) else None
+    gone = deserted(workspace.experiment_runs, run)
+    lost = "its worker is gone: `evalscribe experiments runs resume` goes on with it"
+    return found.model_copy(
+        update={
+            "dataset": dataset_line(workspace, version),
+            "target": target_line(version.target),
+            "cost_usd": workspace.experiment_runs.spent(run.id),
+            "reason": lost if gone else found.reason,
+        }
     )
-    return found.model_copy(update={**told, "cost_usd": desk.runs.spent(run.id), "reason": gone or found.reason})
 
 
-def places(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[Place]:
-    for item in items_of(desk, run):
+def places(workspace: Workspace, run: ExperimentRun) -> Iterator[Place]:
+    for item in items_of(workspace, run):
         yield Place(item.key, item.split, item.cluster)
 
 
 def _labels(
-    desk: ExperimentDesk, run: ExperimentRun, experiment: Experiment, version: ExperimentVersion
+    workspace: Workspace, run: ExperimentRun, experiment: Experiment, version: ExperimentVersion
 ) -> LabelSummary | None:
     labelling = experiment.type == "classifier" or version.target.type == "judge"
-    return labels(_pairs(desk, run)) if labelling else None
+    return labels(_pairs(workspace, run)) if labelling else None
 
 
-def _pairs(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[LabelPair]:
+def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
     """Of every try; one without an answer gave no label. Tries of one item are one observation, as items of a cluster
     are."""
-    expected = {item.key: (item.expected_output, item.cluster) for item in items_of(desk, run)}
-    for attempt in desk.runs.attempts(run.id):
+    expected = {item.key: (item.expected_output, item.cluster) for item in items_of(workspace, run)}
+    for attempt in workspace.experiment_runs.attempts(run.id):
         answered = attempt.item.status == "ok"
         wanted, cluster = expected.get(key := attempt.item.item_key, (None, None))
         pair = label_pair(wanted, attempt.output if answered else None)
@@ -64,20 +69,20 @@ def _pairs(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[LabelPair]:
             yield LabelPair(expected=pair[0], predicted=pair[1], cluster=observed)
 
 
-def failures(desk: ExperimentDesk, run: ExperimentRun, *, flaky: bool = False) -> Iterator[ToldTry]:
+def failures(workspace: Workspace, run: ExperimentRun, *, flaky: bool = False) -> Iterator[ToldTry]:
     """Tries that did not pass, in the order of the dataset; `flaky`: only of items that passed in another try."""
-    wanted = frozenset(summary(desk, run, scored=False).flaky) if flaky else None
+    wanted = frozenset(summary(workspace, run, scored=False).flaky) if flaky else None
     return (
-        told_try(desk, run, attempt)
-        for item in desk.runs.items(run.id, NOT_PASSED)
+        told_try(workspace, run, attempt)
+        for item in workspace.experiment_runs.items(run.id, NOT_PASSED)
         if wanted is None or item.item_key in wanted
-        if (attempt := desk.runs.attempt(item.id)) is not None
+        if (attempt := workspace.experiment_runs.attempt(item.id)) is not None
     )
 
 
-def told_try(desk: ExperimentDesk, run: ExperimentRun, attempt: Attempt) -> ToldTry:
-    item = desk.datasets.item(run.dataset_version_id, attempt.item.item_key)
-    scores = tuple(desk.runs.scores(ScoreQuery(run_id=run.id, run_item_id=attempt.item.id)))
+def told_try(workspace: Workspace, run: ExperimentRun, attempt: Attempt) -> ToldTry:
+    item = workspace.datasets.item(run.dataset_version_id, attempt.item.item_key)
+    scores = tuple(workspace.experiment_runs.scores(ScoreQuery(run_id=run.id, run_item_id=attempt.item.id)))
     return told(
         attempt,
         scores,

@@ -10,19 +10,29 @@ from typing import get_args
 from pydantic import JsonValue
 
 from evalscribe.agent_run.parse import parse_agent_run
+from evalscribe.app.judging.builder import CASCADE, FOR_ANALYSES, JudgeBuilder
 from evalscribe.app.judging.judges import Loaded, LoadedJudge
 from evalscribe.app.judging.subjects import of_frozen, of_run
+from evalscribe.app.rubrics import stored
+from evalscribe.cascade import CascadeParts
 from evalscribe.chat import Usage
 from evalscribe.classify import Terms, classify
-from evalscribe.errors import DataError
+from evalscribe.errors import DataError, UsageError
 from evalscribe.evidence import CitationStatus, Evidence
+from evalscribe.experiment import JudgeTarget
 from evalscribe.finding import Case, Group, Unclassified, Verdict
 from evalscribe.frozen_evidence import FrozenEvidence
 from evalscribe.gather import pack
 from evalscribe.judge_result import JudgeResult, ResultType
-from evalscribe.ports import Judge, Store
+from evalscribe.judging.failure_rubric import DEFAULT, labels
+from evalscribe.ports import Judge, Models, Store
 from evalscribe.prose import one_line
+from evalscribe.rubric import Rubric
+from evalscribe.settings import RULES, Settings
+from evalscribe.settings.cascade import CascadeTable, TagTable
+from evalscribe.settings.place import COMMAND_LINE, Origin, Value
 from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -132,3 +142,78 @@ async def _timed(
     except TimeoutError:
         given = TargetFailed(kind="timeout", reason=f"no verdict within {call.timeout_s:g} s")
     return given.model_copy(update={"duration_ms": (perf_counter() - began) * 1000})
+
+
+def judge_target(workspace: Workspace, target: JudgeTarget, models: Models) -> FailureTarget | SubjectTarget:
+    """A judge of `analyze` or `judge` as the target of an experiment.
+
+    Args:
+        workspace: Its store knows what was judged before.
+        target: Which judge, by which rubric.
+        models: Whom it asks.
+
+    Raises:
+        EvalscribeError: The judge cannot be asked, or there is no such rubric.
+    """
+    builder = JudgeBuilder(workspace, settings=_judged_by(workspace.settings, target), models=models)
+    rubric = builder.rubric(target.rubric)
+    if _judges_failures(target, rubric):
+        return _failures(builder, target, workspace.store)
+    return _subjects(builder, target, rubric)
+
+
+def _judges_failures(target: JudgeTarget, rubric: Rubric) -> bool:
+    """Whether the rubric asks what an analysis asks of a failed eval."""
+    return rubric.id == DEFAULT if target.judge == RULES else _labels_failures(rubric)
+
+
+def _labels_failures(rubric: Rubric) -> bool:
+    """Whether it classifies failed evals."""
+    try:
+        labels(rubric)
+    except UsageError:
+        return False
+    return True
+
+
+def cascade_parts(workspace: Workspace, question: Rubric) -> CascadeParts:
+    """What a cascade by a rubric is made of here: evalscribe.toml's, its rubrics by the versions that they are now.
+
+    Raises `EvalscribeError` for a tag without a rubric.
+    """
+    table = workspace.settings.cascade
+    tags = FOR_ANALYSES if table.tags is None and _labels_failures(question) else table.issues()
+    versions = [(tag, stored(workspace.shelf, workspace.prompts, tag.rubric)) for tag in tags]
+    named = tuple(tag.model_copy(update={"rubric": f"{by.id}@{by.version}"}) for tag, by in versions)
+    return CascadeParts(tag=table.tag, judge=table.judge, rules=table.rules, tags=named)
+
+
+def _failures(builder: JudgeBuilder, target: JudgeTarget, store: Store) -> FailureTarget:
+    models = builder.models(cascade=target.judge == CASCADE)
+    rubric = target.rubric if models else None
+    first, again = (builder.analyst(models, rubric, fresh=fresh).judge for fresh in (False, True))
+    return FailureTarget(first, again, store)
+
+
+def _subjects(builder: JudgeBuilder, target: JudgeTarget, rubric: Rubric) -> SubjectTarget:
+    first, again = (builder.loaded(rubric, target.judge, fresh=fresh) for fresh in (False, True))
+    return SubjectTarget(first, again, builder.results.knew)
+
+
+def _judged_by(settings: Settings, target: JudgeTarget) -> Settings:
+    """The settings with the experiment's judge in place of any other; a cascade is as it was when it was chosen."""
+    if target.judge == CASCADE:
+        nobody = Value[str | None](value=None, origin=Origin(where="the experiment", trust=0))
+        return settings.model_copy(update={"judge": nobody, "cascade": _table(target.cascade)})
+    judge = Value[str | None](value=target.judge, origin=Origin(where="the experiment", trust=COMMAND_LINE))
+    return settings.model_copy(update={"judge": judge})
+
+
+def _table(parts: CascadeParts | None) -> CascadeTable:
+    if parts is None:
+        raise UsageError(
+            "this version does not say of which models its cascade is made: "
+            "`evalscribe experiments update EXPERIMENT --judge cascade` makes one that does"
+        )
+    tags = {tag.name: TagTable(about=tag.about, rubric=tag.rubric) for tag in parts.tags}
+    return CascadeTable(tag=parts.tag, judge=parts.judge, rules=parts.rules, tags=tags)

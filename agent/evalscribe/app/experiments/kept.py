@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.items import items_of
 from evalscribe.dataset import Item
 from evalscribe.experiment import Attempt, ExperimentRun
 from evalscribe.ports import ScoreQuery
 from evalscribe.score import Score
+from evalscribe.workspace import Workspace
 
 
 class KeptTry(NamedTuple):
@@ -27,18 +27,18 @@ class PlannedTry(NamedTuple):
     """None where it was never made."""
 
 
-def kept_tries(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[KeptTry]:
+def kept_tries(workspace: Workspace, run: ExperimentRun) -> Iterator[KeptTry]:
     """Those that were made, as `planned_tries` has them."""
-    return (one.kept for one in planned_tries(desk, run) if one.kept is not None)
+    return (one.kept for one in planned_tries(workspace, run) if one.kept is not None)
 
 
-def planned_tries(desk: ExperimentDesk, run: ExperimentRun) -> Iterator[PlannedTry]:
+def planned_tries(workspace: Workspace, run: ExperimentRun) -> Iterator[PlannedTry]:
     """In the order of the dataset, then by repetition; a page of each in memory at a time."""
-    attempts = desk.runs.attempts(run.id)
+    attempts = workspace.experiment_runs.attempts(run.id)
     attempt = next(attempts, None)
-    scored = groupby(desk.runs.scores(ScoreQuery(run_id=run.id)), key=lambda score: score.run_item_id)
+    scored = groupby(workspace.experiment_runs.scores(ScoreQuery(run_id=run.id)), key=lambda score: score.run_item_id)
     of_item, its = next(scored, (None, iter(())))
-    for item in items_of(desk, run):
+    for item in items_of(workspace, run):
         for repetition in range(1, run.repetitions + 1):
             if attempt is None or (attempt.item.item_key, attempt.item.repetition) != (item.key, repetition):
                 yield PlannedTry(item, repetition, None)

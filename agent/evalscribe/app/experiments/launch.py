@@ -1,33 +1,25 @@
 """Start a run: its version is fixed and its row is there before any work begins."""
 
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
 
 from evalscribe.app import deployments
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.asked import merged_config
 from evalscribe.app.experiments.create import as_wanted, checked_name, version_of
 from evalscribe.app.experiments.find import version_named
 from evalscribe.app.experiments.items import number_of_items
 from evalscribe.app.experiments.target import component_of
-from evalscribe.errors import UsageError
+from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.experiment import ComponentTarget, Experiment, ExperimentRun, ExperimentVersion
-from evalscribe.ids import Frozen
+from evalscribe.workspace import Workspace
 
-
-class NewRun(Frozen):
-    """What is said of a run; None is as the experiment's version has it."""
-
-    name: str | None = None
-    version: str | None = None
-    """Id or number; None: the latest."""
-    deployment: str | None = None
-    """Id or name of a candidate build."""
-    repetitions: int | None = None
-    concurrency: int | None = None
-    budget_usd: float | None = None
-    config: str | None = None
-    """JSON with keys of the config: makes a version of its own for this run."""
+LOGS = "logs"
+"""Folder in the store's, with what workers print."""
 
 
 class Planned(NamedTuple):
@@ -35,53 +27,118 @@ class Planned(NamedTuple):
 
     run: ExperimentRun
     version: ExperimentVersion
+    own_version: bool
+    """Whether the run has a version of its own, which the experiment does not go on from."""
 
 
-def launched(desk: ExperimentDesk, experiment: Experiment, wanted: NewRun) -> ExperimentRun:
-    """The run, queued. Raises as `planned` does."""
-    run, version = planned(desk, experiment, wanted)
-    if wanted.config is not None:
-        desk.definitions.put_version(version, latest=False)
-    desk.runs.add(run)
-    return run
+def planned(
+    workspace: Workspace,
+    experiment: Experiment,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    deployment: str | None = None,
+    repetitions: int | None = None,
+    concurrency: int | None = None,
+    budget_usd: float | None = None,
+    config: str | None = None,
+) -> Planned:
+    """What would be run; None is as the experiment's version has it.
 
+    Args:
+        workspace: Where the experiment is.
+        experiment: What is run.
+        name: A label, usable as the run's id.
+        version: Id or number of the experiment's version; None for the latest.
+        deployment: Id or name of a candidate build.
+        repetitions: How often each item is tried.
+        concurrency: Tries at a time.
+        budget_usd: What models may cost; None for no bound.
+        config: JSON with keys of the config, which makes a version of its own for this run.
 
-def planned(desk: ExperimentDesk, experiment: Experiment, wanted: NewRun) -> Planned:
-    """What would be run. Raises `UsageError`, `NotFoundError` naming the option that is wrong."""
+    Raises:
+        UsageError: An option is wrong, or the experiment is archived.
+        NotFoundError: Something named is not there.
+    """
     if experiment.status == "archived":
         raise UsageError(
             f"experiment {experiment.name} is archived: `evalscribe experiments archive --undo {experiment.name}`"
         )
-    version = _version(desk, experiment, wanted)
-    return Planned(_run(desk, experiment, version, wanted), version)
-
-
-def _run(desk: ExperimentDesk, experiment: Experiment, version: ExperimentVersion, wanted: NewRun) -> ExperimentRun:
-    return ExperimentRun(
+    tried = _version(workspace, experiment, version, config)
+    run = ExperimentRun(
         id=token_hex(10),
         experiment_id=experiment.id,
-        experiment_version_id=version.id,
-        dataset_version_id=version.dataset_version_id,
-        deployment_id=_deployment(desk, version, wanted.deployment),
-        name=None if wanted.name is None else checked_name(wanted.name),
-        repetitions=wanted.repetitions or version.config.repetitions,
-        concurrency=wanted.concurrency or version.config.concurrency,
-        budget_usd=wanted.budget_usd,
-        items=number_of_items(desk, version.dataset_version_id, version.config.split),
-        created_at=desk.now(),
+        experiment_version_id=tried.id,
+        dataset_version_id=tried.dataset_version_id,
+        deployment_id=_deployment(workspace, tried, deployment),
+        name=None if name is None else checked_name(name),
+        repetitions=repetitions or tried.config.repetitions,
+        concurrency=concurrency or tried.config.concurrency,
+        budget_usd=budget_usd,
+        items=number_of_items(workspace, tried.dataset_version_id, tried.config.split),
+        created_at=workspace.now(),
     )
+    return Planned(run, tried, config is not None)
 
 
-def _version(desk: ExperimentDesk, experiment: Experiment, wanted: NewRun) -> ExperimentVersion:
-    version = version_named(desk, experiment, wanted.version)
-    if wanted.config is None:
+def launched(workspace: Workspace, plan: Planned) -> ExperimentRun:
+    """Store the run, queued. Raises `UsageError` where its name is taken meanwhile."""
+    if plan.own_version:
+        workspace.definitions.put_version(plan.version, latest=False)
+    workspace.experiment_runs.add(plan.run)
+    return plan.run
+
+
+def start_run(workspace: Workspace, run: ExperimentRun) -> None:
+    """Start the run's worker, with the workspace's `env_file` and `max_tokens`.
+
+    Raises:
+        UnavailableError: It cannot be started; the run has failed.
+    """
+    try:
+        start_worker(workspace, run.id)
+    except UnavailableError as error:
+        workspace.experiment_runs.end(run.id, "failed", workspace.now(), str(error))
+        raise
+
+
+def start_worker(workspace: Workspace, run_id: str) -> Path:
+    """Start the process that works on the run; it outlives this one. Returns the file that it writes to.
+
+    Raises:
+        UnavailableError: It cannot be started.
+    """
+    options = workspace.options
+    given = [] if options.env_file is None else ["--env-file", str(options.env_file)]
+    given += [] if options.max_tokens is None else ["--max-tokens", str(options.max_tokens)]
+    log = workspace.settings.store / LOGS / f"{run_id}.log"
+    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    command = [sys.executable, "-m", "evalscribe", "experiments", "runs", "work", run_id, *given]
+    try:
+        with warnings.catch_warnings():
+            # Python warns of children that nobody waits for; this one is meant to live on.
+            warnings.simplefilter("ignore", ResourceWarning)
+            subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, start_new_session=True
+            )
+    except OSError as error:
+        raise UnavailableError(f"no worker could be started for run {run_id}: {error}") from error
+    finally:
+        os.close(descriptor)
+    return log
+
+
+def _version(workspace: Workspace, experiment: Experiment, named: str | None, config: str | None) -> ExperimentVersion:
+    version = version_named(workspace, experiment, named)
+    if config is None:
         return version
     definition = as_wanted(experiment, version)
-    config = merged_config(definition.config, wanted.config)
-    return version_of(desk, experiment.id, definition.model_copy(update={"config": config}))
+    merged = merged_config(definition.config, config)
+    return version_of(workspace, experiment.id, definition.model_copy(update={"config": merged}))
 
 
-def _deployment(desk: ExperimentDesk, version: ExperimentVersion, named: str | None) -> str | None:
+def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | None) -> str | None:
     """The build that is tried: a candidate has the component by the same name and of the same type."""
     target = version.target
     if not isinstance(target, ComponentTarget):
@@ -90,7 +147,7 @@ def _deployment(desk: ExperimentDesk, version: ExperimentVersion, named: str | N
         return None
     if named is None:
         return target.deployment_id
-    deployment = deployments.found(desk.definitions, named)
+    deployment = deployments.found(workspace.definitions, named)
     if deployment.component(target.component.name) is None:
         there = ", ".join(component.name for component in deployment.components)
         raise UsageError(

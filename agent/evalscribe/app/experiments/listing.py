@@ -3,25 +3,15 @@
 from typing import get_args
 
 from evalscribe.app.datasets.found import found as dataset_named
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.errors import UsageError
 from evalscribe.experiment import Experiment, ExperimentVersion, Target
 from evalscribe.ids import Frozen, canonical_json
 from evalscribe.prose import counted
 from evalscribe.scorer_spec import Binding
+from evalscribe.workspace import Workspace
 
 RULES = "rules"
 """The judge that asks no model."""
-
-
-class Filter(Frozen):
-    """None means any."""
-
-    dataset: str | None = None
-    status: str | None = None
-    type: str | None = None
-    page: int = 1
-    page_size: int = 50
 
 
 class ListedExperiment(Frozen):
@@ -35,22 +25,42 @@ class ListedExperiment(Frozen):
     runs: int
 
 
-def listed(desk: ExperimentDesk, wanted: Filter) -> tuple[ListedExperiment, ...]:
-    """One page of them, oldest first. Raises `UsageError` for a filter that nothing can match."""
-    for name in ("status", "type"):
-        _known(name, getattr(wanted, name))
-    dataset_id = dataset_named(desk.datasets, wanted.dataset).id if wanted.dataset else None
+def listed(
+    workspace: Workspace,
+    *,
+    dataset: str | None = None,
+    status: str | None = None,
+    type: str | None = None,
+    page: int = 1,
+    page_size: int = 50,
+) -> tuple[ListedExperiment, ...]:
+    """One page of the experiments, oldest first.
+
+    Args:
+        workspace: Where they are.
+        dataset: Only those of this dataset, by name or id.
+        status: Only `active` or `archived` ones.
+        type: Only those of this type.
+        page: From 1.
+        page_size: How many are on a page.
+
+    Raises:
+        UsageError: Nothing can match.
+    """
+    _known("status", status)
+    _known("type", type)
+    dataset_id = dataset_named(workspace.datasets, dataset).id if dataset else None
     found = []
-    for one in desk.definitions.experiments():
-        if wanted.status not in (None, one.status) or wanted.type not in (None, one.type):
+    for one in workspace.definitions.experiments():
+        if status not in (None, one.status) or type not in (None, one.type):
             continue
-        version = desk.definitions.experiment_version(one.latest_version_id)
+        version = workspace.definitions.experiment_version(one.latest_version_id)
         if version is not None and dataset_id in (None, version.dataset_id):
             found.append((one, version))
-    start = (wanted.page - 1) * wanted.page_size
+    start = (page - 1) * page_size
     if found and start >= len(found):
-        raise UsageError(f"--page {wanted.page}: {counted(len(found), 'experiment')} of {wanted.page_size} a page")
-    return tuple(_listed(desk, *pair) for pair in found[start : start + wanted.page_size])
+        raise UsageError(f"--page {page}: {counted(len(found), 'experiment')} of {page_size} a page")
+    return tuple(_listed(workspace, *pair) for pair in found[start : start + page_size])
 
 
 def target_line(target: Target) -> str:
@@ -71,10 +81,10 @@ def models_asked(version: ExperimentVersion) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in named if name not in (None, RULES)))
 
 
-def dataset_line(desk: ExperimentDesk, version: ExperimentVersion) -> str:
+def dataset_line(workspace: Workspace, version: ExperimentVersion) -> str:
     """`tickets@3`, or `tickets@3:test` where only a split of it is tried."""
-    dataset = desk.datasets.find(version.dataset_id)
-    of = desk.datasets.version(version.dataset_version_id)
+    dataset = workspace.datasets.find(version.dataset_id)
+    of = workspace.datasets.version(version.dataset_version_id)
     split = f":{version.config.split}" if version.config.split is not None else ""
     name, number = dataset.name if dataset else version.dataset_id, of.number if of else version.dataset_version_id
     return f"{name}@{number}{split}"
@@ -89,14 +99,14 @@ def binding_line(binding: Binding) -> str:
     return f"{spec.name}{config}{threshold}{'' if binding.required else ', not required'}"
 
 
-def _listed(desk: ExperimentDesk, one: Experiment, version: ExperimentVersion) -> ListedExperiment:
+def _listed(workspace: Workspace, one: Experiment, version: ExperimentVersion) -> ListedExperiment:
     return ListedExperiment(
         experiment=one,
         version=version.number,
         target=target_line(version.target),
-        dataset=dataset_line(desk, version),
+        dataset=dataset_line(workspace, version),
         scorers=tuple(binding.spec.name for binding in version.bindings),
-        runs=len(desk.runs.runs(one.id)),
+        runs=len(workspace.experiment_runs.runs(one.id)),
     )
 
 

@@ -1,7 +1,6 @@
 """Turn the failures of a run into a dataset with an experiment of its own, so that what is fixed stays fixed."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
@@ -9,10 +8,9 @@ from evalscribe.analysis import FindingSummary
 from evalscribe.app import deployments
 from evalscribe.app.datasets.adding import created as dataset_created
 from evalscribe.app.datasets.upload import batches
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.create import as_wanted, checked_name, created
 from evalscribe.app.experiments.find import experiment_of, require_ended, version_of_run
-from evalscribe.app.experiments.launch import NewRun, launched
+from evalscribe.app.experiments.launch import launched, planned
 from evalscribe.app.experiments.regression_items import Failed, of_experiment, of_stored, with_finding
 from evalscribe.app.experiments.target import component_of
 from evalscribe.app.reports.reported import findings_of
@@ -22,31 +20,10 @@ from evalscribe.evaluate.regression import Label, Picked, picked
 from evalscribe.experiment import ComponentTarget, Config, Experiment, ExperimentRun, ExperimentVersion, Target
 from evalscribe.finding import Classification
 from evalscribe.ids import Frozen
-from evalscribe.ports import Library, Store
+from evalscribe.ports import Store
 from evalscribe.prose import counted
 from evalscribe.run_summary import RunReport
-
-
-@dataclass(frozen=True)
-class RegressionDesk:
-    experiments: ExperimentDesk
-    store: Store
-    library: Library
-
-
-class RegressionWish(Frozen):
-    """Options of the command; `name` is that of the dataset and of its experiment."""
-
-    name: str
-    run_item_ids: tuple[str, ...] = ()
-    classifications: tuple[Classification, ...] = ()
-    reviewed_only: bool = False
-    start_run: bool = False
-    deployment: str | None = None
-    """Id or name of the build that the run tries."""
-    budget_usd: float | None = None
-    dry_run: bool = False
-    """Whether it is only counted what would be made."""
+from evalscribe.workspace import Workspace
 
 
 class RegressionMade(Frozen):
@@ -68,72 +45,101 @@ class RegressionMade(Frozen):
     """Of the run, where it was waited for."""
 
 
-def regression(desk: RegressionDesk, named: str, wish: RegressionWish) -> tuple[RegressionMade, ExperimentRun | None]:
-    """What was made, and the run that is queued, where one was asked for.
+def regression(
+    workspace: Workspace,
+    named: str,
+    *,
+    name: str,
+    run_item_ids: Sequence[str] = (),
+    classifications: Sequence[Classification] = (),
+    reviewed_only: bool = False,
+    start_run: bool = False,
+    deployment: str | None = None,
+    budget_usd: float | None = None,
+    dry_run: bool = False,
+) -> tuple[RegressionMade, ExperimentRun | None]:
+    """What was made, and the run that is queued, if one was asked for.
 
-    Whatever is wrong with the wish is said before anything is made: `UsageError`, `NotFoundError`.
+    Args:
+        workspace: Where the run is.
+        named: A run of an experiment, or one that was imported or analysed.
+        name: Of the dataset and of its experiment.
+        run_item_ids: The tries to take; none for all that failed.
+        classifications: Take only failures that the run's report classifies so; none for all.
+        reviewed_only: Whether only those count whose label a person gave or confirmed.
+        start_run: Whether the new experiment is run.
+        deployment: Id or name of the build that the run tries.
+        budget_usd: What the run's models may cost.
+        dry_run: Whether it is only counted what would be made.
+
+    Raises:
+        UsageError: An option is wrong; nothing was made.
+        NotFoundError: Something named is not there; nothing was made.
     """
-    run = desk.experiments.runs.run(named)
-    _check(desk.experiments, run, wish)
-    failed = _failed(desk, run, named, wish)
-    found = picked(failed.failures, *_label(desk, failed.run_id, wish))
-    items, unusable = _items(desk.store, failed, found)
-    made = RegressionMade(
-        parent_run_id=failed.run_id, left_out=dict(found.left_out), notes=_notes(failed, unusable, run)
-    )
-    if not items or wish.dry_run:
-        return made.model_copy(update={"items": len(items)}), None
-    version = _dataset(desk.experiments, wish.name, failed.run_id, items)
-    made = made.model_copy(
-        update={"dataset_id": version.dataset_id, "dataset_version_id": version.id, "items": version.items}
-    )
-    return _tried(desk.experiments, run, version, wish, made) if run else (made, None)
-
-
-def _check(desk: ExperimentDesk, run: ExperimentRun | None, wish: RegressionWish) -> None:
-    checked_name(wish.name)
-    if desk.datasets.find(wish.name):
-        raise UsageError(f"--name {wish.name}: there is a dataset of this name already; nothing was made")
-    if run and desk.definitions.experiment(wish.name):
-        raise UsageError(f"--name {wish.name}: there is an experiment of this name already; nothing was made")
-    if wish.reviewed_only and not wish.classifications:
+    run = workspace.experiment_runs.run(named)
+    _check_name(workspace, run, name)
+    if reviewed_only and not classifications:
         raise UsageError("--reviewed-only is about labels: say which with --classification")
-    if wish.deployment and not wish.start_run:
+    if deployment and not start_run:
         raise UsageError("--deployment-id says which build to run: give --start-run as well")
-    if run is None and (wish.run_item_ids or wish.start_run):
-        what = "--run-item-id" if wish.run_item_ids else "--start-run"
+    if run is None and (run_item_ids or start_run):
+        what = "--run-item-id" if run_item_ids else "--start-run"
         raise UsageError(f"{what} needs a run of an experiment; for others a dataset is all that can be made")
     if run:
         require_ended(run, "its failures are known when it has ended")
-    if run and wish.deployment:
-        _build(desk, version_of_run(desk, run).target, wish.deployment)
+    if run and deployment:
+        _check_build(workspace, version_of_run(workspace, run).target, deployment)
+    if run is None:
+        failed = of_stored(workspace.store, workspace.archive, named)
+    else:
+        failed = of_experiment(workspace, run, run_item_ids)
+    findings = _findings(workspace, failed.run_id) if classifications else {}
+    label = Label(frozenset(classifications), reviewed_only) if classifications else None
+    found = picked(failed.failures, findings, label)
+    items, unusable = _items(workspace.store, failed, found)
+    made = RegressionMade(
+        parent_run_id=failed.run_id, left_out=dict(found.left_out), notes=_notes(failed, unusable, run)
+    )
+    if not items or dry_run:
+        return made.model_copy(update={"items": len(items)}), None
+    version = _dataset(workspace, name, failed.run_id, items)
+    made = made.model_copy(
+        update={"dataset_id": version.dataset_id, "dataset_version_id": version.id, "items": version.items}
+    )
+    if run is None:
+        return made, None
+    experiment, tried = _experiment(workspace, run, version, name)
+    made = made.model_copy(update={"experiment_id": experiment.id, "experiment_version_id": tried.id})
+    if not start_run:
+        return made, None
+    started = launched(workspace, planned(workspace, experiment, deployment=deployment, budget_usd=budget_usd))
+    return made.model_copy(update={"run_id": started.id}), started
 
 
-def _build(desk: ExperimentDesk, target: Target, deployment: str) -> None:
+def _check_name(workspace: Workspace, run: ExperimentRun | None, name: str) -> None:
+    checked_name(name)
+    if workspace.datasets.find(name):
+        raise UsageError(f"--name {name}: there is a dataset of this name already; nothing was made")
+    if run and workspace.definitions.experiment(name):
+        raise UsageError(f"--name {name}: there is an experiment of this name already; nothing was made")
+
+
+def _check_build(workspace: Workspace, target: Target, deployment: str) -> None:
     if not isinstance(target, ComponentTarget):
         raise UsageError(f"--deployment-id has no meaning: the experiment's target is a {target.type}")
-    component_of(deployments.found(desk.definitions, deployment), target.component.name, target.component.type)
+    build = deployments.found(workspace.definitions, deployment)
+    component_of(build, target.component.name, target.component.type)
 
 
-def _failed(desk: RegressionDesk, run: ExperimentRun | None, named: str, wish: RegressionWish) -> Failed:
-    if run is None:
-        return of_stored(desk.store, desk.experiments.archive, named)
-    return of_experiment(desk.experiments, run, wish.run_item_ids)
-
-
-def _label(
-    desk: RegressionDesk, run_id: str, wish: RegressionWish
-) -> tuple[Mapping[str, FindingSummary], Label | None]:
-    """What the run's report says, where that decides."""
-    if not wish.classifications:
-        return {}, None
-    run = desk.experiments.archive.run(run_id) or desk.store.get_run(run_id)
-    findings = findings_of(desk.library, run) if run else {}
+def _findings(workspace: Workspace, run_id: str) -> Mapping[str, FindingSummary]:
+    """What the run's report says."""
+    run = workspace.archive.run(run_id) or workspace.store.get_run(run_id)
+    findings = findings_of(workspace.reports, run) if run else {}
     if not findings:
         raise NotFoundError(
             f"no report says whose fault the failures of run {run_id} are: `evalscribe analyze {run_id}`"
         )
-    return findings, Label(frozenset(wish.classifications), wish.reviewed_only)
+    return findings
 
 
 def _items(store: Store, failed: Failed, found: Picked) -> tuple[list[Item], int]:
@@ -165,29 +171,18 @@ def _notes(failed: Failed, unusable: int, run: ExperimentRun | None) -> tuple[st
     return tuple(notes)
 
 
-def _dataset(desk: ExperimentDesk, name: str, run_id: str, items: list[Item]) -> DatasetVersion:
-    dataset = dataset_created(desk.datasets, name, f"Failures of run {run_id}", desk.now())
+def _dataset(workspace: Workspace, name: str, run_id: str, items: list[Item]) -> DatasetVersion:
+    dataset = dataset_created(workspace.datasets, name, f"Failures of run {run_id}", workspace.now())
     for some in batches(items):
-        desk.datasets.put(dataset.id, some)
-    return desk.datasets.publish(dataset.id, desk.now(), provenance="derived", parent_run_id=run_id)
-
-
-def _tried(
-    desk: ExperimentDesk, run: ExperimentRun, dataset: DatasetVersion, wish: RegressionWish, made: RegressionMade
-) -> tuple[RegressionMade, ExperimentRun | None]:
-    experiment, version = _experiment(desk, run, dataset, wish.name)
-    made = made.model_copy(update={"experiment_id": experiment.id, "experiment_version_id": version.id})
-    if not wish.start_run:
-        return made, None
-    started = launched(desk, experiment, NewRun(deployment=wish.deployment, budget_usd=wish.budget_usd))
-    return made.model_copy(update={"run_id": started.id}), started
+        workspace.datasets.put(dataset.id, some)
+    return workspace.datasets.publish(dataset.id, workspace.now(), provenance="derived", parent_run_id=run_id)
 
 
 def _experiment(
-    desk: ExperimentDesk, run: ExperimentRun, dataset: DatasetVersion, name: str
+    workspace: Workspace, run: ExperimentRun, dataset: DatasetVersion, name: str
 ) -> tuple[Experiment, ExperimentVersion]:
     """The same target in the build that failed, the same scorers; every item has to pass."""
-    before = version_of_run(desk, run)
+    before = version_of_run(workspace, run)
     target = before.target
     if isinstance(target, ComponentTarget) and run.deployment_id:
         target = target.model_copy(update={"deployment_id": run.deployment_id})
@@ -200,4 +195,4 @@ def _experiment(
         "dataset_version_id": dataset.id,
         "config": Config(**runs_as, passed_threshold=1.0),
     }
-    return created(desk, as_wanted(experiment_of(desk, run), before).model_copy(update=changes))
+    return created(workspace, as_wanted(experiment_of(workspace, run), before).model_copy(update=changes))

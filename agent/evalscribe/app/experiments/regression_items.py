@@ -8,7 +8,6 @@ from pydantic import JsonValue
 from evalscribe.analysis import FindingSummary
 from evalscribe.app.collections.stored_runs import analysed_run, whole_run
 from evalscribe.app.datasets.told import Told, of_evidence, of_record
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.dataset import Item
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.evaluate.regression import Failure
@@ -17,6 +16,7 @@ from evalscribe.experiment import ExperimentRun, RunItem
 from evalscribe.ports import Archive, ScoreQuery, Store
 from evalscribe.prose import name, path
 from evalscribe.run import Eval
+from evalscribe.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Failed:
     """Items that never failed, but gave no answer or could not be scored in some try."""
 
 
-def of_experiment(desk: ExperimentDesk, run: ExperimentRun, run_item_ids: Sequence[str] = ()) -> Failed:
+def of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequence[str] = ()) -> Failed:
     """Every failed try, or those that are named, which may have no answer or no verdict as well.
 
     Raises `NotFoundError` for one that the run does not have, `UsageError` for one that passed.
     """
-    items = list(desk.runs.items(run.id))
+    items = list(workspace.experiment_runs.items(run.id))
     wanted = _named(run, items, run_item_ids) if run_item_ids else [one for one in items if one.verdict == "failed"]
     tries = {one.id: one for one in wanted}
     failures = [Failure(one.item_key, _path(run, one), one.id) for one in wanted]
@@ -44,8 +44,8 @@ def of_experiment(desk: ExperimentDesk, run: ExperimentRun, run_item_ids: Sequen
     broken = {one.item_key for one in items if one.verdict in ("error", "unscored")} - failed
 
     def made(failure: Failure) -> Item | None:
-        item = desk.datasets.item(run.dataset_version_id, failure.key)
-        return item and item.model_copy(update={"source": _source(desk, tries[failure.id], item)})
+        item = workspace.datasets.item(run.dataset_version_id, failure.key)
+        return item and item.model_copy(update={"source": _source(workspace, tries[failure.id], item)})
 
     return Failed(run.id, failures, made, 0 if run_item_ids else len(broken))
 
@@ -94,8 +94,8 @@ def _path(run: ExperimentRun, one: RunItem) -> str:
     return path(f"{one.item_key}#{one.repetition}" if run.repetitions > 1 else one.item_key)
 
 
-def _source(desk: ExperimentDesk, one: RunItem, item: Item) -> dict[str, JsonValue]:
-    scores = desk.runs.scores(ScoreQuery(run_id=one.run_id, run_item_id=one.id))
+def _source(workspace: Workspace, one: RunItem, item: Item) -> dict[str, JsonValue]:
+    scores = workspace.experiment_runs.scores(ScoreQuery(run_id=one.run_id, run_item_id=one.id))
     failing: list[JsonValue] = [score.scorer for score in scores if score.passed is False]
     source: dict[str, JsonValue] = {"run": one.run_id, "run_item": one.id, "verdict": one.verdict, "scorers": failing}
     return source | ({"of": item.source} if item.source else {})

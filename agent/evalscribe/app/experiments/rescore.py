@@ -1,16 +1,16 @@
 """Score a run again, without trying anything again: new scores supersede the old ones, which stay to be seen."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.archive import archived
 from evalscribe.app.experiments.find import experiment_of, require_ended, version_named, version_of_run
 from evalscribe.app.experiments.kept import KeptTry, kept_tries
+from evalscribe.app.experiments.tools import open_models, open_scorers
 from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.evaluate.scoring import Panel, as_result, stored
 from evalscribe.evaluate.verdict import verdict
@@ -18,19 +18,10 @@ from evalscribe.experiment import ExperimentRun, ExperimentVersion, ItemVerdict
 from evalscribe.ids import Frozen
 from evalscribe.ports import ScorerRunner
 from evalscribe.score import Score, ScoreEvidence
+from evalscribe.workspace import Workspace
 
 AT_ONCE = 50
 """Tries whose new scores are stored in one go."""
-
-
-class Rescore(Frozen):
-    """What is to be scored again."""
-
-    scorers: tuple[str, ...] = ()
-    """Names of bindings; () is all of them."""
-    reason: str | None = None
-    version: str | None = None
-    """Of the experiment, by id or number: its scorers are used; None: those of the run's own version."""
 
 
 class Rescored(Frozen):
@@ -47,7 +38,7 @@ class RescoreWatcher(Protocol):
     def rescored(self, done: int, total: int) -> None: ...
 
 
-Open = Callable[[ExperimentRun, ExperimentVersion], AbstractAsyncContextManager[Sequence[ScorerRunner]]]
+Open = Callable[[Workspace, ExperimentRun, ExperimentVersion], AbstractAsyncContextManager[Sequence[ScorerRunner]]]
 """Every scorer of a version. Raises `EvalscribeError` where they cannot be had."""
 
 
@@ -58,45 +49,71 @@ class _New(NamedTuple):
     after: ItemVerdict
 
 
-async def rescored(
-    desk: ExperimentDesk, run: ExperimentRun, wanted: Rescore, scorers: Open, watcher: RescoreWatcher
-) -> Rescored:
-    """What was stored is kept, whatever ends it; to do it again begins anew.
+@asynccontextmanager
+async def _with_own_models(
+    workspace: Workspace, run: ExperimentRun, version: ExperimentVersion
+) -> AsyncIterator[Sequence[ScorerRunner]]:
+    """The scorers of a version, which spend what the settings allow."""
+    async with open_models(workspace) as models, open_scorers(workspace, version, models, run.concurrency) as runners:
+        yield runners
 
-    Raises `UsageError` for a run that has not ended or a scorer that there is not, `UnavailableError` where somebody
-    works on the run.
+
+async def rescored(
+    workspace: Workspace,
+    run: ExperimentRun,
+    watcher: RescoreWatcher,
+    *,
+    scorers: Sequence[str] = (),
+    reason: str | None = None,
+    version: str | None = None,
+    runners: Open = _with_own_models,
+) -> Rescored:
+    """Score a run again. What was stored is kept, whatever ends it; to do it again begins anew.
+
+    Args:
+        workspace: Where the run is; its settings say what models may cost.
+        run: One that has ended.
+        watcher: Hears how it goes.
+        scorers: Names of bindings; none for all of them.
+        reason: Stands beside the new scores.
+        version: Id or number of the experiment's version whose scorers are used; None for the run's own.
+        runners: Opens the scorers of a version.
+
+    Raises:
+        UsageError: The run has not ended, or there is no such scorer.
+        UnavailableError: Somebody works on the run.
     """
     require_ended(run, "it can be scored again when it has ended")
-    version = _version(desk, run, wanted)
-    chosen = _chosen(version, wanted)
-    with desk.runs.claim(run.id) as mine:
+    by = _version(workspace, run, version)
+    chosen = _chosen(by, scorers)
+    with workspace.experiment_runs.claim(run.id) as mine:
         if not mine:
             raise UnavailableError(f"run {run.id} is being worked on, by {run.worker or 'another process'}")
-        async with scorers(run, version) as runners:
-            panel = Panel(version.bindings, [one for one in runners if one.name in chosen])
-            job = _Job(desk, run, version, panel, wanted.reason)
+        async with runners(workspace, run, by) as opened:
+            panel = Panel(by.bindings, [one for one in opened if one.name in chosen])
+            job = _Job(workspace, run, by, panel, reason)
             told = await job.done(watcher)
-        await archived(desk, run, version, run.state, run.reason)
-    return told.model_copy(update={"run": desk.runs.run(run.id) or run})
+        await archived(workspace, run, by, run.state, run.reason)
+    return told.model_copy(update={"run": workspace.experiment_runs.run(run.id) or run})
 
 
-def _version(desk: ExperimentDesk, run: ExperimentRun, wanted: Rescore) -> ExperimentVersion:
-    if wanted.version is None:
-        return version_of_run(desk, run)
-    return version_named(desk, experiment_of(desk, run), wanted.version)
+def _version(workspace: Workspace, run: ExperimentRun, named: str | None) -> ExperimentVersion:
+    if named is None:
+        return version_of_run(workspace, run)
+    return version_named(workspace, experiment_of(workspace, run), named)
 
 
-def _chosen(version: ExperimentVersion, wanted: Rescore) -> frozenset[str]:
+def _chosen(version: ExperimentVersion, wanted: Sequence[str]) -> frozenset[str]:
     """Names of the scorers that score again."""
     there = [binding.spec.name for binding in version.bindings]
-    if unknown := [name for name in wanted.scorers if name not in there]:
+    if unknown := [name for name in wanted if name not in there]:
         raise UsageError(f"--scorer {unknown[0]!r} is none of version {version.number}; there is: {', '.join(there)}")
-    return frozenset(wanted.scorers or there)
+    return frozenset(wanted or there)
 
 
 @dataclass(frozen=True)
 class _Job:
-    desk: ExperimentDesk
+    workspace: Workspace
     run: ExperimentRun
     version: ExperimentVersion
     panel: Panel
@@ -104,11 +121,11 @@ class _Job:
 
     async def done(self, watcher: RescoreWatcher) -> Rescored:
         tries = scores = changed = 0
-        total = sum(self.desk.runs.tally(self.run.id).values())
-        kept = kept_tries(self.desk, self.run)
+        total = sum(self.workspace.experiment_runs.tally(self.run.id).values())
+        kept = kept_tries(self.workspace, self.run)
         while batch := list(islice(kept, AT_ONCE)):
             news = await self._scored(batch)
-            self.desk.runs.rescore(
+            self.workspace.experiment_runs.rescore(
                 self.run.id,
                 [score for new in news for score in new.scores],
                 {new.item_id: new.after for new in news if new.after != new.before},
@@ -137,7 +154,7 @@ class _Job:
         peers = {name: as_result(score) for name, score in before.items()}
         said = await self.panel.scored(kept.item, kept.attempt, peers)
         results = peers | {one.binding.spec.name: one.result for one in said}
-        now = self.desk.now()
+        now = self.workspace.now()
         scores = []
         for one in said:
             old = before.get(one.binding.spec.name)

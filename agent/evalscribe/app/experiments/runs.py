@@ -1,6 +1,5 @@
 """Runs of an experiment as they are listed."""
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.alive import deserted
 from evalscribe.app.experiments.find import version_of_run
 from evalscribe.app.experiments.gate import in_short
@@ -8,6 +7,7 @@ from evalscribe.app.experiments.listing import dataset_line
 from evalscribe.experiment import Experiment, ExperimentRun
 from evalscribe.ids import Frozen
 from evalscribe.run_summary import Counts
+from evalscribe.workspace import Workspace
 
 
 class ListedRun(Frozen):
@@ -23,22 +23,22 @@ class ListedRun(Frozen):
     """Whether it passed; None before the run has ended."""
 
 
-def listed_runs(desk: ExperimentDesk, experiment: Experiment) -> tuple[ListedRun, ...]:
+def listed_runs(workspace: Workspace, experiment: Experiment) -> tuple[ListedRun, ...]:
     """Oldest first."""
-    return tuple(listed_run(desk, run) for run in desk.runs.runs(experiment.id))
+    return tuple(listed_run(workspace, run) for run in workspace.experiment_runs.runs(experiment.id))
 
 
-def listed_run(desk: ExperimentDesk, run: ExperimentRun) -> ListedRun:
-    version = version_of_run(desk, run)
-    tally = desk.runs.tally(run.id)
+def listed_run(workspace: Workspace, run: ExperimentRun) -> ListedRun:
+    version = version_of_run(workspace, run)
+    tally = workspace.experiment_runs.tally(run.id)
     done = {str(verdict): number for verdict, number in tally.items()}
     counts = Counts(**done, missing=run.tries - sum(tally.values()))
     return ListedRun(
         run=run,
-        worker_gone=deserted(desk.runs, run),
+        worker_gone=deserted(workspace.experiment_runs, run),
         version=version.number,
-        dataset=dataset_line(desk, version),
+        dataset=dataset_line(workspace, version),
         counts=counts,
         pass_rate=counts.passed / run.tries if run.tries else 0.0,
-        gate=in_short(desk, run),
+        gate=in_short(workspace, run),
     )

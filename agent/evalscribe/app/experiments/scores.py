@@ -5,7 +5,6 @@ from itertools import chain
 
 from pydantic import JsonValue
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.find import run_named, version_of_run
 from evalscribe.app.named import MOST_NAMED
 from evalscribe.errors import NotFoundError, UsageError
@@ -14,6 +13,7 @@ from evalscribe.ports import ScoreQuery
 from evalscribe.prose import newest_of
 from evalscribe.score import Score
 from evalscribe.scorer_spec import Binding
+from evalscribe.workspace import Workspace
 
 PARTS = ("scorer_input", "scorer_output", "evidence")
 
@@ -27,32 +27,32 @@ class ShownScore(Frozen):
     metadata: dict[str, JsonValue]
 
 
-def scores(desk: ExperimentDesk, query: ScoreQuery) -> Iterator[Score]:
+def scores(workspace: Workspace, query: ScoreQuery) -> Iterator[Score]:
     """`query.run_id` may be a name. Raises `NotFoundError` for a run or a run item that there is not, `UsageError` for
     what no score of these can be like."""
-    wanted = _resolved(desk, query)
-    found = desk.runs.scores(wanted)
+    wanted = _resolved(workspace, query)
+    found = workspace.experiment_runs.scores(wanted)
     first = next(found, None)
     if first is not None:
         return chain((first,), found)
-    _require_scorer(desk, query, wanted)
+    _require_scorer(workspace, query, wanted)
     return found
 
 
-def _resolved(desk: ExperimentDesk, query: ScoreQuery) -> ScoreQuery:
+def _resolved(workspace: Workspace, query: ScoreQuery) -> ScoreQuery:
     if query.since is not None and query.until is not None and query.since >= query.until:
         raise UsageError("--since has to be before --until: no time is between them")
     if query.run_id is not None:
-        query = query.model_copy(update={"run_id": run_named(desk, query.run_id).id})
+        query = query.model_copy(update={"run_id": run_named(workspace, query.run_id).id})
     if query.run_item_id is not None:
-        query = query.model_copy(update={"run_id": _run_of_item(desk, query)})
-    if query.scorer is not None and (known := desk.definitions.scorer(query.scorer)) is not None:
+        query = query.model_copy(update={"run_id": _run_of_item(workspace, query)})
+    if query.scorer is not None and (known := workspace.definitions.scorer(query.scorer)) is not None:
         query = query.model_copy(update={"scorer": known.id})
     return query
 
 
-def _run_of_item(desk: ExperimentDesk, query: ScoreQuery) -> str:
-    attempt = desk.runs.attempt(query.run_item_id or "")
+def _run_of_item(workspace: Workspace, query: ScoreQuery) -> str:
+    attempt = workspace.experiment_runs.attempt(query.run_item_id or "")
     if attempt is None:
         raise NotFoundError(f"there is no run item {query.run_item_id!r}; `evalscribe reports failures RUN` shows some")
     if query.run_id not in (None, attempt.item.run_id):
@@ -60,9 +60,9 @@ def _run_of_item(desk: ExperimentDesk, query: ScoreQuery) -> str:
     return attempt.item.run_id
 
 
-def _require_scorer(desk: ExperimentDesk, asked: ScoreQuery, query: ScoreQuery) -> None:
+def _require_scorer(workspace: Workspace, asked: ScoreQuery, query: ScoreQuery) -> None:
     """Nothing was found: is it a scorer that scored here? Raises `UsageError` naming those that did."""
-    bindings = _bindings(desk, query.run_id)
+    bindings = _bindings(workspace, query.run_id)
     where = f"run {asked.run_id or query.run_id}" if query.run_id else "any run"
     named = {name for one in bindings for name in (one.spec.name, one.scorer_id)}
     if query.scorer is not None and query.scorer not in named:
@@ -73,22 +73,22 @@ def _require_scorer(desk: ExperimentDesk, asked: ScoreQuery, query: ScoreQuery) 
         raise UsageError(f"--scorer-version-id {query.scorer_version_id!r} is none of {where}; {_there(there)}")
 
 
-def _bindings(desk: ExperimentDesk, run_id: str | None) -> list[Binding]:
+def _bindings(workspace: Workspace, run_id: str | None) -> list[Binding]:
     """Of the version that the run tried, or of every run's."""
-    runs = desk.runs.runs() if run_id is None else [run_named(desk, run_id)]
+    runs = workspace.experiment_runs.runs() if run_id is None else [run_named(workspace, run_id)]
     versions = {run.experiment_version_id: run for run in runs}
-    return [one for run in versions.values() for one in version_of_run(desk, run).bindings]
+    return [one for run in versions.values() for one in version_of_run(workspace, run).bindings]
 
 
 def _there(names: Collection[str]) -> str:
     return f"there is: {newest_of(list(names), MOST_NAMED)}" if names else "nothing has run yet"
 
 
-def evidence(desk: ExperimentDesk, score_id: str, include: Sequence[str]) -> ShownScore:
+def evidence(workspace: Workspace, score_id: str, include: Sequence[str]) -> ShownScore:
     """Raises `UsageError` for a part that there is not, `NotFoundError` for the score."""
     if unknown := [part for part in include if part not in PARTS]:
         raise UsageError(f"--include {unknown[0]!r} is none of {', '.join(PARTS)}")
-    score, found = desk.runs.score(score_id), desk.runs.evidence(score_id)
+    score, found = workspace.experiment_runs.score(score_id), workspace.experiment_runs.evidence(score_id)
     if score is None or found is None:
         raise NotFoundError(
             f"there is no score {score_id!r}; `evalscribe scores list --run-id RUN` shows what there is"

@@ -1,19 +1,17 @@
 """Which target an experiment tries, out of the options that name it."""
 
-from collections.abc import Callable
-
 from evalscribe.app import deployments
-from evalscribe.app.experiment_desk import ExperimentDesk
+from evalscribe.app.experiments.judge_target import CASCADE, cascade_parts
 from evalscribe.app.named import LATEST
+from evalscribe.app.rubrics import stored
 from evalscribe.app.target_prompts import prompt_named, version_of
-from evalscribe.cascade import CascadeParts
 from evalscribe.deployment import Component, Deployment
 from evalscribe.errors import UsageError
 from evalscribe.experiment import ComponentTarget, JudgeTarget, PromptTarget, Target
 from evalscribe.ids import Frozen
 from evalscribe.judging.failure_rubric import DEFAULT as FAILURE
-from evalscribe.rubric import Rubric
 from evalscribe.settings.providers import PROVIDERS
+from evalscribe.workspace import Workspace
 
 OPTIONS = {
     "component": ("deployment_id", "component_name", "component_type"),
@@ -22,14 +20,8 @@ OPTIONS = {
 }
 """By type of target, the options that are about it."""
 OTHER_WORDS = {"deployment": "component"}
-CASCADE = "cascade"
 JUDGES = ("rules", CASCADE)
 """Those that are no model."""
-FindRubric = Callable[[str], Rubric]
-"""The stored version that `NAME` or `NAME@V` means. Raises `EvalscribeError` where there is none."""
-
-FindCascade = Callable[[Rubric], CascadeParts]
-"""What a cascade by this rubric is made of, as things are set now. Raises `EvalscribeError` for a tag without one."""
 
 
 class TargetAsked(Frozen):
@@ -49,18 +41,18 @@ class TargetAsked(Frozen):
         return any(value is not None for value in self.model_dump().values())
 
 
-def resolved_target(
-    desk: ExperimentDesk,
-    asked: TargetAsked,
-    rubric: FindRubric,
-    before: Target | None = None,
-    *,
-    cascade: FindCascade | None = None,
-) -> Target:
-    """`before`: the target that a new version has otherwise; what it says of the same type need not be said again, and
-    its cascade stays what it was unless one is asked for.
+def resolved_target(workspace: Workspace, asked: TargetAsked, before: Target | None = None) -> Target:
+    """The target that these options name.
 
-    Raises `UsageError` naming the option that is missing or wrong, `NotFoundError` for what is not there.
+    Args:
+        workspace: Where builds, prompts and rubrics are.
+        asked: The options.
+        before: The target that a new version has otherwise. What it says of the same type need not be said again, and
+            its cascade stays what it was unless one is asked for.
+
+    Raises:
+        UsageError: An option is missing or wrong.
+        NotFoundError: Something named is not there.
     """
     named = asked.type or (before.type if before else None)
     if named is None:
@@ -70,10 +62,10 @@ def resolved_target(
         raise UsageError(f"--target-type {named!r} is none of {', '.join((*OPTIONS, *OTHER_WORDS))}")
     _refuse_others(asked, type)
     if type == "prompt":
-        return _prompt(desk, asked, before if isinstance(before, PromptTarget) else None)
+        return _prompt(workspace, asked, before if isinstance(before, PromptTarget) else None)
     if type == "judge":
-        return _judge(asked, rubric, before if isinstance(before, JudgeTarget) else None, cascade)
-    return _component(desk, asked, before if isinstance(before, ComponentTarget) else None)
+        return _judge(workspace, asked, before if isinstance(before, JudgeTarget) else None)
+    return _component(workspace, asked, before if isinstance(before, ComponentTarget) else None)
 
 
 def component_of(deployment: Deployment, name: str | None, type: str | None) -> Component:
@@ -96,36 +88,34 @@ def _only(deployment: Deployment) -> Component:
     raise UsageError(f"which component? --component-name NAME, of: {there}")
 
 
-def _component(desk: ExperimentDesk, asked: TargetAsked, before: ComponentTarget | None) -> ComponentTarget:
+def _component(workspace: Workspace, asked: TargetAsked, before: ComponentTarget | None) -> ComponentTarget:
     named = asked.deployment_id or (before.deployment_id if before else None)
     if named is None:
         raise UsageError("a component has to be deployed: --deployment-id ID, of `evalscribe deployments create`")
-    deployment = deployments.found(desk.definitions, named)
+    deployment = deployments.found(workspace.definitions, named)
     name = asked.component_name or (before.component.name if before else None)
     return ComponentTarget(deployment_id=deployment.id, component=component_of(deployment, name, asked.component_type))
 
 
-def _prompt(desk: ExperimentDesk, asked: TargetAsked, before: PromptTarget | None) -> PromptTarget:
+def _prompt(workspace: Workspace, asked: TargetAsked, before: PromptTarget | None) -> PromptTarget:
     named = asked.prompt_id or (before.prompt_id if before else None)
     if named is None:
         raise UsageError("which prompt? --prompt-id ID, of `evalscribe prompts create`")
-    prompt = prompt_named(desk.definitions, named)
+    prompt = prompt_named(workspace.definitions, named)
     return PromptTarget(prompt_id=prompt.id, version=version_of(prompt, asked.prompt_version_id or LATEST))
 
 
-def _judge(
-    asked: TargetAsked, rubric: FindRubric, before: JudgeTarget | None, cascade: FindCascade | None
-) -> JudgeTarget:
+def _judge(workspace: Workspace, asked: TargetAsked, before: JudgeTarget | None) -> JudgeTarget:
     judge = asked.judge or (before.judge if before else None)
     if judge is None:
         raise UsageError("which judge? --judge rules, cascade or PROVIDER/MODEL")
     provider, _, model = judge.partition("/")
     if judge not in JUDGES and (provider not in PROVIDERS or not model):
         raise UsageError(f"--judge {judge!r} is none of rules, cascade, or PROVIDER/MODEL of {', '.join(PROVIDERS)}")
-    found = rubric(asked.rubric or (before.rubric if before else FAILURE))
+    found = stored(workspace.shelf, workspace.prompts, asked.rubric or (before.rubric if before else FAILURE))
     parts = before.cascade if before and asked.judge is None else None
-    if judge == CASCADE and parts is None and cascade is not None:
-        parts = cascade(found)
+    if judge == CASCADE and parts is None:
+        parts = cascade_parts(workspace, found)
     return JudgeTarget(judge=judge, rubric=f"{found.id}@{found.version}", cascade=parts)
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.inspect import told_try
 from evalscribe.experiment import ExperimentRun, ItemVerdict
 from evalscribe.ids import Frozen
 from evalscribe.run_summary import ToldTry
+from evalscribe.workspace import Workspace
 
 
 class Page(Frozen):
@@ -19,14 +19,14 @@ class Page(Frozen):
     limit: int
 
 
-def some_tries(desk: ExperimentDesk, run: ExperimentRun, page: Page) -> tuple[Sequence[ToldTry], int]:
+def some_tries(workspace: Workspace, run: ExperimentRun, page: Page) -> tuple[Sequence[ToldTry], int]:
     """In the order of the dataset, then by repetition; and how many there are on all pages."""
     total, chosen = 0, []
-    for one in desk.runs.items(run.id, page.verdicts):
+    for one in workspace.experiment_runs.items(run.id, page.verdicts):
         if page.item not in (None, one.item_key):
             continue
         if page.offset <= total < page.offset + page.limit:
             chosen.append(one.id)
         total += 1
-    attempts = (desk.runs.attempt(id) for id in chosen)
-    return [told_try(desk, run, attempt) for attempt in attempts if attempt is not None], total
+    attempts = (workspace.experiment_runs.attempt(id) for id in chosen)
+    return [told_try(workspace, run, attempt) for attempt in attempts if attempt is not None], total

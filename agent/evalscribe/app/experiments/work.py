@@ -1,21 +1,23 @@
 """The worker of a run: goes on where it was left, shows that it lives, and says how it ended."""
 
 import asyncio
+import os
+import socket
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack
-from typing import Any, NamedTuple
+from typing import Any
 
-from evalscribe.app.experiment_desk import ExperimentDesk
 from evalscribe.app.experiments.archive import Archiving, ArchivingAlong, archived
 from evalscribe.app.experiments.find import run_named, version_of_run
 from evalscribe.app.experiments.items import numbered_items
+from evalscribe.app.experiments.tools import Tools, open_tools
 from evalscribe.errors import DataError, EvalscribeError, UnavailableError
 from evalscribe.evaluate.scoring import Panel
 from evalscribe.evaluate.work import Bench, Done, Try, unkept, work
 from evalscribe.experiment import ExperimentRun, ExperimentVersion, RunState
-from evalscribe.ports import ScorerRunner, Target
 from evalscribe.prose import dollars, one_line
 from evalscribe.redaction import redact
+from evalscribe.workspace import Workspace
 
 BEAT_S = 0.2
 """Between signs of life; as soon is it seen that somebody wants the run cancelled."""
@@ -23,39 +25,45 @@ CLAIM_S = 3.0
 """How long the process that worked on it before may take to leave."""
 
 
-class Tools(NamedTuple):
-    target: Target
-    scorers: tuple[ScorerRunner, ...]
-    """In topological order of what they depend on."""
-
-
-Open = Callable[[ExperimentRun, ExperimentVersion, float | None], AbstractAsyncContextManager[Tools]]
+Open = Callable[[Workspace, ExperimentRun, ExperimentVersion, float | None], AbstractAsyncContextManager[Tools]]
 """What a run is tried with, and USD that it may still spend. Raises `EvalscribeError` where it cannot be had."""
 
 
-async def worked(desk: ExperimentDesk, run_id: str, worker: str, tools: Open) -> ExperimentRun:
-    """Do what is left of the run; as it ended. `worker`: `host:pid` of this process.
+async def worked(
+    workspace: Workspace, run_id: str, *, worker: str | None = None, tools: Open = open_tools
+) -> ExperimentRun:
+    """Do what is left of a run in this process; the run as it ended.
 
-    What concerns all tries ends it as failed, with the reason, and it can be resumed. Raises `UnavailableError` where
-    another process works on it; cancelled (by a signal) it leaves the run resumable.
+    What concerns all tries ends it as failed, with the reason, and it can be resumed. Cancelled (by a signal) it
+    leaves the run resumable.
+
+    Args:
+        workspace: Where the run is; its options say what models may cost.
+        run_id: Of the run.
+        worker: Who works on it; None for `host:pid` of this process.
+        tools: Opens what it is tried with.
+
+    Raises:
+        UnavailableError: Another process works on it.
     """
-    run = run_named(desk, run_id)
+    run = run_named(workspace, run_id)
     with ExitStack() as held:
-        await _claim(desk, run, held)
-        run = run_named(desk, run.id)
+        await _claim(workspace, run, held)
+        run = run_named(workspace, run.id)
         if run.terminal:
             return run
         if run.cancelling:
-            return desk.runs.end(run.id, "cancelled", desk.now())
-        run = desk.runs.begin(run.id, worker, desk.now())
-        return await _Worker(desk, run, version_of_run(desk, run), tools).run()
+            return workspace.experiment_runs.end(run.id, "cancelled", workspace.now())
+        worker = worker or f"{socket.gethostname()}:{os.getpid()}"
+        run = workspace.experiment_runs.begin(run.id, worker, workspace.now())
+        return await _Worker(workspace, run, version_of_run(workspace, run), tools).run()
 
 
-async def _claim(desk: ExperimentDesk, run: ExperimentRun, held: ExitStack) -> None:
+async def _claim(workspace: Workspace, run: ExperimentRun, held: ExitStack) -> None:
     deadline = asyncio.get_running_loop().time() + CLAIM_S
     while True:
         with ExitStack() as tried:
-            if tried.enter_context(desk.runs.claim(run.id)):
+            if tried.enter_context(workspace.experiment_runs.claim(run.id)):
                 held.push(tried.pop_all())
                 return
         if asyncio.get_running_loop().time() > deadline:
@@ -64,12 +72,12 @@ async def _claim(desk: ExperimentDesk, run: ExperimentRun, held: ExitStack) -> N
 
 
 class _Worker:
-    def __init__(self, desk: ExperimentDesk, run: ExperimentRun, version: ExperimentVersion, tools: Open) -> None:
-        self._desk = desk
+    def __init__(self, workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, tools: Open) -> None:
+        self._workspace = workspace
         self._run = run
         self._version = version
         self._tools = tools
-        self._spent = desk.runs.spent(run.id)
+        self._spent = workspace.experiment_runs.spent(run.id)
         self._along: ArchivingAlong | None = None
         """None where an earlier worker made a part of the tries: then all are archived at the end."""
 
@@ -80,7 +88,7 @@ class _Worker:
             if self._penniless and self._unfinished:
                 return await self._ended("failed", self._short_of_money())
             await self._alive(self._archived("completed", None), heed=False)
-            return self._desk.runs.end(self._run.id, "completed", self._desk.now())
+            return self._workspace.experiment_runs.end(self._run.id, "completed", self._workspace.now())
         except EvalscribeError as error:
             return await self._ended("failed", one_line(redact(str(error))))
         except asyncio.CancelledError:
@@ -109,27 +117,27 @@ class _Worker:
     async def _beat(self, *, heed: bool) -> None:
         """Shows that the worker lives, until somebody asks for the run to be cancelled."""
         while True:
-            if self._desk.runs.beat(self._run.id, self._desk.now()) and heed:
+            if self._workspace.experiment_runs.beat(self._run.id, self._workspace.now()) and heed:
                 return
             await asyncio.sleep(BEAT_S)
 
     async def _tries(self) -> None:
-        async with self._tools(self._run, self._version, self._left) as tools:
+        async with self._tools(self._workspace, self._run, self._version, self._left) as tools:
             bench = Bench(
                 target=tools.target,
                 panel=Panel(self._version.bindings, tools.scorers),
                 bindings=self._version.bindings,
                 timeout_s=self._version.config.timeout_s,
-                now=self._desk.now,
+                now=self._workspace.now,
             )
             await work(bench, self._left_to_try(), self._run.concurrency, self._keep)
 
     def _left_to_try(self) -> Iterator[Try]:
         """What is stored already is not tried again; nothing more once the money is spent."""
-        done = self._desk.runs.done(self._run.id)
+        done = self._workspace.experiment_runs.done(self._run.id)
         if not done:
-            self._along = ArchivingAlong(Archiving(self._desk, self._run, self._version))
-        for number, item in numbered_items(self._desk, self._run):
+            self._along = ArchivingAlong(Archiving(self._workspace, self._run, self._version))
+        for number, item in numbered_items(self._workspace, self._run):
             for repetition in range(1, self._run.repetitions + 1):
                 if (item.key, repetition) not in done:
                     if self._penniless:
@@ -141,10 +149,10 @@ class _Worker:
 
     def _keep(self, done: Done) -> None:
         try:
-            self._desk.runs.put(done.attempt, done.scores)
+            self._workspace.experiment_runs.put(done.attempt, done.scores)
         except DataError as error:
             without = unkept(done, one_line(str(error)))
-            self._desk.runs.put(without.attempt, without.scores)
+            self._workspace.experiment_runs.put(without.attempt, without.scores)
             self._archive(without)
         else:
             self._archive(done)
@@ -167,7 +175,7 @@ class _Worker:
 
     @property
     def _unfinished(self) -> bool:
-        return sum(self._desk.runs.tally(self._run.id).values()) < self._run.tries
+        return sum(self._workspace.experiment_runs.tally(self._run.id).values()) < self._run.tries
 
     def _short_of_money(self) -> str:
         return (
@@ -178,7 +186,7 @@ class _Worker:
     async def _ended(self, state: RunState, reason: str | None) -> ExperimentRun:
         """What was done is archived as well: it can be analysed."""
         run = self._end(state, reason)
-        if self._desk.runs.tally(run.id):
+        if self._workspace.experiment_runs.tally(run.id):
             await self._archived(state, reason)
         return run
 
@@ -186,7 +194,7 @@ class _Worker:
         if self._along:
             self._along.end(state, reason)
         else:
-            await archived(self._desk, self._run, self._version, state, reason)
+            await archived(self._workspace, self._run, self._version, state, reason)
 
     def _end(self, state: RunState, reason: str | None) -> ExperimentRun:
-        return self._desk.runs.end(self._run.id, state, self._desk.now(), reason)
+        return self._workspace.experiment_runs.end(self._run.id, state, self._workspace.now(), reason)

@@ -25,10 +25,11 @@ def create(
     """Make a dataset with an empty draft. Its id is printed, alone on standard output."""
     from evalscribe.app.datasets.adding import created
     from evalscribe.cli.display import formatted
-    from evalscribe.wiring.datasets import now, open_datasets
+    from evalscribe.workspace import Workspace
 
-    with open_datasets() as datasets:
-        dataset = created(datasets, name, description, now())
+    with Workspace() as workspace:
+        datasets = workspace.datasets
+        dataset = created(datasets, name, description, workspace.now())
     add = "`evalscribe datasets upload` and `add-example` put items into its draft, `publish` makes a version."
     formatted.made(dataset.id, dataset, f"Made dataset {dataset.name}: {add}", form)
     return 0
@@ -45,9 +46,10 @@ def list_all(
     """List the datasets with what they hold."""
     from evalscribe.app.datasets.shown import listed
     from evalscribe.cli.display import formatted
-    from evalscribe.wiring.datasets import open_datasets
+    from evalscribe.workspace import Workspace
 
-    with open_datasets() as datasets:
+    with Workspace() as workspace:
+        datasets = workspace.datasets
         there = list(listed(datasets, search))
     makes = "There is no dataset yet: `evalscribe datasets create --name N` makes one."
     none = f"No dataset has {search!r} in its name or description." if search else makes
@@ -61,9 +63,10 @@ def show(dataset: Named, form: Format = "table") -> int:
     from evalscribe.app.datasets.found import found
     from evalscribe.app.datasets.shown import shown
     from evalscribe.cli.display import formatted
-    from evalscribe.wiring.datasets import open_datasets
+    from evalscribe.workspace import Workspace
 
-    with open_datasets() as datasets:
+    with Workspace() as workspace:
+        datasets = workspace.datasets
         one = shown(datasets, found(datasets, dataset))
     formatted.document(one, lambda: _lines(one), form)
     return 0
@@ -87,11 +90,12 @@ def split(
     from evalscribe.app.datasets.split import checked_shares, dealt
     from evalscribe.cli.display import formatted
     from evalscribe.prose import counted
-    from evalscribe.wiring.datasets import open_datasets
+    from evalscribe.workspace import Workspace
 
     formatted.checked(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})
-    with open_datasets() as datasets:
+    with Workspace() as workspace:
+        datasets = workspace.datasets
         done = dealt(datasets, found(datasets, dataset), shares, seed)
     told = ", ".join(f"{name} {number:,}" for name, number in done.items.items())
     formatted.document(done, lambda: (f"{done.dataset}: {told}; {counted(done.changed, 'item')} moved",), form)

@@ -1,5 +1,9 @@
 """`evalscribe datasets add-example|add-run|upload|upload-csv`."""
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +15,8 @@ if TYPE_CHECKING:
     from evalscribe.app.datasets.adding import PutIn
     from evalscribe.app.datasets.of_runs import Taken
     from evalscribe.app.datasets.upload import Uploaded
-    from evalscribe.wiring.datasets import Columns
+    from evalscribe.ports import ItemRows
+    from evalscribe.sources.items import Columns
 
 Partial = Annotated[
     bool,
@@ -25,6 +30,7 @@ KeyColumn = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="Holds the item's key. Default: made of its content.", show_default=False),
 ]
+STANDARD_INPUT = "-"
 TAB = "\t"
 JSON_BEGINS = ("{", "[")
 
@@ -69,10 +75,11 @@ def add_example(
     from evalscribe.app.datasets.adding import Example, put_in
     from evalscribe.app.datasets.found import found
     from evalscribe.cli.display import formatted
-    from evalscribe.wiring.datasets import open_datasets
+    from evalscribe.workspace import Workspace
 
     example = Example(input, expected_output, metadata, events, split, cluster, key)
-    with open_datasets() as datasets:
+    with Workspace() as workspace:
+        datasets = workspace.datasets
         one = found(datasets, dataset)
         done = put_in(datasets, one, example)
     state = "is in" if done.added.new else "is changed in" if done.added.changed else "was already in"
@@ -110,13 +117,14 @@ def add_run(
     """Put evals of a run that was imported, analysed or an experiment's into the draft."""
     from evalscribe.app.datasets.adding import json_or_text
     from evalscribe.app.datasets.found import found
-    from evalscribe.app.datasets.of_runs import Wanted, taken
+    from evalscribe.app.datasets.of_runs import taken
     from evalscribe.cli.display import formatted
-    from evalscribe.wiring.datasets import open_run_shelves
+    from evalscribe.workspace import Workspace
 
     expected = None if expected_output is None else (json_or_text("--expected-output", expected_output),)
-    with open_run_shelves() as shelves:
-        done = taken(shelves, found(shelves.datasets, dataset), run, Wanted(evals or (), failed, expected))
+    with Workspace() as workspace:
+        one = found(workspace.datasets, dataset)
+        done = taken(workspace, one, run, evals=evals or (), failed=failed, expected=expected)
     formatted.document(done, lambda: (_taken(done),), form)
     _taken_notes(done)
     return 0
@@ -194,7 +202,7 @@ def upload_csv(
     form: Format = "table",
 ) -> int:
     """Put the rows of a table into the draft. Items whose key is there are replaced."""
-    from evalscribe.wiring.datasets import Columns
+    from evalscribe.sources.items import Columns
 
     columns = Columns(
         input=tuple(dict.fromkeys(input_columns)),
@@ -215,21 +223,38 @@ def upload_csv(
 
 def _upload(dataset: str, file: str, columns: "Columns | None", partial: bool, form: str) -> int:
     """Exit code 65 where the file was not read to its end."""
-    import sys
-
     from evalscribe.app.datasets.found import found
     from evalscribe.app.datasets.upload import told, uploaded
     from evalscribe.cli.display import finish, formatted
     from evalscribe.errors import DataError
-    from evalscribe.wiring.datasets import item_file, open_datasets
+    from evalscribe.workspace import Workspace
 
     formatted.checked(form)
-    with open_datasets() as datasets, item_file(file, columns) as (name, opened):
+    with Workspace() as workspace, _item_file(file, columns) as (name, opened):
+        datasets = workspace.datasets
         done = uploaded(datasets, found(datasets, dataset), name, opened, partial=partial)
     for line in told(done):
         finish.say(line, file=sys.stderr)
     formatted.document(done, lambda: (_uploaded(done),), form)
     return DataError.exit_code if done.stopped else 0
+
+
+@contextmanager
+def _item_file(file: str, columns: "Columns | None") -> "Iterator[tuple[str, Callable[[], ItemRows]]]":
+    """What a file is called, and how to read it, as often as wanted; `-` is standard input, copied to a file."""
+    from shutil import copyfileobj
+    from tempfile import TemporaryDirectory
+
+    from evalscribe.sources.items import open_csv, open_items
+
+    with ExitStack() as stack:
+        path, name = Path(file), file
+        if file == STANDARD_INPUT:
+            path = Path(stack.enter_context(TemporaryDirectory(prefix="evalscribe-"))) / "stdin"
+            name = path.name
+            with path.open("wb") as copy:
+                copyfileobj(sys.stdin.buffer, copy)
+        yield name, (lambda: open_csv(path, name, columns) if columns else open_items(path, name))
 
 
 def _is_text(done: "PutIn") -> bool:
@@ -265,8 +290,6 @@ def _taken(done: "Taken") -> str:
 
 
 def _taken_notes(done: "Taken") -> None:
-    import sys
-
     from evalscribe.cli.display import finish
     from evalscribe.prose import counted
 

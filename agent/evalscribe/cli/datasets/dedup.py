@@ -22,9 +22,10 @@ def preview(dataset: Named, form: Format = "table") -> int:
     from evalscribe.app.datasets.found import found
     from evalscribe.cli.display import finish, formatted
     from evalscribe.prose import counted
-    from evalscribe.wiring.datasets import open_datasets
+    from evalscribe.workspace import Workspace
 
-    with open_datasets() as datasets:
+    with Workspace() as workspace:
+        datasets = workspace.datasets
         groups = duplicates(datasets.draft(found(datasets, dataset).id))
     formatted.listing(groups, ("stays", "may go", "splits"), _cells, form, none="No two items ask and expect the same.")
     number = sum(len(group.others) for group in groups)
@@ -46,10 +47,11 @@ def apply(
     from evalscribe.app.datasets.found import found
     from evalscribe.cli.display import formatted
     from evalscribe.prose import counted
-    from evalscribe.wiring.datasets import open_datasets
+    from evalscribe.workspace import Workspace
 
     formatted.checked(form)
-    with open_datasets() as datasets:
+    with Workspace() as workspace:
+        datasets = workspace.datasets
         done = deduplicated(datasets, found(datasets, dataset), items or ())
     told = f"{counted(done.items, 'duplicate')} taken out of the draft of {done.dataset}"
     formatted.document(done, lambda: (told,), form)

@@ -32,9 +32,10 @@ def list_all(
     from evalscribe.app.datasets.found import found, version_named
     from evalscribe.app.datasets.shown import examples, in_short
     from evalscribe.cli.display import formatted
-    from evalscribe.wiring.datasets import open_datasets
+    from evalscribe.workspace import Workspace
 
-    with open_datasets() as datasets:
+    with Workspace() as workspace:
+        datasets = workspace.datasets
         one = found(datasets, dataset)
         held = datasets.items(version_named(datasets, one, version).id) if version else datasets.draft(one.id)
         chosen = examples(held, split)
@@ -57,10 +58,11 @@ def remove(
     from evalscribe.app.datasets.found import found
     from evalscribe.cli.display import formatted
     from evalscribe.prose import counted
-    from evalscribe.wiring.datasets import open_datasets
+    from evalscribe.workspace import Workspace
 
     formatted.checked(form)
-    with open_datasets() as datasets:
+    with Workspace() as workspace:
+        datasets = workspace.datasets
         done = taken_out(datasets, found(datasets, dataset), keys)
     told = f"{counted(done.items, 'item')} taken out of the draft of {done.dataset}"
     formatted.document(done, lambda: (told,), form)

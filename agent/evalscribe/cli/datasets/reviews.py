@@ -42,18 +42,17 @@ def from_reviews(
     """
     import sys
 
-    from evalscribe.app.datasets.from_reviews import ReviewWish
     from evalscribe.app.datasets.from_reviews import from_reviews as use_case
     from evalscribe.app.datasets.split import checked_shares
     from evalscribe.cli.display import finish, formatted
     from evalscribe.errors import NotFoundError
-    from evalscribe.wiring.datasets import now, open_review_desk
+    from evalscribe.settings import Options
+    from evalscribe.workspace import Workspace
 
     formatted.checked(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})
-    wish = ReviewWish(name=name, shares=shares, seed=seed, unreviewed=unreviewed, publish=publish)
-    with open_review_desk(reports) as desk:
-        done = use_case(desk, wish, now())
+    with Workspace(Options(reports=reports)) as workspace:
+        done = use_case(workspace, name, shares=shares, seed=seed, unreviewed=unreviewed, publish=publish)
     for line in _left_out(done):
         finish.say(line, file=sys.stderr)
     formatted.made(done.version.id if done.version else done.dataset_id, done, _told(done), form)

@@ -32,11 +32,12 @@ def publish(
     from evalscribe.app.datasets.publish import published
     from evalscribe.cli.display import formatted
     from evalscribe.prose import counted
-    from evalscribe.wiring.datasets import now, open_datasets
+    from evalscribe.workspace import Workspace
 
-    with open_datasets() as datasets:
+    with Workspace() as workspace:
+        datasets = workspace.datasets
         one = found(datasets, dataset)
-        done = published(datasets, one, description, now())
+        done = published(datasets, one, description, workspace.now())
     number, items = done.version.number, counted(done.version.items, "item")
     told = f"Version {number} of {one.name}: {items}."
     formatted.made(done.version.id, done.version, told if done.new else f"Unchanged: version {number} has it.", form)
@@ -48,9 +49,10 @@ def list_all(dataset: Named, form: Format = "table") -> int:
     """List the versions of a dataset."""
     from evalscribe.app.datasets.found import found
     from evalscribe.cli.display import formatted
-    from evalscribe.wiring.datasets import open_datasets
+    from evalscribe.workspace import Workspace
 
-    with open_datasets() as datasets:
+    with Workspace() as workspace:
+        datasets = workspace.datasets
         one = found(datasets, dataset)
         there = datasets.versions(one.id)
     none = f"Nothing was published yet: `evalscribe datasets publish {one.name}` makes a version."
@@ -64,9 +66,10 @@ def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> 
     from evalscribe.app.datasets.compare import compared
     from evalscribe.app.datasets.found import found
     from evalscribe.cli.display import formatted
-    from evalscribe.wiring.datasets import open_datasets
+    from evalscribe.workspace import Workspace
 
-    with open_datasets() as datasets:
+    with Workspace() as workspace:
+        datasets = workspace.datasets
         done = compared(datasets, found(datasets, dataset), base, other)
     formatted.document(done, lambda: _lines(done), form)
     return 0
@@ -78,10 +81,11 @@ def restore_draft(dataset: Named, version: Version, form: Format = "table") -> i
     from evalscribe.app.datasets.found import found, version_named
     from evalscribe.cli.display import formatted
     from evalscribe.prose import counted
-    from evalscribe.wiring.datasets import open_datasets
+    from evalscribe.workspace import Workspace
 
     formatted.checked(form)
-    with open_datasets() as datasets:
+    with Workspace() as workspace:
+        datasets = workspace.datasets
         one = found(datasets, dataset)
         wanted = version_named(datasets, one, version)
         before = datasets.draft_size(one.id)
@@ -109,9 +113,10 @@ def export(
     from evalscribe.app.datasets.found import found, version_named
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.line_file import write
-    from evalscribe.wiring.datasets import open_datasets
+    from evalscribe.workspace import Workspace
 
-    with open_datasets() as datasets:
+    with Workspace() as workspace:
+        datasets = workspace.datasets
         one = found(datasets, dataset)
         wanted = version_named(datasets, one, version)
         write(lines(datasets.items(wanted.id), form), output, json=form == "jsonl")

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.experiment import ExperimentRun
     from evalscribe.run_summary import RunReport
+    from evalscribe.workspace import Workspace
 
 VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST = 900_000
@@ -17,7 +17,7 @@ LEAST = 20_000
 """Bytes that are left for a run whatever else is in the file, as long as it stays below GitHub's own limit."""
 
 
-def append(desk: "ExperimentDesk", run: "ExperimentRun", report: "RunReport") -> None:
+def append(workspace: "Workspace", run: "ExperimentRun", report: "RunReport") -> None:
     """Nothing without such a file. One that cannot be written is told, and changes nothing else."""
     from evalscribe.cli.display import finish
 
@@ -25,12 +25,12 @@ def append(desk: "ExperimentDesk", run: "ExperimentRun", report: "RunReport") ->
     if not named:
         return
     try:
-        _append(desk, run, report, Path(named))
+        _append(workspace, run, report, Path(named))
     except OSError as error:
         finish.say(f"Note: the step's summary cannot be written: {error.strerror or error}", file=sys.stderr)
 
 
-def _append(desk: "ExperimentDesk", run: "ExperimentRun", report: "RunReport", path: Path) -> None:
+def _append(workspace: "Workspace", run: "ExperimentRun", report: "RunReport", path: Path) -> None:
     from evalscribe.app.experiments.inspect import failures
     from evalscribe.render.run_export import markdown
 
@@ -38,4 +38,4 @@ def _append(desk: "ExperimentDesk", run: "ExperimentRun", report: "RunReport", p
     if room < LEAST:
         return
     with path.open("a", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in markdown.lines(report, failures(desk, run), room))
+        file.writelines(f"{line}\n" for line in markdown.lines(report, failures(workspace, run), room))

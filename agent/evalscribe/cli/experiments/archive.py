@@ -16,15 +16,13 @@ def archive(
     """Put an experiment aside: `list --status active` leaves it out. Its runs stay."""
     from evalscribe.app.experiments.find import experiment_named
     from evalscribe.cli.display.formatted import checked, document
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
     checked(form)
-    with open_desk(settings(Options())) as desk:
-        found = experiment_named(desk, experiment)
-        desk.definitions.set_status(found.id, "active" if undo else "archived")
-        now = experiment_named(desk, found.id)
+    with Workspace() as workspace:
+        found = experiment_named(workspace, experiment)
+        workspace.definitions.set_status(found.id, "active" if undo else "archived")
+        now = experiment_named(workspace, found.id)
     told = f"Experiment {now.name} is {'active again' if undo else 'archived'}."
     document(now, lambda: (told,), form)
     return 0

@@ -13,14 +13,12 @@ def cancel(run: RunOfExperiment, form: Format = "table") -> int:
     from evalscribe.cli.display.formatted import checked, document
     from evalscribe.errors import UnavailableError
     from evalscribe.prose import counted
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
     checked(form)
-    with open_desk(settings(Options())) as desk:
-        done = asyncio.run(cancelled(desk, run_of_experiment(desk, run)))
-        tried = sum(desk.runs.tally(done.id).values())
+    with Workspace() as workspace:
+        done = asyncio.run(cancelled(workspace, run_of_experiment(workspace, run)))
+        tried = sum(workspace.experiment_runs.tally(done.id).values())
     if not done.terminal:
         raise UnavailableError(f"the worker of run {done.id} ({done.worker}) does not hear; it was asked to stop.")
     told = f"Run {done.id} is {done.state}; {tried:,} of {counted(done.tries, 'try')} were done."

@@ -39,13 +39,11 @@ def compare(
     from evalscribe.app.experiments.compare import compare_runs
     from evalscribe.cli.display.formatted import checked, document
     from evalscribe.render.run_comparison import told
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
     checked(form)
-    with open_desk(settings(Options())) as desk:
-        found = compare_runs(desk, base, candidate, allow_mismatch=allow_mismatch)
+    with Workspace() as workspace:
+        found = compare_runs(workspace, base, candidate, allow_mismatch=allow_mismatch)
     document(found, lambda: told(found), form)
     if found.verdict == "not-comparable":
         return NOT_COMPARABLE

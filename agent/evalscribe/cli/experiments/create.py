@@ -8,12 +8,7 @@ from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import ExperimentArgument
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.app.experiments.asked import Asked
-    from evalscribe.app.experiments.target import FindCascade
-    from evalscribe.cascade import CascadeParts
-    from evalscribe.rubric import Rubric as StoredRubric
-    from evalscribe.settings import Settings
 
 Name = Annotated[str | None, typer.Option(metavar="NAME", help="Its name; unique.", show_default=False)]
 DatasetId = Annotated[
@@ -98,15 +93,11 @@ def create(
     from evalscribe.app.experiments.asked import resolved
     from evalscribe.app.experiments.create import created
     from evalscribe.cli.display.formatted import checked, made
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import binder, open_desk, rubrics
+    from evalscribe.workspace import Workspace
 
     checked(form)
-    found = settings(Options())
-    with open_desk(found) as desk:
-        bind, by_name = binder(found, desk), rubrics(found, desk)
-        experiment, version = created(desk, resolved(desk, asked, bind, by_name, _cascade(found, desk)))
+    with Workspace() as workspace:
+        experiment, version = created(workspace, resolved(workspace, asked))
     made(experiment.id, experiment, f"Made experiment {experiment.name}, version 1 ({version.id})", form)
     return 0
 
@@ -152,35 +143,19 @@ def _asked(options: dict[str, Any]) -> "Asked":
     )
 
 
-def _cascade(found: "Settings", desk: "ExperimentDesk") -> "FindCascade":
-    """What judges is loaded only where a cascade is asked for."""
-
-    def parts(question: "StoredRubric") -> "CascadeParts":
-        from evalscribe.wiring.judge_target import cascade_parts
-
-        return cascade_parts(found, desk, question)
-
-    return parts
-
-
 def _update(named: str, asked: "Asked", form: str) -> int:
     from evalscribe.app.experiments.asked import changed
     from evalscribe.app.experiments.create import as_wanted, updated
     from evalscribe.app.experiments.find import experiment_named, version_named
     from evalscribe.cli.display.formatted import checked, made
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import binder, open_desk, rubrics
+    from evalscribe.workspace import Workspace
 
     checked(form)
-    found = settings(Options())
-    with open_desk(found) as desk:
-        experiment = experiment_named(desk, named)
-        before = version_named(desk, experiment, None)
-        definition = as_wanted(experiment, before)
-        bind, rubric = binder(found, desk), rubrics(found, desk)
-        wanted = changed(desk, definition, asked, bind, rubric, _cascade(found, desk))
-        version = updated(desk, experiment, wanted)
+    with Workspace() as workspace:
+        experiment = experiment_named(workspace, named)
+        before = version_named(workspace, experiment, None)
+        wanted = changed(workspace, as_wanted(experiment, before), asked)
+        version = updated(workspace, experiment, wanted)
     if version.id == before.id:
         told = f"{experiment.name} is so already: version {version.number}"
     else:

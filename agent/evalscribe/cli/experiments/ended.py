@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.experiment import ExperimentRun
     from evalscribe.gate import Gate
     from evalscribe.run_summary import RunReport
+    from evalscribe.workspace import Workspace
 
 PASSED = 0
 GATE_FAILED = 2
@@ -39,7 +39,7 @@ def ended(run: "ExperimentRun", gate: "Gate | None", *, fail_on_gate: bool) -> t
 
 
 def told(
-    desk: "ExperimentDesk",
+    workspace: "Workspace",
     run: "ExperimentRun",
     *,
     fail_on_gate: bool,
@@ -54,10 +54,10 @@ def told(
     from evalscribe.cli.display import finish, step_summary
     from evalscribe.render.run_text import gate_lines
 
-    report = reported(desk, run)
+    report = reported(workspace, run)
     code, line = ended(run, report.gate, fail_on_gate=fail_on_gate)
     if run.terminal:
-        step_summary.append(desk, run, report)
+        step_summary.append(workspace, run, report)
     with suppress(BrokenPipeError):
         if form != "table":
             finish.print_json(within(report) if within else report, indent=None if form == "jsonl" else 2)
@@ -70,7 +70,7 @@ def told(
 
 
 def await_end(
-    desk: "ExperimentDesk",
+    workspace: "Workspace",
     run_id: str,
     timeout_s: float | None,
     *,
@@ -87,8 +87,8 @@ def await_end(
 
     try:
         with RunDisplay() as display:
-            done = run_until_signal(waited(desk.runs, run_id, timeout_s, display))
+            done = run_until_signal(waited(workspace.experiment_runs, run_id, timeout_s, display))
     except (InterruptedError_, TerminatedError) as stopped:
         again = f"`evalscribe reports wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
         raise type(stopped)(f"no longer waiting; run {run_id} goes on: {again}") from None
-    return told(desk, done or run_named(desk, run_id), fail_on_gate=fail_on_gate, form=form, within=within)
+    return told(workspace, done or run_named(workspace, run_id), fail_on_gate=fail_on_gate, form=form, within=within)

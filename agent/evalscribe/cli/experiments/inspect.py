@@ -19,14 +19,12 @@ def list_runs(experiment: ExperimentArgument, form: Format = "table") -> int:
     from evalscribe.app.experiments.find import experiment_named
     from evalscribe.app.experiments.runs import listed_runs
     from evalscribe.cli.display.formatted import checked, listing
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
     checked(form)
-    with open_desk(settings(Options())) as desk:
-        found = experiment_named(desk, experiment)
-        rows = listed_runs(desk, found)
+    with Workspace() as workspace:
+        found = experiment_named(workspace, experiment)
+        rows = listed_runs(workspace, found)
     none = f"{found.name} has not run yet: `evalscribe experiments run {found.name}` runs it."
     listing(rows, HEADS, _cells, form, none)
     return 0
@@ -47,13 +45,11 @@ def show_run(run: RunOfExperiment, form: Format = "table") -> int:
     from evalscribe.app.experiments.find import run_of_experiment, version_of_run
     from evalscribe.app.experiments.gate import reported
     from evalscribe.cli.display.formatted import document
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
-    with open_desk(settings(Options())) as desk:
-        found = run_of_experiment(desk, run)
-        version, report = version_of_run(desk, found), reported(desk, found)
+    with Workspace() as workspace:
+        found = run_of_experiment(workspace, run)
+        version, report = version_of_run(workspace, found), reported(workspace, found)
     document(report, lambda: _told(report, version), form)
     return 0
 

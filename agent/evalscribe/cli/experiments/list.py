@@ -28,16 +28,13 @@ def list_all(
     form: Format = "table",
 ) -> int:
     """List the experiments, oldest first."""
-    from evalscribe.app.experiments.listing import Filter, listed
+    from evalscribe.app.experiments.listing import listed
     from evalscribe.cli.display.formatted import checked, listing
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
     checked(form)
-    with open_desk(settings(Options())) as desk:
-        wanted = Filter(dataset=dataset_id, status=status, type=type, page=page, page_size=page_size)
-        rows = listed(desk, wanted)
+    with Workspace() as workspace:
+        rows = listed(workspace, dataset=dataset_id, status=status, type=type, page=page, page_size=page_size)
     none = "There is no such experiment: `evalscribe experiments create` makes one, `experiments sample` a ready one."
     listing(rows, HEADS, _cells, form, none)
     return 0

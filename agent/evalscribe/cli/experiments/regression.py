@@ -50,34 +50,33 @@ def regression_dataset(
 
     RUN may also be a run that was imported or analysed: then a dataset is all that is made.
     """
-    from evalscribe.app.experiments.regression import RegressionWish, regression
+    from evalscribe.app.experiments.launch import start_run as start_worker
+    from evalscribe.app.experiments.regression import regression
     from evalscribe.cli.display.formatted import checked, document
     from evalscribe.cli.experiments.ended import await_end
-    from evalscribe.cli.experiments.run import start
     from evalscribe.cli.times import seconds
     from evalscribe.errors import UsageError
     from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.regression import open_regression_desk
+    from evalscribe.workspace import Workspace
 
     checked(form)
     if wait and not start_run:
         raise UsageError("--wait waits for a run: give --start-run as well")
     timeout_s = None if timeout is None else seconds(timeout)
-    found = settings(Options(budget=budget, max_tokens=max_tokens, env_file=env_file))
-    wish = RegressionWish(
-        name=name,
-        run_item_ids=tuple(run_item_id or ()),
-        classifications=_classifications(classification),
-        reviewed_only=reviewed_only,
-        start_run=start_run,
-        deployment=deployment_id,
-        budget_usd=found.budget.value,
-    )
-    with open_regression_desk(found) as desk:
-        made, started = regression(desk, run, wish)
+    with Workspace(Options(budget=budget, max_tokens=max_tokens, env_file=env_file)) as workspace:
+        made, started = regression(
+            workspace,
+            run,
+            name=name,
+            run_item_ids=run_item_id or (),
+            classifications=_classifications(classification),
+            reviewed_only=reviewed_only,
+            start_run=start_run,
+            deployment=deployment_id,
+            budget_usd=workspace.settings.budget.value,
+        )
         if started is not None:
-            start(desk.experiments, found, started, env_file, max_tokens)
+            start_worker(workspace, started)
         waiting = started if wait else None
         if waiting is None or form == "table":
             document(made, lambda: _told(made, name), form)
@@ -85,7 +84,7 @@ def regression_dataset(
         if waiting is None:
             return 0
         return await_end(
-            desk.experiments,
+            workspace,
             waiting.id,
             timeout_s,
             fail_on_gate=fail_on_gate is not False,

@@ -30,24 +30,20 @@ def rescore(
 ) -> int:
     """Score the stored outputs of a run again; nothing is tried again. Old scores are kept, new ones take their
     place."""
-    from functools import partial
-
     from evalscribe.app.experiments.find import run_of_experiment
-    from evalscribe.app.experiments.rescore import Rescore, rescored
+    from evalscribe.app.experiments.rescore import rescored
     from evalscribe.cli.display.formatted import checked, document
     from evalscribe.cli.display.run_progress import RunDisplay
     from evalscribe.graph.signals import run_until_signal
     from evalscribe.prose import counted
     from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiment_runs import open_rescorers
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
     checked(form)
-    wanted = Rescore(scorers=tuple(scorer or ()), reason=reason, version=experiment_version_id)
-    found = settings(Options(budget=budget, max_tokens=max_tokens, env_file=env_file))
-    with open_desk(found) as desk, RunDisplay() as display:
-        job = rescored(desk, run_of_experiment(desk, run), wanted, partial(open_rescorers, desk, found), display)
+    given = Options(budget=budget, max_tokens=max_tokens, env_file=env_file)
+    with Workspace(given) as workspace, RunDisplay() as display:
+        found = run_of_experiment(workspace, run)
+        job = rescored(workspace, found, display, scorers=scorer or (), reason=reason, version=experiment_version_id)
         done = run_until_signal(job)
     told = (
         f"Scored {counted(done.tries, 'stored try')} of run {done.run.id} again: "

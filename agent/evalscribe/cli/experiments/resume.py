@@ -16,21 +16,20 @@ def resume(
 ) -> int:
     """Let a run go on that failed, was cancelled or lost its worker; what was done is not done again."""
     from evalscribe.app.experiments.find import run_of_experiment
+    from evalscribe.app.experiments.launch import start_run
     from evalscribe.app.experiments.resume import resumed
     from evalscribe.cli.display.formatted import checked
-    from evalscribe.cli.experiments.run import going, start
+    from evalscribe.cli.experiments.run import going
     from evalscribe.cli.times import seconds
     from evalscribe.prose import counted
     from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
     checked(form)
     timeout_s = None if timeout is None else seconds(timeout)
-    found = settings(Options(budget=budget, max_tokens=max_tokens, env_file=env_file))
-    with open_desk(found) as desk:
-        again = resumed(desk, run_of_experiment(desk, run), budget)
-        done = sum(desk.runs.tally(again.id).values())
-        start(desk, found, again, env_file, max_tokens)
+    with Workspace(Options(budget=budget, max_tokens=max_tokens, env_file=env_file)) as workspace:
+        again = resumed(workspace, run_of_experiment(workspace, run), budget)
+        done = sum(workspace.experiment_runs.tally(again.id).values())
+        start_run(workspace, again)
         told = f"Run {again.id} goes on: {done:,} of {counted(again.tries, 'try')} are done"
-        return going(desk, again, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form)
+        return going(workspace, again, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form)

@@ -2,7 +2,6 @@
 
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,9 +18,8 @@ from evalscribe.cli.experiments.options import (
 )
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.experiment import ExperimentRun
-    from evalscribe.settings import Settings
+    from evalscribe.workspace import Workspace
 
 
 def run(
@@ -76,37 +74,37 @@ def run(
     With --wait: exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 waited too long.
     """
     from evalscribe.app.experiments.find import experiment_named
-    from evalscribe.app.experiments.launch import NewRun, launched
+    from evalscribe.app.experiments.launch import launched, planned, start_run
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.formatted import checked
     from evalscribe.cli.times import seconds
     from evalscribe.prose import counted
     from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
     checked(form)
     timeout_s = None if timeout is None else seconds(timeout)
-    found = settings(Options(budget=budget, max_tokens=max_tokens, env_file=env_file))
-    with open_desk(found) as desk:
-        wanted = NewRun(
+    with Workspace(Options(budget=budget, max_tokens=max_tokens, env_file=env_file)) as workspace:
+        plan = planned(
+            workspace,
+            experiment_named(workspace, experiment),
             name=name,
             version=experiment_version_id,
             deployment=deployment_id,
             repetitions=repetitions,
             concurrency=concurrency,
-            budget_usd=found.budget.value,
+            budget_usd=workspace.settings.budget.value,
             config=config,
         )
-        started = launched(desk, experiment_named(desk, experiment), wanted)
-        finish.notes(_own_prompts(desk, found, started))
-        start(desk, found, started, env_file, max_tokens)
+        started = launched(workspace, plan)
+        finish.notes(_own_prompts(workspace, started))
+        start_run(workspace, started)
         told = f"Started run {started.id}: {counted(started.tries, 'try')}"
-        return going(desk, started, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form)
+        return going(workspace, started, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form)
 
 
 def going(
-    desk: "ExperimentDesk",
+    workspace: "Workspace",
     run: "ExperimentRun",
     told: str,
     *,
@@ -127,29 +125,13 @@ def going(
         finish.say(told, file=sys.stderr)
         with suppress(BrokenPipeError):  # how it ends still makes the exit code
             print(run.id, flush=True)
-    return await_end(desk, run.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
+    return await_end(workspace, run.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
 
 
-def _own_prompts(desk: "ExperimentDesk", found: "Settings", run: "ExperimentRun") -> list[str]:
+def _own_prompts(workspace: "Workspace", run: "ExperimentRun") -> list[str]:
     """The folder may be another's: whose words a judge is asked by is told."""
     from evalscribe.app.experiments.find import version_of_run
     from evalscribe.app.scorers import own_prompts
-    from evalscribe.prompts import Prompts
 
-    own = own_prompts(version_of_run(desk, run).bindings, Prompts(found.root))
+    own = own_prompts(version_of_run(workspace, run).bindings, workspace.prompts)
     return [f"scorers ask by the workspace's own prompts: {', '.join(own)}"] if own else []
-
-
-def start(
-    desk: "ExperimentDesk",
-    found: "Settings",
-    run: "ExperimentRun",
-    env_file: Path | None,
-    max_tokens: int | None = None,
-) -> None:
-    """Start the worker; where that cannot be, the run has failed."""
-    from evalscribe.wiring.experiment_runs import start_run
-
-    told_again = [] if env_file is None else ["--env-file", str(env_file)]
-    told_again += [] if max_tokens is None else ["--max-tokens", str(max_tokens)]
-    start_run(desk, found, run, told_again)

@@ -9,8 +9,8 @@ from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import ExperimentArgument
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiment_desk import ExperimentDesk
     from evalscribe.experiment import Experiment, ExperimentVersion
+    from evalscribe.workspace import Workspace
 
 
 def show(
@@ -24,27 +24,25 @@ def show(
     """Show what an experiment tries, on what, and how it is scored. As JSON: the whole version."""
     from evalscribe.app.experiments.find import experiment_named, version_named
     from evalscribe.cli.display.formatted import document
-    from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
-    with open_desk(settings(Options())) as desk:
-        found = experiment_named(desk, experiment)
-        wanted = version_named(desk, found, version)
-        document(wanted, lambda: _told(desk, found, wanted), form)
+    with Workspace() as workspace:
+        found = experiment_named(workspace, experiment)
+        wanted = version_named(workspace, found, version)
+        document(wanted, lambda: _told(workspace, found, wanted), form)
     return 0
 
 
-def _told(desk: "ExperimentDesk", one: "Experiment", version: "ExperimentVersion") -> Iterator[str]:
+def _told(workspace: "Workspace", one: "Experiment", version: "ExperimentVersion") -> Iterator[str]:
     from evalscribe.app.experiments.listing import binding_line, dataset_line, target_line
 
-    versions = desk.definitions.experiment_versions(one.id)
-    runs = desk.runs.runs(one.id)
+    versions = workspace.definitions.experiment_versions(one.id)
+    runs = workspace.experiment_runs.runs(one.id)
     kind = "" if one.type == "standard" else f", {one.type}"
     yield f"{one.name} ({one.id}){kind}{', archived' if one.status == 'archived' else ''}"
     yield f"version  {version.number} of {len(versions)} ({version.id}), {version.created_at}"
     yield f"target   {target_line(version.target)}"
-    yield f"dataset  {dataset_line(desk, version)} ({version.dataset_version_id})"
+    yield f"dataset  {dataset_line(workspace, version)} ({version.dataset_version_id})"
     for number, binding in enumerate(version.bindings):
         yield f"{'scorers ' if number == 0 else ' ' * 8} {binding_line(binding)}"
     yield f"config   {version.config.model_dump_json(exclude_none=True)}"

@@ -13,18 +13,16 @@ T = TypeVar("T")
 def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = None) -> int:
     """Do what is left of a run, in this process."""
     from evalscribe.app.experiments.find import run_named
+    from evalscribe.app.experiments.work import worked
     from evalscribe.cli.display import finish
     from evalscribe.settings import Options
-    from evalscribe.wiring import settings
-    from evalscribe.wiring.experiment_runs import work_on
-    from evalscribe.wiring.experiments import open_desk
+    from evalscribe.workspace import Workspace
 
-    options = Options(max_tokens=max_tokens, env_file=env_file)
-    with open_desk(settings(options)) as desk:
-        found = run_named(desk, run)
-        finish.say(f"{desk.now()} process {os.getpid()} works on run {found.id}")
-        done = _until_signal(work_on(desk, found.id, options, os.environ))
-        finish.say(f"{desk.now()} run {done.id} {done.state}{f': {done.reason}' if done.reason else ''}")
+    with Workspace(Options(max_tokens=max_tokens, env_file=env_file)) as workspace:
+        found = run_named(workspace, run)
+        finish.say(f"{workspace.now()} process {os.getpid()} works on run {found.id}")
+        done = _until_signal(worked(workspace, found.id))
+        finish.say(f"{workspace.now()} run {done.id} {done.state}{f': {done.reason}' if done.reason else ''}")
     return 0 if done.state == "completed" else 3
 
 
