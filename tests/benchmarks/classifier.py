@@ -71,13 +71,13 @@ def measured(judge: str = "rules") -> Measured:
     target = ("--target-type", "judge", "--judge", judge)
     id = told("experiments", "create", "--name", judge, "--dataset-id", DATASET, *target, *asked, *_config()).strip()
     with Workspace() as workspace:
-        experiment = workspace.definitions.experiment(id)
+        experiment = workspace.store.experiments.experiment(id)
         assert experiment is not None
         run = _ran(workspace, experiment, name=f"{judge} on real runs")
         test = _ran(workspace, experiment, name=f"{judge} on test", config='{"split": "test"}')
         pairs: dict[str, list[LabelPair]] = {"all": []}
-        for attempt in workspace.experiment_runs.attempts(run.id):
-            item = workspace.datasets.item(run.dataset_version_id, attempt.item.item_key)
+        for attempt in workspace.store.experiment_runs.attempts(run.id):
+            item = workspace.store.datasets.item(run.dataset_version_id, attempt.item.item_key)
             assert item is not None
             pair = label_pair(item.expected_output, attempt.output)
             assert pair is not None

@@ -43,10 +43,10 @@ class Lab:
         """A queued run over so many items."""
         workspace, name = self.workspace, f"{component.name}-{items}"
         self._fill(name, items)
-        version = workspace.datasets.publish(f"ds-{name}", workspace.now())
+        version = workspace.store.datasets.publish(f"ds-{name}", workspace.now())
         folder, now = str(self.folder), workspace.now()
         deployment = Deployment(id=f"dep-{name}", components=(component,), folder=folder, created_at=now)
-        workspace.definitions.add_deployment(deployment)
+        workspace.store.experiments.add_deployment(deployment)
         wanted = NewExperiment(
             name=name,
             target=ComponentTarget(deployment_id=deployment.id, component=component),
@@ -58,7 +58,7 @@ class Lab:
         return launched(workspace, planned(workspace, created(workspace, wanted)[0]))
 
     def _fill(self, name: str, items: int) -> None:
-        datasets = self.workspace.datasets
+        datasets = self.workspace.store.datasets
         datasets.add(Dataset(id=f"ds-{name}", name=name, created_at=self.workspace.now()))
         for start in range(0, items, PAGE):
             asked = [(f"k{n}", question(n)) for n in range(start, min(items, start + PAGE))]
@@ -66,7 +66,7 @@ class Lab:
 
     def now(self, run: ExperimentRun) -> ExperimentRun:
         """The run as it is by now."""
-        found = self.workspace.experiment_runs.run(run.id)
+        found = self.workspace.store.experiment_runs.run(run.id)
         assert found is not None
         return found
 

@@ -171,7 +171,7 @@ def test_of_an_imported_run_a_dataset_is_all_that_can_be_made(inside: Inside, ma
     (inside.folder / "runs.json").write_text(json.dumps(tried))
     inside.run("import", "runs.json", "--model", "acme/one", "--collection", "tau")
     with workspaces.Workspace(folder=inside.folder, environ={}) as workspace:
-        (run,) = workspace.archive.runs("tau")
+        (run,) = workspace.store.runs.runs("tau")
     assert "--start-run needs a run of an experiment" in refused(inside, run.id, "--start-run")
     done = dataset(inside, run.id)
     assert (done.items, done.experiment_id) == (2, None)

@@ -164,7 +164,7 @@ def test_bindings_are_named_once_ordered_and_there(folder: Path) -> None:
     with here(folder) as workspace:
         for name, needs in (("after", ("polite",)), ("polite", ())):
             spec = ScorerSpec(name=name, scorer=CUSTOM, address="m:f", depends_on=needs)
-            made(workspace.definitions, spec, workspace.now())
+            made(workspace.store.experiments, spec, workspace.now())
 
         def bind(*builtin: str, ids: tuple[str, ...] = ()) -> list[str]:
             return [one.spec.name for one in bound(workspace, builtin, ids)]
@@ -175,7 +175,7 @@ def test_bindings_are_named_once_ordered_and_there(folder: Path) -> None:
         assert (binding.required, binding.threshold, binding.scorer_id) == (
             False,
             0.5,
-            workspace.definitions.scorers()[1].id,
+            workspace.store.experiments.scorers()[1].id,
         )
         with pytest.raises(UsageError, match="depends on polite, which is not attached"):
             bind(ids=("after",))

@@ -81,10 +81,10 @@ async def created(
         python=platform.python_version(),
         created_at=workspace.now(),
     )
-    there = workspace.definitions.deployment(bare.content)
+    there = workspace.store.experiments.deployment(bare.content)
     deployment = there or bare.model_copy(update={"id": bare.content})
     if there is None:
-        workspace.definitions.add_deployment(deployment)
+        workspace.store.experiments.add_deployment(deployment)
     return Made(deployment=deployment, new=there is None, seen=seen)
 
 
@@ -118,6 +118,26 @@ def found(definitions: Definitions, named: str) -> Deployment:
         return deployment
     there = [one.name or one.id for one in definitions.deployments()]
     raise nothing_called("deployment", named, there, "deployments create --component …")
+
+
+def component_of(deployment: Deployment, name: str | None, type: str | None) -> Component:
+    """The component of that name and type. Raises `UsageError` naming the option and what there is."""
+    found = deployment.component(name) if name else _only(deployment)
+    there = ", ".join(f"{one.name} ({one.type})" for one in deployment.components)
+    if found is None:
+        raise UsageError(f"--component-name {name!r} is none of deployment {deployment.id}; there is: {there}")
+    if type is not None and type != found.type:
+        raise UsageError(
+            f"--component-type {type!r}: component {found.name} of {deployment.id} is of type {found.type}"
+        )
+    return found
+
+
+def _only(deployment: Deployment) -> Component:
+    if len(deployment.components) == 1:
+        return deployment.components[0]
+    there = ", ".join(one.name for one in deployment.components)
+    raise UsageError(f"which component? --component-name NAME, of: {there}")
 
 
 def components(

@@ -32,7 +32,7 @@ Found = tuple[str, Runs] | None
 
 
 def _of(workspace: Workspace, belongs: Callable[[ExperimentRun], bool]) -> Runs:
-    return tuple(filter(belongs, workspace.experiment_runs.runs()))
+    return tuple(filter(belongs, workspace.store.experiment_runs.runs()))
 
 
 def _called(what: str, name: str, named: str) -> str:
@@ -40,13 +40,17 @@ def _called(what: str, name: str, named: str) -> str:
 
 
 def _experiment(workspace: Workspace, named: str) -> Found:
-    one = workspace.definitions.experiment(named)
-    return None if one is None else (_called("an experiment", one.name, named), workspace.experiment_runs.runs(one.id))
+    one = workspace.store.experiments.experiment(named)
+    return (
+        None
+        if one is None
+        else (_called("an experiment", one.name, named), workspace.store.experiment_runs.runs(one.id))
+    )
 
 
 def _version(workspace: Workspace, named: str) -> Found:
-    one = workspace.definitions.experiment_version(named)
-    owner = workspace.definitions.experiment(one.experiment_id) if one else None
+    one = workspace.store.experiments.experiment_version(named)
+    owner = workspace.store.experiments.experiment(one.experiment_id) if one else None
     if one is None or owner is None:
         return None
     runs = _of(workspace, lambda run: run.experiment_version_id == one.id)
@@ -54,22 +58,22 @@ def _version(workspace: Workspace, named: str) -> Found:
 
 
 def _dataset(workspace: Workspace, named: str) -> Found:
-    one = workspace.datasets.find(named)
+    one = workspace.store.datasets.find(named)
     if one is None:
         return None
-    versions = {version.id for version in workspace.datasets.versions(one.id)}
+    versions = {version.id for version in workspace.store.datasets.versions(one.id)}
     return _called("a dataset", one.name, named), _of(workspace, lambda run: run.dataset_version_id in versions)
 
 
 def _dataset_version(workspace: Workspace, named: str) -> Found:
-    one = workspace.datasets.version(named)
+    one = workspace.store.datasets.version(named)
     if one is None:
         return None
     return f"a version of a dataset ({one.number})", _of(workspace, lambda run: run.dataset_version_id == one.id)
 
 
 def _deployment(workspace: Workspace, named: str) -> Found:
-    one = workspace.definitions.deployment(named)
+    one = workspace.store.experiments.deployment(named)
     if one is None:
         return None
     return _called("a deployment", one.name, named), _of(workspace, lambda run: run.deployment_id == one.id)
@@ -77,10 +81,10 @@ def _deployment(workspace: Workspace, named: str) -> Found:
 
 def _try(workspace: Workspace, named: str) -> Found:
     """Of a run item or a score."""
-    score = workspace.experiment_runs.score(named)
-    attempt = workspace.experiment_runs.attempt(score.run_item_id if score else named)
+    score = workspace.store.experiment_runs.score(named)
+    attempt = workspace.store.experiment_runs.attempt(score.run_item_id if score else named)
     if attempt is None:
         return None
     what = f"a score of item {attempt.item.item_key}" if score else f"a try at item {attempt.item.item_key}"
-    run = workspace.experiment_runs.run(attempt.item.run_id)
+    run = workspace.store.experiment_runs.run(attempt.item.run_id)
     return what, (run,) if run else ()

@@ -71,7 +71,10 @@ def bound(workspace: Workspace, builtin: Sequence[str], scorer_ids: Sequence[str
     Raises:
         UsageError: A scorer is not there, or its config is wrong.
     """
-    definitions, specified = workspace.definitions, specify(rulebook(workspace.shelf, workspace.prompts))
+    definitions, specified = (
+        workspace.store.experiments,
+        specify(rulebook(workspace.store.collections, workspace.prompts)),
+    )
     attached = [binding_of(text, specified) for text in builtin]
     for binding in attached:
         require_no_secret(binding.spec.config, f"the config of scorer {binding.spec.name}")

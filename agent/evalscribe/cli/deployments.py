@@ -93,7 +93,7 @@ def list_deployments(form: Format = "table") -> int:
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        there = workspace.definitions.deployments()
+        there = workspace.store.experiments.deployments()
     heads = ("id", "name", "build", "components", "created")
     none = "There is no deployment yet: `evalscribe deployments create --component …` makes one."
     listing(there, heads, _cells, form, none)
@@ -113,7 +113,7 @@ def show(
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        one = found(workspace.definitions, deployment)
+        one = found(workspace.store.experiments, deployment)
     document(one, lambda: _told(one), form)
     return 0
 

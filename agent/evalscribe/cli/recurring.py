@@ -36,7 +36,7 @@ def recurring(
     if least is not None and not across_models:
         raise UsageError("--min goes with --across-models")
     with Workspace(Options(reports=reports)) as workspace:
-        store = workspace.store if workspace.has_store else None
+        store = workspace.store.analyses if workspace.has_store else None
         if not across_models:
             recurrences.recurring(recurring_evals(workspace.reports, models or (), store), as_json=as_json)
         elif store is None:

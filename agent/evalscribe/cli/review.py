@@ -68,7 +68,7 @@ def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json
     from evalscribe.cli.display import labels
 
     with _opened(reports) as workspace:
-        labels.synced(use_case(workspace.reports, workspace.store, ref), as_json=as_json)
+        labels.synced(use_case(workspace.reports, workspace.store.analyses, ref), as_json=as_json)
     return 0
 
 
@@ -79,7 +79,7 @@ def stats(reports: options.Reports = None, as_json: options.Json = False) -> int
     from evalscribe.cli.display import labels
 
     with _opened(reports) as workspace:
-        labels.statistics(statistics(workspace.reports, workspace.store), as_json=as_json)
+        labels.statistics(statistics(workspace.reports, workspace.store.analyses), as_json=as_json)
     return 0
 
 
@@ -90,7 +90,7 @@ def export(file: File, reports: options.Reports = None) -> int:
     from evalscribe.cli.display import labels
 
     with _opened(reports) as workspace:
-        labels.exported(use_case(workspace.store, file))
+        labels.exported(use_case(workspace.store.analyses, file))
     return 0
 
 

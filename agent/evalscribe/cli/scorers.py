@@ -83,7 +83,7 @@ def list_scorers(
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        rows = workspace.definitions.scorers()
+        rows = workspace.store.experiments.scorers()
     heads = ("id", "name", "version", "made of", "config")
     none = "There is no scorer yet: `evalscribe scorers create` makes one, `scorers list --builtin` has those built in."
     listing(rows, heads, _cells, form, none)
@@ -108,7 +108,7 @@ def show(
         document(there, lambda: _of_listed(there), form)
         return 0
     with Workspace() as workspace:
-        one = found(workspace.definitions, scorer)
+        one = found(workspace.store.experiments, scorer)
     document(one, lambda: _of_scorer(one), form)
     return 0
 
@@ -121,15 +121,15 @@ def _of_function(
 
     at = folder.resolve()
     spec, said = run_until_signal(function_spec(name, function, at, config_of(config)))
-    return made(workspace.definitions, spec, workspace.now(), description or said, str(at))
+    return made(workspace.store.experiments, spec, workspace.now(), description or said, str(at))
 
 
 def _of_builtin(workspace: "Workspace", name: str, builtin: str, config: str | None, description: str) -> "Made":
     from evalscribe.app.scorers import builtin_spec, config_of, made, rulebook
 
     given = config_of(config)
-    spec = builtin_spec(name, builtin, given, rulebook(workspace.shelf, workspace.prompts))
-    return made(workspace.definitions, spec, workspace.now(), description)
+    spec = builtin_spec(name, builtin, given, rulebook(workspace.store.collections, workspace.prompts))
+    return made(workspace.store.experiments, spec, workspace.now(), description)
 
 
 def _line(one: "Listed") -> str:

@@ -37,7 +37,7 @@ def create(
     checked(form)
     wanted = read(file)
     with Workspace() as workspace:
-        done = created(workspace.definitions, name, wanted, model, workspace.now())
+        done = created(workspace.store.experiments, name, wanted, model, workspace.now())
     told = f"prompt {done.prompt.name}, version {done.version.number} ({done.version.id}), asks {done.version.model}"
     made(done.prompt.id, done.prompt, f"Made {told}" if done.new else f"unchanged: {told}", form)
     return 0
@@ -50,7 +50,7 @@ def list_prompts(form: Format = "table") -> int:
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        there = workspace.definitions.prompts()
+        there = workspace.store.experiments.prompts()
     none = "There is no prompt yet: `evalscribe prompts create --name N FILE` makes one."
     listing(there, ("id", "name", "version", "model", "begins"), _cells, form, none)
     return 0
@@ -67,7 +67,7 @@ def show(
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        one, version = found(workspace.definitions, prompt)
+        one, version = found(workspace.store.experiments, prompt)
     document(version, lambda: _told(one, version), form)
     return 0
 

@@ -52,7 +52,7 @@ async def _recorded(place: Place, name: str, like: str, *, write: bool) -> Deplo
     from evalscribe.app.deployments import created, found
 
     with place.experiments() as workspace:
-        before = found(workspace.definitions, like)
+        before = found(workspace.store.experiments, like)
         told = DeploymentMade(
             written=False,
             message="Nothing was recorded. Call again with write=true.",

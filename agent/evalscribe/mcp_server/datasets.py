@@ -109,7 +109,7 @@ class OfDatasets:
         if not self.place.has_store():
             return AllDatasets(datasets=(), total=0, next_offset=None, next=NO_EXPERIMENT)
         with self.place.experiments() as workspace:
-            there = tuple(listed(workspace.datasets, search))
+            there = tuple(listed(workspace.store.datasets, search))
         chosen, following = some(there, offset, limit)
         lines = (DatasetLine(**one.model_dump(exclude={"created_at"})) for one in chosen)
         return AllDatasets(datasets=tuple(lines), total=len(there), next_offset=following)
@@ -133,9 +133,9 @@ class OfDatasets:
         from evalscribe.app.datasets.shown import examples, shown
 
         with self.place.experiments() as workspace:
-            one = found(workspace.datasets, dataset)
-            whole = shown(workspace.datasets, one)
-            name, held = _held(workspace.datasets, one, version)
+            one = found(workspace.store.datasets, dataset)
+            whole = shown(workspace.store.datasets, one)
+            name, held = _held(workspace.store.datasets, one, version)
             wanted = [each for each in examples(held, split) if item in (None, each.key)]
         lines = fitting((_line(each, characters) for each in islice(wanted, offset, offset + limit)), MOST_CHARACTERS)
         end = offset + len(lines)

@@ -173,7 +173,7 @@ async def waited_for(place: Place, named: str, seconds: int, told: Told) -> None
     from evalscribe.app.experiments.wait import waited
 
     with place.experiments() as workspace:
-        await waited(workspace.experiment_runs, run_named(workspace, named).id, seconds, told)
+        await waited(workspace.store.experiment_runs, run_named(workspace, named).id, seconds, told)
 
 
 def how_it_stands(run: "ExperimentRun", report: RunReport) -> str:
@@ -240,7 +240,7 @@ def _try(workspace: "Workspace", one: ToldTry, characters: int) -> TryLine:
 def _score(workspace: "Workspace", score: "Score", characters: int) -> ScoreLine:
     from evalscribe.render.run_text import telling, word
 
-    seen = workspace.experiment_runs.evidence(score.id) if telling(score) else None
+    seen = workspace.store.experiment_runs.evidence(score.id) if telling(score) else None
     return ScoreLine(
         id=score.id,
         scorer=score.scorer,

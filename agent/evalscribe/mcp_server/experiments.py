@@ -141,7 +141,7 @@ class LooksAtExperiments:
 
         with self.place.experiments() as workspace:
             found = experiment_named(workspace, experiment)
-            runs = workspace.experiment_runs.runs(found.id)[::-1]
+            runs = workspace.store.experiment_runs.runs(found.id)[::-1]
             chosen, following = some(runs, offset, limit)
             lines = tuple(_run_line(listed_run(workspace, run)) for run in chosen)
             told = _told(workspace, found, version_named(workspace, found, version))
@@ -151,7 +151,7 @@ class LooksAtExperiments:
 def _line(workspace: "Workspace", one: "ListedExperiment") -> ExperimentLine:
     from evalscribe.app.experiments.runs import listed_run
 
-    newest = workspace.experiment_runs.runs(one.experiment.id)[: -LATEST_RUNS - 1 : -1]
+    newest = workspace.store.experiment_runs.runs(one.experiment.id)[: -LATEST_RUNS - 1 : -1]
     return ExperimentLine(
         id=one.experiment.id,
         name=one.experiment.name,
@@ -196,7 +196,7 @@ def _told(workspace: "Workspace", one: "Experiment", version: "ExperimentVersion
         collection=one.collection_id,
         version=version.number,
         version_id=version.id,
-        versions=len(workspace.definitions.experiment_versions(one.id)),
+        versions=len(workspace.store.experiments.experiment_versions(one.id)),
         target=target_line(version.target),
         asks_models=models_asked(version),
         dataset=dataset_line(workspace, version),
@@ -214,7 +214,7 @@ def _builds(workspace: "Workspace", version: "ExperimentVersion") -> "Iterator[D
     if version.target.type != "component":
         return
     wanted = version.target.component
-    for deployment in reversed(workspace.definitions.deployments()):
+    for deployment in reversed(workspace.store.experiments.deployments()):
         component = deployment.component(wanted.name)
         if component is not None and component.type == wanted.type:
             yield deployment

@@ -68,7 +68,7 @@ class Place:
     def require_sample(self) -> None:
         """Raises `NotFoundError` where it has not been made yet."""
         with self.experiments() as workspace:
-            if workspace.definitions.experiment(SAMPLE) is None:
+            if workspace.store.experiments.experiment(SAMPLE) is None:
                 raise NotFoundError(NO_SAMPLE)
 
     @contextmanager

@@ -189,7 +189,7 @@ class Reading:
         from evalscribe.workspace import Workspace
 
         with Workspace() as workspace:
-            store = workspace.store if workspace.has_store else None
+            store = workspace.store.analyses if workspace.has_store else None
             told = recurring_evals(workspace.reports, models or (), store)
         return list(map(_again_row, told.rows)), told.notes
 
@@ -202,7 +202,7 @@ class Reading:
                 raise NotFoundError(
                     "no run is stored here, and only stored runs are compared: call analyze on some first"
                 )
-            told = alike_evals(workspace.reports, workspace.store, models or (), minimum)
+            told = alike_evals(workspace.reports, workspace.store.analyses, models or (), minimum)
         return [_alike_row(row) for row in told.rows], told.notes
 
 

@@ -177,7 +177,7 @@ async def _resumed(place: Place, named: str, asked: _Asked, told: Told) -> RunSt
         require_within(asked.budget_usd, workspace.settings)
         run = run_named(workspace, named)
         answer = _plan(workspace, run, version_of_run(workspace, run), asked)
-        left = run.tries - sum(workspace.experiment_runs.tally(run.id).values())
+        left = run.tries - sum(workspace.store.experiment_runs.tally(run.id).values())
         if not asked.start:
             message = (
                 f"Nothing was started: {left:,} of {counted(run.tries, 'try')} are left. Call again with start=true."
@@ -241,7 +241,7 @@ async def _cancelled(place: Place, named: str) -> RunCancelled:
         run = run_named(workspace, named)
         ended = run.terminal
         run = run if ended else await cancelled(workspace, run)
-        done = sum(workspace.experiment_runs.tally(run.id).values())
+        done = sum(workspace.store.experiment_runs.tally(run.id).values())
     message = f"Run {run.id} {'had ended already' if ended else 'is'}: {run.state}."
     if not run.terminal:
         message = f"The worker of run {run.id} ({run.worker}) does not hear yet; it was asked to stop."

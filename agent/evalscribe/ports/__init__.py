@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from evalscribe.ports.archive import Added, Archive, Forgotten, Records, Rows, Tables
-    from evalscribe.ports.clock import Clock
     from evalscribe.ports.engine import Ask, Clerk, Crew, Engine, Factory, Lost, Worker
     from evalscribe.ports.experiments import (
         Datasets,
@@ -32,7 +31,6 @@ __all__ = [
     "Archive",
     "Ask",
     "Clerk",
-    "Clock",
     "Crew",
     "Datasets",
     "Definitions",
@@ -67,7 +65,6 @@ __all__ = [
 ]
 _HOMES = {
     "archive": ("Added", "Archive", "Forgotten", "Records", "Rows", "Tables"),
-    "clock": ("Clock",),
     "engine": ("Ask", "Clerk", "Crew", "Engine", "Factory", "Lost", "Worker"),
     "experiments": ("Datasets", "Definitions", "ExperimentRuns", "ItemRows", "ScoreQuery", "ScorerRunner", "Target"),
     "git": ("Forge", "Library", "Repository"),

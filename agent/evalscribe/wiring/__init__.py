@@ -1,7 +1,6 @@
 """Settings to ports: the only module that names adapters. Each is imported where it is chosen."""
 
 import os
-from datetime import date
 from pathlib import Path
 
 from evalscribe.ports import Library
@@ -9,14 +8,7 @@ from evalscribe.settings import Options, Settings, load
 from evalscribe.wiring.stores import checkpoints, has_store, store
 from evalscribe.workspace import Workspace
 
-__all__ = ["Calendar", "checkpoints", "has_store", "library", "settings", "store", "workspace_of"]
-
-
-class Calendar:
-    """`ports.Clock` of this machine."""
-
-    def today(self) -> date:
-        return date.today()
+__all__ = ["checkpoints", "has_store", "library", "settings", "store", "workspace_of"]
 
 
 def settings(options: Options) -> Settings:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from app.experiments.tried import COMPONENT, Lab, deployment
-from evalscribe.app.experiments.asked import Asked, changed, merged_config, resolved
-from evalscribe.app.experiments.create import as_wanted, created, updated
+from evalscribe.app.experiments.asked import Asked, changed, resolved
+from evalscribe.app.experiments.create import as_wanted, created, merged_config, updated
 from evalscribe.app.experiments.find import experiment_named, run_named
 from evalscribe.app.experiments.target import TargetAsked
 from evalscribe.errors import NotFoundError, UsageError

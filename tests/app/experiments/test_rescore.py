@@ -53,20 +53,20 @@ def half(call: TargetCall) -> TargetReply | TargetFailed:
 async def test_new_scores_supersede_the_old_and_verdicts_follow(lab: Labs) -> None:
     one = lab(items=3)
     run = await one.work(one.run(), Scripted(half))
-    before = one.workspace.experiment_runs.scores_digest(run.id)
+    before = one.workspace.store.experiment_runs.scores_digest(run.id)
     kind = Kind()
     seen = Seen()
     told = await rescored(one.workspace, run, seen, reason="too strict", runners=opened(kind))
     assert (told.tries, told.scores, told.changed, told.run.archived) == (3, 2, 1, True)
     assert seen.done == [(3, 3)]
     assert one.verdicts(run) == {"k0/1": "passed", "k1/1": "passed", "k2/1": "error"}
-    current = list(one.workspace.experiment_runs.scores(ScoreQuery(run_id=run.id)))
-    every = list(one.workspace.experiment_runs.scores(ScoreQuery(run_id=run.id, superseded=True)))
+    current = list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)))
+    every = list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id, superseded=True)))
     assert [score.reason for score in current] == ["too strict", "too strict"]
     assert {score.supersedes for score in current} == {score.id for score in every if not score.current}
     assert len(every) == 4
-    assert one.workspace.experiment_runs.scores_digest(run.id) != before
-    (archived,) = one.workspace.archive.runs(one.experiment.collection_id)
+    assert one.workspace.store.experiment_runs.scores_digest(run.id) != before
+    (archived,) = one.workspace.store.runs.runs(one.experiment.collection_id)
     assert (archived.passed, archived.failed, archived.total) == (2, 1, 3)
     assert kind.requests[1].output == "wrong"
     assert kind.requests[1].expected == "k1"
@@ -78,8 +78,8 @@ async def test_the_same_again_changes_no_verdict_and_keeps_history(lab: Labs) ->
     for _ in range(2):
         told = await rescored(one.workspace, run, Seen(), runners=opened(Equal()))
         assert told.changed == 0
-    assert len(list(one.workspace.experiment_runs.scores(ScoreQuery(run_id=run.id, superseded=True)))) == 6
-    assert len(list(one.workspace.experiment_runs.scores(ScoreQuery(run_id=run.id)))) == 2
+    assert len(list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id, superseded=True)))) == 6
+    assert len(list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)))) == 2
 
 
 async def test_one_scorer_alone_is_weighed_with_what_the_others_said(lab: Labs) -> None:
@@ -87,7 +87,7 @@ async def test_one_scorer_alone_is_weighed_with_what_the_others_said(lab: Labs) 
     updated(
         one.workspace, one.experiment, one.wanted.model_copy(update={"bindings": (binding("equal"), binding("kind"))})
     )
-    run = one.run(experiment=one.workspace.definitions.experiment("quality"))
+    run = one.run(experiment=one.workspace.store.experiments.experiment("quality"))
     run = await one.work(run, Scripted(lambda _: TargetReply(output="wrong")), (Equal(), Kind("kind")))
     strict = Equal("kind")
     told = await rescored(one.workspace, run, Seen(), scorers=("kind",), runners=opened(Equal(), strict))

@@ -90,11 +90,11 @@ class Lab:
 
     def __init__(self, place: Path | str, items: int = 4, **config: object) -> None:
         self.workspace = Fixed(place)
-        self.workspace.datasets.add(Dataset(id="ds-1", name="letters", created_at=NOW))
+        self.workspace.store.datasets.add(Dataset(id="ds-1", name="letters", created_at=NOW))
         made = [Item(key=f"k{n}", input={"n": n}, expected_output=f"k{n}", split="dev") for n in range(items)]
-        self.workspace.datasets.put("ds-1", made)
-        version = self.workspace.datasets.publish("ds-1", NOW)
-        self.workspace.definitions.add_deployment(deployment("dep-1", "base"))
+        self.workspace.store.datasets.put("ds-1", made)
+        version = self.workspace.store.datasets.publish("ds-1", NOW)
+        self.workspace.store.experiments.add_deployment(deployment("dep-1", "base"))
         self.wanted = NewExperiment(
             name="quality",
             target=ComponentTarget(deployment_id="dep-1", component=COMPONENT),
@@ -117,7 +117,10 @@ class Lab:
         return await worked(self.workspace, run.id, worker="here:1", tools=tools(target, scorers))
 
     def verdicts(self, run: ExperimentRun) -> Mapping[str, str]:
-        return {f"{one.item_key}/{one.repetition}": one.verdict for one in self.workspace.experiment_runs.items(run.id)}
+        return {
+            f"{one.item_key}/{one.repetition}": one.verdict
+            for one in self.workspace.store.experiment_runs.items(run.id)
+        }
 
 
 def tools(target: Scripted, scorers: Sequence[ScorerRunner]):  # type: ignore[no-untyped-def]

@@ -73,11 +73,11 @@ def from_reviews(
         NotFoundError: There are no labels.
         UsageError: No dataset can have this name.
     """
-    datasets = workspace.datasets
-    people = by_people(told(workspace.reports, workspace.store))
+    datasets = workspace.store.datasets
+    people = by_people(told(workspace.reports, workspace.store.analyses))
     wanted = [*people.failures, *(_unreviewed(workspace.reports, people.failures) if unreviewed else ())]
     dataset = datasets.find(name) or created(datasets, name, DESCRIPTION, workspace.now())
-    chosen, added = _Chosen(workspace.store, workspace.archive, shares, seed), Added()
+    chosen, added = _Chosen(workspace.store.analyses, workspace.store.runs, shares, seed), Added()
     for some in batches(chosen.items(wanted)):
         added += datasets.put(dataset.id, some)
     withdrawn = _withdraw(datasets, dataset, {_key(one) for one in wanted})

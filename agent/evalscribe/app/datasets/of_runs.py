@@ -60,7 +60,7 @@ def taken(
     run_id, told = _run(workspace, named)
     notes, added = _Notes(), Added()
     for some in batches(_items(_chosen(told, evals, run_id, failed=failed), expected, notes)):
-        added += workspace.datasets.put(dataset.id, some)
+        added += workspace.store.datasets.put(dataset.id, some)
     unusable = tuple(notes.unusable)
     return Taken(dataset=dataset.name, run_id=run_id, added=added, unusable=unusable, unknown=notes.unknown)
 
@@ -97,17 +97,17 @@ def _chosen(told: Iterator[Told], evals: Sequence[str], run_id: str, *, failed: 
 
 def _run(workspace: Workspace, named: str) -> tuple[str, Iterator[Told]]:
     """Its id, and what it says of each eval. An experiment's run comes before what is archived of it."""
-    if (run := workspace.experiment_runs.run(named)) is not None:
+    if (run := workspace.store.experiment_runs.run(named)) is not None:
         return run.id, _attempts(workspace, run)
-    if (run_id := whole_run(workspace.store, workspace.archive, named)) is not None:
-        return run_id, _records(workspace.archive, run_id)
-    run_id = analysed_run(workspace.store, named)
-    return run_id, _failures(workspace.store, run_id)
+    if (run_id := whole_run(workspace.store.analyses, workspace.store.runs, named)) is not None:
+        return run_id, _records(workspace.store.runs, run_id)
+    run_id = analysed_run(workspace.store.analyses, named)
+    return run_id, _failures(workspace.store.analyses, run_id)
 
 
 def _attempts(workspace: Workspace, run: ExperimentRun) -> Iterator[Told]:
-    for attempt in workspace.experiment_runs.attempts(run.id):
-        yield of_attempt(attempt, workspace.datasets.item(run.dataset_version_id, attempt.item.item_key))
+    for attempt in workspace.store.experiment_runs.attempts(run.id):
+        yield of_attempt(attempt, workspace.store.datasets.item(run.dataset_version_id, attempt.item.item_key))
 
 
 def _records(archive: Archive, run_id: str) -> Iterator[Told]:

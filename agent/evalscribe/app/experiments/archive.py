@@ -61,12 +61,12 @@ class Archiving:
 
     def write(self, state: RunState, reason: str | None) -> None:
         """What waits; and the run as it is in this state."""
-        self._workspace.archive.add(self._experiment.collection_id, (self._told(state, reason),), self._batch)
+        self._workspace.store.runs.add(self._experiment.collection_id, (self._told(state, reason),), self._batch)
         self._batch = []
 
     def end(self, state: RunState, reason: str | None) -> None:
         self.write(state, reason)
-        self._workspace.experiment_runs.set_archived(self._run.id, True)
+        self._workspace.store.experiment_runs.set_archived(self._run.id, True)
 
     def _told(self, state: RunState, reason: str | None) -> Run:
         provider, model = self._model
@@ -116,7 +116,7 @@ class ArchivingAlong:
 def tried_model(workspace: Workspace, run: ExperimentRun, target: Target) -> tuple[str, str]:
     """Provider and model whose reports the run belongs to."""
     if target.type == "component":
-        deployment = workspace.definitions.deployment(run.deployment_id) if run.deployment_id else None
+        deployment = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
         built = deployment.component(target.component.name) if deployment else None
         component = built or target.component
         return component.provider, component.model or component.name
@@ -127,5 +127,5 @@ def tried_model(workspace: Workspace, run: ExperimentRun, target: Target) -> tup
 
 def _collection(workspace: Workspace, experiment: Experiment) -> None:
     """Made with the experiment's first run."""
-    if experiment.collection_id not in {one.id for one in workspace.shelf.collections()}:
-        workspace.shelf.add_collection(Collection(id=experiment.collection_id, name=experiment.name))
+    if experiment.collection_id not in {one.id for one in workspace.store.collections.collections()}:
+        workspace.store.collections.add_collection(Collection(id=experiment.collection_id, name=experiment.name))

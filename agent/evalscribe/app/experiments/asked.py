@@ -1,20 +1,16 @@
 """What a command asks of an experiment, in the user's words, and what these mean."""
 
-from collections.abc import Mapping
 from typing import Any
-
-from pydantic import ValidationError
 
 from evalscribe.app.datasets.found import found as dataset_named
 from evalscribe.app.datasets.found import version_named
-from evalscribe.app.experiments.create import NewExperiment
+from evalscribe.app.experiments.create import NewExperiment, merged_config
 from evalscribe.app.experiments.target import TargetAsked, resolved_target
 from evalscribe.app.named import LATEST
 from evalscribe.app.scorers import bound
-from evalscribe.errors import DataError, UsageError
+from evalscribe.errors import UsageError
 from evalscribe.experiment import Config
 from evalscribe.ids import Frozen
-from evalscribe.strict_json import StrictJson
 from evalscribe.workspace import Workspace
 
 
@@ -74,37 +70,8 @@ def changed(workspace: Workspace, before: NewExperiment, asked: Asked) -> NewExp
     return before.model_copy(update=changes)
 
 
-def merged_config(before: Config, text: str | None) -> Config:
-    """The config with the keys of `--config`, a JSON object, in place of what it had; null takes one back.
-
-    Raises `UsageError` naming the key that is wrong, and what keys there are.
-    """
-    given = {**before.model_dump(exclude_defaults=True), **_object(text)}
-    return _checked({key: value for key, value in given.items() if value is not None})
-
-
-def _object(text: str | None) -> dict[str, object]:
-    try:
-        given = StrictJson().decode("{}" if text is None else text)
-    except DataError as error:
-        raise UsageError(f"--config: {error}") from None
-    if not isinstance(given, dict):
-        raise UsageError('--config must be a JSON object, such as {"passed_threshold": 0.9}')
-    return given
-
-
-def _checked(given: Mapping[str, object]) -> Config:
-    if unknown := [key for key in given if key not in Config.model_fields]:
-        raise UsageError(f"--config knows no {unknown[0]!r}; there is: {', '.join(sorted(Config.model_fields))}")
-    try:
-        return Config.model_validate(given, strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UsageError(f"--config: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-
-
 def _dataset(workspace: Workspace, asked: Asked) -> tuple[str, str]:
     """Ids of the dataset and of the version that is meant, the latest where none was named."""
-    dataset = dataset_named(workspace.datasets, asked.dataset_id) if asked.dataset_id else None
-    version = version_named(workspace.datasets, dataset, asked.dataset_version_id or LATEST)
+    dataset = dataset_named(workspace.store.datasets, asked.dataset_id) if asked.dataset_id else None
+    version = version_named(workspace.store.datasets, dataset, asked.dataset_version_id or LATEST)
     return version.dataset_id, version.id

@@ -16,18 +16,18 @@ async def cancelled(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
     ended."""
     if run.terminal:
         raise UsageError(f"run {run.id} has ended already: {run.state}")
-    workspace.experiment_runs.ask_cancel(run.id)
+    workspace.store.experiment_runs.ask_cancel(run.id)
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
     while not run.terminal and asyncio.get_running_loop().time() < deadline:
-        with workspace.experiment_runs.claim(run.id) as mine:
+        with workspace.store.experiment_runs.claim(run.id) as mine:
             if mine:
                 return _ended(workspace, run)
         await asyncio.sleep(LOOK_S)
-        run = workspace.experiment_runs.run(run.id) or run
+        run = workspace.store.experiment_runs.run(run.id) or run
     return run
 
 
 def _ended(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
     """Of one that nobody works on; its worker may have ended it just now."""
-    now = workspace.experiment_runs.run(run.id) or run
-    return now if now.terminal else workspace.experiment_runs.end(run.id, "cancelled", workspace.now())
+    now = workspace.store.experiment_runs.run(run.id) or run
+    return now if now.terminal else workspace.store.experiment_runs.end(run.id, "cancelled", workspace.now())

@@ -37,15 +37,15 @@ def compare_runs(workspace: Workspace, base: str, candidate: str, *, allow_misma
 
 
 def _side(workspace: Workspace, run: ExperimentRun) -> Sided:
-    deployment = workspace.definitions.deployment(run.deployment_id) if run.deployment_id else None
+    deployment = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
     return sided(
         run,
         version_of_run(workspace, run),
         experiment_of(workspace, run).name,
         f"{deployment.name or deployment.id}, {deployment.build}" if deployment else None,
         items=items_of(workspace, run),
-        tried=workspace.experiment_runs.items(run.id),
-        scores=workspace.experiment_runs.scores(ScoreQuery(run_id=run.id)),
+        tried=workspace.store.experiment_runs.items(run.id),
+        scores=workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)),
     )
 
 
@@ -65,8 +65,8 @@ def _told(workspace: Workspace, side: Sided, change: ItemChange, own: ItemSide, 
     """By a try that ended as it is told, else by the first."""
     tries = side.scored(change.item)
     seen = next((one for one in tries if (one.verdict == "passed") == passed), tries[0])
-    scores = tuple(workspace.experiment_runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=seen.id)))
-    attempt = workspace.experiment_runs.attempt(seen.id)
+    scores = tuple(workspace.store.experiment_runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=seen.id)))
+    attempt = workspace.store.experiment_runs.attempt(seen.id)
     said = "; ".join(f"{score.scorer}: {score.explanation}" for score in _telling(scores, seen, change))
     output = None if attempt is None else shown(attempt.output, OUTPUT_LENGTH)
     return own.model_copy(update={"said": cut(one_line(said), SAID_LENGTH) or None, "output": output})

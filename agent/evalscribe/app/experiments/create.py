@@ -1,15 +1,19 @@
 """Make experiments and new versions of them."""
 
+from collections.abc import Mapping
 from secrets import token_hex
 from typing import Literal
 
+from pydantic import ValidationError
+
 from evalscribe.app.experiments.items import number_of_items
 from evalscribe.app.unstored import require_no_secret
-from evalscribe.errors import UsageError
+from evalscribe.errors import DataError, UsageError
 from evalscribe.experiment import Config, Experiment, ExperimentVersion, Target
 from evalscribe.ids import Frozen
 from evalscribe.prose import NAME_LIMIT, one_line
 from evalscribe.scorer_spec import Binding
+from evalscribe.strict_json import StrictJson
 from evalscribe.workspace import Workspace
 
 
@@ -36,11 +40,11 @@ def created(workspace: Workspace, wanted: NewExperiment) -> tuple[Experiment, Ex
         name=name,
         type=wanted.type,
         # Made with its first run, unless there is one of that name; two names could make the same id out of themselves.
-        collection_id=next((one.id for one in workspace.shelf.collections() if one.name == name), id),
+        collection_id=next((one.id for one in workspace.store.collections.collections() if one.name == name), id),
         latest_version_id=version.id,
         created_at=version.created_at,
     )
-    workspace.definitions.add_experiment(experiment, version)
+    workspace.store.experiments.add_experiment(experiment, version)
     return experiment, version
 
 
@@ -48,7 +52,7 @@ def updated(
     workspace: Workspace, experiment: Experiment, wanted: NewExperiment, *, latest: bool = True
 ) -> ExperimentVersion:
     """The version that this definition is: a new one, or one that is there already with the same content."""
-    return workspace.definitions.put_version(version_of(workspace, experiment.id, wanted), latest=latest)
+    return workspace.store.experiments.put_version(version_of(workspace, experiment.id, wanted), latest=latest)
 
 
 def version_of(workspace: Workspace, experiment_id: str, wanted: NewExperiment) -> ExperimentVersion:
@@ -90,3 +94,32 @@ def checked_name(name: str, option: str = "--name") -> str:
         raise UsageError(f"{option} must be one line of 1 to {NAME_LIMIT} characters, without spaces around it")
     require_no_secret(name, option)
     return name
+
+
+def merged_config(before: Config, text: str | None) -> Config:
+    """The config with the keys of `--config`, a JSON object, in place of what it had; null takes one back.
+
+    Raises `UsageError` naming the key that is wrong, and what keys there are.
+    """
+    given = {**before.model_dump(exclude_defaults=True), **_object(text)}
+    return _checked({key: value for key, value in given.items() if value is not None})
+
+
+def _object(text: str | None) -> dict[str, object]:
+    try:
+        given = StrictJson().decode("{}" if text is None else text)
+    except DataError as error:
+        raise UsageError(f"--config: {error}") from None
+    if not isinstance(given, dict):
+        raise UsageError('--config must be a JSON object, such as {"passed_threshold": 0.9}')
+    return given
+
+
+def _checked(given: Mapping[str, object]) -> Config:
+    if unknown := [key for key in given if key not in Config.model_fields]:
+        raise UsageError(f"--config knows no {unknown[0]!r}; there is: {', '.join(sorted(Config.model_fields))}")
+    try:
+        return Config.model_validate(given, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"--config: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None

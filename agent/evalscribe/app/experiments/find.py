@@ -12,15 +12,15 @@ from evalscribe.workspace import Workspace
 
 def experiment_named(workspace: Workspace, named: str) -> Experiment:
     """By id or name. Raises `NotFoundError` naming what there is."""
-    if found := workspace.definitions.experiment(named):
+    if found := workspace.store.experiments.experiment(named):
         return found
-    there = [one.name for one in workspace.definitions.experiments()]
+    there = [one.name for one in workspace.store.experiments.experiments()]
     raise nothing_called("experiment", named, there, "experiments create")
 
 
 def version_named(workspace: Workspace, experiment: Experiment, named: str | None) -> ExperimentVersion:
     """By id or number; the latest where none is named. Raises `NotFoundError` naming what there is."""
-    versions = workspace.definitions.experiment_versions(experiment.id)
+    versions = workspace.store.experiments.experiment_versions(experiment.id)
     # The latest is not the last: `run --config` makes versions that the experiment does not go on from.
     wanted = experiment.latest_version_id if named in (None, LATEST) else named
     found = version_called(versions, wanted)
@@ -31,7 +31,7 @@ def version_named(workspace: Workspace, experiment: Experiment, named: str | Non
 
 def run_named(workspace: Workspace, named: str) -> ExperimentRun:
     """By id, the beginning of one, or name. Raises `NotFoundError`, `UsageError` where several ids begin so."""
-    if found := workspace.experiment_runs.run(named):
+    if found := workspace.store.experiment_runs.run(named):
         return found
     if why := not_a_run(workspace, named):
         raise NotFoundError(why)
@@ -39,7 +39,7 @@ def run_named(workspace: Workspace, named: str) -> ExperimentRun:
 
 
 def _newest(workspace: Workspace) -> str:
-    there = list(dict.fromkeys(run.name or run.id for run in workspace.experiment_runs.runs()))
+    there = list(dict.fromkeys(run.name or run.id for run in workspace.store.experiment_runs.runs()))
     if not there:
         return "nothing has run yet: `evalscribe experiments run EXPERIMENT` makes a run"
     return f"there is: {newest_of(there, MOST_NAMED)}; `evalscribe experiments runs list EXPERIMENT` has more"
@@ -57,7 +57,7 @@ def run_of_experiment(workspace: Workspace, named: Sequence[str]) -> ExperimentR
 
 
 def experiment_of(workspace: Workspace, run: ExperimentRun) -> Experiment:
-    found = workspace.definitions.experiment(run.experiment_id)
+    found = workspace.store.experiments.experiment(run.experiment_id)
     if found is None:
         raise NotFoundError(f"experiment {run.experiment_id} of run {run.id} is not in the store")
     return found
@@ -73,7 +73,7 @@ def require_ended(run: ExperimentRun, why: str) -> None:
 
 def version_of_run(workspace: Workspace, run: ExperimentRun) -> ExperimentVersion:
     """What the run tried."""
-    found = workspace.definitions.experiment_version(run.experiment_version_id)
+    found = workspace.store.experiments.experiment_version(run.experiment_version_id)
     if found is None:
         raise NotFoundError(f"version {run.experiment_version_id} of run {run.id} is not in the store")
     return found

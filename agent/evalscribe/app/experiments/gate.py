@@ -25,7 +25,7 @@ def reported(workspace: Workspace, run: ExperimentRun) -> RunReport:
     if not run.terminal:
         return RunReport(summary=found)
     version = version_of_run(workspace, run)
-    digest = workspace.experiment_runs.scores_digest(run.id)
+    digest = workspace.store.experiment_runs.scores_digest(run.id)
     return RunReport(summary=found, gate=gate(version.config, found, digest, baselines(workspace, run, version)))
 
 
@@ -36,12 +36,12 @@ def in_short(workspace: Workspace, run: ExperimentRun) -> bool | None:
         return False if run.terminal else None
     version = version_of_run(workspace, run)
     key = _rests_on(workspace, run, version)
-    passed = workspace.experiment_runs.gate(run.id, key)
+    passed = workspace.store.experiment_runs.gate(run.id, key)
     if passed is None:
         found = summary(workspace, run, scored=version.config.max_error_rate is not None)
         passed = gate(version.config, found, "", baselines(workspace, run, version)).passed
         with suppress(EvalscribeError):  # What cannot be kept, as in a store that is only read, is worked out again.
-            workspace.experiment_runs.keep_gate(run.id, key, passed)
+            workspace.store.experiment_runs.keep_gate(run.id, key, passed)
     return passed
 
 
@@ -77,7 +77,7 @@ def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
         return Baseline(why_not=" ".join(str(error).split()))
     if why_not is not None:
         return Baseline(run_id=base.id, why_not=why_not)
-    keys = new_failures(workspace.experiment_runs.items(base.id), workspace.experiment_runs.items(run.id))
+    keys = new_failures(workspace.store.experiment_runs.items(base.id), workspace.store.experiment_runs.items(run.id))
     return Baseline(run_id=base.id, new_failures=keys)
 
 

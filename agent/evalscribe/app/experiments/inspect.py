@@ -28,17 +28,17 @@ def summary(workspace: Workspace, run: ExperimentRun, *, scored: bool = True) ->
         experiment,
         version,
         places(workspace, run),
-        workspace.experiment_runs.items(run.id),
-        workspace.experiment_runs.scores(ScoreQuery(run_id=run.id)) if scored else (),
+        workspace.store.experiment_runs.items(run.id),
+        workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)) if scored else (),
         labels=_labels(workspace, run, experiment, version),
     )
-    gone = deserted(workspace.experiment_runs, run)
+    gone = deserted(workspace.store.experiment_runs, run)
     lost = "its worker is gone: `evalscribe experiments runs resume` goes on with it"
     return found.model_copy(
         update={
             "dataset": dataset_line(workspace, version),
             "target": target_line(version.target),
-            "cost_usd": workspace.experiment_runs.spent(run.id),
+            "cost_usd": workspace.store.experiment_runs.spent(run.id),
             "reason": lost if gone else found.reason,
         }
     )
@@ -60,7 +60,7 @@ def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
     """Of every try; one without an answer gave no label. Tries of one item are one observation, as items of a cluster
     are."""
     expected = {item.key: (item.expected_output, item.cluster) for item in items_of(workspace, run)}
-    for attempt in workspace.experiment_runs.attempts(run.id):
+    for attempt in workspace.store.experiment_runs.attempts(run.id):
         answered = attempt.item.status == "ok"
         wanted, cluster = expected.get(key := attempt.item.item_key, (None, None))
         pair = label_pair(wanted, attempt.output if answered else None)
@@ -74,15 +74,15 @@ def failures(workspace: Workspace, run: ExperimentRun, *, flaky: bool = False) -
     wanted = frozenset(summary(workspace, run, scored=False).flaky) if flaky else None
     return (
         told_try(workspace, run, attempt)
-        for item in workspace.experiment_runs.items(run.id, NOT_PASSED)
+        for item in workspace.store.experiment_runs.items(run.id, NOT_PASSED)
         if wanted is None or item.item_key in wanted
-        if (attempt := workspace.experiment_runs.attempt(item.id)) is not None
+        if (attempt := workspace.store.experiment_runs.attempt(item.id)) is not None
     )
 
 
 def told_try(workspace: Workspace, run: ExperimentRun, attempt: Attempt) -> ToldTry:
-    item = workspace.datasets.item(run.dataset_version_id, attempt.item.item_key)
-    scores = tuple(workspace.experiment_runs.scores(ScoreQuery(run_id=run.id, run_item_id=attempt.item.id)))
+    item = workspace.store.datasets.item(run.dataset_version_id, attempt.item.item_key)
+    scores = tuple(workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id, run_item_id=attempt.item.id)))
     return told(
         attempt,
         scores,

@@ -17,7 +17,7 @@ MOST_SPLITS = 10
 def numbered_items(workspace: Workspace, run: ExperimentRun) -> Iterator[tuple[int, Item]]:
     """Those that the run tries, each with its place in the dataset version."""
     split = version_of_run(workspace, run).config.split
-    numbered = enumerate(workspace.datasets.items(run.dataset_version_id))
+    numbered = enumerate(workspace.store.datasets.items(run.dataset_version_id))
     return ((number, item) for number, item in numbered if split is None or item.split == split)
 
 
@@ -27,19 +27,19 @@ def items_of(workspace: Workspace, run: ExperimentRun) -> Iterator[Item]:
 
 def number_of_items(workspace: Workspace, dataset_version_id: str, split: str | None) -> int:
     """Raises `NotFoundError` without the version, `UsageError` for a split that none of its items is of."""
-    version = workspace.datasets.version(dataset_version_id)
+    version = workspace.store.datasets.version(dataset_version_id)
     if version is None:
         raise NotFoundError(f"dataset version {dataset_version_id} is not in the store")
     if split is None:
         return version.items
-    splits = Counter(item.split for item in workspace.datasets.items(version.id) if item.split is not None)
+    splits = Counter(item.split for item in workspace.store.datasets.items(version.id) if item.split is not None)
     if split not in splits:
         raise UsageError(_no_such(workspace, version, split, splits))
     return splits[split]
 
 
 def _no_such(workspace: Workspace, version: DatasetVersion, split: str, splits: Counter[str]) -> str:
-    dataset = workspace.datasets.find(version.dataset_id)
+    dataset = workspace.store.datasets.find(version.dataset_id)
     name = dataset.name if dataset else version.dataset_id
     there = some_of([f"{one} ({number:,})" for one, number in sorted(splits.items())], MOST_SPLITS)
     deal = f"none has a split: `evalscribe datasets split {name}` deals them out, `datasets publish` makes a version"

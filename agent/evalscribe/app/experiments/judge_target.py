@@ -158,7 +158,7 @@ def judge_target(workspace: Workspace, target: JudgeTarget, models: Models) -> F
     builder = JudgeBuilder(workspace, settings=_judged_by(workspace.settings, target), models=models)
     rubric = builder.rubric(target.rubric)
     if _judges_failures(target, rubric):
-        return _failures(builder, target, workspace.store)
+        return _failures(builder, target, workspace.store.analyses)
     return _subjects(builder, target, rubric)
 
 
@@ -183,7 +183,7 @@ def cascade_parts(workspace: Workspace, question: Rubric) -> CascadeParts:
     """
     table = workspace.settings.cascade
     tags = FOR_ANALYSES if table.tags is None and _labels_failures(question) else table.issues()
-    versions = [(tag, stored(workspace.shelf, workspace.prompts, tag.rubric)) for tag in tags]
+    versions = [(tag, stored(workspace.store.collections, workspace.prompts, tag.rubric)) for tag in tags]
     named = tuple(tag.model_copy(update={"rubric": f"{by.id}@{by.version}"}) for tag, by in versions)
     return CascadeParts(tag=table.tag, judge=table.judge, rules=table.rules, tags=named)
 

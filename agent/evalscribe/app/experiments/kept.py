@@ -34,9 +34,11 @@ def kept_tries(workspace: Workspace, run: ExperimentRun) -> Iterator[KeptTry]:
 
 def planned_tries(workspace: Workspace, run: ExperimentRun) -> Iterator[PlannedTry]:
     """In the order of the dataset, then by repetition; a page of each in memory at a time."""
-    attempts = workspace.experiment_runs.attempts(run.id)
+    attempts = workspace.store.experiment_runs.attempts(run.id)
     attempt = next(attempts, None)
-    scored = groupby(workspace.experiment_runs.scores(ScoreQuery(run_id=run.id)), key=lambda score: score.run_item_id)
+    scored = groupby(
+        workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)), key=lambda score: score.run_item_id
+    )
     of_item, its = next(scored, (None, iter(())))
     for item in items_of(workspace, run):
         for repetition in range(1, run.repetitions + 1):

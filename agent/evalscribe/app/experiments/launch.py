@@ -9,11 +9,9 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from evalscribe.app import deployments
-from evalscribe.app.experiments.asked import merged_config
-from evalscribe.app.experiments.create import as_wanted, checked_name, version_of
+from evalscribe.app.experiments.create import as_wanted, checked_name, merged_config, version_of
 from evalscribe.app.experiments.find import version_named
 from evalscribe.app.experiments.items import number_of_items
-from evalscribe.app.experiments.target import component_of
 from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.experiment import ComponentTarget, Experiment, ExperimentRun, ExperimentVersion
 from evalscribe.workspace import Workspace
@@ -84,8 +82,8 @@ def planned(
 def launched(workspace: Workspace, plan: Planned) -> ExperimentRun:
     """Store the run, queued. Raises `UsageError` where its name is taken meanwhile."""
     if plan.own_version:
-        workspace.definitions.put_version(plan.version, latest=False)
-    workspace.experiment_runs.add(plan.run)
+        workspace.store.experiments.put_version(plan.version, latest=False)
+    workspace.store.experiment_runs.add(plan.run)
     return plan.run
 
 
@@ -98,7 +96,7 @@ def start_run(workspace: Workspace, run: ExperimentRun) -> None:
     try:
         start_worker(workspace, run.id)
     except UnavailableError as error:
-        workspace.experiment_runs.end(run.id, "failed", workspace.now(), str(error))
+        workspace.store.experiment_runs.end(run.id, "failed", workspace.now(), str(error))
         raise
 
 
@@ -147,12 +145,12 @@ def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | N
         return None
     if named is None:
         return target.deployment_id
-    deployment = deployments.found(workspace.definitions, named)
+    deployment = deployments.found(workspace.store.experiments, named)
     if deployment.component(target.component.name) is None:
         there = ", ".join(component.name for component in deployment.components)
         raise UsageError(
             f"--deployment-id {named}: it has no component {target.component.name}, which the experiment tries; "
             f"it has: {there}"
         )
-    component_of(deployment, target.component.name, target.component.type)
+    deployments.component_of(deployment, target.component.name, target.component.type)
     return deployment.id

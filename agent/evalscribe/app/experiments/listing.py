@@ -49,12 +49,12 @@ def listed(
     """
     _known("status", status)
     _known("type", type)
-    dataset_id = dataset_named(workspace.datasets, dataset).id if dataset else None
+    dataset_id = dataset_named(workspace.store.datasets, dataset).id if dataset else None
     found = []
-    for one in workspace.definitions.experiments():
+    for one in workspace.store.experiments.experiments():
         if status not in (None, one.status) or type not in (None, one.type):
             continue
-        version = workspace.definitions.experiment_version(one.latest_version_id)
+        version = workspace.store.experiments.experiment_version(one.latest_version_id)
         if version is not None and dataset_id in (None, version.dataset_id):
             found.append((one, version))
     start = (page - 1) * page_size
@@ -83,8 +83,8 @@ def models_asked(version: ExperimentVersion) -> tuple[str, ...]:
 
 def dataset_line(workspace: Workspace, version: ExperimentVersion) -> str:
     """`tickets@3`, or `tickets@3:test` where only a split of it is tried."""
-    dataset = workspace.datasets.find(version.dataset_id)
-    of = workspace.datasets.version(version.dataset_version_id)
+    dataset = workspace.store.datasets.find(version.dataset_id)
+    of = workspace.store.datasets.version(version.dataset_version_id)
     split = f":{version.config.split}" if version.config.split is not None else ""
     name, number = dataset.name if dataset else version.dataset_id, of.number if of else version.dataset_version_id
     return f"{name}@{number}{split}"
@@ -106,7 +106,7 @@ def _listed(workspace: Workspace, one: Experiment, version: ExperimentVersion) -
         target=target_line(version.target),
         dataset=dataset_line(workspace, version),
         scorers=tuple(binding.spec.name for binding in version.bindings),
-        runs=len(workspace.experiment_runs.runs(one.id)),
+        runs=len(workspace.store.experiment_runs.runs(one.id)),
     )
 
 

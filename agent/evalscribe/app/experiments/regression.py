@@ -12,7 +12,6 @@ from evalscribe.app.experiments.create import as_wanted, checked_name, created
 from evalscribe.app.experiments.find import experiment_of, require_ended, version_of_run
 from evalscribe.app.experiments.launch import launched, planned
 from evalscribe.app.experiments.regression_items import Failed, of_experiment, of_stored, with_finding
-from evalscribe.app.experiments.target import component_of
 from evalscribe.app.reports.reported import findings_of
 from evalscribe.dataset import DatasetVersion, Item
 from evalscribe.errors import NotFoundError, UsageError
@@ -76,7 +75,7 @@ def regression(
         UsageError: An option is wrong; nothing was made.
         NotFoundError: Something named is not there; nothing was made.
     """
-    run = workspace.experiment_runs.run(named)
+    run = workspace.store.experiment_runs.run(named)
     _check_name(workspace, run, name)
     if reviewed_only and not classifications:
         raise UsageError("--reviewed-only is about labels: say which with --classification")
@@ -90,13 +89,13 @@ def regression(
     if run and deployment:
         _check_build(workspace, version_of_run(workspace, run).target, deployment)
     if run is None:
-        failed = of_stored(workspace.store, workspace.archive, named)
+        failed = of_stored(workspace.store.analyses, workspace.store.runs, named)
     else:
         failed = of_experiment(workspace, run, run_item_ids)
     findings = _findings(workspace, failed.run_id) if classifications else {}
     label = Label(frozenset(classifications), reviewed_only) if classifications else None
     found = picked(failed.failures, findings, label)
-    items, unusable = _items(workspace.store, failed, found)
+    items, unusable = _items(workspace.store.analyses, failed, found)
     made = RegressionMade(
         parent_run_id=failed.run_id, left_out=dict(found.left_out), notes=_notes(failed, unusable, run)
     )
@@ -118,22 +117,22 @@ def regression(
 
 def _check_name(workspace: Workspace, run: ExperimentRun | None, name: str) -> None:
     checked_name(name)
-    if workspace.datasets.find(name):
+    if workspace.store.datasets.find(name):
         raise UsageError(f"--name {name}: there is a dataset of this name already; nothing was made")
-    if run and workspace.definitions.experiment(name):
+    if run and workspace.store.experiments.experiment(name):
         raise UsageError(f"--name {name}: there is an experiment of this name already; nothing was made")
 
 
 def _check_build(workspace: Workspace, target: Target, deployment: str) -> None:
     if not isinstance(target, ComponentTarget):
         raise UsageError(f"--deployment-id has no meaning: the experiment's target is a {target.type}")
-    build = deployments.found(workspace.definitions, deployment)
-    component_of(build, target.component.name, target.component.type)
+    build = deployments.found(workspace.store.experiments, deployment)
+    deployments.component_of(build, target.component.name, target.component.type)
 
 
 def _findings(workspace: Workspace, run_id: str) -> Mapping[str, FindingSummary]:
     """What the run's report says."""
-    run = workspace.archive.run(run_id) or workspace.store.get_run(run_id)
+    run = workspace.store.runs.run(run_id) or workspace.store.analyses.get_run(run_id)
     findings = findings_of(workspace.reports, run) if run else {}
     if not findings:
         raise NotFoundError(
@@ -172,10 +171,10 @@ def _notes(failed: Failed, unusable: int, run: ExperimentRun | None) -> tuple[st
 
 
 def _dataset(workspace: Workspace, name: str, run_id: str, items: list[Item]) -> DatasetVersion:
-    dataset = dataset_created(workspace.datasets, name, f"Failures of run {run_id}", workspace.now())
+    dataset = dataset_created(workspace.store.datasets, name, f"Failures of run {run_id}", workspace.now())
     for some in batches(items):
-        workspace.datasets.put(dataset.id, some)
-    return workspace.datasets.publish(dataset.id, workspace.now(), provenance="derived", parent_run_id=run_id)
+        workspace.store.datasets.put(dataset.id, some)
+    return workspace.store.datasets.publish(dataset.id, workspace.now(), provenance="derived", parent_run_id=run_id)
 
 
 def _experiment(

@@ -36,7 +36,7 @@ def of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequen
 
     Raises `NotFoundError` for one that the run does not have, `UsageError` for one that passed.
     """
-    items = list(workspace.experiment_runs.items(run.id))
+    items = list(workspace.store.experiment_runs.items(run.id))
     wanted = _named(run, items, run_item_ids) if run_item_ids else [one for one in items if one.verdict == "failed"]
     tries = {one.id: one for one in wanted}
     failures = [Failure(one.item_key, _path(run, one), one.id) for one in wanted]
@@ -44,7 +44,7 @@ def of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequen
     broken = {one.item_key for one in items if one.verdict in ("error", "unscored")} - failed
 
     def made(failure: Failure) -> Item | None:
-        item = workspace.datasets.item(run.dataset_version_id, failure.key)
+        item = workspace.store.datasets.item(run.dataset_version_id, failure.key)
         return item and item.model_copy(update={"source": _source(workspace, tries[failure.id], item)})
 
     return Failed(run.id, failures, made, 0 if run_item_ids else len(broken))
@@ -95,7 +95,7 @@ def _path(run: ExperimentRun, one: RunItem) -> str:
 
 
 def _source(workspace: Workspace, one: RunItem, item: Item) -> dict[str, JsonValue]:
-    scores = workspace.experiment_runs.scores(ScoreQuery(run_id=one.run_id, run_item_id=one.id))
+    scores = workspace.store.experiment_runs.scores(ScoreQuery(run_id=one.run_id, run_item_id=one.id))
     failing: list[JsonValue] = [score.scorer for score in scores if score.passed is False]
     source: dict[str, JsonValue] = {"run": one.run_id, "run_item": one.id, "verdict": one.verdict, "scorers": failing}
     return source | ({"of": item.source} if item.source else {})

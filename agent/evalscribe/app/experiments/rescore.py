@@ -86,7 +86,7 @@ async def rescored(
     require_ended(run, "it can be scored again when it has ended")
     by = _version(workspace, run, version)
     chosen = _chosen(by, scorers)
-    with workspace.experiment_runs.claim(run.id) as mine:
+    with workspace.store.experiment_runs.claim(run.id) as mine:
         if not mine:
             raise UnavailableError(f"run {run.id} is being worked on, by {run.worker or 'another process'}")
         async with runners(workspace, run, by) as opened:
@@ -94,7 +94,7 @@ async def rescored(
             job = _Job(workspace, run, by, panel, reason)
             told = await job.done(watcher)
         await archived(workspace, run, by, run.state, run.reason)
-    return told.model_copy(update={"run": workspace.experiment_runs.run(run.id) or run})
+    return told.model_copy(update={"run": workspace.store.experiment_runs.run(run.id) or run})
 
 
 def _version(workspace: Workspace, run: ExperimentRun, named: str | None) -> ExperimentVersion:
@@ -121,11 +121,11 @@ class _Job:
 
     async def done(self, watcher: RescoreWatcher) -> Rescored:
         tries = scores = changed = 0
-        total = sum(self.workspace.experiment_runs.tally(self.run.id).values())
+        total = sum(self.workspace.store.experiment_runs.tally(self.run.id).values())
         kept = kept_tries(self.workspace, self.run)
         while batch := list(islice(kept, AT_ONCE)):
             news = await self._scored(batch)
-            self.workspace.experiment_runs.rescore(
+            self.workspace.store.experiment_runs.rescore(
                 self.run.id,
                 [score for new in news for score in new.scores],
                 {new.item_id: new.after for new in news if new.after != new.before},

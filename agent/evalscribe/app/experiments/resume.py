@@ -14,9 +14,9 @@ def resumed(workspace: Workspace, run: ExperimentRun, budget_usd: float | None) 
     """
     if run.state == "completed" and run.archived:
         raise UsageError(f"run {run.id} is completed: `evalscribe experiments run` starts another one")
-    with workspace.experiment_runs.claim(run.id) as mine:
+    with workspace.store.experiment_runs.claim(run.id) as mine:
         if not mine:
             raise UnavailableError(f"run {run.id} is being worked on, by {run.worker or 'another process'}")
         if budget_usd is not None:
-            workspace.experiment_runs.set_budget(run.id, budget_usd)
-        return workspace.experiment_runs.begin(run.id, STARTING, workspace.now())
+            workspace.store.experiment_runs.set_budget(run.id, budget_usd)
+        return workspace.store.experiment_runs.begin(run.id, STARTING, workspace.now())

@@ -25,17 +25,17 @@ class ListedRun(Frozen):
 
 def listed_runs(workspace: Workspace, experiment: Experiment) -> tuple[ListedRun, ...]:
     """Oldest first."""
-    return tuple(listed_run(workspace, run) for run in workspace.experiment_runs.runs(experiment.id))
+    return tuple(listed_run(workspace, run) for run in workspace.store.experiment_runs.runs(experiment.id))
 
 
 def listed_run(workspace: Workspace, run: ExperimentRun) -> ListedRun:
     version = version_of_run(workspace, run)
-    tally = workspace.experiment_runs.tally(run.id)
+    tally = workspace.store.experiment_runs.tally(run.id)
     done = {str(verdict): number for verdict, number in tally.items()}
     counts = Counts(**done, missing=run.tries - sum(tally.values()))
     return ListedRun(
         run=run,
-        worker_gone=deserted(workspace.experiment_runs, run),
+        worker_gone=deserted(workspace.store.experiment_runs, run),
         version=version.number,
         dataset=dataset_line(workspace, version),
         counts=counts,

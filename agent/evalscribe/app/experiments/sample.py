@@ -24,7 +24,7 @@ GATE: Final = Config(passed_threshold=0.9)
 
 async def sampled(workspace: Workspace) -> tuple[Experiment, bool]:
     """The experiment, and whether it is new: what is there already is left as it is."""
-    if there := workspace.definitions.experiment(NAME):
+    if there := workspace.store.experiments.experiment(NAME):
         return there, False
     version = _published(workspace)
     builds = [await _deployed(workspace, name) for name in BUILDS]
@@ -40,14 +40,16 @@ async def sampled(workspace: Workspace) -> tuple[Experiment, bool]:
 
 
 def _published(workspace: Workspace) -> DatasetVersion:
-    dataset = workspace.datasets.find(TICKETS) or _filled(workspace)
-    return publish.published(workspace.datasets, dataset, "", workspace.now()).version
+    dataset = workspace.store.datasets.find(TICKETS) or _filled(workspace)
+    return publish.published(workspace.store.datasets, dataset, "", workspace.now()).version
 
 
 def _filled(workspace: Workspace) -> Dataset:
-    dataset = adding.created(workspace.datasets, TICKETS, "Questions about orders, with the answers", workspace.now())
+    dataset = adding.created(
+        workspace.store.datasets, TICKETS, "Questions about orders, with the answers", workspace.now()
+    )
     file = sample.tickets_file()
-    upload.uploaded(workspace.datasets, dataset, file.name, lambda: open_items(file, str(file)), partial=False)
+    upload.uploaded(workspace.store.datasets, dataset, file.name, lambda: open_items(file, str(file)), partial=False)
     return dataset
 
 

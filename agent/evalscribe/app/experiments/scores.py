@@ -31,7 +31,7 @@ def scores(workspace: Workspace, query: ScoreQuery) -> Iterator[Score]:
     """`query.run_id` may be a name. Raises `NotFoundError` for a run or a run item that there is not, `UsageError` for
     what no score of these can be like."""
     wanted = _resolved(workspace, query)
-    found = workspace.experiment_runs.scores(wanted)
+    found = workspace.store.experiment_runs.scores(wanted)
     first = next(found, None)
     if first is not None:
         return chain((first,), found)
@@ -46,13 +46,13 @@ def _resolved(workspace: Workspace, query: ScoreQuery) -> ScoreQuery:
         query = query.model_copy(update={"run_id": run_named(workspace, query.run_id).id})
     if query.run_item_id is not None:
         query = query.model_copy(update={"run_id": _run_of_item(workspace, query)})
-    if query.scorer is not None and (known := workspace.definitions.scorer(query.scorer)) is not None:
+    if query.scorer is not None and (known := workspace.store.experiments.scorer(query.scorer)) is not None:
         query = query.model_copy(update={"scorer": known.id})
     return query
 
 
 def _run_of_item(workspace: Workspace, query: ScoreQuery) -> str:
-    attempt = workspace.experiment_runs.attempt(query.run_item_id or "")
+    attempt = workspace.store.experiment_runs.attempt(query.run_item_id or "")
     if attempt is None:
         raise NotFoundError(f"there is no run item {query.run_item_id!r}; `evalscribe reports failures RUN` shows some")
     if query.run_id not in (None, attempt.item.run_id):
@@ -75,7 +75,7 @@ def _require_scorer(workspace: Workspace, asked: ScoreQuery, query: ScoreQuery) 
 
 def _bindings(workspace: Workspace, run_id: str | None) -> list[Binding]:
     """Of the version that the run tried, or of every run's."""
-    runs = workspace.experiment_runs.runs() if run_id is None else [run_named(workspace, run_id)]
+    runs = workspace.store.experiment_runs.runs() if run_id is None else [run_named(workspace, run_id)]
     versions = {run.experiment_version_id: run for run in runs}
     return [one for run in versions.values() for one in version_of_run(workspace, run).bindings]
 
@@ -88,7 +88,7 @@ def evidence(workspace: Workspace, score_id: str, include: Sequence[str]) -> Sho
     """Raises `UsageError` for a part that there is not, `NotFoundError` for the score."""
     if unknown := [part for part in include if part not in PARTS]:
         raise UsageError(f"--include {unknown[0]!r} is none of {', '.join(PARTS)}")
-    score, found = workspace.experiment_runs.score(score_id), workspace.experiment_runs.evidence(score_id)
+    score, found = workspace.store.experiment_runs.score(score_id), workspace.store.experiment_runs.evidence(score_id)
     if score is None or found is None:
         raise NotFoundError(
             f"there is no score {score_id!r}; `evalscribe scores list --run-id RUN` shows what there is"

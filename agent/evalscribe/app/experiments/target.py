@@ -5,7 +5,6 @@ from evalscribe.app.experiments.judge_target import CASCADE, cascade_parts
 from evalscribe.app.named import LATEST
 from evalscribe.app.rubrics import stored
 from evalscribe.app.target_prompts import prompt_named, version_of
-from evalscribe.deployment import Component, Deployment
 from evalscribe.errors import UsageError
 from evalscribe.experiment import ComponentTarget, JudgeTarget, PromptTarget, Target
 from evalscribe.ids import Frozen
@@ -68,40 +67,22 @@ def resolved_target(workspace: Workspace, asked: TargetAsked, before: Target | N
     return _component(workspace, asked, before if isinstance(before, ComponentTarget) else None)
 
 
-def component_of(deployment: Deployment, name: str | None, type: str | None) -> Component:
-    """The component of that name and type. Raises `UsageError` naming the option and what there is."""
-    found = deployment.component(name) if name else _only(deployment)
-    there = ", ".join(f"{one.name} ({one.type})" for one in deployment.components)
-    if found is None:
-        raise UsageError(f"--component-name {name!r} is none of deployment {deployment.id}; there is: {there}")
-    if type is not None and type != found.type:
-        raise UsageError(
-            f"--component-type {type!r}: component {found.name} of {deployment.id} is of type {found.type}"
-        )
-    return found
-
-
-def _only(deployment: Deployment) -> Component:
-    if len(deployment.components) == 1:
-        return deployment.components[0]
-    there = ", ".join(one.name for one in deployment.components)
-    raise UsageError(f"which component? --component-name NAME, of: {there}")
-
-
 def _component(workspace: Workspace, asked: TargetAsked, before: ComponentTarget | None) -> ComponentTarget:
     named = asked.deployment_id or (before.deployment_id if before else None)
     if named is None:
         raise UsageError("a component has to be deployed: --deployment-id ID, of `evalscribe deployments create`")
-    deployment = deployments.found(workspace.definitions, named)
+    deployment = deployments.found(workspace.store.experiments, named)
     name = asked.component_name or (before.component.name if before else None)
-    return ComponentTarget(deployment_id=deployment.id, component=component_of(deployment, name, asked.component_type))
+    return ComponentTarget(
+        deployment_id=deployment.id, component=deployments.component_of(deployment, name, asked.component_type)
+    )
 
 
 def _prompt(workspace: Workspace, asked: TargetAsked, before: PromptTarget | None) -> PromptTarget:
     named = asked.prompt_id or (before.prompt_id if before else None)
     if named is None:
         raise UsageError("which prompt? --prompt-id ID, of `evalscribe prompts create`")
-    prompt = prompt_named(workspace.definitions, named)
+    prompt = prompt_named(workspace.store.experiments, named)
     return PromptTarget(prompt_id=prompt.id, version=version_of(prompt, asked.prompt_version_id or LATEST))
 
 
@@ -112,7 +93,9 @@ def _judge(workspace: Workspace, asked: TargetAsked, before: JudgeTarget | None)
     provider, _, model = judge.partition("/")
     if judge not in JUDGES and (provider not in PROVIDERS or not model):
         raise UsageError(f"--judge {judge!r} is none of rules, cascade, or PROVIDER/MODEL of {', '.join(PROVIDERS)}")
-    found = stored(workspace.shelf, workspace.prompts, asked.rubric or (before.rubric if before else FAILURE))
+    found = stored(
+        workspace.store.collections, workspace.prompts, asked.rubric or (before.rubric if before else FAILURE)
+    )
     parts = before.cascade if before and asked.judge is None else None
     if judge == CASCADE and parts is None:
         parts = cascade_parts(workspace, found)

@@ -51,7 +51,7 @@ async def open_tools(
         EvalscribeError: One of them cannot be used.
     """
     async with open_models(workspace, left_usd) as models, AsyncExitStack() as opened:
-        deployment = workspace.definitions.deployment(run.deployment_id) if run.deployment_id else None
+        deployment = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
         target = await open_target(workspace, version, deployment, models, run.concurrency)
         opened.push_async_callback(target.close)
         scorers = await opened.enter_async_context(open_scorers(workspace, version, models, run.concurrency))
@@ -117,7 +117,7 @@ async def open_scorers(
         UsageError: The source of one is another than when it was made.
         AccessError: A model has no key.
     """
-    folders = {one.id: one.folder for one in workspace.definitions.scorers()}
+    folders = {one.id: one.folder for one in workspace.store.experiments.scorers()}
     async with AsyncExitStack() as opened:
         bindings = in_order(version.bindings)
         makers = _Makers(workspace, models, opened, version.config.timeout_s, concurrency)
@@ -163,7 +163,7 @@ class _Makers:
 
     def _judges(self) -> tuple[Maker, Made]:
         if self._maker is None:
-            made = Made(self._workspace.shelf)
+            made = Made(self._workspace.store.collections)
             self._maker = Maker(self._models, self._workspace.prompts, made), made
         return self._maker
 

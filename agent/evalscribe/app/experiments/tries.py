@@ -22,11 +22,11 @@ class Page(Frozen):
 def some_tries(workspace: Workspace, run: ExperimentRun, page: Page) -> tuple[Sequence[ToldTry], int]:
     """In the order of the dataset, then by repetition; and how many there are on all pages."""
     total, chosen = 0, []
-    for one in workspace.experiment_runs.items(run.id, page.verdicts):
+    for one in workspace.store.experiment_runs.items(run.id, page.verdicts):
         if page.item not in (None, one.item_key):
             continue
         if page.offset <= total < page.offset + page.limit:
             chosen.append(one.id)
         total += 1
-    attempts = (workspace.experiment_runs.attempt(id) for id in chosen)
+    attempts = (workspace.store.experiment_runs.attempt(id) for id in chosen)
     return [told_try(workspace, run, attempt) for attempt in attempts if attempt is not None], total

@@ -53,9 +53,9 @@ async def worked(
         if run.terminal:
             return run
         if run.cancelling:
-            return workspace.experiment_runs.end(run.id, "cancelled", workspace.now())
+            return workspace.store.experiment_runs.end(run.id, "cancelled", workspace.now())
         worker = worker or f"{socket.gethostname()}:{os.getpid()}"
-        run = workspace.experiment_runs.begin(run.id, worker, workspace.now())
+        run = workspace.store.experiment_runs.begin(run.id, worker, workspace.now())
         return await _Worker(workspace, run, version_of_run(workspace, run), tools).run()
 
 
@@ -63,7 +63,7 @@ async def _claim(workspace: Workspace, run: ExperimentRun, held: ExitStack) -> N
     deadline = asyncio.get_running_loop().time() + CLAIM_S
     while True:
         with ExitStack() as tried:
-            if tried.enter_context(workspace.experiment_runs.claim(run.id)):
+            if tried.enter_context(workspace.store.experiment_runs.claim(run.id)):
                 held.push(tried.pop_all())
                 return
         if asyncio.get_running_loop().time() > deadline:
@@ -77,7 +77,7 @@ class _Worker:
         self._run = run
         self._version = version
         self._tools = tools
-        self._spent = workspace.experiment_runs.spent(run.id)
+        self._spent = workspace.store.experiment_runs.spent(run.id)
         self._along: ArchivingAlong | None = None
         """None where an earlier worker made a part of the tries: then all are archived at the end."""
 
@@ -88,7 +88,7 @@ class _Worker:
             if self._penniless and self._unfinished:
                 return await self._ended("failed", self._short_of_money())
             await self._alive(self._archived("completed", None), heed=False)
-            return self._workspace.experiment_runs.end(self._run.id, "completed", self._workspace.now())
+            return self._workspace.store.experiment_runs.end(self._run.id, "completed", self._workspace.now())
         except EvalscribeError as error:
             return await self._ended("failed", one_line(redact(str(error))))
         except asyncio.CancelledError:
@@ -117,7 +117,7 @@ class _Worker:
     async def _beat(self, *, heed: bool) -> None:
         """Shows that the worker lives, until somebody asks for the run to be cancelled."""
         while True:
-            if self._workspace.experiment_runs.beat(self._run.id, self._workspace.now()) and heed:
+            if self._workspace.store.experiment_runs.beat(self._run.id, self._workspace.now()) and heed:
                 return
             await asyncio.sleep(BEAT_S)
 
@@ -134,7 +134,7 @@ class _Worker:
 
     def _left_to_try(self) -> Iterator[Try]:
         """What is stored already is not tried again; nothing more once the money is spent."""
-        done = self._workspace.experiment_runs.done(self._run.id)
+        done = self._workspace.store.experiment_runs.done(self._run.id)
         if not done:
             self._along = ArchivingAlong(Archiving(self._workspace, self._run, self._version))
         for number, item in numbered_items(self._workspace, self._run):
@@ -149,10 +149,10 @@ class _Worker:
 
     def _keep(self, done: Done) -> None:
         try:
-            self._workspace.experiment_runs.put(done.attempt, done.scores)
+            self._workspace.store.experiment_runs.put(done.attempt, done.scores)
         except DataError as error:
             without = unkept(done, one_line(str(error)))
-            self._workspace.experiment_runs.put(without.attempt, without.scores)
+            self._workspace.store.experiment_runs.put(without.attempt, without.scores)
             self._archive(without)
         else:
             self._archive(done)
@@ -175,7 +175,7 @@ class _Worker:
 
     @property
     def _unfinished(self) -> bool:
-        return sum(self._workspace.experiment_runs.tally(self._run.id).values()) < self._run.tries
+        return sum(self._workspace.store.experiment_runs.tally(self._run.id).values()) < self._run.tries
 
     def _short_of_money(self) -> str:
         return (
@@ -186,7 +186,7 @@ class _Worker:
     async def _ended(self, state: RunState, reason: str | None) -> ExperimentRun:
         """What was done is archived as well: it can be analysed."""
         run = self._end(state, reason)
-        if self._workspace.experiment_runs.tally(run.id):
+        if self._workspace.store.experiment_runs.tally(run.id):
             await self._archived(state, reason)
         return run
 
@@ -197,4 +197,4 @@ class _Worker:
             await archived(self._workspace, self._run, self._version, state, reason)
 
     def _end(self, state: RunState, reason: str | None) -> ExperimentRun:
-        return self._workspace.experiment_runs.end(self._run.id, state, self._workspace.now(), reason)
+        return self._workspace.store.experiment_runs.end(self._run.id, state, self._workspace.now(), reason)

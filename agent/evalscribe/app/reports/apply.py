@@ -125,7 +125,7 @@ async def propose(
     before = _done_before(workspace, suite, subject)
     if before is not None:
         return before
-    evidence = evidence_of(workspace.store, subject)
+    evidence = evidence_of(workspace.store.analyses, subject)
     for note in _notes(workspace.prompts, subject, evidence):
         say(note)
     patch = await _patch(workspace, suite, subject, evidence)
@@ -154,7 +154,7 @@ async def settle(workspace: Workspace, suite: Suite, offer: Offer, *, yes: bool)
 
 def _apply(workspace: Workspace, suite: Suite, offer: Offer, *, agreed: bool) -> Applied:
     """One at a time: of two who agree at once the second hears that it is done."""
-    with workspace.store.lock(offer.patch.run):
+    with workspace.store.analyses.lock(offer.patch.run):
         subject = recommended(workspace.reports, offer.file, offer.patch.recommendation)
         before = _done_before(workspace, suite, subject)
         if before is not None:
@@ -229,7 +229,7 @@ async def _patch(workspace: Workspace, suite: Suite, subject: Recommended, evide
         model=_model(workspace),
         prompts=workspace.prompts,
     )
-    proposal = await proposer.propose(workspace.store, fresh=workspace.options.fresh)
+    proposal = await proposer.propose(workspace.store.analyses, fresh=workspace.options.fresh)
     return proposer.patch(proposal, run=subject.report.run.id, recommendation=subject.id, base=head)
 
 
@@ -282,7 +282,7 @@ def _scope(
         subject.recommendation.evals,
         documents(evidence),
         links=suite.repository.links(head),
-        others=others(workspace.store, subject),
+        others=others(workspace.store.analyses, subject),
         within=suite.within,
     )
 

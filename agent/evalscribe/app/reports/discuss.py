@@ -44,7 +44,7 @@ def open_discussion(workspace: Workspace, name: str) -> "Discussion":
     budget = workspace.budget
     tokens = f" and {budget.tokens:,} tokens" if budget.tokens is not None else ""
     bound = f"at most ${budget.usd:g}{tokens} in all"
-    return Discussion(file, workspace.store, workspace.prompts, model, cost=cost, budget=bound)
+    return Discussion(file, workspace.store.analyses, workspace.prompts, model, cost=cost, budget=bound)
 
 
 def _model(workspace: Workspace) -> Model | None:

@@ -110,7 +110,7 @@ class Proofs:
         """Raises `EvalscribeError` for a folder that is no snapshot."""
         if self._fetch or self._workspace.has_store:
             try:
-                self.store = self._workspace.store
+                self.store = self._workspace.store.analyses
             except EvalscribeError as error:
                 self._lacking = str(error)  # no reason to call a report wrong
         async with AsyncExitStack() as opened:

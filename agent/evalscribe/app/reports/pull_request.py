@@ -97,7 +97,7 @@ def publish(
 
 def _last_written(workspace: Workspace, run_id: str) -> str | None:
     """The text that evalscribe wrote last for a run, if there is a store; publishing creates none."""
-    stored = workspace.store.get_report(run_id) if workspace.has_store else None
+    stored = workspace.store.analyses.get_report(run_id) if workspace.has_store else None
     return stored.text if stored else None
 
 

@@ -28,7 +28,7 @@ def create(
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        datasets = workspace.datasets
+        datasets = workspace.store.datasets
         dataset = created(datasets, name, description, workspace.now())
     add = "`evalscribe datasets upload` and `add-example` put items into its draft, `publish` makes a version."
     formatted.made(dataset.id, dataset, f"Made dataset {dataset.name}: {add}", form)
@@ -49,7 +49,7 @@ def list_all(
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        datasets = workspace.datasets
+        datasets = workspace.store.datasets
         there = list(listed(datasets, search))
     makes = "There is no dataset yet: `evalscribe datasets create --name N` makes one."
     none = f"No dataset has {search!r} in its name or description." if search else makes
@@ -66,7 +66,7 @@ def show(dataset: Named, form: Format = "table") -> int:
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        datasets = workspace.datasets
+        datasets = workspace.store.datasets
         one = shown(datasets, found(datasets, dataset))
     formatted.document(one, lambda: _lines(one), form)
     return 0
@@ -95,7 +95,7 @@ def split(
     formatted.checked(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})
     with Workspace() as workspace:
-        datasets = workspace.datasets
+        datasets = workspace.store.datasets
         done = dealt(datasets, found(datasets, dataset), shares, seed)
     told = ", ".join(f"{name} {number:,}" for name, number in done.items.items())
     formatted.document(done, lambda: (f"{done.dataset}: {told}; {counted(done.changed, 'item')} moved",), form)

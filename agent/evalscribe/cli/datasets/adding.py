@@ -79,7 +79,7 @@ def add_example(
 
     example = Example(input, expected_output, metadata, events, split, cluster, key)
     with Workspace() as workspace:
-        datasets = workspace.datasets
+        datasets = workspace.store.datasets
         one = found(datasets, dataset)
         done = put_in(datasets, one, example)
     state = "is in" if done.added.new else "is changed in" if done.added.changed else "was already in"
@@ -123,7 +123,7 @@ def add_run(
 
     expected = None if expected_output is None else (json_or_text("--expected-output", expected_output),)
     with Workspace() as workspace:
-        one = found(workspace.datasets, dataset)
+        one = found(workspace.store.datasets, dataset)
         done = taken(workspace, one, run, evals=evals or (), failed=failed, expected=expected)
     formatted.document(done, lambda: (_taken(done),), form)
     _taken_notes(done)
@@ -231,7 +231,7 @@ def _upload(dataset: str, file: str, columns: "Columns | None", partial: bool, f
 
     formatted.checked(form)
     with Workspace() as workspace, _item_file(file, columns) as (name, opened):
-        datasets = workspace.datasets
+        datasets = workspace.store.datasets
         done = uploaded(datasets, found(datasets, dataset), name, opened, partial=partial)
     for line in told(done):
         finish.say(line, file=sys.stderr)

@@ -25,7 +25,7 @@ def preview(dataset: Named, form: Format = "table") -> int:
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        datasets = workspace.datasets
+        datasets = workspace.store.datasets
         groups = duplicates(datasets.draft(found(datasets, dataset).id))
     formatted.listing(groups, ("stays", "may go", "splits"), _cells, form, none="No two items ask and expect the same.")
     number = sum(len(group.others) for group in groups)
@@ -51,7 +51,7 @@ def apply(
 
     formatted.checked(form)
     with Workspace() as workspace:
-        datasets = workspace.datasets
+        datasets = workspace.store.datasets
         done = deduplicated(datasets, found(datasets, dataset), items or ())
     told = f"{counted(done.items, 'duplicate')} taken out of the draft of {done.dataset}"
     formatted.document(done, lambda: (told,), form)

@@ -35,7 +35,7 @@ def list_all(
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        datasets = workspace.datasets
+        datasets = workspace.store.datasets
         one = found(datasets, dataset)
         held = datasets.items(version_named(datasets, one, version).id) if version else datasets.draft(one.id)
         chosen = examples(held, split)
@@ -62,7 +62,7 @@ def remove(
 
     formatted.checked(form)
     with Workspace() as workspace:
-        datasets = workspace.datasets
+        datasets = workspace.store.datasets
         done = taken_out(datasets, found(datasets, dataset), keys)
     told = f"{counted(done.items, 'item')} taken out of the draft of {done.dataset}"
     formatted.document(done, lambda: (told,), form)

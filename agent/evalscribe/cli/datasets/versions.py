@@ -35,7 +35,7 @@ def publish(
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        datasets = workspace.datasets
+        datasets = workspace.store.datasets
         one = found(datasets, dataset)
         done = published(datasets, one, description, workspace.now())
     number, items = done.version.number, counted(done.version.items, "item")
@@ -52,7 +52,7 @@ def list_all(dataset: Named, form: Format = "table") -> int:
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        datasets = workspace.datasets
+        datasets = workspace.store.datasets
         one = found(datasets, dataset)
         there = datasets.versions(one.id)
     none = f"Nothing was published yet: `evalscribe datasets publish {one.name}` makes a version."
@@ -69,7 +69,7 @@ def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> 
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        datasets = workspace.datasets
+        datasets = workspace.store.datasets
         done = compared(datasets, found(datasets, dataset), base, other)
     formatted.document(done, lambda: _lines(done), form)
     return 0
@@ -85,7 +85,7 @@ def restore_draft(dataset: Named, version: Version, form: Format = "table") -> i
 
     formatted.checked(form)
     with Workspace() as workspace:
-        datasets = workspace.datasets
+        datasets = workspace.store.datasets
         one = found(datasets, dataset)
         wanted = version_named(datasets, one, version)
         before = datasets.draft_size(one.id)
@@ -116,7 +116,7 @@ def export(
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        datasets = workspace.datasets
+        datasets = workspace.store.datasets
         one = found(datasets, dataset)
         wanted = version_named(datasets, one, version)
         write(lines(datasets.items(wanted.id), form), output, json=form == "jsonl")

@@ -21,7 +21,7 @@ def archive(
     checked(form)
     with Workspace() as workspace:
         found = experiment_named(workspace, experiment)
-        workspace.definitions.set_status(found.id, "active" if undo else "archived")
+        workspace.store.experiments.set_status(found.id, "active" if undo else "archived")
         now = experiment_named(workspace, found.id)
     told = f"Experiment {now.name} is {'active again' if undo else 'archived'}."
     document(now, lambda: (told,), form)

@@ -18,7 +18,7 @@ def cancel(run: RunOfExperiment, form: Format = "table") -> int:
     checked(form)
     with Workspace() as workspace:
         done = asyncio.run(cancelled(workspace, run_of_experiment(workspace, run)))
-        tried = sum(workspace.experiment_runs.tally(done.id).values())
+        tried = sum(workspace.store.experiment_runs.tally(done.id).values())
     if not done.terminal:
         raise UnavailableError(f"the worker of run {done.id} ({done.worker}) does not hear; it was asked to stop.")
     told = f"Run {done.id} is {done.state}; {tried:,} of {counted(done.tries, 'try')} were done."

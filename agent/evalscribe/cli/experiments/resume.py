@@ -29,7 +29,7 @@ def resume(
     timeout_s = None if timeout is None else seconds(timeout)
     with Workspace(Options(budget=budget, max_tokens=max_tokens, env_file=env_file)) as workspace:
         again = resumed(workspace, run_of_experiment(workspace, run), budget)
-        done = sum(workspace.experiment_runs.tally(again.id).values())
+        done = sum(workspace.store.experiment_runs.tally(again.id).values())
         start_run(workspace, again)
         told = f"Run {again.id} goes on: {done:,} of {counted(again.tries, 'try')} are done"
         return going(workspace, again, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form)

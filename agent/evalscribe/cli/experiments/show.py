@@ -36,8 +36,8 @@ def show(
 def _told(workspace: "Workspace", one: "Experiment", version: "ExperimentVersion") -> Iterator[str]:
     from evalscribe.app.experiments.listing import binding_line, dataset_line, target_line
 
-    versions = workspace.definitions.experiment_versions(one.id)
-    runs = workspace.experiment_runs.runs(one.id)
+    versions = workspace.store.experiments.experiment_versions(one.id)
+    runs = workspace.store.experiment_runs.runs(one.id)
     kind = "" if one.type == "standard" else f", {one.type}"
     yield f"{one.name} ({one.id}){kind}{', archived' if one.status == 'archived' else ''}"
     yield f"version  {version.number} of {len(versions)} ({version.id}), {version.created_at}"
