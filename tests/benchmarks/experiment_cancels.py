@@ -97,7 +97,7 @@ def cancelled(lab: Lab, kind: str) -> Cancelled:
         run = lab.ready(20, _target(kind, server.url), LANES, ["json_valid"])
         start_worker(lab.workspace, run.id)
         _until(
-            lambda: sum(lab.workspace.experiment_runs.tally(run.id).values()) == 4 and _stuck(lab, kind, server),
+            lambda: sum(lab.workspace.store.experiment_runs.tally(run.id).values()) == 4 and _stuck(lab, kind, server),
             lab,
             run,
         )
@@ -120,7 +120,7 @@ def cancelled(lab: Lab, kind: str) -> Cancelled:
 def _as_left(lab: Lab, run: ExperimentRun, one: Cancelled) -> Cancelled:
     left = lab.now(run)
     gate = reported(lab.workspace, left).gate
-    scored = {score.run_item_id for score in lab.workspace.experiment_runs.scores(ScoreQuery(run_id=run.id))}
+    scored = {score.run_item_id for score in lab.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id))}
     return Cancelled(
         one.kind,
         one.from_start_s,

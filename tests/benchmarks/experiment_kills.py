@@ -99,7 +99,7 @@ def judged(folder: Path, latency_s: float = 0.01) -> Iterator["Killing"]:
         os.environ |= {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
         with opened(folder, SOURCE) as lab:
             spec, told = asyncio.run(function_spec("marked", "python:suite:marked", folder, {}))
-            made(lab.workspace.definitions, spec, lab.workspace.now(), told, str(folder))
+            made(lab.workspace.store.experiments, spec, lab.workspace.now(), told, str(folder))
             yield Killing(lab, server)
 
 
@@ -132,7 +132,7 @@ class Killing:
         self._settle(run)
 
     def _another(self, run: ExperimentRun) -> ExperimentRun:
-        experiment = self._lab.workspace.definitions.experiment(run.experiment_id)
+        experiment = self._lab.workspace.store.experiments.experiment(run.experiment_id)
         assert experiment is not None
         another = launched(self._lab.workspace, planned(self._lab.workspace, experiment))
         start_worker(self._lab.workspace, another.id)
@@ -149,7 +149,7 @@ class Killing:
         if way == "host":
             return True
         self._gone(all_of_it, run)
-        before, called = self._lab.workspace.experiment_runs.done(run.id), len(self._noted("tries"))
+        before, called = self._lab.workspace.store.experiment_runs.done(run.id), len(self._noted("tries"))
         if not self._lab.now(run).terminal:
             start_worker(self._lab.workspace, resumed(self._lab.workspace, self._lab.now(run), None).id)
             self._at_work(run)
@@ -168,15 +168,16 @@ class Killing:
 
     def _free(self, run: ExperimentRun) -> bool:
         """Whether nobody has the run: the kernel may still be at work on the threads of a process that is dead."""
-        with self._lab.workspace.experiment_runs.claim(run.id) as mine:
+        with self._lab.workspace.store.experiment_runs.claim(run.id) as mine:
             return mine
 
     def _at_work(self, run: ExperimentRun) -> None:
         """Until a worker has stored something of its own, or the run has ended."""
-        before = sum(self._lab.workspace.experiment_runs.tally(run.id).values())
+        before = sum(self._lab.workspace.store.experiment_runs.tally(run.id).values())
         self._until(
             lambda: (
-                self._lab.now(run).terminal or sum(self._lab.workspace.experiment_runs.tally(run.id).values()) > before
+                self._lab.now(run).terminal
+                or sum(self._lab.workspace.store.experiment_runs.tally(run.id).values()) > before
             ),
             run,
         )
@@ -191,12 +192,14 @@ class Killing:
         """The run, once it is over: nothing is missing, and what was done twice is counted."""
         self._until(lambda: self._lab.now(run).terminal, run)
         workspace, losses, now = self._lab.workspace, self.losses, self._lab.now(run)
-        scores = Counter(score.run_item_id for score in workspace.experiment_runs.scores(ScoreQuery(run_id=run.id)))
-        records = sum(1 for _ in workspace.archive.records(run.id))
+        scores = Counter(
+            score.run_item_id for score in workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id))
+        )
+        records = sum(1 for _ in workspace.store.runs.records(run.id))
         whole = (
             now.state,
             now.archived,
-            dict(workspace.experiment_runs.tally(run.id)),
+            dict(workspace.store.experiment_runs.tally(run.id)),
             set(scores.values()),
             len(scores),
             records,

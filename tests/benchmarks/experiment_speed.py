@@ -85,7 +85,7 @@ def measured(lab: Lab, run: ExperimentRun) -> Measured:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = lab.now(run)
     assert ended.state == "completed", ended
-    assert lab.workspace.experiment_runs.tally(run.id) == {"passed": run.items}
+    assert lab.workspace.store.experiment_runs.tally(run.id) == {"passed": run.items}
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     first_s, last_s = _tried_s(lab, ended)
     return Measured(run.items, last_s, first_s, process_s, cpu, after.ru_maxrss)
@@ -93,7 +93,7 @@ def measured(lab: Lab, run: ExperimentRun) -> Measured:
 
 def _tried_s(lab: Lab, run: ExperimentRun) -> tuple[float, float]:
     """When the first and the last answer came."""
-    at = [item.created_at for item in lab.workspace.experiment_runs.items(run.id)]
+    at = [item.created_at for item in lab.workspace.store.experiment_runs.items(run.id)]
     began = datetime.fromisoformat(run.started_at or "")
     first, last = ((datetime.fromisoformat(one) - began).total_seconds() for one in (min(at), max(at)))
     return first, last

@@ -31,7 +31,7 @@ def test_a_whole_definition(lab: Labs) -> None:
     assert experiment.id.startswith("exp-")
     assert (version.number, version.dataset_version_id) == (1, one.version.dataset_version_id)
     assert version.config == Config(passed_threshold=1)
-    assert one.workspace.definitions.experiment("new") == experiment
+    assert one.workspace.store.experiments.experiment("new") == experiment
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,14 @@ def test_an_equal_definition_is_the_same_version(lab: Labs) -> None:
     second = updated(one.workspace, one.experiment, definition)
     assert (second.number, updated(one.workspace, one.experiment, one.wanted).id) == (2, one.version.id)
     assert updated(one.workspace, one.experiment, definition) == second
-    assert [each.number for each in one.workspace.definitions.experiment_versions(one.experiment.id)] == [1, 2]
+    assert [each.number for each in one.workspace.store.experiments.experiment_versions(one.experiment.id)] == [1, 2]
 
 
 def test_a_run_keeps_the_version_that_it_began_with(lab: Labs) -> None:
     one = lab(items=3, repetitions=2)
     run = one.run(name="pr-1", concurrency=9, budget_usd=2.0)
     updated(one.workspace, one.experiment, one.wanted.model_copy(update={"config": Config(repetitions=5)}))
-    found = one.workspace.experiment_runs.run("pr-1")
+    found = one.workspace.store.experiment_runs.run("pr-1")
     assert found == run
     assert (run.experiment_version_id, run.deployment_id) == (one.version.id, "dep-1")
     assert (run.repetitions, run.concurrency, run.tries, run.budget_usd) == (2, 9, 6, 2.0)
@@ -134,16 +134,16 @@ def test_a_run_keeps_the_version_that_it_began_with(lab: Labs) -> None:
 def test_a_config_of_a_run_makes_a_version_that_later_runs_do_not_have(lab: Labs) -> None:
     one = lab(passed_threshold=0.5)
     run = one.run(config='{"repetitions": 3}')
-    version = one.workspace.definitions.experiment_version(run.experiment_version_id)
+    version = one.workspace.store.experiments.experiment_version(run.experiment_version_id)
     assert version is not None
     assert (version.number, version.config) == (2, Config(passed_threshold=0.5, repetitions=3))
-    again = one.run(experiment=one.workspace.definitions.experiment("quality"))
+    again = one.run(experiment=one.workspace.store.experiments.experiment("quality"))
     assert again.experiment_version_id == one.version.id
 
 
 def test_a_candidate_build_has_the_same_component(lab: Labs) -> None:
     one = lab()
-    add = one.workspace.definitions.add_deployment
+    add = one.workspace.store.experiments.add_deployment
     add(deployment("dep-2", "candidate"))
     add(deployment("dep-3", "other", COMPONENT.model_copy(update={"type": "workflow"})))
     assert one.run(deployment="candidate").deployment_id == "dep-2"
@@ -156,9 +156,9 @@ def test_a_candidate_build_has_the_same_component(lab: Labs) -> None:
 
 def test_an_archived_experiment_is_not_run(lab: Labs) -> None:
     one = lab()
-    one.workspace.definitions.set_status(one.experiment.id, "archived")
+    one.workspace.store.experiments.set_status(one.experiment.id, "archived")
     with pytest.raises(UsageError, match="is archived"):
-        one.run(experiment=one.workspace.definitions.experiment("quality"))
+        one.run(experiment=one.workspace.store.experiments.experiment("quality"))
 
 
 def test_an_id_of_another_kind_is_told_as_such(lab: Labs) -> None:

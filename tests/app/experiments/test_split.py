@@ -30,8 +30,8 @@ def dealt(lab: Callable[..., Lab]) -> Lab:
     items = [
         Item(key=f"k{n}", input={"n": n}, expected_output=f"k{n}", split="test" if n % 2 else "dev") for n in range(6)
     ]
-    one.workspace.datasets.put("ds-1", items)
-    version = one.workspace.datasets.publish("ds-1", NOW)
+    one.workspace.store.datasets.put("ds-1", items)
+    version = one.workspace.store.datasets.publish("ds-1", NOW)
     one.wanted = one.wanted.model_copy(update={"dataset_version_id": version.id})
     one.version = updated(one.workspace, one.experiment, one.wanted)
     return one
@@ -47,12 +47,12 @@ async def test_only_its_items_are_tried_and_told_and_keep_their_places(dealt: La
     assert (run.items, run.tries) == (3, 6)
     run = await dealt.work(run, target := Scripted(key))
     assert sorted(target.asked) == ["k1/1", "k1/2", "k3/1", "k3/2", "k5/1", "k5/2"]
-    assert [one.number for one in dealt.workspace.experiment_runs.items(run.id)] == [1, 1, 3, 3, 5, 5]
+    assert [one.number for one in dealt.workspace.store.experiment_runs.items(run.id)] == [1, 1, 3, 3, 5, 5]
     found = summary(dealt.workspace, run)
     assert (found.items, found.counts.passed, found.counts.missing, found.pass_rate.value) == (3, 6, 0, 1.0)
     assert found.dataset == "letters@2:test"
     assert {one.item_key for one in tries(dealt.workspace, run)} == {"k1", "k3", "k5"}
-    assert {one.eval.name for one in dealt.workspace.archive.records(run.id)} == {"k1", "k3", "k5"}
+    assert {one.eval.name for one in dealt.workspace.store.runs.records(run.id)} == {"k1", "k3", "k5"}
 
 
 async def test_a_run_that_goes_on_has_only_its_items_left(dealt: Lab) -> None:
@@ -71,7 +71,7 @@ async def test_a_run_that_goes_on_has_only_its_items_left(dealt: Lab) -> None:
 
 def test_a_split_without_items_is_refused_with_those_there_are_and_nothing_is_made(dealt: Lab) -> None:
     workspace = dealt.workspace
-    before = workspace.definitions.experiment_versions(dealt.experiment.id)
+    before = workspace.store.experiments.experiment_versions(dealt.experiment.id)
     wanted = dealt.wanted.model_copy(update={"name": "other", "config": Config(split="tset")})
     said = r"split 'tset': letters@2 has no item of it; its splits are dev \(3\), test \(3\)"
     with pytest.raises(UsageError, match=said):
@@ -82,14 +82,14 @@ def test_a_split_without_items_is_refused_with_those_there_are_and_nothing_is_ma
         dealt.run(config='{"split": "tset"}', version=dealt.version.id)
     with pytest.raises(UsageError, match="split: String should have at least 1 character"):
         dealt.run(config='{"split": ""}', version=dealt.version.id)
-    assert workspace.definitions.experiment("other") is None
-    assert workspace.definitions.experiment_versions(dealt.experiment.id) == before
-    assert workspace.experiment_runs.runs() == ()
+    assert workspace.store.experiments.experiment("other") is None
+    assert workspace.store.experiments.experiment_versions(dealt.experiment.id) == before
+    assert workspace.store.experiment_runs.runs() == ()
 
 
 def test_where_nothing_has_a_split_it_is_said_how_to_deal_them(dealt: Lab) -> None:
-    dealt.workspace.datasets.put("ds-1", [Item(key=f"k{n}", input=n) for n in range(6)])
-    version = dealt.workspace.datasets.publish("ds-1", NOW)
+    dealt.workspace.store.datasets.put("ds-1", [Item(key=f"k{n}", input=n) for n in range(6)])
+    version = dealt.workspace.store.datasets.publish("ds-1", NOW)
     wanted = dealt.wanted.model_copy(update={"dataset_version_id": version.id, "config": Config(split="test")})
     with pytest.raises(UsageError, match="none has a split: `evalscribe datasets split letters`"):
         updated(dealt.workspace, dealt.experiment, wanted)
@@ -97,7 +97,7 @@ def test_where_nothing_has_a_split_it_is_said_how_to_deal_them(dealt: Lab) -> No
 
 def test_a_split_is_part_of_the_version_and_null_takes_it_back(dealt: Lab) -> None:
     run = dealt.run(config=TEST, version=dealt.version.id)
-    version = dealt.workspace.definitions.experiment_version(run.experiment_version_id)
+    version = dealt.workspace.store.experiments.experiment_version(run.experiment_version_id)
     assert version is not None
     assert version.id != dealt.version.id
     assert as_wanted(dealt.experiment, version).config.split == "test"

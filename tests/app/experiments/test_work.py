@@ -42,12 +42,12 @@ async def test_every_item_is_tried_scored_and_archived(lab: Labs) -> None:
         **{"k0/1": "passed", "k0/2": "passed", "k1/1": "error", "k1/2": "error"},
         **{"k2/1": "failed", "k2/2": "failed", "k3/1": "unscored", "k3/2": "unscored"},
     }
-    (archived,) = one.workspace.archive.runs(one.experiment.collection_id)
+    (archived,) = one.workspace.store.runs.runs(one.experiment.collection_id)
     assert (archived.id, archived.provider, archived.model, archived.experiment) == (
         *(run.id, "example", "model-1", "quality"),
     )
     assert (archived.passed, archived.failed, archived.total, archived.status) == (2, 4, 8, "completed")
-    broke = next(each for each in one.workspace.archive.records(run.id) if each.eval.status == "error")
+    broke = next(each for each in one.workspace.store.runs.records(run.id) if each.eval.status == "error")
     assert (broke.eval.failed_step, broke.eval.reason) == ("target", "ValueError: no")
     assert [(step.name, step.status, step.error) for step in broke.steps] == [("target", "failed", "ValueError: no")]
 
@@ -57,7 +57,7 @@ async def test_a_record_holds_all_that_the_try_gave(lab: Labs) -> None:
     run = one.run()
     transcript = Transcript.model_validate({"messages": [{"role": "assistant", "content": "hm"}]})
     await one.work(run, Scripted(lambda _: TargetReply(output={"a": 1}, transcript=transcript, log="said", model="m2")))
-    (record,) = one.workspace.archive.records(run.id)
+    (record,) = one.workspace.store.runs.records(run.id)
     assert (record.eval.path, record.eval.status, record.eval.failed_step) == ("k0", "failed", "equal")
     assert record.eval.reason == "{'a': 1} is what came"
     assert [(step.name, step.status) for step in record.steps] == [("equal", "failed")]
@@ -87,14 +87,14 @@ async def test_a_run_is_archived_while_it_waits_and_in_the_order_of_its_items(la
         if call.item_key in answered:
             answered[call.item_key].set()
         if call.item_key == "k39":
-            seen.append(len(one.workspace.archive.graded(run.id)))
+            seen.append(len(one.workspace.store.runs.graded(run.id)))
         return key(call)
 
     ended = await one.work(run, Scripted(answer))
     assert (ended.state, ended.archived) == ("completed", True)
     assert seen == [25]
-    assert [each.eval.name for each in one.workspace.archive.graded(run.id)] == [f"k{n}" for n in range(40)]
-    (archived,) = one.workspace.archive.runs(one.experiment.collection_id)
+    assert [each.eval.name for each in one.workspace.store.runs.graded(run.id)] == [f"k{n}" for n in range(40)]
+    (archived,) = one.workspace.store.runs.runs(one.experiment.collection_id)
     assert (archived.passed, archived.total, archived.status) == (40, 40, "completed")
 
 
@@ -106,12 +106,12 @@ async def test_a_try_that_takes_for_ever_does_not_keep_the_others_in_memory(lab:
     async def answer(call: TargetCall) -> TargetReply:
         if call.item_key == "k0":
             await enough.wait()
-        elif one.workspace.archive.graded(run.id):
+        elif one.workspace.store.runs.graded(run.id):
             enough.set()
         return key(call)
 
     assert (await one.work(run, Scripted(answer))).state == "completed"
-    assert {each.eval.name for each in one.workspace.archive.graded(run.id)} == {f"k{n}" for n in range(230)}
+    assert {each.eval.name for each in one.workspace.store.runs.graded(run.id)} == {f"k{n}" for n in range(230)}
 
 
 async def test_what_is_stored_is_never_tried_again(lab: Labs) -> None:
@@ -127,12 +127,12 @@ async def test_what_is_stored_is_never_tried_again(lab: Labs) -> None:
     ended = await one.work(run, first)
     assert (ended.state, ended.reason) == ("failed", "the key was refused")
     assert first.asked == ["k0/1", "k1/1", "k2/1", "k3/1"]
-    assert len(list(one.workspace.archive.records(run.id))) == 3
+    assert len(list(one.workspace.store.runs.records(run.id))) == 3
     resumed(one.workspace, ended, None)
     second = Scripted(key)
     assert (await one.work(run, second)).state == "completed"
     assert second.asked == ["k3/1", "k4/1", "k5/1"]
-    assert len(list(one.workspace.experiment_runs.scores(ScoreQuery(run_id=run.id)))) == 6
+    assert len(list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)))) == 6
 
 
 async def test_tries_under_way_are_kept_when_another_ends_the_run(lab: Labs) -> None:
@@ -156,7 +156,7 @@ async def test_a_cancelled_run_ends_its_tries(lab: Labs) -> None:
     target = Scripted(key, latency_s=NEVER_S)
     worker = asyncio.create_task(one.work(run, target))
     await target.begun.wait()
-    told = await cancelled(one.workspace, one.workspace.experiment_runs.run(run.id) or run)
+    told = await cancelled(one.workspace, one.workspace.store.experiment_runs.run(run.id) or run)
     assert told.state == "cancelled"
     assert (await worker).state == "cancelled"
     assert target.closed == 1
@@ -171,7 +171,7 @@ async def test_a_run_that_nobody_works_on_is_cancelled_and_not_begun_later(lab: 
     target = Scripted(key)
     assert (await one.work(run, target)).state == "cancelled"
     assert target.asked == []
-    resumed(one.workspace, one.workspace.experiment_runs.run(run.id) or run, None)
+    resumed(one.workspace, one.workspace.store.experiment_runs.run(run.id) or run, None)
     assert (await one.work(run, target)).state == "completed"
 
 
@@ -205,7 +205,7 @@ async def test_a_signal_leaves_the_run_resumable(lab: Labs) -> None:
     worker.cancel()
     with pytest.raises(asyncio.CancelledError):
         await worker
-    ended = one.workspace.experiment_runs.run(run.id)
+    ended = one.workspace.store.experiment_runs.run(run.id)
     assert ended is not None
     assert (ended.state, target.closed) == ("failed", 1)
     assert "experiments runs resume" in (ended.reason or "")
@@ -222,7 +222,7 @@ async def test_a_bug_is_told_and_not_swallowed(lab: Labs) -> None:
 
     with pytest.raises(ZeroDivisionError):
         await one.work(run, Scripted(broken))
-    ended = one.workspace.experiment_runs.run(run.id)
+    ended = one.workspace.store.experiment_runs.run(run.id)
     assert ended is not None
     assert (ended.state, ended.reason) == ("failed", "this is a bug: ZeroDivisionError: ours")
 
@@ -241,7 +241,7 @@ async def test_nothing_is_tried_once_the_budget_is_spent(lab: Labs) -> None:
     assert ended.reason.startswith("the budget of $1.00 is spent ($1.00)")
     resumed(one.workspace, ended, 10.0)
     assert (await one.work(run, target)).state == "completed"
-    assert one.workspace.experiment_runs.spent(run.id) == 2.5
+    assert one.workspace.store.experiment_runs.spent(run.id) == 2.5
 
 
 async def test_a_target_that_never_answers_is_a_time_out(lab: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ async def test_a_target_that_never_answers_is_a_time_out(lab: Labs, monkeypatch:
     one = lab(items=1, timeout_s=0.03)
     run = one.run()
     assert (await one.work(run, Scripted(key, latency_s=NEVER_S))).state == "completed"
-    (item,) = one.workspace.experiment_runs.items(run.id)
+    (item,) = one.workspace.store.experiment_runs.items(run.id)
     assert (item.status, item.verdict, item.error) == ("timeout", "error", "no answer within 0.03 s")
 
 
@@ -259,7 +259,7 @@ async def test_what_cannot_be_stored_fails_its_try_only(lab: Labs) -> None:
     odd = float("nan")
     ended = await one.work(run, Scripted(lambda call: TargetReply(output=odd if call.item_key == "k0" else "k1")))
     assert ended.state == "completed"
-    first, second = one.workspace.experiment_runs.items(run.id)
+    first, second = one.workspace.store.experiment_runs.items(run.id)
     assert (first.verdict, second.verdict) == ("error", "passed")
     assert (first.error or "").startswith("what it gave cannot be kept: ")
 
@@ -268,7 +268,7 @@ async def test_scorers_see_those_that_they_depend_on_and_no_expected_reaches_the
     one = lab(items=1)
     wanted = one.wanted.model_copy(update={"bindings": (binding("equal"), binding("after", depends_on=("equal",)))})
     updated(one.workspace, one.experiment, wanted)
-    run = one.run(experiment=one.workspace.definitions.experiment("quality"))
+    run = one.run(experiment=one.workspace.store.experiments.experiment("quality"))
     seen: list[TargetCall] = []
 
     def answer(call: TargetCall) -> TargetReply:
@@ -290,7 +290,7 @@ async def test_each_try_is_stored_before_its_lane_takes_the_next(lab: Labs) -> N
 
     def answer(call: TargetCall) -> TargetReply:
         asked.append(call.item_key)
-        under_way.append(len(asked) - sum(one.workspace.experiment_runs.tally(run.id).values()))
+        under_way.append(len(asked) - sum(one.workspace.store.experiment_runs.tally(run.id).values()))
         return key(call)
 
     assert (await one.work(run, Scripted(answer))).state == "completed"
@@ -301,14 +301,14 @@ async def test_each_try_is_stored_before_its_lane_takes_the_next(lab: Labs) -> N
 async def test_a_run_without_a_worker_is_told_as_such(lab: Labs) -> None:
     one = lab()
     run = one.run()
-    began = one.workspace.experiment_runs.begin(run.id, "here:1", "2026-11-21T12:00:00.000+00:00")
-    assert deserted(one.workspace.experiment_runs, began)
+    began = one.workspace.store.experiment_runs.begin(run.id, "here:1", "2026-11-21T12:00:00.000+00:00")
+    assert deserted(one.workspace.store.experiment_runs, began)
     assert "resume" in (summary(one.workspace, began).reason or "")
     (listed,) = listed_runs(one.workspace, one.experiment)
     assert listed.worker_gone
-    with one.workspace.experiment_runs.claim(run.id):
-        assert not deserted(one.workspace.experiment_runs, began), "somebody holds its claim"
-    assert not deserted(one.workspace.experiment_runs, await one.work(run, Scripted(key)))
+    with one.workspace.store.experiment_runs.claim(run.id):
+        assert not deserted(one.workspace.store.experiment_runs, began), "somebody holds its claim"
+    assert not deserted(one.workspace.store.experiment_runs, await one.work(run, Scripted(key)))
 
 
 async def test_a_run_on_a_server(server_lab: Lab) -> None:
