@@ -115,7 +115,7 @@ async def test_an_analysis_knows_what_an_experiment_was_told(workspace: Path) ->
         await target.answer(call())
     group = Group(id="g", eval_ids=("e1",))
     with Workspace() as stored:
-        answer = await classify(group, lambda _: case(), RulesJudge(), stored.store, Terms(timeout_s=None))
+        answer = await classify(group, lambda _: case(), RulesJudge(), stored.store.analyses, Terms(timeout_s=None))
     assert answer.cached
 
 

@@ -1,7 +1,8 @@
 """Which target an experiment tries, out of the options that name it."""
 
 from evalscribe.app import deployments
-from evalscribe.app.experiments.judge_target import CASCADE, cascade_parts
+from evalscribe.app.experiments.judge_target import cascade_parts
+from evalscribe.app.judging.builder import CASCADE
 from evalscribe.app.named import LATEST
 from evalscribe.app.rubrics import stored
 from evalscribe.app.target_prompts import prompt_named, version_of
