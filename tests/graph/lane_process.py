@@ -17,7 +17,7 @@ from lane_cases import ScriptedJudge, cases_of, groups_of, run_of
 from evalscribe.errors import EvalscribeError
 from evalscribe.graph.deps import Counts, Deps
 from evalscribe.graph.run import judge_groups
-from evalscribe.graph.signals import run_until_signal
+from evalscribe.interrupts import run_until_signal
 from evalscribe.store.sql import open_store
 
 

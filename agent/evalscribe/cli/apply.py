@@ -33,7 +33,7 @@ def apply(
 ) -> int:
     """Propose the change that a recommendation calls for, and commit it to a new branch once a person says yes."""
     from evalscribe.cli.consent import implement
-    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.interrupts import run_until_signal
     from evalscribe.settings import Options
 
     given = Options(judge=judge, budget=budget, max_tokens=max_tokens, reports=reports, env_file=env_file, fresh=fresh)

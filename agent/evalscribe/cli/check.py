@@ -13,8 +13,8 @@ from evalscribe.app.reports.check_comment import Told, changed, tell
 from evalscribe.cli.display import finish
 from evalscribe.errors import DataError, UsageError
 from evalscribe.forge import open_forge, repository_of
-from evalscribe.graph.signals import run_until_signal
 from evalscribe.ids import Frozen
+from evalscribe.interrupts import run_until_signal
 from evalscribe.problem import Checked, CheckedReport
 from evalscribe.render.check import annotations, comment, lines, notice, table
 from evalscribe.settings import Options, Settings

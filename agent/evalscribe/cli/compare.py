@@ -43,7 +43,7 @@ def compare(
     from evalscribe.cli.display import comparisons
     from evalscribe.cli.display.judgements import tell_spent
     from evalscribe.cli.display.progress import Display
-    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.interrupts import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
 

@@ -69,7 +69,7 @@ def create(
     from evalscribe.app.deployments import components, created
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.formatted import checked, made
-    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.interrupts import run_until_signal
     from evalscribe.workspace import Workspace
 
     checked(form)

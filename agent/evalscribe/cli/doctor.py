@@ -15,7 +15,7 @@ def doctor(
     """
     from evalscribe.app.doctor import Check, attempts, checks, exit_code
     from evalscribe.cli.display import finish
-    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.interrupts import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
 

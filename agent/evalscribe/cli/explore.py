@@ -34,7 +34,7 @@ def explore(
     from evalscribe.cli.display import explorations
     from evalscribe.cli.display.judgements import tell_spent
     from evalscribe.cli.display.progress import Display
-    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.interrupts import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
 

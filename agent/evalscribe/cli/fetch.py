@@ -23,7 +23,7 @@ def fetch(
     from evalscribe.app.runs import open_source
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.progress import Display
-    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.interrupts import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.sources.snapshot import SnapshotWriter
     from evalscribe.workspace import Workspace

@@ -41,7 +41,7 @@ def import_runs(
     from evalscribe.app.import_all import import_all
     from evalscribe.cli.display import imports
     from evalscribe.cli.display.import_progress import ImportDisplay
-    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.interrupts import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
 

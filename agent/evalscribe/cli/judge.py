@@ -62,7 +62,7 @@ def judge(
     from evalscribe.cli.display import judgements
     from evalscribe.cli.display.progress import Display
     from evalscribe.errors import UsageError
-    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.interrupts import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
 

@@ -52,7 +52,7 @@ def judge_eval(
     from evalscribe.cli.display.finish import print_json
     from evalscribe.cli.display.progress import Display
     from evalscribe.errors import DataError
-    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.interrupts import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
 

@@ -117,7 +117,7 @@ def _of_function(
     workspace: "Workspace", name: str | None, function: str, folder: Path, config: str | None, description: str | None
 ) -> "Made":
     from evalscribe.app.scorers import config_of, function_spec, made
-    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.interrupts import run_until_signal
 
     at = folder.resolve()
     spec, said = run_until_signal(function_spec(name, function, at, config_of(config)))

@@ -4,11 +4,11 @@
 
 `evalscribe.graph.approve` is the other graph: one question to a person before a patch is committed.
 
-What `app` uses (nothing is imported here, so that `evalscribe.graph.signals` costs no LangGraph):
+What `app` uses (nothing is imported here, so that `evalscribe.interrupts` costs no LangGraph):
 
     from evalscribe.graph.deps import Deps, Judged, Outcome
     from evalscribe.graph.run import judge_groups          # imports LangGraph: only from a command's body
-    from evalscribe.graph.signals import run_until_signal  # cheap
+    from evalscribe.interrupts import run_until_signal  # cheap
 
     outcome = await judge_groups(
         Deps(run=…, groups=…, case_of=…, judge=…, store=…, concurrency=4, timeout_s=660, fresh=False, on_event=…),

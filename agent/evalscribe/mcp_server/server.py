@@ -129,7 +129,7 @@ def prompts(place: Place) -> Iterator[Prompt]:
 
 def run(place: Place) -> None:
     """Serve standard input and output until the input ends. What is logged goes to standard error."""
-    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.interrupts import run_until_signal
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="evalscribe mcp: %(message)s")
     run_until_signal(Server(place).run_stdio_async())

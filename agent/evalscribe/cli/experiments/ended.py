@@ -83,7 +83,7 @@ def await_end(
     from evalscribe.app.experiments.wait import waited
     from evalscribe.cli.display.run_progress import RunDisplay
     from evalscribe.errors import InterruptedError_, TerminatedError
-    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.interrupts import run_until_signal
 
     try:
         with RunDisplay() as display:

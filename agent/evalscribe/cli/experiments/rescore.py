@@ -34,7 +34,7 @@ def rescore(
     from evalscribe.app.experiments.rescore import rescored
     from evalscribe.cli.display.formatted import checked, document
     from evalscribe.cli.display.run_progress import RunDisplay
-    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.interrupts import run_until_signal
     from evalscribe.prose import counted
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace

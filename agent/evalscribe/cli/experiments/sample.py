@@ -9,7 +9,7 @@ def sample(form: Format = "table") -> int:
     """
     from evalscribe.app.experiments.sample import sampled
     from evalscribe.cli.display.formatted import checked, made
-    from evalscribe.graph.signals import run_until_signal
+    from evalscribe.interrupts import run_until_signal
     from evalscribe.workspace import Workspace
 
     checked(form)

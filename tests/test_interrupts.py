@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from evalscribe.errors import AccessError, InterruptedError_, TerminatedError
-from evalscribe.graph.signals import run_until_signal
+from evalscribe.interrupts import run_until_signal
 
 
 async def answer() -> int:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a use case within a second, with what is finished kept."""
+"""Run a use case until it is done or a signal (Ctrl-C, SIGTERM) cancels it, within a second."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ T = TypeVar("T")
 GRACE_S = 0.5
 """How long a cancelled use case may wind down before the process ends without it."""
 SHOW_CURSOR = b"\x1b[?25h"
-"""A progress display hides it, and will not get to show it again."""
+"""A progress display hides the cursor, and gets no chance to show it again."""
 GO_ON = "what is finished is kept, run the same command again to go on."
 
 
@@ -37,7 +37,7 @@ def run_until_signal(main: Coroutine[Any, Any, T]) -> T:
 
 
 class _Ending:
-    """How a use case is cancelled by a signal, and what the process ends with."""
+    """Cancels a use case at the first signal and remembers the error that the process ends with."""
 
     def __init__(self) -> None:
         self.error: EvalscribeError | None = None
@@ -71,7 +71,7 @@ class _Ending:
 
     @staticmethod
     def _give_up(error: EvalscribeError) -> None:
-        """End the process where something, a thread for one, will not: everything finished is already on disk."""
+        """End the process although something still runs, such as a thread; whatever is finished is on disk."""
         if sys.stderr.isatty():
             # Write to the terminal directly: the guarded stream would escape the code.
             os.write(sys.stderr.fileno(), SHOW_CURSOR)
