@@ -10,7 +10,7 @@ from evalscribe.chat import Usage
 from evalscribe.evidence import Evidence, Packed, Unreadable
 from evalscribe.finding import Case, Group, Unclassified, Verdict
 from evalscribe.given_label import GivenLabel
-from evalscribe.patch import Proposal
+from evalscribe.patch import Patch, Proposal
 from evalscribe.ports import Estimate
 from evalscribe.report_file import StoredReport
 from evalscribe.run import Eval, Run
@@ -69,6 +69,7 @@ class MemoryStore:
         self.seen: dict[str, tuple[Sighting, ...]] = {}
         self.given: dict[str, tuple[GivenLabel, ...]] = {}
         self.proposals: dict[str, Proposal] = {}
+        self.approvals: dict[tuple[str, str], str] = {}
 
     def put_run(self, run: Run) -> None:
         self.runs[run.id] = run
@@ -118,6 +119,20 @@ class MemoryStore:
 
     def proposal(self, key: str) -> Proposal | None:
         return self.proposals.get(key)
+
+    def request_approval(self, patch: Patch) -> bool:
+        before = self.approvals.get((patch.run, patch.recommendation))
+        self.approvals[patch.run, patch.recommendation] = patch.digest
+        return before not in (None, patch.digest)
+
+    def take_approval(self, patch: Patch) -> bool:
+        asked = self.approvals.get((patch.run, patch.recommendation)) == patch.digest
+        if asked:
+            self.drop_approval(patch)
+        return asked
+
+    def drop_approval(self, patch: Patch) -> None:
+        self.approvals.pop((patch.run, patch.recommendation), None)
 
     def lock(self, run_id: str) -> AbstractContextManager[None]:
         return nullcontext()

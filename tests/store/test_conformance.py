@@ -7,6 +7,7 @@ import pytest
 
 from evalscribe.evidence import Unreadable
 from evalscribe.finding import Unclassified, Verdict
+from evalscribe.patch import FileChange, Patch
 from evalscribe.ports import Store
 from evalscribe.report_file import StoredReport
 from evalscribe.store.sql import open_store
@@ -110,3 +111,35 @@ def test_proposals_are_kept_by_their_question(any_store: Store) -> None:
     newer = PROPOSAL.model_copy(update={"summary": "more"})
     any_store.put_proposal("k", newer)
     assert any_store.proposal("k") == newer
+
+
+def shown(after: str = "b\n") -> Patch:
+    change = FileChange(path="ruff.toml", before="a\n", after=after)
+    return Patch(run="r", recommendation="R3", base="0" * 40, changes=(change,), summary="s", judge="p/m")
+
+
+def test_an_approval_stays_requested_until_it_is_taken_once(any_store: Store) -> None:
+    assert [any_store.request_approval(shown()) for _ in range(2)] == [False, False]
+    assert any_store.take_approval(shown())
+    assert not any_store.take_approval(shown()), "one yes is one answer"
+    any_store.request_approval(shown())
+    assert any_store.take_approval(shown()), "asked again, somebody may think otherwise"
+
+
+def test_an_approval_that_was_never_requested_cannot_be_taken(any_store: Store) -> None:
+    assert not any_store.take_approval(shown())
+
+
+def test_an_approval_is_about_one_patch(any_store: Store) -> None:
+    other = shown("c\n")
+    any_store.request_approval(shown())
+    assert not any_store.take_approval(other)
+    assert any_store.request_approval(other), "another patch takes the question over"
+    assert not any_store.take_approval(shown()), "what was agreed to is no longer asked"
+    assert any_store.take_approval(other)
+
+
+def test_a_dropped_approval_request_is_new_the_next_time(any_store: Store) -> None:
+    any_store.request_approval(shown())
+    any_store.drop_approval(shown())
+    assert not any_store.request_approval(shown("c\n"))

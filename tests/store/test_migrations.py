@@ -42,6 +42,7 @@ RELEASED = {
     "0007": "aacf5aeb1eaf8d4fb4cd611c5e12cb5ed4f885cef126d235ef3b09b1c1ece2e4",
     "0008": "5e979610d5b4fa1a13c0a822ff3f2f6f3a90289ce765ff989ac027a173c9fcf8",
     "0009": "ddd5bfa20c676c8ff20de79270defe970c7df843a8eeb0e5a6d27389fef0ed21",
+    "0010": "76a2f14ae3c4a54d2e2dc841d3071f27066107420aed985d3a812a539c2bfd10",
 }
 """Revisions that exist in somebody's store, and the digest of each script."""
 

@@ -2,13 +2,10 @@
 
     plan ──Send──▶ lane 1…n ──▶ tally
 
-`evalscribe.graph.approve` is the other graph: one question to a person before a patch is committed.
-
-What `app` uses (nothing is imported here, so that `evalscribe.interrupts` costs no LangGraph):
+What `app` uses:
 
     from evalscribe.graph.deps import Deps, Judged, Outcome
     from evalscribe.graph.run import judge_groups          # imports LangGraph: only from a command's body
-    from evalscribe.interrupts import run_until_signal  # cheap
 
     outcome = await judge_groups(
         Deps(run=…, groups=…, case_of=…, judge=…, store=…, concurrency=4, timeout_s=660, fresh=False, on_event=…),
@@ -19,5 +16,4 @@ What `app` uses (nothing is imported here, so that `evalscribe.interrupts` costs
 
 `on_event` is called with a `Judged` for each group as it is answered. An error that concerns all failures stops every
 lane and is raised once they have wound down; whatever was answered is in the store: the same call goes on from there.
-`run_until_signal(coroutine)` is what a surface runs a use case with: Ctrl-C and SIGTERM end it within a second.
 """

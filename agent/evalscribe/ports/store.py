@@ -8,7 +8,7 @@ from evalscribe.analysis import FindingSummary
 from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.finding import Unclassified, Verdict
 from evalscribe.given_label import GivenLabel
-from evalscribe.patch import Proposal
+from evalscribe.patch import Patch, Proposal
 from evalscribe.report_file import StoredReport
 from evalscribe.run import Run
 from evalscribe.sighting import Sighting
@@ -51,6 +51,19 @@ class Store(Protocol):
         """What a model proposed, by the content id of what it was asked: never paid for twice."""
 
     def proposal(self, key: str) -> Proposal | None: ...
+    def request_approval(self, patch: Patch) -> bool:
+        """Record that a person is asked to approve a patch.
+
+        Returns:
+            Whether this replaces an unanswered request for another patch of the same recommendation.
+        """
+
+    def take_approval(self, patch: Patch) -> bool:
+        """Close the request for exactly this patch; False if there is none. Each request is answered once."""
+
+    def drop_approval(self, patch: Patch) -> None:
+        """Forget whatever is asked about the patch's recommendation."""
+
     def lock(self, run_id: str) -> AbstractContextManager[None]:
         """Held while a run is analysed; dies with its process. Raises `UnavailableError` naming the holder."""
 

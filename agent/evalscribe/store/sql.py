@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import RootModel, TypeAdapter
-from sqlalchemy import Table, bindparam, select
+from sqlalchemy import Table, bindparam, delete, select
 
 from evalscribe.analysis import FindingSummary
 from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.finding import Unclassified, Verdict
 from evalscribe.given_label import GivenLabel
-from evalscribe.patch import Proposal
+from evalscribe.patch import Patch, Proposal
 from evalscribe.report_file import StoredReport
 from evalscribe.run import Run
 from evalscribe.sighting import Sighting
@@ -34,6 +34,12 @@ _NAMED = (
     .order_by(tables.experiment_runs.c.number.desc())
     .limit(1)
 )
+_PUT_APPROVAL = upsert(tables.approvals)
+_DROP_APPROVAL = delete(tables.approvals).where(
+    tables.approvals.c.run_id == bindparam("run_id"),
+    tables.approvals.c.recommendation == bindparam("recommendation"),
+)
+_TAKE_APPROVAL = _DROP_APPROVAL.where(tables.approvals.c.patch == bindparam("patch"))
 _PROPOSAL = TypeAdapter(Proposal)
 _VERDICT = TypeAdapter[Verdict | Unclassified](Verdict | Unclassified)
 
@@ -119,6 +125,21 @@ class SqlStore:
 
     def proposal(self, key: str) -> Proposal | None:
         return self._get(tables.proposals, _PROPOSAL, key=key)
+
+    def request_approval(self, patch: Patch) -> bool:
+        subject = {"run_id": patch.run, "recommendation": patch.recommendation}
+        with self._database.writing() as connection:
+            before = connection.scalar(select(tables.approvals.c.patch).filter_by(**subject))
+            connection.execute(_PUT_APPROVAL, {**subject, "patch": patch.digest})
+        return before not in (None, patch.digest)
+
+    def take_approval(self, patch: Patch) -> bool:
+        values = {"run_id": patch.run, "recommendation": patch.recommendation, "patch": patch.digest}
+        with self._database.writing() as connection:
+            return bool(connection.execute(_TAKE_APPROVAL, values).rowcount)
+
+    def drop_approval(self, patch: Patch) -> None:
+        self._database.execute(_DROP_APPROVAL, {"run_id": patch.run, "recommendation": patch.recommendation})
 
     def lock(self, run_id: str) -> AbstractContextManager[None]:
         return self._database.run_lock(run_id)

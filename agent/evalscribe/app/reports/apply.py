@@ -19,7 +19,6 @@ from evalscribe.app.reports.recommended import (
 from evalscribe.errors import AccessError, DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.evidence import Evidence
 from evalscribe.forge import repository_of
-from evalscribe.graph import approve
 from evalscribe.ids import Frozen
 from evalscribe.patch import Patch
 from evalscribe.pattern import Recommendation
@@ -135,20 +134,23 @@ async def propose(
 
 
 async def put(workspace: Workspace, offer: Offer) -> bool:
-    """Put the question, after the patch was shown; whether it takes the place of one about another patch."""
-    return await approve.put(offer.patch, workspace.checkpoints)
+    """Store the question after the patch was shown. Returns whether it replaces one about another patch.
+
+    The question is stored so that a yes that comes later, from any process, approves only the patch that was shown.
+    """
+    return workspace.store.analyses.request_approval(offer.patch)
 
 
 async def settle(workspace: Workspace, suite: Suite, offer: Offer, *, yes: bool) -> Applied | None:
-    """Commit what a person agreed to and tell it in the report; None, and nothing changed, after a no.
+    """Commit the patch after a yes and write it into the report. Returns None, with nothing changed, after a no.
 
-    Raises `EvalscribeError` where the repository is no longer as it was; a commit that was made stands, and the same
-    command again tells it in the report.
+    Raises:
+        EvalscribeError: The repository or the report changed meanwhile. A commit that was made stands, and the same
+            command again writes it into the report.
     """
-    consent = approve.Consent(patch=offer.patch.digest, yes=yes)
-    agreed = await approve.answered(offer.patch, consent, workspace.checkpoints)
-    applied = _apply(workspace, suite, offer, agreed=agreed) if yes else None
-    await approve.forget(offer.patch, workspace.checkpoints)
+    asked = workspace.store.analyses.take_approval(offer.patch)
+    applied = _apply(workspace, suite, offer, agreed=asked) if yes else None
+    workspace.store.analyses.drop_approval(offer.patch)
     return applied
 
 

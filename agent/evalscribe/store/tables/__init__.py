@@ -33,6 +33,7 @@ from evalscribe.store.tables.runs import (
     transcripts,
 )
 from evalscribe.store.tables.said import (
+    approvals,
     batch_intents,
     batch_items,
     findings,
@@ -50,6 +51,7 @@ from evalscribe.store.tables.said import (
 
 __all__ = (
     "HEAD",
+    "approvals",
     "batch_intents",
     "batch_items",
     "collection_runs",

@@ -3,7 +3,7 @@
 from sqlalchemy import JSON, Column, MetaData, String, Table
 from sqlalchemy.dialects.postgresql import JSONB
 
-HEAD = "0009"
+HEAD = "0010"
 """Newest revision; a test holds it against the scripts."""
 
 metadata = MetaData()

@@ -126,6 +126,15 @@ proposals = Table(
 )
 """Changes that models proposed, by what they were asked."""
 
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("recommendation", String, primary_key=True),
+    Column("patch", String, nullable=False),
+)
+"""Patches that were shown to a person who has not answered yet: one for each recommendation, by its digest."""
+
 result_sets = Table(
     "result_sets",
     metadata,
