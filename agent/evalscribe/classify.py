@@ -1,28 +1,75 @@
-"""Classify: one failure, one answer. The one place where what goes wrong with one failure becomes data."""
+"""Judge failures: one of them, or those of a run with several workers that share a queue.
+
+`classify` is the one place where an error about one failure becomes data. An error that concerns all failures stops
+the workers and is raised; whatever was answered by then is in the store.
+"""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
+from pydantic import JsonValue
+
+from evalscribe.chat import Usage
 from evalscribe.errors import EvalscribeError
 from evalscribe.evidence import Unreadable
-from evalscribe.finding import Case, Group, Unclassified, Verdict, undecided
+from evalscribe.finding import Case, Finding, Group, Unclassified, Verdict, undecided
 from evalscribe.ids import Frozen
 from evalscribe.ports import Judge, Store
 from evalscribe.redaction import redact
+from evalscribe.run import Eval, Run
 
 CaseOf = Callable[[Group], Case | Unreadable]
-"""The case of the member that stands for a group, made when it is needed and not kept."""
+"""Makes the case of a group's first member when a worker needs it. Cases are not kept: evidence may be large."""
+WORKERS = 4
+TIMEOUT_S = 660.0
+"""For one failure. A judge has shorter limits and then knows what it spent; this one ends a judge that hangs."""
 REASON_LENGTH = 300
 
 
 @dataclass(frozen=True)
 class Terms:
-    """Under what conditions the failures of one run are judged."""
+    """Limits for judging one failure."""
 
     timeout_s: float | None
     fresh: bool = False
     """Ask again, whatever the store knows."""
+
+
+class Judged(Frozen):
+    """One group was answered."""
+
+    group: Group
+    evals: tuple[Eval, ...]
+    verdict: Verdict | Unclassified
+    n: int
+    """How many groups are answered now, including this one."""
+    total: int
+    cached: bool
+    """Whether the verdict came from the store."""
+
+    @property
+    def summary(self) -> dict[str, JsonValue]:
+        """The event for a stream: plain JSON."""
+        row: dict[str, JsonValue] = {"n": self.n, "total": self.total, "evals": [eval.path for eval in self.evals]}
+        if isinstance(self.verdict, Unclassified):
+            return row | {"unclassified": self.verdict.reason}
+        verdict = self.verdict
+        return row | {"classification": verdict.classification, "cause": verdict.cause, "known": self.cached}
+
+
+class Counts(Frozen):
+    """How many groups were answered, and how."""
+
+    total: int = 0
+    judged: int = 0
+    """The judge was asked and gave a verdict."""
+    cached: int = 0
+    unclassified: int = 0
+    """The judge was asked and gave a reason in place of a verdict."""
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
 
 
 class Answer(Frozen):
@@ -98,3 +145,112 @@ def _broken(error: BaseException, judge: Judge) -> Unclassified:
     said = " ".join(redact(str(error)).split())
     reason = f"the judge broke: {type(error).__name__}" + (f": {said}" if said else "")
     return Unclassified(reason=reason[:REASON_LENGTH], judge=judge.id)
+
+
+def _ignore(event: Judged) -> None: ...
+
+
+@dataclass
+class JudgeQueue:
+    """The groups of one run that wait for a judge, and the findings made so far.
+
+    Its workers share one event loop, so nothing here needs a lock.
+    """
+
+    run: Run
+    groups: tuple[Group, ...]
+    """Groups of evals that are among `run.failures`."""
+    case_of: CaseOf
+    judge: Judge
+    store: Store
+    concurrency: int = WORKERS
+    timeout_s: float | None = TIMEOUT_S
+    """For one group; None if answers may take a day."""
+    fresh: bool = False
+    """Ask again, whatever the store knows."""
+    on_event: Callable[[Judged], None] = _ignore
+    error: Exception | None = field(default=None, init=False)
+    """What stopped the workers; it concerns all failures."""
+    usage: Usage = field(default=Usage(), init=False)
+    """What verdicts of this start report; stored ones cost nothing."""
+    decided: int = field(default=0, init=False)
+    """Groups that the judge was asked about and decided."""
+    undecided: list[Unclassified] = field(default_factory=list, init=False)
+    """One reason for each other group that the judge was asked about."""
+    _waiting: Iterator[Group] = field(init=False)
+    _evals: dict[str, Eval] = field(init=False)
+    _running: set[asyncio.Task[Answer]] = field(default_factory=set, init=False)
+    _findings: dict[str, Finding] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._waiting = iter(self.groups)
+        self._evals = {eval.id: eval for eval in self.run.failures}
+
+    @property
+    def workers(self) -> int:
+        """How many workers are of use."""
+        return min(max(1, self.concurrency), len(self.groups))
+
+    async def work(self, stream: Callable[[Judged], None] = _ignore) -> Counts:
+        """Answer groups until none waits: what one worker does.
+
+        Args:
+            stream: Hears what this worker answers, after `on_event`.
+
+        Returns:
+            What this worker answered. An error that concerns all failures is in `error`, not raised: a graph node that
+            raises would lose what other workers report.
+        """
+        mine = Counts()
+        while (group := await self._take()) is not None:
+            mine += await self._answer(group, stream)
+        return mine
+
+    def findings(self) -> tuple[Finding, ...]:
+        """One finding for each group, in their order, without history. Raises what stopped the workers."""
+        if self.error is not None:
+            raise self.error
+        return tuple(self._findings[group.id] for group in self.groups)
+
+    async def _take(self) -> Group | None:
+        """The next group; None if none is left or the workers were stopped."""
+        await asyncio.sleep(0)  # a worker that only meets stored answers would keep signals and other workers waiting
+        return None if self.error else next(self._waiting, None)
+
+    async def _answer(self, group: Group, stream: Callable[[Judged], None]) -> Counts:
+        """Answer one group. Raises nothing but a cancellation from outside; what concerns all stops the workers."""
+        terms = Terms(timeout_s=self.timeout_s, fresh=self.fresh)
+        task = asyncio.ensure_future(classify(group, self.case_of, self.judge, self.store, terms))
+        self._running.add(task)
+        try:
+            return self._record(group, await task, stream)
+        except asyncio.CancelledError:
+            if self.error is None or cancelled_from_outside():
+                raise
+            return Counts()
+        except Exception as error:
+            self.error = self.error or error
+            for running in self._running:
+                running.cancel()
+            return Counts()
+        finally:
+            self._running.discard(task)
+
+    def _record(self, group: Group, answer: Answer, stream: Callable[[Judged], None]) -> Counts:
+        verdict, cached = answer.verdict, answer.cached
+        evals = tuple(self._evals[eval_id] for eval_id in group.eval_ids)
+        self._findings[group.id] = Finding(group=group.id, evals=evals, signature=group.signature, verdict=verdict)
+        n, total = len(self._findings), len(self.groups)
+        event = Judged(group=group, evals=evals, verdict=verdict, n=n, total=total, cached=cached)
+        if answer.undecided is not None:
+            self.undecided.append(answer.undecided)
+        elif not cached and isinstance(verdict, Verdict):
+            self.decided += 1
+        if not cached:
+            self.usage += verdict.usage
+        self.on_event(event)
+        stream(event)
+        if cached:
+            return Counts(total=1, cached=1)
+        classified = isinstance(verdict, Verdict)
+        return Counts(total=1, judged=int(classified), unclassified=int(not classified))

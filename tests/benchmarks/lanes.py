@@ -17,11 +17,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from evalscribe.graph.deps import Deps
-from evalscribe.graph.run import judge_groups
+from evalscribe.classify import JudgeQueue
 from evalscribe.ports import Store
 from evalscribe.store.sql import open_store
-from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of, slow
+from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of, slow
 
 GROUPS = 10_000
 
@@ -43,10 +42,10 @@ def size(database: Path) -> int:
 
 async def scale(name: str, count: int, store: Store, folder: Path) -> None:
     run, judge = run_of(count), ScriptedJudge(slow(0))
-    deps = Deps(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=store)
+    queue = JudgeQueue(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=store)
     checkpoints = folder / f"{name.replace(' ', '-')}.db"
     with measured(f"{count} groups, {name}") as figures:
-        outcome = await judge_groups(deps, checkpoints)
+        outcome = await judge_groups(queue, checkpoints)
         figures |= {"at_once": judge.peak, "asked": sum(judge.asked.values())}
         figures["checkpoint_kb"] = size(checkpoints) / 1024
     assert outcome.counts.total == count
@@ -54,9 +53,9 @@ async def scale(name: str, count: int, store: Store, folder: Path) -> None:
 
 async def latency(folder: Path) -> None:
     run, judge = run_of(40), ScriptedJudge(slow(0.5))
-    deps = Deps(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=MemoryStore())
+    queue = JudgeQueue(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=MemoryStore())
     with measured("40 questions of 0.5 s, 4 lanes") as figures:
-        await judge_groups(deps, folder / "latency.db")
+        await judge_groups(queue, folder / "latency.db")
         figures["at_once"] = judge.peak
 
 

@@ -1,17 +1,22 @@
-"""Real objects for the lanes: a scripted judge, a store in memory, and runs of any size."""
+"""A scripted judge, a store in memory, runs of any size, and the analysis graph over a queue of them."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 
 from evalscribe.analysis import FindingSummary
 from evalscribe.chat import Usage
+from evalscribe.classify import Counts, JudgeQueue
 from evalscribe.evidence import Evidence, Packed, Unreadable
-from evalscribe.finding import Case, Group, Unclassified, Verdict
+from evalscribe.finding import Case, Finding, Group, Unclassified, Verdict
 from evalscribe.given_label import GivenLabel
+from evalscribe.graph.analysis import run_graph
 from evalscribe.patch import Patch, Proposal
 from evalscribe.ports import Estimate
+from evalscribe.recall import History
 from evalscribe.report_file import StoredReport
 from evalscribe.run import Eval, Run
 from evalscribe.sighting import Sighting
@@ -164,3 +169,37 @@ def slow(seconds: float) -> Script:
         await asyncio.sleep(seconds)
 
     return script
+
+
+@dataclass
+class QueueStages:
+    """Stages of a run whose failures are prepared already, and which has no report."""
+
+    queue: JudgeQueue
+
+    async def load(self) -> Run:
+        return self.queue.run
+
+    async def history(self) -> History:
+        return History()
+
+    async def prepare(self) -> JudgeQueue:
+        return self.queue
+
+    async def collate(self) -> tuple[Finding, ...]:
+        return self.queue.findings()
+
+    async def write(self) -> str | None:
+        return None
+
+
+@dataclass
+class Outcome:
+    findings: tuple[Finding, ...]
+    counts: Counts
+
+
+async def judge_groups(queue: JudgeQueue, place: Path | str) -> Outcome:
+    """Judge every group of the queue by the graph that analyses runs."""
+    state = await run_graph(QueueStages(queue), queue.run.id, place)
+    return Outcome(findings=queue.findings(), counts=Counts(**state.get("counts", {})))

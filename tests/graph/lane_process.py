@@ -12,11 +12,10 @@ import threading
 import time
 from pathlib import Path
 
-from lane_cases import ScriptedJudge, cases_of, groups_of, run_of
+from lane_cases import ScriptedJudge, cases_of, groups_of, judge_groups, run_of
 
+from evalscribe.classify import Counts, JudgeQueue
 from evalscribe.errors import EvalscribeError
-from evalscribe.graph.deps import Counts, Deps
-from evalscribe.graph.run import judge_groups
 from evalscribe.interrupts import run_until_signal
 from evalscribe.store.sql import open_store
 
@@ -45,8 +44,9 @@ async def main(folder: Path, count: int, answers: int, manner: str) -> Counts:
     url = os.environ.get("LANE_STORE")
     run, store = run_of(count), open_store(url or folder / ".evalscribe")
     with store.lock(run.id):
-        deps = Deps(run=run, groups=groups_of(run), case_of=cases_of(run), judge=ScriptedJudge(script), store=store)
-        outcome = await judge_groups(deps, url or folder / ".evalscribe" / "checkpoints.db")
+        judge = ScriptedJudge(script)
+        queue = JudgeQueue(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=store)
+        outcome = await judge_groups(queue, url or folder / ".evalscribe" / "checkpoints.db")
     store.close()
     return outcome.counts
 

@@ -1,24 +1,25 @@
 """A checkpoint tells where a run is, in plain JSON, and never grows."""
 
+import asyncio
 import json
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
+import ormsgpack
 import psycopg
 import pytest
 
+from evalscribe.classify import JudgeQueue
 from evalscribe.errors import AccessError, DataError
 from evalscribe.graph.checkpoints import checkpoints
-from evalscribe.graph.deps import Deps
-from evalscribe.graph.run import judge_groups
 from evalscribe.graph.saver import SCHEMA
-from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of
+from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of
 
 
-def deps_of(judge: ScriptedJudge, count: int = 9) -> Deps:
-    run = run_of(count)
-    return Deps(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=MemoryStore())
+def queue_of(judge: ScriptedJudge, count: int = 9, run_id: str = "run1") -> JudgeQueue:
+    run = run_of(count, run_id)
+    return JudgeQueue(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=MemoryStore())
 
 
 async def last_state(place: Path | str, thread: str = "run1") -> dict[str, object]:
@@ -29,7 +30,7 @@ async def last_state(place: Path | str, thread: str = "run1") -> dict[str, objec
 
 
 async def test_state_is_ids_counts_and_status(place: Path | str) -> None:
-    await judge_groups(deps_of(ScriptedJudge()), place)
+    await judge_groups(queue_of(ScriptedJudge()), place)
     state = await last_state(place)
     assert json.loads(json.dumps(state)) == state
     assert {name: state[name] for name in ("run_id", "judge", "groups", "status")} == {
@@ -46,14 +47,14 @@ async def test_a_stopped_run_says_so(place: Path | str) -> None:
         raise AccessError("wrong key")
 
     with pytest.raises(AccessError):
-        await judge_groups(deps_of(ScriptedJudge(script)), place)
+        await judge_groups(queue_of(ScriptedJudge(script)), place)
     assert (await last_state(place))["status"] == "stopped"
 
 
 async def test_starts_do_not_add_up(tmp_path: Path) -> None:
     sizes = []
     for _ in range(6):
-        outcome = await judge_groups(deps_of(ScriptedJudge()), tmp_path / "c.db")
+        outcome = await judge_groups(queue_of(ScriptedJudge()), tmp_path / "c.db")
         assert outcome.counts.total == 9
         sizes.append(sum(path.stat().st_size for path in tmp_path.iterdir()))  # noqa: ASYNC240
     assert sizes[-1] <= sizes[1]
@@ -62,7 +63,7 @@ async def test_starts_do_not_add_up(tmp_path: Path) -> None:
 async def test_starts_do_not_add_up_on_a_server(server_url: str) -> None:
     rows = []
     for _ in range(3):
-        assert (await judge_groups(deps_of(ScriptedJudge()), server_url)).counts.total == 9
+        assert (await judge_groups(queue_of(ScriptedJudge()), server_url)).counts.total == 9
         with psycopg.connect(server_url) as connection:
             tables = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
             counted = [connection.execute(f"SELECT count(*) FROM {SCHEMA}.{name}".encode()) for name in tables]
@@ -79,13 +80,13 @@ async def test_a_connection_that_breaks_while_the_lanes_wait_is_made_anew(server
             found = await raw.execute((others + "AND pid <> pg_backend_pid()").encode())
             ended.extend(await found.fetchall())
 
-    assert (await judge_groups(deps_of(ScriptedJudge(script), 1), server_url)).counts.judged == 1
+    assert (await judge_groups(queue_of(ScriptedJudge(script), 1), server_url)).counts.judged == 1
     assert ended
     assert (await last_state(server_url))["status"] == "done"
 
 
 async def test_evidence_and_verdicts_are_in_no_checkpoint(tmp_path: Path) -> None:
-    await judge_groups(deps_of(ScriptedJudge()), tmp_path / "c.db")
+    await judge_groups(queue_of(ScriptedJudge()), tmp_path / "c.db")
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())  # noqa: ASYNC240
     assert b"run1" in kept
     assert b"some-cause" not in kept
@@ -94,16 +95,49 @@ async def test_evidence_and_verdicts_are_in_no_checkpoint(tmp_path: Path) -> Non
 
 async def test_a_planted_checkpoint_is_never_read(tmp_path: Path) -> None:
     """Reading one makes objects of what it names, and the folder may be somebody else's."""
-    await judge_groups(deps_of(ScriptedJudge()), tmp_path / "c.db")
+    await judge_groups(queue_of(ScriptedJudge()), tmp_path / "c.db")
     with closing(sqlite3.connect(tmp_path / "c.db")) as raw, raw:
         raw.execute("UPDATE checkpoints SET checkpoint = ?, metadata = ?", [b"\xc1", b"\xc1"])
     with pytest.raises(ValueError, match="Reserved"):
         await last_state(tmp_path / "c.db")
-    outcome = await judge_groups(deps_of(ScriptedJudge()), tmp_path / "c.db")
+    outcome = await judge_groups(queue_of(ScriptedJudge()), tmp_path / "c.db")
     assert outcome.counts.judged == 9
 
 
 async def test_damaged_checkpoints(tmp_path: Path) -> None:
     (tmp_path / "c.db").write_bytes(b"not a database" * 1000)
     with pytest.raises(DataError, match=r"c\.db cannot be used.*\n.*move that file away"):
-        await judge_groups(deps_of(ScriptedJudge()), tmp_path / "c.db")
+        await judge_groups(queue_of(ScriptedJudge()), tmp_path / "c.db")
+
+
+async def test_a_planted_value_in_a_checkpoint_runs_nothing(tmp_path: Path) -> None:
+    """By default LangGraph calls whatever function a checkpoint names."""
+    await judge_groups(queue_of(ScriptedJudge()), tmp_path / "c.db")
+    with closing(sqlite3.connect(tmp_path / "c.db")) as planted, planted:
+        planted.execute("UPDATE checkpoints SET type = 'msgpack', checkpoint = ?", [call(tmp_path / "made")])
+    with suppress(Exception):
+        await last_state(tmp_path / "c.db")
+    await judge_groups(queue_of(ScriptedJudge()), tmp_path / "c.db")
+    assert not (tmp_path / "made").exists()
+
+
+async def test_a_planted_value_on_a_server_runs_nothing(server_url: str, tmp_path: Path) -> None:
+    await judge_groups(queue_of(ScriptedJudge()), server_url)
+    with psycopg.connect(server_url) as planted:
+        changed = f"UPDATE {SCHEMA}.checkpoint_blobs SET type = 'msgpack', blob = %s".encode()
+        assert planted.execute(changed, [call(tmp_path / "made")]).rowcount
+    with suppress(Exception):
+        await last_state(server_url)
+    await judge_groups(queue_of(ScriptedJudge()), server_url)
+    assert not (tmp_path / "made").exists()
+
+
+def call(folder: Path) -> bytes:
+    """A value that makes a folder when it is read without care."""
+    return ormsgpack.packb([ormsgpack.Ext(0, ormsgpack.packb(("os", "mkdir", str(folder))))])
+
+
+async def test_several_at_once_make_the_tables_on_a_server(server_url: str) -> None:
+    queues = [queue_of(ScriptedJudge(), run_id=f"run{n}") for n in range(4)]
+    outcomes = await asyncio.gather(*(judge_groups(queue, server_url) for queue in queues))
+    assert [outcome.counts.judged for outcome in outcomes] == [9] * 4

@@ -4,20 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.graph.deps import Counts, Deps, Judged
-from evalscribe.graph.run import judge_groups
-from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of, slow
+from evalscribe.classify import Counts, Judged, JudgeQueue
+from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of, slow
 
 
-def deps_of(count: int, judge: ScriptedJudge, store: MemoryStore | None = None, **more: object) -> Deps:
+def queue_of(count: int, judge: ScriptedJudge, store: MemoryStore | None = None, **more: object) -> JudgeQueue:
     run = run_of(count)
     fields = {"run": run, "groups": groups_of(run), "case_of": cases_of(run), "judge": judge, **more}
-    return Deps(store=store or MemoryStore(), **fields)  # type: ignore[arg-type]
+    return JudgeQueue(store=store or MemoryStore(), **fields)  # type: ignore[arg-type]
 
 
 async def test_every_group_is_answered_once_and_in_order(tmp_path: Path) -> None:
     judge, events = ScriptedJudge(slow(0.001)), list[Judged]()
-    outcome = await judge_groups(deps_of(23, judge, on_event=events.append), tmp_path / "c.db")
+    outcome = await judge_groups(queue_of(23, judge, on_event=events.append), tmp_path / "c.db")
     assert [finding.evals[0].id for finding in outcome.findings] == [f"e{n}" for n in range(23)]
     assert outcome.counts == Counts(total=23, judged=23)
     assert set(judge.asked.values()) == {1}
@@ -28,11 +27,11 @@ async def test_every_group_is_answered_once_and_in_order(tmp_path: Path) -> None
 @pytest.mark.parametrize(("concurrency", "groups", "peak"), [(1, 9, 1), (4, 9, 4), (4, 2, 2), (0, 3, 1), (16, 30, 16)])
 async def test_never_more_at_once_than_concurrency(concurrency: int, groups: int, peak: int, tmp_path: Path) -> None:
     judge = ScriptedJudge(slow(0.01))
-    await judge_groups(deps_of(groups, judge, concurrency=concurrency), tmp_path / "c.db")
+    await judge_groups(queue_of(groups, judge, concurrency=concurrency), tmp_path / "c.db")
     assert judge.peak == peak
 
 
 async def test_no_groups(tmp_path: Path) -> None:
-    outcome = await judge_groups(deps_of(0, ScriptedJudge()), tmp_path / "c.db")
+    outcome = await judge_groups(queue_of(0, ScriptedJudge()), tmp_path / "c.db")
     assert outcome.findings == ()
     assert outcome.counts == Counts()

@@ -5,23 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.graph.deps import Deps
-from evalscribe.graph.run import judge_groups
-from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of, slow
+from evalscribe.classify import JudgeQueue
+from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of, slow
 from machine_speed import cpu_below
 
 pytestmark = pytest.mark.benchmark
 
 
-def deps_of(count: int, judge: ScriptedJudge) -> Deps:
+def queue_of(count: int, judge: ScriptedJudge) -> JudgeQueue:
     run = run_of(count)
-    return Deps(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=MemoryStore())
+    return JudgeQueue(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=MemoryStore())
 
 
 async def test_ten_thousand_groups(tmp_path: Path) -> None:
     judge = ScriptedJudge(slow(0))
     with cpu_below(5):
-        outcome = await judge_groups(deps_of(10_000, judge), tmp_path / "c.db")
+        outcome = await judge_groups(queue_of(10_000, judge), tmp_path / "c.db")
     assert outcome.counts.judged == 10_000
     assert judge.peak == 4
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 100_000  # noqa: ASYNC240
@@ -39,7 +38,7 @@ async def forty_answers(folder: Path) -> float:
         await slow(IDEAL_S / 10)(path)
         times.append(time.monotonic())
 
-    await judge_groups(deps_of(40, ScriptedJudge(script)), folder / "c.db")
+    await judge_groups(queue_of(40, ScriptedJudge(script)), folder / "c.db")
     assert len(times) == 80
     return max(times) - min(times)
 

@@ -5,20 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from evalscribe.classify import Counts, Judged, JudgeQueue
 from evalscribe.errors import AccessError, EvalscribeError
 from evalscribe.evidence import Unreadable
 from evalscribe.finding import Case, Group, Unclassified, Verdict
-from evalscribe.graph.deps import Counts, Deps, Judged
-from evalscribe.graph.run import judge_groups
-from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of
+from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of
 from waiting import until
 
 RUN = run_of(12)
 
 
-def deps_of(judge: ScriptedJudge, store: MemoryStore, **more: object) -> Deps:
+def queue_of(judge: ScriptedJudge, store: MemoryStore, **more: object) -> JudgeQueue:
     fields = {"run": RUN, "groups": groups_of(RUN), "case_of": cases_of(RUN), "judge": judge, "store": store}
-    return Deps(**{**fields, **more})  # type: ignore[arg-type]
+    return JudgeQueue(**{**fields, **more})  # type: ignore[arg-type]
 
 
 async def odd_ones(path: str) -> Verdict | Unclassified | None:
@@ -37,7 +36,7 @@ async def odd_ones(path: str) -> Verdict | Unclassified | None:
 
 async def test_what_goes_wrong_with_one_is_a_row(tmp_path: Path) -> None:
     judge, store = ScriptedJudge(odd_ones), MemoryStore()
-    outcome = await judge_groups(deps_of(judge, store, timeout_s=0.2), tmp_path / "c.db")
+    outcome = await judge_groups(queue_of(judge, store, timeout_s=0.2), tmp_path / "c.db")
     assert outcome.counts == Counts(total=12, judged=8, unclassified=4)
     assert [f.verdict.reason for f in outcome.findings if isinstance(f.verdict, Unclassified)] == [
         "the judge broke: RuntimeError: a bug over two lines",
@@ -50,9 +49,9 @@ async def test_what_goes_wrong_with_one_is_a_row(tmp_path: Path) -> None:
 
 async def test_only_what_is_not_final_is_asked_again(tmp_path: Path) -> None:
     judge, store = ScriptedJudge(odd_ones), MemoryStore()
-    await judge_groups(deps_of(judge, store, timeout_s=0.2), tmp_path / "c.db")
+    await judge_groups(queue_of(judge, store, timeout_s=0.2), tmp_path / "c.db")
     again = ScriptedJudge()
-    outcome = await judge_groups(deps_of(again, store), tmp_path / "c.db")
+    outcome = await judge_groups(queue_of(again, store), tmp_path / "c.db")
     assert sorted(again.asked) == ["basics/00002", "basics/00005", "basics/00008"]
     assert outcome.counts == Counts(total=12, judged=3, cached=9)
     assert isinstance(outcome.findings[11].verdict, Unclassified)
@@ -61,7 +60,7 @@ async def test_only_what_is_not_final_is_asked_again(tmp_path: Path) -> None:
 async def test_fresh_asks_everything_again(tmp_path: Path) -> None:
     judge, store = ScriptedJudge(), MemoryStore()
     for fresh in (False, True, False):
-        await judge_groups(deps_of(judge, store, fresh=fresh), tmp_path / "c.db")
+        await judge_groups(queue_of(judge, store, fresh=fresh), tmp_path / "c.db")
     assert set(judge.asked.values()) == {2}
 
 
@@ -79,11 +78,11 @@ async def test_what_concerns_all_stops_the_lanes_at_once(error: Exception, tmp_p
 
     judge, store = ScriptedJudge(script), MemoryStore()
     with pytest.raises(type(error), match=str(error)):
-        await judge_groups(deps_of(judge, store, on_event=heard), tmp_path / "c.db")
+        await judge_groups(queue_of(judge, store, on_event=heard), tmp_path / "c.db")
     assert sorted(store.verdicts) == [f"scripted@1 basics/0000{n}" for n in range(3)], "what was finished is kept"
     assert sum(judge.asked.values()) <= 7
     going_on = ScriptedJudge()
-    outcome = await judge_groups(deps_of(going_on, store), tmp_path / "c.db")
+    outcome = await judge_groups(queue_of(going_on, store), tmp_path / "c.db")
     assert outcome.counts == Counts(total=12, judged=9, cached=3)
 
 
@@ -93,7 +92,7 @@ async def test_the_first_of_several_errors_is_raised(tmp_path: Path) -> None:
 
     judge = ScriptedJudge(script)
     with pytest.raises(AccessError, match="for basics/00000"):
-        await judge_groups(deps_of(judge, MemoryStore()), tmp_path / "c.db")
+        await judge_groups(queue_of(judge, MemoryStore()), tmp_path / "c.db")
     assert sum(judge.asked.values()) <= 4
 
 
@@ -106,7 +105,7 @@ async def test_unreadable_evidence_and_a_case_that_cannot_be_made(tmp_path: Path
         return cases_of(RUN)(group)
 
     judge = ScriptedJudge()
-    outcome = await judge_groups(deps_of(judge, MemoryStore(), case_of=case_of), tmp_path / "c.db")
+    outcome = await judge_groups(queue_of(judge, MemoryStore(), case_of=case_of), tmp_path / "c.db")
     assert outcome.counts == Counts(total=12, judged=10, unclassified=2)
     assert outcome.findings[1].verdict == Unclassified(
         reason="corrupt zip", judge="scripted@1", final=True, cause="evidence"
@@ -122,7 +121,7 @@ async def test_a_store_that_fails_stops_everything(tmp_path: Path) -> None:
             raise EvalscribeError("disk full")
 
     with pytest.raises(EvalscribeError, match="disk full"):
-        await judge_groups(deps_of(ScriptedJudge(), Full()), tmp_path / "c.db")
+        await judge_groups(queue_of(ScriptedJudge(), Full()), tmp_path / "c.db")
 
 
 async def test_cancelled_from_outside_keeps_what_is_finished(tmp_path: Path) -> None:
@@ -130,7 +129,7 @@ async def test_cancelled_from_outside_keeps_what_is_finished(tmp_path: Path) -> 
         await asyncio.sleep(0 if path < "basics/00006" else 3600)
 
     judge, store = ScriptedJudge(script), MemoryStore()
-    start = asyncio.create_task(judge_groups(deps_of(judge, store), tmp_path / "c.db"))
+    start = asyncio.create_task(judge_groups(queue_of(judge, store), tmp_path / "c.db"))
     await until(lambda: sum(judge.asked.values()) == 10, "all lanes wait")
     start.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -50,7 +50,7 @@ def test_a_thread_streams_its_verdicts_and_goes_on_where_it_was_stopped(tmp_path
         wait_until(lambda: len(models.calls) >= 5)
         post(f"{url}/threads/{thread}/runs/{stopped}/cancel?wait=true&action=interrupt", {})
         state = get(f"{url}/threads/{thread}/state")
-        assert (state["values"]["groups"], "lane" in state["next"]) == (COUNT, True)
+        assert (state["values"]["groups"], "judge" in state["next"]) == (COUNT, True)
 
         models._script = submit()
         told = list(stream(f"{url}/threads/{thread}/runs/stream", {**body, "input": None}))
@@ -60,6 +60,7 @@ def test_a_thread_streams_its_verdicts_and_goes_on_where_it_was_stopped(tmp_path
         assert sum(row["known"] for row in verdicts) == 3
         last = get(f"{url}/threads/{thread}/state")["values"]
     assert last["status"] == "done"
+    assert (tmp_path / "reports" / last["report"]).is_file()
     assert last["counts"] == {"total": COUNT, "judged": COUNT - 3, "cached": 3, "unclassified": 0}
     assert len({json.dumps(call.body["messages"]) for call in models.calls}) == COUNT
     assert len(models.calls) == COUNT + 2, "only what was in flight is asked again"

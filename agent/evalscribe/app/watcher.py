@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from evalscribe.graph.deps import Judged
+from evalscribe.classify import Judged
 from evalscribe.run import Run
 
 

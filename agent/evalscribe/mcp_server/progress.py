@@ -12,8 +12,8 @@ from evalscribe.prose import one_line
 from evalscribe.redaction import redact
 
 if TYPE_CHECKING:
+    from evalscribe.classify import Judged
     from evalscribe.experiment import ExperimentRun, ItemVerdict
-    from evalscribe.graph.deps import Judged
     from evalscribe.run import Run
 
 T = TypeVar("T")

@@ -1,22 +1,37 @@
 """Analyze a run: read its failures, judge them, and write the report."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, closing
+from dataclasses import dataclass
 from datetime import date as calendar_date
 
 from evalscribe.app.analysis.estimates import advice, announce, plan, saving
-from evalscribe.app.analysis.failures import Docket, JudgingResult, docket, judge, opened
+from evalscribe.app.analysis.failures import (
+    PreparedRun,
+    Spent,
+    judge_queue,
+    opened,
+    past_reports,
+    prepare,
+    spent,
+    with_context,
+)
 from evalscribe.app.analysis.followed import followed
 from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan
-from evalscribe.app.analysis.publishing import publish, target
+from evalscribe.app.analysis.publishing import ReportTarget, publish, target
 from evalscribe.app.analysis.undecided import why_undecided, with_standing
+from evalscribe.app.judging.builder import Analyst
 from evalscribe.app.runs import SAMPLE
 from evalscribe.app.watcher import Watcher
+from evalscribe.classify import JudgeQueue
 from evalscribe.collate import collate
 from evalscribe.compose import compose
-from evalscribe.finding import Correction, Verdict, undecided
-from evalscribe.pattern import Collation
-from evalscribe.ports import Library
+from evalscribe.finding import Correction, Finding, undecided
+from evalscribe.pattern import Collation, FollowUp
+from evalscribe.ports import Library, Source
 from evalscribe.prose import some_of
+from evalscribe.recall import History
 from evalscribe.report import Report
 from evalscribe.run import UNKNOWN, Run
 from evalscribe.sample import earlier_reports
@@ -56,31 +71,177 @@ async def analyze(
     Raises:
         EvalscribeError: It concerns the whole run; what was finished by then is in the store.
     """
+    async with opened_analysis(
+        workspace,
+        run,
+        watcher,
+        rubric=rubric,
+        cascade=cascade,
+        date=date,
+        writes=writes and not dry_run,
+        provider=provider,
+        model=model,
+    ) as analysis:
+        read = await analysis.load()
+        if not read.failures:
+            return NothingFailed(run=read, message=nothing_failed(read))
+        if dry_run:
+            return plan(await analysis.prepared())
+        from evalscribe.graph.analysis import run_graph  # LangGraph takes more than a second to import
+
+        await run_graph(analysis, read.id, workspace.checkpoints)
+        return analysis.result
+
+
+class RunAnalysis:
+    """The analysis of one run in stages, each computed once. Implements `graph.analysis.Stages`."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        analyst: Analyst,
+        source: Source,
+        watcher: Watcher,
+        *,
+        date: str | None = None,
+        sample: bool = False,
+        writes: bool = True,
+        provider: str | None = None,
+        model: str | None = None,
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            workspace: Where verdicts and reports go.
+            analyst: Who judges.
+            source: Where the run comes from.
+            watcher: Hears how it goes.
+            date: ISO date of the analysis; None for today.
+            sample: Add the sample's earlier reports, if the report is written.
+            writes: Write the report.
+            provider: Provider of the model under test, in place of the source's.
+            model: Model under test, in place of the source's.
+        """
+        self._workspace = workspace
+        self._analyst = analyst
+        self._source = source
+        self._watcher = watcher
+        self._date = date or calendar_date.today().isoformat()
+        self._sample = sample
+        self._writes = writes
+        self._provider = provider
+        self._model = model
+        self._opened = ExitStack()
+        self._turn = asyncio.Lock()
+        self._run: Run | None = None
+        self._history: History | None = None
+        self._prepared: PreparedRun | None = None
+        self._queue: JudgeQueue | None = None
+        self._collated: CollatedRun | None = None
+        self._result: Analyzed | None = None
+
+    @property
+    def result(self) -> Analyzed:
+        """The outcome, once the report is written."""
+        assert self._result is not None, "the report is not written yet"
+        return self._result
+
+    def close(self) -> None:
+        """Let others analyse the run."""
+        self._opened.close()
+
+    async def load(self) -> Run:
+        """Read the run and store it. A run with failures stays locked for other processes until `close`."""
+        if self._run is None:
+            store = self._workspace.store.analyses  # before any report is written: its server may not answer
+            if self._sample and self._writes:
+                _add_sample_reports(self._workspace.reports)
+            run = _renamed(await self._source.run(), self._provider, self._model)
+            if run.failures:
+                self._watcher.started(run)
+                self._opened.enter_context(store.lock(run.id))
+            store.put_run(run)
+            self._run = run
+        return self._run
+
+    async def history(self) -> History:
+        """Read the earlier reports on the model."""
+        if self._history is None:
+            self._history = await asyncio.to_thread(past_reports, self._workspace, await self.load())
+        return self._history
+
+    async def prepared(self) -> PreparedRun:
+        """Read the evidence of every failure, and store what other runs are compared with."""
+        async with self._turn:
+            if self._prepared is None:
+                run, past, store = await self.load(), await self.history(), self._workspace.store.analyses
+                prepared = await prepare(self._workspace, self._analyst, self._source, run, past, self._watcher)
+                if prepared.run != run:
+                    store.put_run(prepared.run)
+                store.put_sightings(run.id, prepared.sightings)
+                self._prepared = prepared
+        return self._prepared
+
+    async def prepare(self) -> JudgeQueue:
+        """Queue the groups of failures, and say what judging them will take."""
+        prepared = await self.prepared()
+        if self._queue is None:
+            if self._analyst.own_prompts:
+                self._watcher.say("The workspace's own prompts are used in place of the shipped ones.")
+            announce(prepared, self._watcher)
+            self._queue = judge_queue(prepared, self._watcher.judged)
+        return self._queue
+
+    async def collate(self) -> tuple[Finding, ...]:
+        """Find what the findings share with each other and with earlier reports.
+
+        Raises:
+            EvalscribeError: No failure could be judged; an earlier report then stays unchanged.
+        """
+        if self._collated is None:
+            self._collated = _collate(await self.prepared(), await self.prepare(), self._date, writes=self._writes)
+        return self._collated.findings
+
+    async def write(self) -> str:
+        """Write the report with what people wrote into the last one. Returns its name."""
+        await self.collate()
+        assert self._collated is not None
+        if self._result is None:
+            self._result = _analyzed(self._collated, self._date, writes=self._writes)
+        return self._collated.target.where.name
+
+
+@asynccontextmanager
+async def opened_analysis(
+    workspace: Workspace,
+    run: str,
+    watcher: Watcher,
+    *,
+    rubric: str | None = None,
+    cascade: bool = False,
+    date: str | None = None,
+    writes: bool = True,
+    provider: str | None = None,
+    model: str | None = None,
+) -> AsyncIterator[RunAnalysis]:
+    """Open the judge and the run's source; arguments as for `analyze`. Nothing is read yet."""
     async with opened(workspace, run, watcher, rubric=rubric, cascade=cascade, provider=provider, model=model) as (
         analyst,
         source,
     ):
-        store = workspace.store.analyses  # before any report is written: its server may not answer
-        if run == SAMPLE and writes and not dry_run:
-            _add_sample_reports(workspace.reports)
-        read = _renamed(await source.run(), provider, model)
-        if not read.failures:
-            store.put_run(read)
-            return NothingFailed(run=read, message=nothing_failed(read))
-        watcher.started(read)
-        with store.lock(read.id):
-            store.put_run(read)
-            found = await docket(workspace, analyst, source, read, watcher)
-            if found.run != read:
-                store.put_run(found.run)
-            store.put_sightings(read.id, found.sightings)
-            if dry_run:
-                return plan(found)
-            if analyst.own_prompts:
-                watcher.say("The workspace's own prompts are used in place of the shipped ones.")
-            announce(found, watcher)
-            judged = await judge(found, watcher)
-            return _analyzed(found, judged, date or calendar_date.today().isoformat(), writes=writes)
+        analysis = RunAnalysis(
+            workspace,
+            analyst,
+            source,
+            watcher,
+            date=date,
+            sample=run == SAMPLE,
+            writes=writes,
+            provider=provider,
+            model=model,
+        )
+        with closing(analysis):
+            yield analysis
 
 
 def _add_sample_reports(reports: Library) -> None:
@@ -128,53 +289,90 @@ def _renamed(run: Run, provider: str | None, model: str | None) -> Run:
     return run.model_copy(update={name: value for name, value in given.items() if value})
 
 
-def _analyzed(found: Docket, judged: JudgingResult, date: str, *, writes: bool) -> Analyzed:
-    """Compose and write the report of a run.
+@dataclass(frozen=True)
+class CollatedRun:
+    """The findings of a run with their patterns, ready to be merged with the report that is there."""
 
-    Raises `EvalscribeError` if no failure could be judged; an earlier report then stays unchanged.
-    """
-    workspace, analyst, past = found.workspace, found.analyst, found.history
-    place = target(workspace, found.run, date)
+    prepared: PreparedRun
+    target: ReportTarget
+    findings: tuple[Finding, ...]
+    collation: Collation
+    """Without people's corrections, which are in the report that is there."""
+    follow_ups: tuple[FollowUp, ...]
+    spent: Spent
+    kept: tuple[str, ...]
+    """Paths whose earlier verdict stays because the judge gave none this time."""
+
+
+def _collate(prepared: PreparedRun, queue: JudgeQueue, date: str, *, writes: bool) -> CollatedRun:
+    workspace, past = prepared.workspace, prepared.history
+    findings = with_context(prepared, queue.findings())
+    costs = spent(prepared, queue.usage)
+    place = target(workspace, prepared.run, date)
     standing = place.standing()
     overwrites = writes and place.where.current is not None
-    if (error := why_undecided(found.run, judged)) and (overwrites or not any(f.judged for f in judged.findings)):
+    error = why_undecided(prepared.run, queue, costs)
+    if error and (overwrites or not any(finding.judged for finding in findings)):
         raise error
-    findings = with_standing(judged.findings, standing)
-    judges = tuple(dict.fromkeys([*analyst.judges, *(f.judged.judge for f in findings if f.judged)]))
-    earlier = [report.name for report in past.reports]
-    saved = saving(found, judged.findings)
+    missing = [finding for finding in findings if undecided(finding.verdict) is not None]
+    whole = with_standing(findings, standing)
     done_before = followed(
-        workspace.store.analyses, workspace.reports, found.run, date, past, findings, found.sightings
+        workspace.store.analyses, workspace.reports, prepared.run, date, past, whole, prepared.sightings
+    )
+    return CollatedRun(
+        prepared=prepared,
+        target=place,
+        findings=whole,
+        collation=_collation(prepared, whole, done_before),
+        follow_ups=done_before,
+        spent=costs,
+        kept=tuple(path for finding in missing for path in finding.paths if path in standing),
     )
 
-    def draft(corrections: Mapping[str, Correction]) -> tuple[Report, Collation]:
-        collation = collate(found.run, findings, past.precedents, next(iter(earlier), None), corrections)
-        collation = collation.model_copy(update={"follow_ups": done_before})
+
+def _collation(
+    prepared: PreparedRun,
+    findings: Sequence[Finding],
+    follow_ups: tuple[FollowUp, ...],
+    corrections: Mapping[str, Correction] | None = None,
+) -> Collation:
+    past = prepared.history
+    newest = past.reports[0].name if past.reports else None
+    collation = collate(prepared.run, findings, past.precedents, newest, corrections)
+    return collation.model_copy(update={"follow_ups": follow_ups})
+
+
+def _analyzed(collated: CollatedRun, date: str, *, writes: bool) -> Analyzed:
+    """Compose and write the report."""
+    prepared, findings = collated.prepared, collated.findings
+    analyst, past = prepared.analyst, prepared.history
+    judges = tuple(dict.fromkeys([*analyst.judges, *(f.judged.judge for f in findings if f.judged)]))
+    saved = saving(prepared, findings)
+
+    def composed(corrections: Mapping[str, Correction]) -> tuple[Report, Collation]:
+        collation = collated.collation
+        if corrections:
+            collation = _collation(prepared, findings, collated.follow_ups, corrections)
         report = compose(
-            found.run,
+            prepared.run,
             collation,
             judges=judges,
             date=date,
-            evidence=found.digests,
-            earlier=earlier,
+            evidence=prepared.digests,
+            earlier=[report.name for report in past.reports],
             own_prompts=analyst.own_prompts,
             cascade=saved,
         )
         return report, collation
 
-    done = publish(workspace, found.run, place, draft, judged.spent, writes=writes)
+    done = publish(prepared.workspace, prepared.run, collated.target, composed, collated.spent, writes=writes)
     unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
+    kept = (f"not judged this time, earlier verdict kept: {some_of(collated.kept, 5)}",) if collated.kept else ()
     return done.model_copy(
         update={
-            "notes": (*analyst.notes, *past.notes, *done.notes, *_kept(judged, standing)),
-            "uncertain": tuple(eval.path for eval in found.run.failures if eval.path in unsure),
+            "notes": (*analyst.notes, *past.notes, *done.notes, *kept),
+            "uncertain": tuple(eval.path for eval in prepared.run.failures if eval.path in unsure),
             "unclassified": tuple(path for finding in findings if finding.judged is None for path in finding.paths),
-            "advice": advice(found, [finding for finding in findings if unsure.intersection(finding.paths)]),
+            "advice": advice(prepared, [finding for finding in findings if unsure.intersection(finding.paths)]),
         }
     )
-
-
-def _kept(judged: JudgingResult, standing: Mapping[str, Verdict]) -> tuple[str, ...]:
-    missing = [finding for finding in judged.findings if undecided(finding.verdict) is not None]
-    kept = [path for finding in missing for path in finding.paths if path in standing]
-    return (f"not judged this time, earlier verdict kept: {some_of(kept, 5)}",) if kept else ()

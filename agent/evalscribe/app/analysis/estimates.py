@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from evalscribe.app.analysis.failures import Docket
+from evalscribe.app.analysis.failures import PreparedRun
 from evalscribe.app.analysis.outcomes import Advice, Plan, StagePlan
 from evalscribe.app.judging.builder import Analyst, adviser
 from evalscribe.app.watcher import Watcher
@@ -14,21 +14,21 @@ from evalscribe.judging.cascade import CaseCascade
 from evalscribe.ports import Estimate
 
 
-def plan(found: Docket) -> Plan:
+def plan(prepared: PreparedRun) -> Plan:
     """What would be asked of the judge; with `--fresh` whatever the store knows."""
     known, asked = 0, []
-    for case in _cases(found, found.groups):
-        if not found.workspace.options.fresh and found.knows(case):
+    for case in _cases(prepared, prepared.groups):
+        if not prepared.workspace.options.fresh and prepared.knows(case):
             known += 1
         else:
-            asked.append(_stages(found.analyst, case))
+            asked.append(_stages(prepared.analyst, case))
     return Plan(
-        run=found.run,
-        judge=found.analyst.judge.id,
-        groups=len(found.groups),
+        run=prepared.run,
+        judge=prepared.analyst.judge.id,
+        groups=len(prepared.groups),
         known=known,
         estimate=sum((estimate for stages in asked for estimate in stages.values()), Estimate()),
-        stages=_planned(found.analyst.cascade, asked) if found.analyst.cascade else (),
+        stages=_planned(prepared.analyst.cascade, asked) if prepared.analyst.cascade else (),
     )
 
 
@@ -49,16 +49,16 @@ def _planned(cascade: CaseCascade, asked: Sequence[Mapping[Stage, Estimate]]) ->
     )
 
 
-def announce(found: Docket, watcher: Watcher) -> None:
+def announce(prepared: PreparedRun, watcher: Watcher) -> None:
     """Say what it will take where it takes anything; a plan reads every case, which is only worth it then."""
-    first = next(_cases(found, found.groups), None)
-    if first is None or not (found.analyst.cascade or found.analyst.judge.estimate(first).input_tokens):
+    first = next(_cases(prepared, prepared.groups), None)
+    if first is None or not (prepared.analyst.cascade or prepared.analyst.judge.estimate(first).input_tokens):
         return
-    said = plan(found)
+    said = plan(prepared)
     asked = said.groups - said.known
     for line in stage_lines(said):
         watcher.say(line)
-    if not found.analyst.cascade:
+    if not prepared.analyst.cascade:
         watcher.say(f"{said.judge} for {asked} of {said.groups} verdicts: {said.estimate.summary}")
 
 
@@ -71,28 +71,28 @@ def stage_lines(plan: Plan) -> list[str]:
     ]
 
 
-def saving(found: Docket, findings: Iterable[Finding]) -> Saving | None:
+def saving(prepared: PreparedRun, findings: Iterable[Finding]) -> Saving | None:
     """What the cascade took, beside what its expensive judge is likely to take for all; None without a cascade."""
-    cascade = found.analyst.cascade
+    cascade = prepared.analyst.cascade
     if cascade is None:
         return None
-    of_group = {group.id: group for group in found.groups}
+    of_group = {group.id: group for group in prepared.groups}
     spared = {f.group: of_group[f.group] for f in findings if f.judged and was_spared(f.judged)}
-    alone = {name: found.case(group) for name, group in spared.items()}
+    alone = {name: prepared.case(group) for name, group in spared.items()}
     estimates = {name: cascade.alone.estimate(case) for name, case in alone.items() if isinstance(case, Case)}
     return cascade_saving(tuple(findings), estimates, cascade.alone.id)
 
 
-def advice(found: Docket, unsure: Iterable[Finding]) -> Advice | None:
+def advice(prepared: PreparedRun, unsure: Iterable[Finding]) -> Advice | None:
     """What the default model would take for these findings; None where a model judged, or without findings."""
-    of_group = {group.id: group for group in found.groups}
+    of_group = {group.id: group for group in prepared.groups}
     groups = [of_group[finding.group] for finding in unsure]
-    if found.analyst.asks_models or not groups:
+    if prepared.analyst.asks_models or not groups:
         return None
     model = adviser()
-    return Advice(judge=model.id, estimate=sum(map(model.estimate, _cases(found, groups)), Estimate()))
+    return Advice(judge=model.id, estimate=sum(map(model.estimate, _cases(prepared, groups)), Estimate()))
 
 
-def _cases(found: Docket, groups: Iterable[Group]) -> Iterator[Case]:
+def _cases(prepared: PreparedRun, groups: Iterable[Group]) -> Iterator[Case]:
     """One after the other: never all at once in memory."""
-    return (case for case in map(found.case, groups) if isinstance(case, Case))
+    return (case for case in map(prepared.case, groups) if isinstance(case, Case))

@@ -1,10 +1,14 @@
-"""Explain failures of a run one by one: the same analysis as `analyze`, in full, and nothing is written."""
+"""Explain one failure of a run in full. Runs the stages of `analyze` one after the other and writes no report.
 
+One failure needs no workers and nothing to resume, so no graph either: that saves the import of LangGraph.
+"""
+
+import asyncio
 from datetime import date
 
 from evalscribe.analysis import Analysis, FindingSummary
 from evalscribe.app.analysis.estimates import announce
-from evalscribe.app.analysis.failures import docket, judge, opened
+from evalscribe.app.analysis.failures import judge_queue, opened, past_reports, prepare, spent, with_context
 from evalscribe.app.runs import failure_named
 from evalscribe.app.watcher import Watcher
 from evalscribe.collate import collate
@@ -53,19 +57,25 @@ async def explain(
         failure = failure_named(whole, eval)
         only = whole.model_copy(update={"failures": (failure,)})
         watcher.started(whole)
-        found = await docket(workspace, analyst, source, only, watcher)
-        for note in (*analyst.notes, *found.history.notes):
+        past = await asyncio.to_thread(past_reports, workspace, only)
+        prepared = await prepare(workspace, analyst, source, only, past, watcher)
+        for note in (*analyst.notes, *past.notes):
             watcher.say(note)
-        announce(found, watcher)
-        judged = await judge(found, watcher)
-    collation = collate(found.run, judged.findings, found.history.precedents)
-    report = compose(found.run, collation, judges=analyst.judges, date=date.today().isoformat(), evidence=found.digests)
-    said = analysis(report, collation.findings, report_path=None, changed=False, spent=judged.spent)
+        announce(prepared, watcher)
+        queue = judge_queue(prepared, watcher.judged)
+        await queue.work()
+    (finding,) = with_context(prepared, queue.findings())
+    costs = spent(prepared, queue.usage)
+    collation = collate(prepared.run, [finding], past.precedents)
+    report = compose(
+        prepared.run, collation, judges=analyst.judges, date=date.today().isoformat(), evidence=prepared.digests
+    )
+    document = analysis(report, collation.findings, report_path=None, changed=False, spent=costs)
     reviewed = _reviewed(workspace.reports, whole, failure)
     return Explained(
         finding=collation.findings[0],
-        case=found.case(found.groups[0]),
-        analysis=said.model_copy(update={"revision": None, "findings": _in_force(said.findings, reviewed)}),
+        case=prepared.case(prepared.groups[0]),
+        analysis=document.model_copy(update={"revision": None, "findings": _in_force(document.findings, reviewed)}),
         reviewed=reviewed,
     )
 

@@ -1,7 +1,7 @@
-"""From a run to its failures, ready to be judged, and to their findings. Shared by `analyze` and `explain`."""
+"""The stages before the report: read the failures of a run, put them in groups, and queue them for the judge."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,10 +14,10 @@ from evalscribe.app.runs import open_run
 from evalscribe.app.sightings import elsewhere
 from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
+from evalscribe.classify import TIMEOUT_S, Judged, JudgeQueue
 from evalscribe.evidence import Gathered, Unreadable
-from evalscribe.finding import Across, Case, Finding, Group, Unclassified, Verdict
+from evalscribe.finding import Across, Case, Finding, Group, Verdict
 from evalscribe.gather import gather, pack
-from evalscribe.graph.deps import TIMEOUT_S, Deps, Judged
 from evalscribe.ports import Source
 from evalscribe.prose import some_of
 from evalscribe.publish import folder_of
@@ -27,7 +27,7 @@ from evalscribe.sighting import Sighting
 from evalscribe.triage import groups
 from evalscribe.workspace import Workspace
 
-BATCH_LANES = 500
+BATCH_WORKERS = 500
 """Failures whose questions wait for the same batch."""
 MOST_NAMED = 8
 """Most evals named in a `Missing:` phrase that concerns only part of a group."""
@@ -36,19 +36,7 @@ Spent = Mapping[str, Usage]
 
 
 @dataclass(frozen=True)
-class JudgingResult:
-    """The findings of a run, and how many of them the judge decided in this analysis."""
-
-    findings: tuple[Finding, ...]
-    spent: Spent
-    decided: int
-    """Groups that the judge was asked about in this analysis and decided."""
-    undecided: tuple[Unclassified, ...]
-    """One reason for each other group that it was asked about."""
-
-
-@dataclass(frozen=True)
-class Docket:
+class PreparedRun:
     """The failures of a run in groups; their evidence is in the store."""
 
     workspace: Workspace
@@ -113,7 +101,8 @@ def _with_steps(run: Run, gathered: Iterable[Gathered]) -> Run:
     return run.model_copy(update={"failures": failures})
 
 
-def _past(workspace: Workspace, run: Run) -> History:
+def past_reports(workspace: Workspace, run: Run) -> History:
+    """Read the earlier reports on the run's model."""
     files = workspace.reports.of_model(run.provider, run.model, run.id)
     return history(files, run, folder_of(run, files))
 
@@ -129,7 +118,7 @@ async def opened(
     provider: str | None = None,
     model: str | None = None,
 ) -> AsyncIterator[tuple[Analyst, Source]]:
-    """Who judges, and the run's source. A missing key is reported before the run is read or a store is created."""
+    """Open the judge and the run's source. A missing key is reported before the run is read or a store is created."""
     async with afar(workspace) as workers:
         builder = JudgeBuilder(workspace, workers)
         models = builder.models(cascade=cascade)
@@ -137,13 +126,14 @@ async def opened(
             yield builder.analyst(models, rubric, fresh=workspace.options.fresh), source
 
 
-async def docket(workspace: Workspace, analyst: Analyst, source: Source, run: Run, watcher: Watcher) -> Docket:
-    """Read the evidence of every failure and the earlier reports of the model."""
-    past = await asyncio.to_thread(_past, workspace, run)
+async def prepare(
+    workspace: Workspace, analyst: Analyst, source: Source, run: Run, past: History, watcher: Watcher
+) -> PreparedRun:
+    """Read the evidence of every failure into the store, and compare the failures with those of other runs."""
     gathered = await gather(source, run, workspace.store.analyses, watcher.fetched)
     run = _with_steps(run, gathered)
     seen = tuple(one.sighting for one in gathered if one.sighting)
-    return Docket(
+    return PreparedRun(
         workspace=workspace,
         analyst=analyst,
         run=run,
@@ -157,27 +147,34 @@ async def docket(workspace: Workspace, analyst: Analyst, source: Source, run: Ru
     )
 
 
-async def judge(docket: Docket, watcher: Watcher) -> JudgingResult:
-    """One finding for each group, and what it took; what the store knows is not asked again unless `--fresh`."""
-    from evalscribe.graph.run import judge_groups  # LangGraph takes seconds to import
+def judge_queue(prepared: PreparedRun, on_event: Callable[[Judged], None]) -> JudgeQueue:
+    """Queue the groups for the judge; what the store knows is not asked again unless `--fresh`."""
+    workspace = prepared.workspace
+    batch = workspace.options.batch
+    return JudgeQueue(
+        run=prepared.run,
+        groups=prepared.groups,
+        case_of=prepared.case,
+        judge=prepared.analyst.judge,
+        store=workspace.store.analyses,
+        concurrency=BATCH_WORKERS if batch else workspace.settings.concurrency.value,
+        timeout_s=None if batch else TIMEOUT_S,
+        fresh=workspace.options.fresh,
+        on_event=on_event,
+    )
 
-    spent: list[Usage] = []
 
-    def hear(event: Judged) -> None:
-        spent.extend([] if event.cached else [event.verdict.usage])
-        watcher.judged(event)
-
-    outcome = await judge_groups(deps(docket, hear), docket.workspace.checkpoints)
-    findings = tuple(
+def with_context(prepared: PreparedRun, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Add to each finding what other models' runs say of it, and which evidence was missing."""
+    return tuple(
         finding.model_copy(
             update={
-                "across": docket.across(eval.id for eval in finding.evals),
-                "missing": tuple(_missing(finding.evals, docket.missing)),
+                "across": prepared.across(eval.id for eval in finding.evals),
+                "missing": tuple(_missing(finding.evals, prepared.missing)),
             }
         )
-        for finding in outcome.findings
+        for finding in findings
     )
-    return JudgingResult(findings, _spent(docket, sum(spent, Usage())), outcome.decided, outcome.undecided)
 
 
 def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
@@ -190,25 +187,8 @@ def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) ->
         yield phrase if len(paths) == len(evals) else f"{phrase} ({some_of(paths, MOST_NAMED)})"
 
 
-def deps(docket: Docket, hear: Callable[[Judged], None]) -> Deps:
-    """What the lanes work with."""
-    workspace = docket.workspace
-    batch = workspace.options.batch
-    return Deps(
-        run=docket.run,
-        groups=docket.groups,
-        case_of=docket.case,
-        judge=docket.analyst.judge,
-        store=workspace.store.analyses,
-        concurrency=BATCH_LANES if batch else workspace.settings.concurrency.value,
-        timeout_s=None if batch else TIMEOUT_S,
-        fresh=workspace.options.fresh,
-        on_event=hear,
-    )
-
-
-def _spent(docket: Docket, told: Usage) -> Spent:
-    """What the models' own count says, which has what broke off too; without one what the verdicts tell."""
-    if docket.analyst.asks_models:
-        return docket.workspace.models.spent()
-    return {"judge": told} if told != Usage() else {}
+def spent(prepared: PreparedRun, reported: Usage) -> Spent:
+    """Return the models' own count, which includes calls that broke off; without models, what the verdicts report."""
+    if prepared.analyst.asks_models:
+        return prepared.workspace.models.spent()
+    return {"judge": reported} if reported != Usage() else {}

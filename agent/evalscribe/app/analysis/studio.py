@@ -1,4 +1,4 @@
-"""The graph for a server that drives it itself; `langgraph.json` names it. It judges failures and writes no report."""
+"""The analysis graph for a LangGraph server, which runs it itself; `langgraph.json` names `make_graph`."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -6,10 +6,11 @@ from typing import Any
 
 from langgraph_sdk.runtime import ServerRuntime
 
-from evalscribe.app.analysis.failures import deps, docket, opened
-from evalscribe.graph.build import builder
-from evalscribe.graph.deps import Judged, Start
-from evalscribe.graph.shift import Shift
+from evalscribe.app.analysis.analyze import opened_analysis
+from evalscribe.classify import Judged, JudgeQueue
+from evalscribe.finding import Finding
+from evalscribe.graph.analysis import Start, builder
+from evalscribe.recall import History
 from evalscribe.run import Run
 from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
@@ -17,31 +18,44 @@ from evalscribe.workspace import Workspace
 
 @asynccontextmanager
 async def make_graph(runtime: ServerRuntime[Start]) -> AsyncIterator[Any]:
-    """Without a checkpointer, because the server brings its own; over nothing where the graph is only looked at."""
+    """Compile without a checkpointer, because the server brings its own.
+
+    The server also opens the graph only to show it; then there is no run to analyse.
+    """
     given = runtime.execution_runtime
     if given is None:
-        yield builder(None).compile(name="evalscribe")
+        yield builder(NoStages()).compile(name="evalscribe")
         return
     start = Start.model_validate(given.context)
     options = Options(judge=start.judge, concurrency=start.concurrency, budget=start.budget)
-    async with Workspace(options) as workspace, _shift(workspace, start) as work:
-        yield builder(work).compile(name="evalscribe")
+    async with (
+        Workspace(options) as workspace,
+        opened_analysis(workspace, start.run, Nobody(), rubric=start.rubric, cascade=start.cascade) as analysis,
+    ):
+        yield builder(analysis).compile(name="evalscribe")
 
 
-@asynccontextmanager
-async def _shift(workspace: Workspace, start: Start) -> AsyncIterator[Shift]:
-    """What the lanes share, with the run locked and its evidence in the store. Raises `EvalscribeError`."""
-    async with opened(workspace, start.run, Nobody(), rubric=start.rubric, cascade=start.cascade) as (analyst, source):
-        run = await source.run()
-        with workspace.store.analyses.lock(run.id):
-            workspace.store.analyses.put_run(run)
-            found = await docket(workspace, analyst, source, run, Nobody())
-            workspace.store.analyses.put_sightings(run.id, found.sightings)
-            yield Shift(deps(found, Nobody().judged))
+class NoStages:
+    """Stages of a graph that is shown and not run."""
+
+    async def load(self) -> Run:
+        raise NotImplementedError
+
+    async def history(self) -> History:
+        raise NotImplementedError
+
+    async def prepare(self) -> JudgeQueue:
+        raise NotImplementedError
+
+    async def collate(self) -> tuple[Finding, ...]:
+        raise NotImplementedError
+
+    async def write(self) -> str | None:
+        raise NotImplementedError
 
 
 class Nobody:
-    """A watcher: whoever waits reads the stream."""
+    """A watcher that ignores everything: clients of the server read the stream."""
 
     def started(self, run: Run) -> None: ...
     def fetched(self, done: int, total: int) -> None: ...

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from evalscribe.app.analysis.failures import JudgingResult
+from evalscribe.app.analysis.failures import Spent
+from evalscribe.classify import JudgeQueue
 from evalscribe.errors import DataError, EvalscribeError, UnavailableError, UsageError
 from evalscribe.evidence import Citation
 from evalscribe.finding import Finding, NoVerdictCause, Unclassified, Verdict, undecided
@@ -21,23 +22,23 @@ _ADVICE: dict[NoVerdictCause, str] = {
 }
 
 
-def why_undecided(run: Run, judged: JudgingResult) -> EvalscribeError | None:
+def why_undecided(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError | None:
     """Return the error of an analysis whose judge decided none of the failures it was asked about; else None.
 
     The judge is not asked about failures whose verdict is cached. If it was asked about none because no evidence could
     be read, that is the error.
     """
-    if judged.decided:
+    if queue.decided:
         return None
-    missing = list(judged.undecided)
+    missing = list(queue.undecided)
     if not missing:
-        verdicts = [finding.verdict for finding in judged.findings]
+        verdicts = [finding.verdict for finding in queue.findings()]
         missing = [verdict for verdict in verdicts if isinstance(verdict, Unclassified) and verdict.cause == "evidence"]
         if len(missing) < len(verdicts):
             return None
     cause = _cause(missing)
     reason = next(verdict.reason for verdict in missing if verdict.cause == cause)
-    spent = sum(usage.cost_usd for usage in judged.spent.values())
+    spent = sum(usage.cost_usd for usage in costs.values())
     cost = f" ({dollars(spent)} spent)" if spent else ""
     message = (
         f"no verdict on any of {len(missing)} failures of run {run.id}{cost}: {one_line(reason).rstrip('.')}"

@@ -3,9 +3,9 @@
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from evalscribe.classify import Judged
 from evalscribe.cli.display.bar import Bar
 from evalscribe.finding import Unclassified, Verdict
-from evalscribe.graph.deps import Judged
 from evalscribe.prose import counted, one_line
 from evalscribe.run import Eval, Run
 
