@@ -1,6 +1,6 @@
 """Judge failures: one of them, or those of a run with several workers that share a queue.
 
-`classify` is the one place where an error about one failure becomes data. An error that concerns all failures stops
+Here an error about one failure becomes data. An error that concerns all failures stops
 the workers and is raised; whatever was answered by then is in the store.
 """
 
@@ -80,18 +80,23 @@ class Answer(Frozen):
     """Why the judge did not decide this time; `verdict` may still be one from the store."""
 
 
-async def classify(group: Group, case_of: CaseOf, judge: Judge, store: Store, terms: Terms) -> Answer:
-    """The stored answer to the same question, else the judge's, stored at once.
+async def classify(case: Case | Unreadable, judge: Judge, store: Store, terms: Terms) -> Answer:
+    """Return the stored answer to the same question, else the judge's, which is stored at once.
 
-    Raises `EvalscribeError` for what concerns all failures; nothing else but a cancellation.
+    Raises:
+        EvalscribeError: It concerns all failures. Nothing else is raised but a cancellation.
     """
     try:
-        return await _answer(case_of(group), judge, store, terms)
+        return await _answer(case, judge, store, terms)
     except EvalscribeError:
         raise
     except Exception as error:
-        broken = _broken(error, judge)
-        return Answer(verdict=broken, undecided=broken)
+        return _no_answer(error, judge)
+
+
+def _no_answer(error: Exception, judge: Judge) -> Answer:
+    broken = _broken(error, judge)
+    return Answer(verdict=broken, undecided=broken)
 
 
 async def _answer(case: Case | Unreadable, judge: Judge, store: Store, terms: Terms) -> Answer:
@@ -219,8 +224,7 @@ class JudgeQueue:
 
     async def _answer(self, group: Group, stream: Callable[[Judged], None]) -> Counts:
         """Answer one group. Raises nothing but a cancellation from outside; what concerns all stops the workers."""
-        terms = Terms(timeout_s=self.timeout_s, fresh=self.fresh)
-        task = asyncio.ensure_future(classify(group, self.case_of, self.judge, self.store, terms))
+        task = asyncio.ensure_future(self._classify(group))
         self._running.add(task)
         try:
             return self._record(group, await task, stream)
@@ -235,6 +239,15 @@ class JudgeQueue:
             return Counts()
         finally:
             self._running.discard(task)
+
+    async def _classify(self, group: Group) -> Answer:
+        try:
+            case = self.case_of(group)
+        except EvalscribeError:
+            raise
+        except Exception as error:  # hostile evidence, for one
+            return _no_answer(error, self.judge)
+        return await classify(case, self.judge, self.store, Terms(timeout_s=self.timeout_s, fresh=self.fresh))
 
     def _record(self, group: Group, answer: Answer, stream: Callable[[Judged], None]) -> Counts:
         verdict, cached = answer.verdict, answer.cached

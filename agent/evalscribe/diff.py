@@ -1,7 +1,7 @@
 """The model's output against the reference answer: which file answers to which, and where they differ."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 
 from evalscribe.evidence import Document, Evidence
@@ -65,6 +65,24 @@ def pairs(evidence: Evidence) -> tuple[Pair, ...]:
     taken = {id(reference) for reference in matched.values()}
     alone = (Pair(expected=reference) for reference in references if id(reference) not in taken)
     return (*(Pair(output=output, expected=matched.get(id(output))) for output in outputs), *alone)
+
+
+def positions(evidence: Evidence, found: Iterable[Pair]) -> tuple[tuple[int | None, int | None], ...]:
+    """The pairs by the positions of their documents, without the texts."""
+    at = {id(document): number for number, document in enumerate(evidence.documents)}
+    return tuple((at.get(id(pair.output)), at.get(id(pair.expected))) for pair in found)
+
+
+def at_positions(evidence: Evidence, places: Iterable[tuple[int | None, int | None]]) -> tuple[Pair, ...]:
+    """The pairs that `positions` names."""
+    documents = evidence.documents
+    return tuple(
+        Pair(
+            output=None if output is None else documents[output],
+            expected=None if expected is None else documents[expected],
+        )
+        for output, expected in places
+    )
 
 
 def hunks(pair: Pair, context: int = CONTEXT) -> tuple[Hunk, ...]:

@@ -1,16 +1,18 @@
-"""Everything known about one failed eval, and places in it."""
+"""Everything known about one failed eval, places in it, and what was computed from it."""
 
+import zlib
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 from evalscribe.ids import Frozen, content_id
-from evalscribe.run import Eval, Step
+from evalscribe.run import Eval, Step, StepStatus
 from evalscribe.sighting import Sighting
 
 Role = Literal["task", "output", "expected", "grader", "log", "transcript", "known_gaps"]
 ROLES: tuple[Role, ...] = ("task", "output", "expected", "grader", "log", "transcript", "known_gaps")
 CitationStatus = Literal["verified", "relocated", "unverified"]
+Severity = Literal["error", "warning"]
 
 
 class Document(Frozen):
@@ -100,6 +102,114 @@ class Packed(Frozen):
     """Estimated offline (`tokens.estimate`)."""
 
 
+class Place(Frozen):
+    """A line of an output document that an error points to."""
+
+    path: str
+    """Path of the document, as the source spells it."""
+    line: int
+
+
+class Located(Frozen):
+    """One error of the failed step, found in the log or in the recorded reason."""
+
+    error: str
+    """In one line, as a person would quote it: without prefixes, absolute paths and timings."""
+    tool: str | None = None
+    """`tsc`, `eslint`, `vitest`, `pytest`, `mypy`, `ruff`, `pip`, `bundler`… by the look of the line."""
+    code: str | None = None
+    """Lint rule or error code: `prefer-const`, `TS2554`, `PLW2901`, `attr-defined`."""
+    severity: Severity = "error"
+    citation: Citation | None = None
+    """The log lines, verified; None where the error is the recorded reason, which is no document."""
+    places: tuple[Place, ...] = ()
+    test: str | None = None
+    """Name of the test, where a test said it."""
+    exact: bool = False
+    """Whether no character of it is an accident: a grader's words about what an agent did."""
+
+
+class FailedTest(Frozen):
+    name: str
+    """As the runner prints it, with the suites around it: `orders > pages`, `test_orders.py::test_pages[2]`."""
+    message: str
+    """The runner's message, lines joined with `\\n`, at most twelve of them."""
+    citation: Citation
+    milliseconds: float | None = None
+    """Duration, if the runner prints it."""
+    frames: tuple[str, ...] = ()
+    """Files of the traceback as the runner prints them, innermost first; empty if it prints none."""
+
+    @property
+    def title(self) -> str:
+        """The innermost name: `pages`, `test_pages[2]`."""
+        return self.name.rsplit(" > ", 1)[-1].rsplit("::", 1)[-1]
+
+
+class TestOutcome(Frozen):
+    """What a test runner said after its own header, and what the source recorded of the test step."""
+
+    __test__: ClassVar[bool] = False  # not a test class, whatever pytest makes of its name
+
+    runner: str | None = None
+    passed: int | None = None
+    failed: int | None = None
+    failures: tuple[FailedTest, ...] = ()
+    skipped: int = 0
+    step: StepStatus | None = None
+    """Status of the step that ran the tests; None where the source has no such step."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether tests failed and the runner printed no message for any of them."""
+        return bool(self.failures) and not any(test.message for test in self.failures)
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether the runner started but no test finished: the file did not load, or a hook failed."""
+        return self.runner is not None and self.passed == 0 and self.failed == 0 and self.step == "failed"
+
+    @property
+    def all_passed(self) -> bool:
+        """Whether the tests ran and none failed; the source's own record outranks the log."""
+        if self.step in ("passed", "failed"):
+            return self.step == "passed"
+        return bool(self.passed) and not self.failed
+
+
+class Diagnosis(Frozen):
+    """What the evidence says about the failure: computed once, and used by grouping, packing, rules and labels."""
+
+    errors: tuple[Located, ...] = ()
+    """Errors of the failed step, errors before warnings."""
+    tests: TestOutcome = TestOutcome()
+    pairs: tuple[tuple[int | None, int | None], ...] = ()
+    """Output and reference that answer each other, as positions in `Evidence.documents`; None on a side without one."""
+
+    @property
+    def located(self) -> Located | None:
+        """The best of the errors; None if the log ends before the reason."""
+        return self.errors[0] if self.errors else None
+
+
+class Prepared(Frozen):
+    """What was computed from the evidence of one failure, on its way from `gather` to the judge."""
+
+    digest: str
+    """Of the evidence that it was computed from."""
+    diagnosis: Diagnosis
+    packed: Packed
+
+    @property
+    def compressed(self) -> bytes:
+        """As bytes: failures wait for the judge by the thousand, and each may have 25 kB of excerpts."""
+        return zlib.compress(self.model_dump_json().encode(), 1)
+
+    @classmethod
+    def decompress(cls, data: bytes) -> Self:
+        return cls.model_validate_json(zlib.decompress(data))
+
+
 class Gathered(Frozen):
     """What triage needs to know of one failed eval whose evidence is in the store."""
 
@@ -115,3 +225,5 @@ class Gathered(Frozen):
     """The failed step according to the evidence; the run's list of failures may lack it."""
     missing: tuple[str, ...] = ()
     """Evidence that the source no longer has (`Evidence.missing`)."""
+    prepared: bytes | None = None
+    """`Prepared`, compressed; None if the evidence is unreadable."""

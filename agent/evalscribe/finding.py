@@ -6,7 +6,7 @@ from pydantic import Field
 
 from evalscribe.cascade import Stage
 from evalscribe.chat import FailureCause, Usage
-from evalscribe.evidence import Citation, Evidence, Packed
+from evalscribe.evidence import Citation, Diagnosis, Evidence, Packed
 from evalscribe.ids import Frozen
 from evalscribe.run import Eval
 
@@ -103,6 +103,8 @@ class Case(Frozen):
 
     evidence: Evidence
     packed: Packed
+    diagnosis: Diagnosis | None = None
+    """What was found in the evidence; None if nobody looked yet, then the judge does."""
     precedents: tuple[Precedent, ...] = ()
     examples: tuple[Example, ...] = ()
     across: Across | None = None

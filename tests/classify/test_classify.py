@@ -11,8 +11,7 @@ from evalscribe.finding import Case, Unclassified, Verdict
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of, verdict
 
 RUN = run_of(1)
-GROUP = groups_of(RUN)[0]
-CASE_OF = cases_of(RUN)
+CASE = cases_of(RUN)(groups_of(RUN)[0])
 TERMS = Terms(timeout_s=5)
 KEY = "scripted@1 basics/00000"
 FINAL = Unclassified(reason="refused", judge="scripted@1", final=True)
@@ -20,7 +19,7 @@ PASSING = Unclassified(reason="overloaded", judge="scripted@1", usage=Usage(call
 
 
 async def answer(judge: ScriptedJudge, store: MemoryStore, terms: Terms = TERMS) -> Answer:
-    return await classify(GROUP, CASE_OF, judge, store, terms)
+    return await classify(CASE, judge, store, terms)
 
 
 def saying(said: Verdict | Unclassified) -> ScriptedJudge:

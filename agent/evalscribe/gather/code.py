@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from evalscribe import tokens
-from evalscribe.diff import Hunk, Pair, hunks, pairs
+from evalscribe.diff import Hunk, Pair, hunks
 from evalscribe.evidence import Document, Evidence, Excerpt
 from evalscribe.gather.pieces import Range, clipped, excerpts, fitting, is_boilerplate, shown
 from evalscribe.signature import Located, Place
@@ -27,13 +27,12 @@ class Differences(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def differences(evidence: Evidence, located: Sequence[Located], budget: int) -> Differences:
+def differences(both: Sequence[Pair], located: Sequence[Located], budget: int) -> Differences:
     """Output against reference, file by file: those that an error points to first, then code, then manifests.
 
     What only one side has is named; so is what the budget leaves out.
     """
     pointed = {place.path for error in located for place in error.places}
-    both = pairs(evidence)
     names = list(_named(both, budget // 10))
     budget -= sum(tokens.estimate(line) + 1 for line in names)
     printed: list[str] = []
@@ -52,11 +51,13 @@ def differences(evidence: Evidence, located: Sequence[Located], budget: int) -> 
     return Differences("\n".join([*printed, *names]), covered, (*left_out, *_boilerplate(both)))
 
 
-def code_excerpts(evidence: Evidence, located: Sequence[Located], told: Differences) -> list[Excerpt]:
+def code_excerpts(
+    evidence: Evidence, both: Sequence[Pair], located: Sequence[Located], told: Differences
+) -> list[Excerpt]:
     """The lines around each place that no printed difference covers, and the files that only the model has."""
     found: list[Excerpt] = []
     places = tuple(place for error in located for place in error.places)
-    alone = {id(p.output) for p in pairs(evidence) if p.output and p.expected is None}
+    alone = {id(p.output) for p in both if p.output and p.expected is None}
     for document in evidence.of("output")[:MANY_FILES]:
         ranges = list(_around(document, places, told.covered.get(document.path, ())))
         if id(document) in alone and not is_boilerplate(document.path):

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator
 
 from evalscribe.evidence import Evidence, Gathered, Unreadable
 from evalscribe.gather.digest import likeness
+from evalscribe.gather.pack import prepare
 from evalscribe.gather.sighting import sighting
 from evalscribe.ids import content_id
 from evalscribe.ports import Source, Store
 from evalscribe.run import Eval, Run
-from evalscribe.signature import locate, signature
+from evalscribe.signature import signature
 
 FETCHES = 8
 """How many evals are fetched at once."""
@@ -47,21 +48,27 @@ async def _one(source: Source, run: Run, store: Store, eval: Eval) -> Gathered:
         evidence = known  # evidence never changes, but stored files get deleted and deployments fail
     store.put_evidence(run.id, evidence)
     await asyncio.sleep(0)  # a source that never waits would keep signals waiting
-    return gathered(evidence).model_copy(update={"sighting": sighting(run, evidence)})
+    return gathered(evidence, run)
 
 
-def gathered(evidence: Evidence | Unreadable) -> Gathered:
-    """What triage needs to know of one failed eval."""
+def gathered(evidence: Evidence | Unreadable, run: Run | None = None) -> Gathered:
+    """Compute what the later stages need to know of one failed eval; without a run no sighting."""
     if isinstance(evidence, Unreadable):
         own = content_id(["unreadable", evidence.eval.id, evidence.reason])
-        return Gathered(eval_id=evidence.eval.id, digest=own, likeness=own)
+        return Gathered(
+            eval_id=evidence.eval.id, digest=own, likeness=own, sighting=sighting(run, evidence) if run else None
+        )
+    prepared = prepare(evidence)
+    diagnosis = prepared.diagnosis
     return Gathered(
         eval_id=evidence.eval.id,
-        digest=evidence.digest,
-        likeness=likeness(evidence),
-        signature=signature(evidence.eval.failed_step, locate(evidence)),
+        digest=prepared.digest,
+        likeness=likeness(evidence, prepared),
+        signature=signature(evidence.eval.failed_step, diagnosis.located),
+        sighting=sighting(run, evidence, diagnosis) if run else None,
         failed_step=evidence.eval.failed_step,
         missing=evidence.missing,
+        prepared=prepared.compressed,
     )
 
 

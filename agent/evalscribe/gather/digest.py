@@ -2,26 +2,25 @@
 
 import re
 
-from evalscribe.evidence import Document, Evidence
-from evalscribe.gather.pack import pack
+from evalscribe.evidence import Document, Evidence, Packed, Prepared
 from evalscribe.ids import content_id
 from evalscribe.judging.rules.spoken import Spoken
-from evalscribe.signature import failed_log, locate, signature
+from evalscribe.signature import failed_log, signature
 
 _ACCIDENTS = re.compile(r"\bport \d+|:\d{4,5}\b|\b\d+(?:\.\d+)?\s?m?s\b|\b\d{1,2}:\d{2}:\d{2}\b|/tmp/\S+|\b\d{9,}\b")
 _STATUS = re.compile(r"\b[1-5]\d\d\b")
 
 
-def likeness(evidence: Evidence) -> str:
+def likeness(evidence: Evidence, prepared: Prepared) -> str:
     """Content id of what two failures have in common that one verdict may answer for.
 
     For those that ended before the model produced any output, the located error is all there is.
     """
-    located = locate(evidence)
+    located = prepared.diagnosis.located
     if located is not None and before_output(evidence):
         statuses = _STATUS.findall(evidence.eval.reason or "")
         return content_id(["before output", signature(evidence.eval.failed_step, located), statuses])
-    return content_id(["alike", *_read(evidence)])
+    return content_id(["alike", *_read(evidence, prepared.packed)])
 
 
 def before_output(evidence: Evidence) -> bool:
@@ -34,13 +33,12 @@ def before_output(evidence: Evidence) -> bool:
     return not did and not any(step.status == "passed" for step in evidence.steps)
 
 
-def _read(evidence: Evidence) -> list[object]:
+def _read(evidence: Evidence, packed: Packed) -> list[object]:
     """What a judge may read: the packed evidence, the documents it was packed from, and the failed step's log.
 
     In the log ports, times and temporary files do not count; anywhere else every character does but white space at
     line ends, because a number in code is no accident.
     """
-    packed = pack(evidence)
     log = failed_log(evidence)
     return [
         evidence.eval.failed_step,

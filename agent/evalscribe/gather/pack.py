@@ -4,13 +4,15 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
 from evalscribe import tokens
-from evalscribe.evidence import Evidence, Excerpt, Packed
+from evalscribe.diff import Pair, at_positions, pairs, positions
+from evalscribe.evidence import Diagnosis, Evidence, Excerpt, Packed, Prepared
+from evalscribe.finding import Case
 from evalscribe.gather.code import Differences, code_excerpts, differences
 from evalscribe.gather.grader import grader_excerpts
 from evalscribe.gather.log import log_excerpts
 from evalscribe.gather.pieces import excerpts, fitting, head, shown
 from evalscribe.gather.transcript import transcript_excerpts
-from evalscribe.signature import Located, locate_all, names_tests, tests
+from evalscribe.signature import locate_all, names_tests, tests
 
 BUDGET = 6000
 """Tokens of one packed failure at most."""
@@ -27,11 +29,35 @@ SHARES = {
 """How much of the budget one kind may take; together more than one, because seldom all are long."""
 
 
-def pack(evidence: Evidence, budget: int = BUDGET) -> Packed:
-    """The evidence that matters, most important first, and in `left_out` what it lacks. Never above the budget."""
-    located = locate_all(evidence)
-    told = differences(evidence, located, int(budget * SHARES["differences"]))
-    chosen, cut = _within(_chosen(evidence, located, told, budget), budget - tokens.estimate(told.text))
+def prepare(evidence: Evidence) -> Prepared:
+    """Locate the errors, match output with reference and pack, each once."""
+    diagnosis = diagnose(evidence)
+    return Prepared(digest=evidence.digest, diagnosis=diagnosis, packed=pack(evidence, diagnosis=diagnosis))
+
+
+def case_of(evidence: Evidence, prepared: Prepared | None = None) -> Case:
+    """The case without history; computed anew if `prepared` is missing or was computed from other evidence."""
+    if prepared is None or prepared.digest != evidence.digest:
+        prepared = prepare(evidence)
+    return Case(evidence=evidence, packed=prepared.packed, diagnosis=prepared.diagnosis)
+
+
+def diagnose(evidence: Evidence) -> Diagnosis:
+    return Diagnosis(errors=locate_all(evidence), tests=tests(evidence), pairs=positions(evidence, pairs(evidence)))
+
+
+def pack(evidence: Evidence, budget: int = BUDGET, *, diagnosis: Diagnosis | None = None) -> Packed:
+    """Choose the evidence that matters, most important first; `left_out` names the rest. Never above the budget.
+
+    Args:
+        evidence: All that is known of the failure.
+        budget: Tokens at most.
+        diagnosis: What was found in the evidence; None to look now.
+    """
+    diagnosis = diagnosis or diagnose(evidence)
+    both = at_positions(evidence, diagnosis.pairs)
+    told = differences(both, diagnosis.errors, int(budget * SHARES["differences"]))
+    chosen, cut = _within(_chosen(evidence, diagnosis, both, told, budget), budget - tokens.estimate(told.text))
     left_out = (*evidence.missing, *_untouched(evidence, chosen), *told.left_out, *cut)
     return Packed(
         excerpts=tuple(chosen),
@@ -47,10 +73,10 @@ def _bounded(phrases: Collection[str]) -> tuple[str, ...]:
 
 
 def _chosen(
-    evidence: Evidence, located: Sequence[Located], told: Differences, budget: int
+    evidence: Evidence, diagnosis: Diagnosis, both: Sequence[Pair], told: Differences, budget: int
 ) -> Iterator[tuple[Excerpt, int]]:
     """Excerpts, most important first, each with the most it may take."""
-    for excerpt in log_excerpts(evidence, located):
+    for excerpt in log_excerpts(evidence, diagnosis.errors):
         yield excerpt, int(budget * SHARES["log"])
     for excerpt in _whole(evidence, "known_gaps", int(budget * SHARES["known_gaps"])):
         yield excerpt, budget
@@ -61,10 +87,10 @@ def _chosen(
             yield excerpt, budget
         for excerpt in transcript_excerpts(evidence, int(budget * SHARES["transcript"])):
             yield excerpt, budget
-    for excerpt in code_excerpts(evidence, located, told):
+    for excerpt in code_excerpts(evidence, both, diagnosis.errors, told):
         yield excerpt, budget
     if names_tests(evidence.eval.failed_step):
-        names = [failure.name for failure in tests(evidence).failures]
+        names = [failure.name for failure in diagnosis.tests.failures]
         for excerpt in grader_excerpts(evidence, names):
             yield excerpt, int(budget * SHARES["grader"])
 

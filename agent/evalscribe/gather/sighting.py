@@ -2,13 +2,14 @@
 
 import re
 
-from evalscribe.evidence import Evidence, Unreadable, files_digest
+from evalscribe.evidence import Diagnosis, Evidence, Unreadable, files_digest
 from evalscribe.gather.digest import before_output
+from evalscribe.gather.pack import diagnose
 from evalscribe.ids import content_id
 from evalscribe.judging.rules.unreachable import came_to_the_code
 from evalscribe.run import Eval, Run
 from evalscribe.sighting import Sighting
-from evalscribe.signature import Located, locate, signature, tests
+from evalscribe.signature import Located, signature
 
 METHOD = 2
 """Raised when this or `signature` would find something else: stored sightings are then made anew."""
@@ -16,20 +17,27 @@ _HIDDEN = re.compile(r"…|\.\.\.|\{ ?Object \(|\[(?:Object|Array)\b|\[object \w
 """How test runners cut a value short."""
 
 
-def sighting(run: Run, evidence: Evidence | Unreadable) -> Sighting:
-    """Of what could not be read only that it failed is known."""
+def sighting(run: Run, evidence: Evidence | Unreadable, diagnosis: Diagnosis | None = None) -> Sighting:
+    """Describe a failure for comparison with other runs. Unreadable evidence only says that it failed.
+
+    Args:
+        run: The run that it failed in.
+        evidence: What is known of the failure.
+        diagnosis: What was found in the evidence; None to look now.
+    """
     seen = _failed(run, evidence.eval)
     if isinstance(evidence, Unreadable):
         return seen
-    located = locate(evidence)
-    names = sorted(test.name for test in tests(evidence).failures)
+    diagnosis = diagnosis or diagnose(evidence)
+    located = diagnosis.located
+    names = sorted(test.name for test in diagnosis.tests.failures)
     return seen.model_copy(
         update={
             "passed": tuple(step.name for step in evidence.steps if step.status == "passed"),
             "signature": signature(evidence.eval.failed_step, located),
             "checks": content_id(names) if names else None,
             "hidden": located is not None and _hides(located),
-            "judged": not before_output(evidence) and came_to_the_code(evidence),
+            "judged": not before_output(evidence) and came_to_the_code(evidence, diagnosis),
             "task": files_digest(evidence.documents, "task"),
             "grader": files_digest(evidence.documents, "grader"),
         }

@@ -1,7 +1,7 @@
 """Where a failure says why: the located error, its signature, and what the test runner reported."""
 
+from evalscribe.evidence import FailedTest, Located, Place, Severity, TestOutcome
 from evalscribe.signature.locate import NAMES_ONLY, locate, locate_all, signature, tests
-from evalscribe.signature.located import FailedTest, Located, Place, Severity, TestOutcome
 from evalscribe.signature.log import REFERENCE, failed_log, names_tests, reference_errors
 from evalscribe.signature.wording import is_refused_push, is_stock, normalised, quoted
 

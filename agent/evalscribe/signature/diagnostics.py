@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from evalscribe.evidence import Severity
 from evalscribe.signature.found import Found, place_in
-from evalscribe.signature.located import Severity
 from evalscribe.signature.log import Line
 
 CHAIN_LINES = 16

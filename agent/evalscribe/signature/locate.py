@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 
-from evalscribe.evidence import Citation, Document, Evidence
+from evalscribe.evidence import Citation, Document, Evidence, FailedTest, Located, Place, TestOutcome
 from evalscribe.signature.diagnostics import diagnostics
 from evalscribe.signature.found import Found
 from evalscribe.signature.general import (
@@ -16,9 +15,7 @@ from evalscribe.signature.general import (
     refused_pushes,
     tracebacks,
 )
-from evalscribe.signature.located import FailedTest, Located, Place, TestOutcome
 from evalscribe.signature.log import (
-    CACHED_FAILURES,
     Line,
     failed_sections,
     lines_of,
@@ -39,7 +36,6 @@ _ASSERTION = re.compile(
 )
 
 
-@lru_cache(CACHED_FAILURES)
 def locate_all(evidence: Evidence) -> tuple[Located, ...]:
     """Every error of the failed step, errors before warnings, at most fifty.
 
@@ -72,7 +68,6 @@ def signature(step: str | None, located: Located | None) -> str | None:
     return f"{step or 'before grading'}: {said}"
 
 
-@lru_cache(CACHED_FAILURES)
 def tests(evidence: Evidence) -> TestOutcome:
     """What the test runner said; without a runner in the log only what the source recorded of the step."""
     step = next((step.status for step in evidence.steps if names_tests(step.name)), None)

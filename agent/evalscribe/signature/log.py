@@ -13,8 +13,8 @@ MAX_LINE = 20_000
 """Characters of a line that are looked at: a single line of megabytes is data, not an error."""
 MAX_LINES = 50_000
 CACHED_FAILURES = 2
-"""Failures whose parsed logs are cached. The same failure is parsed a dozen times in a row, and its log may have
-tens of megabytes. Only two, because the cache keeps their evidence in memory."""
+"""Failures whose parsed logs are cached. Errors, tests and the failed step's part are read from the same lines, and a
+log may have tens of megabytes. Only two, because the cache keeps their evidence in memory."""
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _TAG = re.compile(r"\[([\w.@/+-]{1,40})\](?: |$)")

@@ -17,7 +17,6 @@ from evalscribe.classify import Terms, classify
 from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.evaluate.spending import RunModels
 from evalscribe.experiment import Config, ExperimentVersion, JudgeTarget
-from evalscribe.finding import Group
 from evalscribe.frozen_evidence import FrozenEvidence
 from evalscribe.judging.rules import RulesJudge
 from evalscribe.llm.scripted import ScriptedModel, Step, calls, says
@@ -113,9 +112,8 @@ async def test_what_an_analysis_was_told_is_not_asked_again_but_for_repetitions(
 async def test_an_analysis_knows_what_an_experiment_was_told(workspace: Path) -> None:
     async with opened("rules") as target:
         await target.answer(call())
-    group = Group(id="g", eval_ids=("e1",))
     with Workspace() as stored:
-        answer = await classify(group, lambda _: case(), RulesJudge(), stored.store.analyses, Terms(timeout_s=None))
+        answer = await classify(case(), RulesJudge(), stored.store.analyses, Terms(timeout_s=None))
     assert answer.cached
 
 

@@ -17,6 +17,7 @@ from evalscribe.agent_run import (
 from evalscribe.agent_run.told import told_calls
 from evalscribe.evidence import Document, Evidence, Packed
 from evalscribe.finding import Case, Verdict
+from evalscribe.gather import prepare
 from evalscribe.gather.digest import before_output, likeness
 from evalscribe.gather.pack import BUDGET, pack
 from evalscribe.judging.cite import verify
@@ -217,7 +218,7 @@ def test_errors_before_the_model_spoke_are_one_group_and_later_ones_are_not() ->
         )
 
     assert before_output(broken())
-    assert likeness(broken()) == likeness(broken())
+    assert likeness(broken(), prepare(broken())) == likeness(broken(), prepare(broken()))
     assert not before_output(broken(says("Hello")))
 
 

@@ -15,9 +15,9 @@ from evalscribe.app.sightings import elsewhere
 from evalscribe.app.watcher import Watcher
 from evalscribe.chat import Usage
 from evalscribe.classify import TIMEOUT_S, Judged, JudgeQueue
-from evalscribe.evidence import Gathered, Unreadable
+from evalscribe.evidence import Gathered, Prepared, Unreadable
 from evalscribe.finding import Across, Case, Finding, Group, Verdict
-from evalscribe.gather import gather, pack
+from evalscribe.gather import case_of, gather
 from evalscribe.ports import Source
 from evalscribe.prose import some_of
 from evalscribe.publish import folder_of
@@ -52,6 +52,8 @@ class PreparedRun:
     labels: Labels
     missing: Mapping[str, tuple[str, ...]]
     """Evidence that the source no longer has, by eval id."""
+    computed: Mapping[str, bytes]
+    """`Prepared` of the first member of each group, compressed, by eval id."""
 
     def case(self, group: Group) -> Case | Unreadable:
         """The case of the member that stands for a group, read from the store."""
@@ -61,13 +63,10 @@ class PreparedRun:
             return Unreadable(eval=eval, reason="its evidence is no longer in the store")
         if isinstance(found, Unreadable):
             return found
-        case = Case(
-            evidence=found,
-            packed=pack(found),
-            precedents=self.history.precedents.get(eval.path, ()),
-            across=self.across(group.eval_ids),
-        )
-        return self.labels.recalled(case, self._sighted[eval.id])
+        data = self.computed.get(eval.id)
+        case = case_of(found, Prepared.decompress(data) if data else None)
+        past = {"precedents": self.history.precedents.get(eval.path, ()), "across": self.across(group.eval_ids)}
+        return self.labels.recalled(case.model_copy(update=past), self._sighted[eval.id])
 
     def across(self, eval_ids: Iterable[str]) -> Across | None:
         """What other models' runs say of failures with one verdict; None where it is not the same for all of them."""
@@ -133,17 +132,20 @@ async def prepare(
     gathered = await gather(source, run, workspace.store.analyses, watcher.fetched)
     run = _with_steps(run, gathered)
     seen = tuple(one.sighting for one in gathered if one.sighting)
+    grouped = groups(gathered)
+    first = {group.eval_ids[0] for group in grouped}
     return PreparedRun(
         workspace=workspace,
         analyst=analyst,
         run=run,
         history=past,
-        groups=groups(gathered),
+        groups=grouped,
         digests=tuple(one.digest for one in gathered),
         sightings=seen,
         elsewhere=await asyncio.to_thread(elsewhere, workspace.store.analyses, run, seen),
         labels=await asyncio.to_thread(labels_for, workspace.store.analyses, run, past),
-        missing={one.eval_id: one.missing for one in gathered},
+        missing={one.eval_id: one.missing for one in gathered if one.missing},
+        computed={one.eval_id: one.prepared for one in gathered if one.prepared and one.eval_id in first},
     )
 
 

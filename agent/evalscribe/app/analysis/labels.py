@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from posixpath import relpath
 
-from evalscribe import signature
 from evalscribe.app.sightings import sightings
 from evalscribe.finding import Case
 from evalscribe.given_label import GivenLabel
@@ -33,7 +32,10 @@ class Labels:
         """The case with the precedents and examples that people's labels are."""
         if not (self.labels or case.precedents):
             return case
-        now = self._looks.get(sighting.eval_id) or self._looks.setdefault(sighting.eval_id, _look(case, sighting))
+        now = self._looks.get(sighting.eval_id)
+        if now is None:
+            # Only examples are found by their cause, and without labels there are none.
+            now = self._looks[sighting.eval_id] = _look(case, sighting, cause=_cause(case) if self.labels else None)
         return case.model_copy(
             update={
                 "precedents": with_labels(case.precedents, self.labels, now, self.sighted, self.names, self.runs),
@@ -59,14 +61,14 @@ def _sighted(store: Store, run_ids: Iterable[str]) -> dict[tuple[str, str], Sigh
     return found
 
 
-def _look(case: Case, sighting: Sighting) -> AtHand:
-    located = signature.locate(case.evidence)
+def _look(case: Case, sighting: Sighting, *, cause: str | None) -> AtHand:
+    located = case.diagnosis.located if case.diagnosis else None
     return AtHand(
         sighting=sighting,
         path=case.evidence.eval.path,
         error=located.error if located else None,
         code=located.code if located else None,
-        cause=_cause(case),
+        cause=cause,
     )
 
 

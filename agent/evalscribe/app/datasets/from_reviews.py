@@ -15,6 +15,7 @@ from evalscribe.app.reports.review import told
 from evalscribe.dataset import Dataset, DatasetVersion, Item
 from evalscribe.evidence import Evidence
 from evalscribe.frozen_evidence import FrozenEvidence
+from evalscribe.gather import prepare
 from evalscribe.gather.digest import likeness
 from evalscribe.ids import Frozen
 from evalscribe.ports import Added, Archive, Datasets, Library, Store
@@ -134,7 +135,7 @@ class _Chosen:
             self.missing[one.run] += 1
             return None
         run, evidence = found
-        alike = (run.id, likeness(evidence), one.label)
+        alike = (run.id, likeness(evidence, prepare(evidence)), one.label)
         if alike in self._seen:
             self.alike += 1
             return None

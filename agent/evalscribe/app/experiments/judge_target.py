@@ -20,9 +20,9 @@ from evalscribe.classify import Terms, classify
 from evalscribe.errors import DataError, UsageError
 from evalscribe.evidence import CitationStatus, Evidence
 from evalscribe.experiment import JudgeTarget
-from evalscribe.finding import Case, Group, Unclassified, Verdict
+from evalscribe.finding import Unclassified, Verdict
 from evalscribe.frozen_evidence import FrozenEvidence
-from evalscribe.gather import pack
+from evalscribe.gather import case_of
 from evalscribe.judge_result import JudgeResult, ResultType
 from evalscribe.judging.failure_rubric import DEFAULT, labels
 from evalscribe.ports import Judge, Models, Store
@@ -53,11 +53,9 @@ class FailureTarget:
         return await _timed(call, lambda: self._judged(call, evidence))
 
     async def _judged(self, call: TargetCall, evidence: Evidence) -> TargetReply | TargetFailed:
-        case = Case(evidence=evidence, packed=pack(evidence))
-        group = Group(id=evidence.digest, eval_ids=(evidence.eval.id,))
         fresh = call.repetition > 1
         judge = self.again if fresh else self.first
-        answer = await classify(group, lambda _: case, judge, self.store, Terms(timeout_s=None, fresh=fresh))
+        answer = await classify(case_of(evidence), judge, self.store, Terms(timeout_s=None, fresh=fresh))
         # Every repetition needs its own answer, so a stored one cannot replace it.
         if answer.cached and answer.undecided is not None:
             return TargetFailed(reason=one_line(answer.undecided.reason), usage=answer.undecided.usage)

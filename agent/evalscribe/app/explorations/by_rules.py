@@ -13,13 +13,12 @@ from evalscribe.app.watcher import Watcher
 from evalscribe.evidence import Citation
 from evalscribe.exploration import Gap, Member, Passage
 from evalscribe.explore import Failure
-from evalscribe.finding import Case
-from evalscribe.gather import pack
+from evalscribe.gather import case_of
 from evalscribe.judging.rules import RulesJudge
 from evalscribe.ports import Tables
 from evalscribe.prose import counted, cut
 from evalscribe.record_evidence import evidence_of
-from evalscribe.signature import is_stock, locate, normalised, signature
+from evalscribe.signature import is_stock, normalised, signature
 
 NOT_READ = "The rules do not read the question: they put failures together by cause and by the error that they end in."
 LONGEST_PASSAGE = 600
@@ -95,14 +94,16 @@ def _judged(member: Member, read: Read) -> Failure | None:
     if record is None:
         return None
     evidence = evidence_of(record)
-    verdict = RulesJudge().decide(Case(evidence=evidence, packed=pack(evidence)))
+    case = case_of(evidence)
+    verdict = RulesJudge().decide(case)
+    located = case.diagnosis.located if case.diagnosis else None
     return Failure(
         member=member,
         cause=verdict.cause,
         kind=verdict.cause_kind,
         why=verdict.why,
         error=verdict.error,
-        signature=signature(evidence.eval.failed_step, locate(evidence)),
+        signature=signature(evidence.eval.failed_step, located),
         uncertain=verdict.uncertain,
         passages=_passages(member, verdict.citations),
     )

@@ -8,8 +8,8 @@ from evalscribe.cascade import Stage
 from evalscribe.chat import Usage
 from evalscribe.errors import UsageError
 from evalscribe.evidence import Citation, Document, Evidence
-from evalscribe.finding import Case, Verdict
-from evalscribe.gather import pack
+from evalscribe.finding import Verdict
+from evalscribe.gather import case_of
 from evalscribe.ids import Frozen, content_id
 from evalscribe.judge_result import JudgeResult, ResultType
 from evalscribe.judging.cascade import SubjectCascade
@@ -145,8 +145,7 @@ class ByRules:
         if loaded.evidence is None:
             failure = not_judged(loaded.subject.id, self.rubric, self._rules.id, NO_FAILURE)
             return _one(failure, self.rubric, loaded, "rules")
-        case = Case(evidence=loaded.evidence, packed=pack(loaded.evidence))
-        output = _output(self._rules.decide(case), self.rubric)
+        output = _output(self._rules.decide(case_of(loaded.evidence)), self.rubric)
         if problems := check_output(output, self.rubric.output_schema):
             raise UsageError(f"the rules cannot answer by {self.rubric.id}@{self.rubric.version}: {problems[0]}")
         result = self._result(loaded.subject, output)

@@ -51,7 +51,8 @@ class Facts:
     @cached_property
     def errors(self) -> tuple[signature.Located, ...]:
         """The located errors of the failed step, warnings left out."""
-        return tuple(e for e in signature.locate_all(self.evidence) if e.severity == "error")
+        found = self.case.diagnosis.errors if self.case.diagnosis else signature.locate_all(self.evidence)
+        return tuple(e for e in found if e.severity == "error")
 
     @cached_property
     def first(self) -> signature.Located | None:
@@ -59,7 +60,7 @@ class Facts:
 
     @cached_property
     def outcome(self) -> signature.TestOutcome:
-        return signature.tests(self.evidence)
+        return self.case.diagnosis.tests if self.case.diagnosis else signature.tests(self.evidence)
 
     @cached_property
     def check(self) -> steps.CheckKind:
@@ -79,9 +80,7 @@ class Facts:
     @cached_property
     def same_as_reference(self) -> bool:
         """Whether the model's code is the reference's, file for file, line for line, formatting and comments aside."""
-        alone = (
-            pair.output or pair.expected for pair in diff.pairs(self.original) if not (pair.output and pair.expected)
-        )
+        alone = (pair.output or pair.expected for pair in self.matched if not (pair.output and pair.expected))
         if any(document and not document.path.endswith((*PROSE, *MANIFESTS)) for document in alone):
             return False
         return bool(self.output_lines and self.expected_lines) and not self.introduced and not self.left_out
@@ -128,12 +127,22 @@ class Facts:
     @cached_property
     def original(self) -> Evidence:
         """The evidence without output files that copy the path of another role's document."""
-        return self.evidence.model_copy(update={"documents": tuple(_without_copies(self.evidence))})
+        documents = tuple(_without_copies(self.evidence))
+        if len(documents) == len(self.evidence.documents):
+            return self.evidence
+        return self.evidence.model_copy(update={"documents": documents})
+
+    @cached_property
+    def matched(self) -> tuple[diff.Pair, ...]:
+        """Every output and reference file, with its counterpart if it has one."""
+        if self.case.diagnosis and self.original is self.evidence:
+            return diff.at_positions(self.evidence, self.case.diagnosis.pairs)
+        return diff.pairs(self.original)
 
     @cached_property
     def pairs(self) -> tuple[diff.Pair, ...]:
         """Output and reference files that answer each other; prose, and files without a counterpart, are left out."""
-        whole = (pair for pair in diff.pairs(self.original) if pair.output and pair.expected)
+        whole = (pair for pair in self.matched if pair.output and pair.expected)
         return tuple(pair for pair in whole if pair.output and not pair.output.path.endswith(PROSE))
 
     @cached_property

@@ -2,7 +2,7 @@
 
 import re
 
-from evalscribe.evidence import Evidence, Packed
+from evalscribe.evidence import Diagnosis, Evidence, Packed
 from evalscribe.finding import Case
 from evalscribe.judging.rules import code, provenance, quote, runner
 from evalscribe.judging.rules.decision import Decision
@@ -123,9 +123,9 @@ def grader_not_connected(facts: Facts) -> Decision | None:
     )
 
 
-def came_to_the_code(evidence: Evidence) -> bool:
+def came_to_the_code(evidence: Evidence, diagnosis: Diagnosis | None = None) -> bool:
     """Whether what failed was the model's work or a check of it, and no provider, registry or service before that."""
-    facts = Facts(Case(evidence=evidence, packed=Packed(excerpts=())))
+    facts = Facts(Case(evidence=evidence, packed=Packed(excerpts=()), diagnosis=diagnosis))
     outage = environment_not_reached(facts)
     proven = outage is not None and not provenance.checked(facts, outage).uncertain
     late = runner.runner_ran_out_of_time(facts)

@@ -1,0 +1,82 @@
+"""Each failure is located, compared, packed and judged once, and the result travels with it."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+
+from evalscribe import diff, signature
+from evalscribe.app.analysis.analyze import analyze
+from evalscribe.app.analysis.explain import explain
+from evalscribe.app.analysis.studio import Nobody
+from evalscribe.gather.pack import pack
+from evalscribe.judging.rules import RulesJudge
+from evalscribe.settings import Options
+from evalscribe.workspace import Workspace
+
+FAILURES = 10
+WITH_REFERENCE = 11
+"""Files of the sample's outputs that a reference answers."""
+COUNTED: dict[str, Callable[..., Any]] = {
+    "located": signature.locate_all,
+    "tests read": signature.tests,
+    "packed": pack,
+    "matched": diff.pairs,
+    "diffed": diff.hunks,
+    "rules run": RulesJudge.decide,
+}
+
+
+@contextmanager
+def calls() -> Iterator[Counter[str]]:
+    """Count calls of the functions in `COUNTED`, cached or not."""
+    names: dict[CodeType, str] = {function.__code__: name for name, function in COUNTED.items()}
+    counts = Counter[str]()
+
+    def hear(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code in names:
+            counts[names[frame.f_code]] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(hear)
+    try:
+        yield counts
+    finally:
+        sys.setprofile(before)
+
+
+@pytest.fixture
+def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Options:
+    monkeypatch.chdir(tmp_path)
+    return Options(judge="rules")
+
+
+async def test_analyzing_computes_each_thing_once_for_each_failure(options: Options) -> None:
+    async with Workspace(options) as workspace:
+        with calls() as counts:
+            await analyze(workspace, "sample", Nobody())
+    once = dict.fromkeys(("located", "tests read", "packed", "matched", "rules run"), FAILURES)
+    assert counts == {**once, "diffed": WITH_REFERENCE}
+
+
+async def test_analyzing_again_asks_no_rule(options: Options) -> None:
+    async with Workspace(options) as workspace:
+        await analyze(workspace, "sample", Nobody())
+        with calls() as counts:
+            await analyze(workspace, "sample", Nobody())
+    assert counts["rules run"] == 0
+    assert counts["packed"] == FAILURES
+
+
+async def test_explaining_computes_each_thing_once(options: Options) -> None:
+    async with Workspace(options) as workspace:
+        with calls() as counts:
+            await explain(workspace, "sample", "text/004-tags", Nobody())
+    assert {name: count for name, count in counts.items() if name != "diffed"} == dict.fromkeys(
+        ("located", "tests read", "packed", "matched", "rules run"), 1
+    )
