@@ -1,4 +1,4 @@
-"""Each failure is located, compared, packed and judged once, and the result travels with it."""
+"""Each failure is located, compared, packed and judged once; each record is loaded once and its request built once."""
 
 import sys
 from collections import Counter
@@ -14,10 +14,17 @@ from evalscribe import diff, signature
 from evalscribe.app.analysis.analyze import analyze
 from evalscribe.app.analysis.explain import explain
 from evalscribe.app.analysis.studio import Nobody
+from evalscribe.app.judging.judge import estimated
+from evalscribe.app.judging.judges import ByRubric
+from evalscribe.app.judging.subjects import Loaded, Waiting
 from evalscribe.gather.pack import pack
+from evalscribe.judging.rubric.judge import RubricJudge
+from evalscribe.judging.rubric.question import asked
 from evalscribe.judging.rules import RulesJudge
 from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
+from panel_case import Panelists, answer, rubric, subject
+from store.memory_shelf import MemoryShelf
 
 FAILURES = 10
 WITH_REFERENCE = 11
@@ -29,6 +36,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "matched": diff.pairs,
     "diffed": diff.hunks,
     "rules run": RulesJudge.decide,
+    "requests built": asked,
 }
 
 
@@ -80,3 +88,22 @@ async def test_explaining_computes_each_thing_once(options: Options) -> None:
     assert {name: count for name, count in counts.items() if name != "diffed"} == dict.fromkeys(
         ("located", "tests read", "packed", "matched", "rules run"), 1
     )
+
+
+async def test_judging_a_record_loads_it_and_builds_its_request_once() -> None:
+    loads: list[str] = []
+
+    def load() -> Loaded:
+        loads.append("run-1")
+        return Loaded(subject())
+
+    waiting = Waiting(name="run-1", load=load)
+    judge = ByRubric(RubricJudge(rubric(), Panelists([answer()]), results=MemoryShelf()))
+    with calls() as counts:
+        assert estimated(judge, [waiting]).input_tokens
+        loaded = waiting.take()
+        assert isinstance(loaded, Loaded)
+        await judge.judge(loaded)
+    assert loads == ["run-1"]
+    assert counts == {"requests built": 1}
+    assert isinstance(waiting.take(), Loaded), "what was taken is loaded anew"

@@ -34,6 +34,8 @@ from evalscribe.workspace import Workspace
 REASON_LENGTH = 300
 BATCH_LANES = 10_000
 """Subjects that wait for batches together; each is held in memory meanwhile."""
+MOST_LOADED = 5_000_000
+"""Estimated tokens of subjects that stay in memory between an estimate and the judging: about 20 MB of text."""
 
 
 class Judgement(JudgeResultWithCitations):
@@ -196,7 +198,7 @@ async def judged(judge: LoadedJudge, waiting: Waiting, knew: Callable[[JudgeResu
     `knew` tells whether a result was known before this command.
     """
     try:
-        loaded = waiting.load()
+        loaded = waiting.take()
         if isinstance(loaded, str):
             return _failure(judge, waiting, loaded)
         return _judged(await judge.judge(loaded), knew)
@@ -208,9 +210,17 @@ async def judged(judge: LoadedJudge, waiting: Waiting, knew: Callable[[JudgeResu
 
 
 def estimated(judge: LoadedJudge, waiting: Sequence[Waiting]) -> Estimate:
-    """What judging these takes at most, were nothing known."""
-    loaded = (one.load() for one in waiting)
-    return sum((judge.estimate(one) for one in loaded if isinstance(one, Loaded)), Estimate())
+    """Return what judging these takes at most, were nothing known.
+
+    What was loaded is kept for judging it, within `MOST_LOADED`.
+    """
+    total = Estimate()
+    for one in waiting:
+        if isinstance(loaded := one.load(), Loaded):
+            total += judge.estimate(loaded)
+            if total.input_tokens <= MOST_LOADED:
+                one.keep(loaded)
+    return total
 
 
 def _judged(said: Said, knew: Callable[[JudgeResult], bool]) -> Judged:

@@ -87,6 +87,15 @@ class Waiting:
     is_eval: bool = False
     task: str | None = None
     """The eval, the same in every run and trial."""
+    _kept: list[Loaded] = field(default_factory=list, init=False, compare=False)
+
+    def keep(self, loaded: Loaded) -> None:
+        """Keep what was loaded for an estimate until it is judged."""
+        self._kept[:] = [loaded]
+
+    def take(self) -> Loaded | str:
+        """What was kept, which is then let go, or else what is loaded now."""
+        return self._kept.pop() if self._kept else self.load()
 
 
 @dataclass

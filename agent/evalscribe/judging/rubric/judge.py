@@ -26,6 +26,8 @@ LIKELY_ANSWER = 1_200
 """Tokens of one answer, thinking included."""
 TIMEOUT_S = 180.0
 """Of one rollout that waits for no batch."""
+MOST_KEPT = 5_000_000
+"""Tokens of questions that are kept between an estimate and the call: about 20 MB of text."""
 OBSERVED = 10
 """Tokens of a subject beyond the window for each token that is observed in it."""
 
@@ -73,9 +75,12 @@ class RubricJudge:
         self._timeout_s = timeout_s
         self._max_tokens = max_tokens
         self._fresh = fresh
-        self._hear = afar or self.hear
+        self._afar = afar
         self._asking = WeakValueDictionary[str, asyncio.Lock]()
         """By key: who asks the same at the same time waits for the answer."""
+        self._estimated: dict[str, tuple[Request, int]] = {}
+        """Questions that were estimated and not asked yet, with their tokens, by the subject's digest."""
+        self._room = MOST_KEPT
 
     def key(self, subject: Subject) -> str:
         """Content id of the question: rubric, prompt, model, parameters and subject; not of the rubric's id."""
@@ -85,6 +90,9 @@ class RubricJudge:
         """What all rollouts are likely to take; a subject beyond the window is read once before them."""
         request = self._request(subject, self._max_tokens)
         whole, answer = tokens_of(request), min(LIKELY_ANSWER, request.max_tokens)
+        if whole <= self._room:
+            self._estimated[subject.digest] = request, whole
+            self._room -= whole
         n, shown = self.rubric.n_rollouts_per_input, min(whole, self._model.context_tokens - request.max_tokens)
         calls = [(shown, answer)] * n
         if reflects(self.rubric):
@@ -118,17 +126,29 @@ class RubricJudge:
 
     async def hear(self, subject: Subject, max_tokens: int, timeout_s: float | None) -> Decision:
         """Ask, whatever is known, and keep nothing."""
-        return await Hearing(self._court, subject, self._request(subject, max_tokens), timeout_s).decide()
+        return await self._decide(subject, self._request(subject, max_tokens), timeout_s)
+
+    async def _decide(self, subject: Subject, request: Request, timeout_s: float | None) -> Decision:
+        return await Hearing(self._court, subject, request, timeout_s).decide()
 
     def _request(self, subject: Subject, max_tokens: int) -> Request:
+        """Build the question, or take the one that the estimate was made of."""
+        request, tokens = self._estimated.pop(subject.digest, (None, 0))
+        self._room += tokens
+        if request is not None and max_tokens == self._max_tokens:
+            return request
         return whole_request(self.rubric, subject, max_tokens, self._model.context_tokens)
 
     async def _judge(self, subject: Subject, max_tokens: int, timeout_s: float | None) -> JudgeResult:
-        key = self._key(subject, self._request(subject, max_tokens))
+        request = self._request(subject, max_tokens)
+        key = self._key(subject, request)
         async with self._alone(key):
             if known := self._known(key, subject):
                 return known
-            decision = await self._hear(subject, max_tokens, timeout_s)
+            if self._afar is None:
+                decision = await self._decide(subject, request, timeout_s)
+            else:
+                decision = await self._afar(subject, max_tokens, timeout_s)
             result = self._result(key, decision)
             if self._results is not None and (decision.election or decision.final):
                 self._results.put_result(key, result)
