@@ -6,8 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from evalscribe.errors import DataError
-from evalscribe.graph.saver import SCHEMA, Saver, serializer
-from evalscribe.settings.database import without_password
+from evalscribe.graph.saver import Saver, serializer
 
 
 def checkpoints(place: Path | str) -> AbstractAsyncContextManager[Saver]:
@@ -17,16 +16,6 @@ def checkpoints(place: Path | str) -> AbstractAsyncContextManager[Saver]:
     from evalscribe.graph.server_checkpoints import on_server
 
     return on_server(place)
-
-
-def damaged(place: Path | str, error: BaseException) -> DataError:
-    """About checkpoints that cannot be read."""
-    shown = place if isinstance(place, Path) else without_password(place)
-    away = "move that file away" if isinstance(place, Path) else f"drop the schema {SCHEMA}"
-    return DataError(
-        f"the checkpoints {shown} cannot be used: {error}.\n"
-        f"Every verdict is in the store: {away} and run the same command again."
-    )
 
 
 @asynccontextmanager
@@ -39,4 +28,7 @@ async def _in_file(path: Path) -> AsyncIterator[Saver]:
             await saver.setup()
             yield saver
     except sqlite3.Error as error:
-        raise damaged(path, error) from error
+        raise DataError(
+            f"the checkpoints {path} cannot be used: {error}.\n"
+            "Every verdict is in the store: move that file away and run the same command again."
+        ) from error
