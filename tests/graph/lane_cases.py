@@ -201,5 +201,5 @@ class Outcome:
 
 async def judge_groups(queue: JudgeQueue, place: Path | str) -> Outcome:
     """Judge every group of the queue by the graph that analyses runs."""
-    state = await run_graph(QueueStages(queue), queue.run.id, place)
-    return Outcome(findings=queue.findings(), counts=Counts(**state.get("counts", {})))
+    counts = await run_graph(QueueStages(queue), queue.run.id, place)
+    return Outcome(findings=queue.findings(), counts=counts)

@@ -106,17 +106,17 @@ def builder(stages: Stages) -> StateGraph[State, Start, State, State]:
     """Build the graph over the stages of one run. No node has a retry policy: models retry their own calls."""
     start = uuid4().hex
 
-    async def load(_: State) -> State:
+    async def load(state: State) -> State:  # noqa: ARG001  LangGraph asks for the name
         run = await stages.load()
         return {"run_id": run.id, "failures": len(run.failures), "status": "loaded"}
 
     async def any_failure(state: State) -> Literal["history", "__end__"]:
         return "history" if state["failures"] else "__end__"
 
-    async def history(_: State) -> State:
+    async def history(state: State) -> State:  # noqa: ARG001
         return {"earlier_reports": len((await stages.history()).reports)}
 
-    async def prepare(_: State) -> State:
+    async def prepare(state: State) -> State:  # noqa: ARG001
         queue = await stages.prepare()
         return {"judge": queue.judge.id, "groups": len(queue.groups), "status": "judging"}
 
@@ -124,10 +124,10 @@ def builder(stages: Stages) -> StateGraph[State, Start, State, State]:
         queue = await stages.prepare()
         return [Send("judge", Worker(number=number)) for number in range(1, queue.workers + 1)] or "collate"
 
-    async def judge(worker: Worker, runtime: Runtime[Start]) -> State:
+    async def judge(state: Worker, runtime: Runtime[Start]) -> State:
         queue = await stages.prepare()
         counts = await queue.work(lambda event: runtime.stream_writer(event.summary))
-        return {"workers": [WorkerRow(worker=worker["number"], start=start, counts=counts.model_dump())]}
+        return {"workers": [WorkerRow(worker=state["number"], start=start, counts=counts.model_dump())]}
 
     async def collate(state: State) -> State:
         queue = await stages.prepare()
@@ -139,13 +139,17 @@ def builder(stages: Stages) -> StateGraph[State, Start, State, State]:
     async def not_stopped(state: State) -> Literal["write", "__end__"]:
         return "__end__" if state["status"] == "stopped" else "write"
 
-    async def write(_: State) -> State:
+    async def write(state: State) -> State:  # noqa: ARG001
         name = await stages.write()
         return {"status": "done"} if name is None else {"status": "done", "report": name}
 
     graph = StateGraph(State, context_schema=Start)
-    for node in (load, history, prepare, judge, collate, write):
-        graph.add_node(node.__name__, node)
+    graph.add_node("load", load)
+    graph.add_node("history", history)
+    graph.add_node("prepare", prepare)
+    graph.add_node("judge", judge)
+    graph.add_node("collate", collate)
+    graph.add_node("write", write)
     graph.add_edge(START, "load")
     graph.add_conditional_edges("load", any_failure, ["history", END])
     graph.add_edge("history", "prepare")
@@ -167,8 +171,8 @@ def total(rows: list[WorkerRow]) -> Counts:
     return max(starts.values(), key=lambda counts: counts.total, default=Counts())
 
 
-async def run_graph(stages: Stages, thread: str, place: Path | str) -> State:
-    """Run the graph to its end, with checkpoints in a file or a database.
+async def run_graph(stages: Stages, thread: str, place: Path | str) -> Counts:
+    """Run the graph to its end, with checkpoints in a file or a database. Returns how the groups were answered.
 
     A start after a kill plans anew, with whatever concurrency it has: checkpoints of earlier starts are dropped, or
     they would add up. Raises `EvalscribeError` for what concerns all failures.
@@ -177,10 +181,10 @@ async def run_graph(stages: Stages, thread: str, place: Path | str) -> State:
         await saver.adelete_thread(thread)
         graph = builder(stages).compile(checkpointer=saver, name="evalscribe")
         with untraced():
-            state: State = await graph.ainvoke({}, {"configurable": {"thread_id": thread}})
+            state = await graph.ainvoke({}, {"configurable": {"thread_id": thread}})
     if state["status"] == "stopped":
         (await stages.prepare()).findings()
-    return state
+    return Counts(**state.get("counts", {}))
 
 
 @contextmanager
