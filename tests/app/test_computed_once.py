@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from evalscribe import diff, signature
-from evalscribe.app.analysis.analyze import analyze
+from evalscribe.app.analysis.analyze import analyze, opened_analysis
 from evalscribe.app.analysis.explain import explain
+from evalscribe.app.analysis.outcomes import Analyzed
 from evalscribe.app.analysis.studio import Nobody
 from evalscribe.app.judging.judge import estimated
 from evalscribe.app.judging.judges import ByRubric
@@ -79,6 +80,21 @@ async def test_analyzing_again_asks_no_rule(options: Options) -> None:
             await analyze(workspace, "sample", Nobody())
     assert counts["rules run"] == 0
     assert counts["packed"] == FAILURES
+
+
+async def test_collating_in_another_process_takes_the_verdicts_from_the_store(options: Options) -> None:
+    """As a thread does that is resumed after all was judged."""
+    async with Workspace(options) as workspace:
+        done = await analyze(workspace, "sample", Nobody())
+        async with opened_analysis(workspace, "sample", Nobody()) as analysis:
+            with calls() as counts:
+                findings = await analysis.collate()
+            assert await analysis.write()
+            assert isinstance(done, Analyzed)
+            assert analysis.result.text == done.text
+    assert len(findings) == FAILURES
+    assert all(finding.judged for finding in findings)
+    assert counts["rules run"] == 0
 
 
 async def test_explaining_computes_each_thing_once(options: Options) -> None:

@@ -199,16 +199,18 @@ class RunAnalysis:
             EvalscribeError: No failure could be judged; an earlier report then stays unchanged.
         """
         if self._collated is None:
-            self._collated = _collate(await self.prepared(), await self.prepare(), self._date, writes=self._writes)
+            queue = await self.prepare()
+            await queue.work()  # a thread that is resumed here was judged elsewhere: the store has its verdicts
+            self._collated = _collate(await self.prepared(), queue, self._date, writes=self._writes)
         return self._collated.findings
 
-    async def write(self) -> str:
-        """Write the report with what people wrote into the last one. Returns its name."""
+    async def write(self) -> str | None:
+        """Write the report with what people wrote into the last one. Returns its name, None if nothing is written."""
         await self.collate()
         assert self._collated is not None
         if self._result is None:
             self._result = _analyzed(self._collated, self._date, writes=self._writes)
-        return self._collated.target.where.name
+        return self._collated.target.where.name if self._writes else None
 
 
 @asynccontextmanager
