@@ -24,6 +24,7 @@ from evalscribe.app.analysis.undecided import why_undecided, with_standing
 from evalscribe.app.judging.builder import Analyst
 from evalscribe.app.runs import SAMPLE
 from evalscribe.app.watcher import Watcher
+from evalscribe.cascade import Saving
 from evalscribe.classify import JudgeQueue
 from evalscribe.collate import collate
 from evalscribe.compose import compose
@@ -302,6 +303,8 @@ class CollatedRun:
     """Without people's corrections, which are in the report that is there."""
     follow_ups: tuple[FollowUp, ...]
     spent: Spent
+    saving: Saving | None
+    """What a cascade took and saved."""
     kept: tuple[str, ...]
     """Paths whose earlier verdict stays because the judge gave none this time."""
 
@@ -328,6 +331,7 @@ def _collate(prepared: PreparedRun, queue: JudgeQueue, date: str, *, writes: boo
         collation=_collation(prepared, whole, done_before),
         follow_ups=done_before,
         spent=costs,
+        saving=saving(prepared, findings),
         kept=tuple(path for finding in missing for path in finding.paths if path in standing),
     )
 
@@ -349,7 +353,6 @@ def _analyzed(collated: CollatedRun, date: str, *, writes: bool) -> Analyzed:
     prepared, findings = collated.prepared, collated.findings
     analyst, past = prepared.analyst, prepared.history
     judges = tuple(dict.fromkeys([*analyst.judges, *(f.judged.judge for f in findings if f.judged)]))
-    saved = saving(prepared, findings)
 
     def composed(corrections: Mapping[str, Correction]) -> tuple[Report, Collation]:
         collation = collated.collation
@@ -363,7 +366,7 @@ def _analyzed(collated: CollatedRun, date: str, *, writes: bool) -> Analyzed:
             evidence=prepared.digests,
             earlier=[report.name for report in past.reports],
             own_prompts=analyst.own_prompts,
-            cascade=saved,
+            cascade=collated.saving,
         )
         return report, collation
 
