@@ -1,12 +1,14 @@
 """The command line: parse, call one use case, render. Nothing heavy is imported until a command runs."""
 
-import gc
 import os
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+
+# By name: once the command `gc` is loaded, `gc` here is the module of that command.
+from gc import freeze, set_threshold
 from typing import Any
 
 STOPPED = (130, 143)
@@ -30,7 +32,7 @@ def main() -> None:
         signal.signal(number, _stop)
     # Thousands of failures are millions of objects that live on: to look through all of them for garbage as often as
     # Python does by default takes a third of the time.
-    gc.set_threshold(20_000, 20, 5)
+    set_threshold(20_000, 20, 5)
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
         # Evidence holds any character; a terminal of the C locale must not end the command.
@@ -42,7 +44,7 @@ def main() -> None:
             sys.stdout.flush()
         os._exit(code)
     # On its way out Python looks through all objects for garbage several times: 0.4 of 3 s of CPU for an analysis.
-    gc.freeze()
+    freeze()
     sys.exit(code)
 
 
