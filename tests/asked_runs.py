@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from evalscribe.agent_run import AssistantMessage, Transcript, UserMessage
-from evalscribe.evidence import Document
-from evalscribe.record import Record
-from evalscribe.run import Eval, EvalStatus, Run
+from evalscribe.model.evidence import Document
+from evalscribe.model.record import Record
+from evalscribe.model.run import Eval, EvalStatus, Run
+from evalscribe.model.transcript import AssistantMessage, Transcript, UserMessage
 
 RUN = Run(id="run", provider="example", model="m1")
 

@@ -8,17 +8,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
 
-from evalscribe.chat import Message, Reply, Request
 from evalscribe.llm.anthropic import AnthropicModel
-from evalscribe.llm.batch import Batched
-from evalscribe.llm.batch_delivery import Pace
-from evalscribe.llm.prices import price
-from evalscribe.ports import Intent, Unanswered
+from evalscribe.llm.batch import BatchModel, BatchPacing
+from evalscribe.llm.budget import price_of
+from evalscribe.model.chat import Message, Reply, Request
+from evalscribe.model.storage import BatchIntent, UnansweredQuestion
 from evalscribe.store.batches import SqlIntents, open_intents
 
 T = TypeVar("T")
 MODEL = "claude-opus-5-5"
-QUICK = Pace(quiet_s=0.02, poll_s=0.005, longest_poll_s=0.02, settle_s=0.05)
+QUICK = BatchPacing(quiet_s=0.02, poll_s=0.005, longest_poll_s=0.02, settle_s=0.05)
 
 
 def question(text: str) -> Request:
@@ -26,7 +25,7 @@ def question(text: str) -> Request:
 
 
 class Mortal:
-    """A `ports.Intents` that kills its process before or after an operation: `before add`."""
+    """A `Intents` that kills its process before or after an operation: `before add`."""
 
     def __init__(self, intents: SqlIntents, moment: str) -> None:
         self._intents = intents
@@ -35,10 +34,10 @@ class Mortal:
     def claim(self, intent_id: str) -> AbstractContextManager[bool]:
         return self._intents.claim(intent_id)
 
-    def add(self, intent: Intent) -> Intent:
+    def add(self, intent: BatchIntent) -> BatchIntent:
         return self._mortally("add", lambda: self._intents.add(intent))
 
-    def of(self, key: str) -> Intent | None:
+    def of(self, key: str) -> BatchIntent | None:
         return self._intents.of(key)
 
     def submitted(self, intent_id: str, batch_id: str) -> None:
@@ -50,10 +49,10 @@ class Mortal:
     def batch_ids(self) -> frozenset[str]:
         return self._intents.batch_ids()
 
-    def settle(self, outcomes: dict[str, Reply | Unanswered]) -> None:
+    def settle(self, outcomes: dict[str, Reply | UnansweredQuestion]) -> None:
         self._mortally("settle", lambda: self._intents.settle(outcomes))
 
-    def outcome(self, key: str) -> Reply | Unanswered | None:
+    def outcome(self, key: str) -> Reply | UnansweredQuestion | None:
         return self._intents.outcome(key)
 
     def take(self, key: str) -> bool:
@@ -81,9 +80,9 @@ def run(url: str, folder: str, questions: list[str], moment: str, out: str) -> N
 
 
 async def _answers(url: str, folder: Path, questions: list[str], moment: str) -> list[str]:
-    cost = price(f"anthropic/{MODEL}")
+    cost = price_of(f"anthropic/{MODEL}")
     intents = open_intents(folder)
-    model = Batched(AnthropicModel(MODEL, "key", url, cost), Mortal(intents, moment), cost, pace=QUICK)
+    model = BatchModel(AnthropicModel(MODEL, "key", url, cost), Mortal(intents, moment), cost, pace=QUICK)
     replies = await asyncio.gather(*(model.complete(question(text)) for text in questions))
     die_if(moment == "before verdicts")
     await model.close()

@@ -6,19 +6,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from batches_server import BatchesServer
-from evalscribe.chat import Message, Reply, Request
 from evalscribe.llm.anthropic import AnthropicModel
-from evalscribe.llm.batch import Batched, batched, question_key
-from evalscribe.llm.batch_delivery import Pace
-from evalscribe.llm.budget import Budget, Budgeted
-from evalscribe.llm.prices import price
-from evalscribe.llm.retry import Patience, Persistent
-from evalscribe.ports import Intent, Model
+from evalscribe.llm.batch import BatchModel, BatchPacing, question_key, with_batches
+from evalscribe.llm.budget import Budget, BudgetedModel, price_of
+from evalscribe.llm.service import RetryingModel, RetryPolicy
+from evalscribe.model.chat import Message, Reply, Request
+from evalscribe.model.protocols import Model
+from evalscribe.model.storage import BatchIntent
 from evalscribe.store.batches import SqlIntents, open_intents
 
 NAME = "claude-opus-5-5"
-OPUS = price(f"anthropic/{NAME}")
-QUICK = Pace(quiet_s=0.03, poll_s=0.01, longest_poll_s=0.02, settle_s=0.05, failures=3)
+OPUS = price_of(f"anthropic/{NAME}")
+QUICK = BatchPacing(quiet_s=0.03, poll_s=0.01, longest_poll_s=0.02, settle_s=0.05, failures=3)
 HALF_PRICE = (100 * 4 + 10 * 20) / 1_000_000 / 2
 
 
@@ -33,16 +32,18 @@ class Desk:
         self.server = server
         self.intents: SqlIntents = open_intents(folder)
 
-    def model(self, pace: Pace = QUICK, *, fresh: bool = False) -> Batched:
+    def model(self, pace: BatchPacing = QUICK, *, fresh: bool = False) -> BatchModel:
         adapter = AnthropicModel(NAME, "key", self.server.url, OPUS)
-        return Batched(adapter, self.intents, OPUS, pace=pace, fresh=fresh)
+        return BatchModel(adapter, self.intents, OPUS, pace=pace, fresh=fresh)
 
-    def within(self, budget: Budget, stage: str = "judge", waves: Batched | None = None) -> Model:
+    def within(self, budget: Budget, stage: str = "judge", waves: BatchModel | None = None) -> Model:
         adapter = AnthropicModel(NAME, "key", self.server.url, OPUS)
-        single = Persistent(Budgeted(adapter, budget, OPUS, stage), Patience(first_wait_s=0.01))
-        return batched(waves or self.model(), single, budget, OPUS, stage)
+        single = RetryingModel(BudgetedModel(adapter, budget, OPUS, stage), RetryPolicy(first_wait_s=0.01))
+        return with_batches(waves or self.model(), single, budget, OPUS, stage)
 
-    async def ask(self, *requests: Request, pace: Pace = QUICK, fresh: bool = False) -> list[Reply | BaseException]:
+    async def ask(
+        self, *requests: Request, pace: BatchPacing = QUICK, fresh: bool = False
+    ) -> list[Reply | BaseException]:
         model = self.model(pace, fresh=fresh)
         try:
             return await asyncio.gather(*map(model.complete, requests), return_exceptions=True)
@@ -59,10 +60,10 @@ def texts(replies: list[Reply | BaseException]) -> list[str]:
     return [reply.text for reply in replies if isinstance(reply, Reply)]
 
 
-def stored_intent(desk: Desk, *requests: Request, batch_id: str | None = None, age_days: float = 0.0) -> Intent:
+def stored_intent(desk: Desk, *requests: Request, batch_id: str | None = None, age_days: float = 0.0) -> BatchIntent:
     """What a process leaves that was killed after the intent."""
     created = datetime.now(UTC) - timedelta(days=age_days)
-    intent = Intent(id="left", keys=desk.keys(*requests), created=created)
+    intent = BatchIntent(id="left", keys=desk.keys(*requests), created=created)
     desk.intents.add(intent)
     if batch_id:
         desk.intents.submitted(intent.id, batch_id)

@@ -8,19 +8,18 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from evalscribe.chat import CallFailed, Message, Request
 from evalscribe.errors import EvalscribeError
 from evalscribe.forge.github import GitHub
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.batch_api import BatchApi
 from evalscribe.llm.openai import OpenAIModel
-from evalscribe.llm.retry import Patience, Persistent
-from evalscribe.ports import Model
-from evalscribe.settings.providers import OPENAI
-from evalscribe.sources.convex import ConvexHttp
-from evalscribe.sources.convex import Patience as ConvexPatience
-from evalscribe.sources.deployment import NoAnswer
-from evalscribe.target import TargetCall
+from evalscribe.llm.service import RetryingModel, RetryPolicy
+from evalscribe.model.chat import CallFailed, Message, Request
+from evalscribe.model.protocols import Model
+from evalscribe.model.target import TargetCall
+from evalscribe.settings.access import OPENAI
+from evalscribe.sources.convex import ConvexHttp, FunctionUnavailable
+from evalscribe.sources.convex import ConvexRetryPolicy as ConvexPatience
 from evalscribe.targets.http import HttpTarget
 
 REQUEST = Request(system="", messages=(Message(role="user", text="Judge."),), max_tokens=100)
@@ -28,7 +27,7 @@ QUICK = {"first_pause": 0.0, "longest_pause": 0.0}
 
 
 async def completed(model: Model, *, streamed: bool) -> str:
-    persistent = Persistent(model, Patience(attempts=3, first_wait_s=0.0, longest_wait_s=0.0))
+    persistent = RetryingModel(model, RetryPolicy(attempts=3, first_wait_s=0.0, longest_wait_s=0.0))
     try:
         reply = await persistent.complete(REQUEST, (lambda text: None) if streamed else None)
         return f"reply of {len(reply.text)} characters"
@@ -62,7 +61,7 @@ def told(client: str, url: str) -> str:
     """How one call ended."""
     try:
         return asyncio.run(asked(client, url))
-    except (CallFailed, EvalscribeError, NoAnswer) as error:
+    except (CallFailed, EvalscribeError, FunctionUnavailable) as error:
         return f"{type(error).__name__}: {error}"
 
 

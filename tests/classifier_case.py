@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 
-from evalscribe.evidence import Document, Evidence, Excerpt, Packed
-from evalscribe.finding import Case, Unclassified, Verdict
-from evalscribe.run import Eval, Step
+from evalscribe.model.evidence import Document, Evidence, Excerpt, PackedEvidence
+from evalscribe.model.finding import Failure, Unclassified, Verdict
+from evalscribe.model.run import Eval, Step
 from messages_server import MessagesServer
 
 OUTPUT = "def twice(n):\n    return n + n + 1\n"
@@ -28,7 +28,7 @@ def evidence(**extra: Document) -> Evidence:
     return Evidence(eval=failed, steps=steps, documents=documents)
 
 
-def case(known: Evidence | None = None) -> Case:
+def case(known: Evidence | None = None) -> Failure:
     known = known or evidence()
     excerpts = tuple(Excerpt(role=d.role, path=d.path, first=1, text=d.text) for d in known.documents)
-    return Case(evidence=known, packed=Packed(excerpts=excerpts))
+    return Failure(evidence=known, packed=PackedEvidence(excerpts=excerpts))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalscribe.errors import DataError, RubricError
-from evalscribe.ports import Ask, Worker
+from evalscribe.model.protocols import AskParent, Worker
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Doubler:
     folder: Path
 
     @asynccontextmanager
-    async def __call__(self, ask: Ask) -> AsyncIterator[Worker[int, int]]:
+    async def __call__(self, ask: AskParent) -> AsyncIterator[Worker[int, int]]:
         async def double(number: int) -> int:
             self.note("began", number)
             if number == 13:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from evalscribe.finding import CLASSIFICATIONS, Classification
-from evalscribe.publish import Merged, merge
-from evalscribe.report import Report
-from evalscribe.report_markdown import UnreadableReport, parse
+from evalscribe.model.finding import CLASSIFICATIONS, Classification
+from evalscribe.model.report import Report
+from evalscribe.publish.merge import Merged, merge
+from evalscribe.report_markdown.page import parse
+from evalscribe.report_markdown.unreadable import UnreadableReport
 
 NEAR = 6
 """A refusal names a line at most so far from the edit."""

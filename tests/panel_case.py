@@ -5,11 +5,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evalscribe.agent_run import AgentRun, AssistantMessage, Transcript, UserMessage
-from evalscribe.chat import Reply, Request, Usage
-from evalscribe.judging.subject import Subject, of_agent_run
-from evalscribe.llm.scripted import says
-from evalscribe.rubric import Rubric
+from evalscribe.judging.subject.agent_runs import of_agent_run
+from evalscribe.judging.subject.item import Subject
+from evalscribe.llm.scripted import text_reply
+from evalscribe.model.chat import Reply, Request, Usage
+from evalscribe.model.rubric import Rubric
+from evalscribe.model.transcript import AgentRun, AssistantMessage, Transcript, UserMessage
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -50,11 +51,11 @@ def output(label: str = "pass", why: str = "It is Paris [T0B1].", **fields: Any)
 
 def answer(label: str = "pass", why: str = "It is Paris [T0B1].", **fields: Any) -> Reply:
     """An answer in its tag."""
-    return says(f"I think.\n<response>{json.dumps(output(label, why, **fields))}</response>", usage=USAGE)
+    return text_reply(f"I think.\n<response>{json.dumps(output(label, why, **fields))}</response>", usage=USAGE)
 
 
 class Panelists:
-    """A `ports.Model` with a script for each rollout; the answers come in the order of `first`, others after them."""
+    """A `Model` with a script for each rollout; the answers come in the order of `first`, others after them."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from sqlalchemy import Connection, inspect, text
 
 from evalscribe.store.schema import Upgraded
-from evalscribe.store.tables import revisions
+from evalscribe.store.tables.base import revisions
 
 Upgrade = Callable[[Connection, Upgraded], None]
 

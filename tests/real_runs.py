@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evalscribe.evidence import Evidence
-from evalscribe.sources.links import Links
-from evalscribe.sources.payload import decode_evidence, decode_run
+from evalscribe.model.evidence import Evidence
+from evalscribe.sources.address import Links
+from evalscribe.sources.convex_payload import decode_evidence, decode_run
 
 RECORDED, CURRENT = "convex-runs", "convex-runs-current"
 """The six runs as recorded and as the current runner would have written them."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from evalscribe.evidence import Document, Evidence, Packed, Role
-from evalscribe.finding import Across, Case, Precedent, Verdict
-from evalscribe.judging.rules import RulesJudge
-from evalscribe.run import Eval, Step
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.model.evidence import Document, Evidence, PackedEvidence, Role
+from evalscribe.model.finding import CrossModelFailures, Failure, Precedent, Verdict
+from evalscribe.model.run import Eval, Step
 
 STEPS = ("files", "install", "lint", "types", "tests")
 HEADER = "=== Eval: basics/001-made ===\n"
@@ -24,8 +24,8 @@ def made(
     error: str | None = None,
     names: Sequence[str] = STEPS,
     precedents: Sequence[Precedent] = (),
-    across: Across | None = None,
-) -> Case:
+    across: CrossModelFailures | None = None,
+) -> Failure:
     """A failed eval whose steps passed, but for `step`; with no step it failed before grading.
 
     `error` is what the source recorded of the failed step, `names` are the names of all steps.
@@ -45,10 +45,10 @@ def made(
     )
     failed = Eval(id="e1", category="basics", name="001-made", failed_step=step, reason=reason)
     evidence = Evidence(eval=failed, steps=steps, documents=tuple(found))
-    return Case(evidence=evidence, packed=Packed(excerpts=()), precedents=tuple(precedents), across=across)
+    return Failure(evidence=evidence, packed=PackedEvidence(excerpts=()), precedents=tuple(precedents), across=across)
 
 
-def decide(case: Case) -> Verdict:
+def decide(case: Failure) -> Verdict:
     return RulesJudge().decide(case)
 
 

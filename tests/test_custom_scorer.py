@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import evalscribe
-from evalscribe.custom_scorer import CALL, ScorerContext, declared, result_of, scorer
 from evalscribe.errors import UsageError
-from evalscribe.score import ScoreResult, ScorerRequest
+from evalscribe.experiments.scorers.custom_scorer import CALL, ScorerContext, get_declaration, parse_result, scorer
+from evalscribe.model.score import ScoreResult, ScorerRequest
 
 Scored = tuple[str, float | None, bool | None]
 ASKED = {"input": "hello", "output": "good morning", "config": {"word": "morning"}}
@@ -65,15 +65,15 @@ def called(function: Callable[..., object], payload: dict[str, Any] = ASKED) -> 
 def test_what_a_function_returns_is_a_score_or_an_error_and_never_a_zero_by_accident(
     returned: object, scored: Scored
 ) -> None:
-    result = result_of(returned)
+    result = parse_result(returned)
     assert (result.status, result.value, result.passed) == scored
     assert result.explanation.strip()
     assert (result.error_type is not None) == (result.status == "error")
 
 
 def test_an_error_names_what_was_returned() -> None:
-    assert "it returned str: return a ScoreResult, a bool" in result_of("x").explanation
-    assert "'pass'; there is: status, value, score, passed" in result_of({"pass": 1}).explanation
+    assert "it returned str: return a ScoreResult, a bool" in parse_result("x").explanation
+    assert "'pass'; there is: status, value, score, passed" in parse_result({"pass": 1}).explanation
 
 
 def test_functions_of_one_and_of_two_arguments_sync_and_async() -> None:
@@ -110,7 +110,7 @@ def test_peers_and_trace_reach_the_function() -> None:
     peer = ScoreResult(value=1, passed=True, explanation="it is").model_dump(mode="json")
     result = called(after, {**ASKED, "peer_scores": {"json_valid": peer}, "trace": {"tokens": 7}})
     assert (result.passed, result.label) == (True, "7")
-    told = declared(after)
+    told = get_declaration(after)
     assert told is not None
     assert told.depends_on == ("json_valid",)
     assert told.name == "after"
@@ -142,4 +142,4 @@ def test_a_function_that_cannot_be_called_so_is_refused() -> None:
 def test_the_package_offers_the_names() -> None:
     assert evalscribe.scorer is scorer
     assert evalscribe.ScoreResult is ScoreResult
-    assert declared(len) is None
+    assert get_declaration(len) is None

@@ -19,10 +19,9 @@ from typer.main import get_command
 from evalscribe.app.judging.builder import FOR_ANALYSES
 from evalscribe.cli.commands import app
 from evalscribe.errors import UsageError
-from evalscribe.prompts import Prompts, shipped
-from evalscribe.settings import providers
-from evalscribe.settings.cascade import CascadeTable
-from evalscribe.settings.config_file import ConfigFile
+from evalscribe.prompts.templates import Prompts, shipped_folder
+from evalscribe.settings import access
+from evalscribe.settings.config import CascadeTable, ConfigFile
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "agent/docs").glob("*.md")), *sorted((ROOT / "skills").glob("*/SKILL.md"))]
@@ -137,11 +136,11 @@ def test_the_configuration_shown_is_one() -> None:
 
 def test_every_environment_variable_is_documented() -> None:
     page = (ROOT / "agent/docs/configuration.md").read_text("utf-8")
-    assert [name for name in (*ConfigFile().named(), *providers.NAMES) if f"`{name}`" not in page] == []
+    assert [name for name in (*ConfigFile().named(), *access.PROVIDER_NAMES) if f"`{name}`" not in page] == []
 
 
 def templates() -> list[str]:
-    folder = shipped("prompts")
+    folder = shipped_folder("prompts")
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.j2"))
 
 

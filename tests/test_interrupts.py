@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from evalscribe.errors import AccessError, InterruptedError_, TerminatedError
+from evalscribe.errors import AccessError, InterruptError, TerminatedError
 from evalscribe.interrupts import run_until_signal
 
 
@@ -28,7 +28,7 @@ def test_its_own_error_stays() -> None:
         run_until_signal(fail())
 
 
-@pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, InterruptedError_), (signal.SIGTERM, TerminatedError)])
+@pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, InterruptError), (signal.SIGTERM, TerminatedError)])
 def test_a_signal_cancels_it_and_lets_it_wind_down(number: int, error: type[Exception]) -> None:
     wound_down = []
 

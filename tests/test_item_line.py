@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalscribe import prose
-from evalscribe.dataset import Item
+from evalscribe import text as prose
 from evalscribe.errors import DataError
-from evalscribe.item_line import made_key, parsed, written
-from evalscribe.strict_json import NotJson, StrictJson
+from evalscribe.json_data import InvalidJson, StrictJson
+from evalscribe.model.dataset import Item
+from evalscribe.sources.items import make_item_key, parse_item, render_item
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 JSON = st.recursive(
@@ -36,34 +36,36 @@ ITEMS = st.builds(
 @settings(max_examples=60)
 @given(item=ITEMS)
 def test_what_is_written_is_read_again(item: Item) -> None:
-    line = written(item)
-    again = parsed(StrictJson().decode(line), {"file": "other.jsonl", "line": 7})
+    line = render_item(item)
+    again = parse_item(StrictJson().decode(line), {"file": "other.jsonl", "line": 7})
     assert again == (item, 0)
     assert "\n" not in line
-    assert written(again.item) == line
+    assert render_item(again.item) == line
 
 
 def test_a_null_input_is_an_input_and_a_false_expected_output_is_one() -> None:
-    item = parsed({"input": None, "expected_output": False, "metadata": None, "key": 17}, {}).item
+    item = parse_item({"input": None, "expected_output": False, "metadata": None, "key": 17}, {}).item
     assert (item.input, item.expected_output, item.metadata, item.key) == (None, False, {}, "17")
-    assert '"expected_output":false' in written(item)
+    assert '"expected_output":false' in render_item(item)
 
 
 def test_an_item_without_a_key_is_called_by_its_content() -> None:
-    one, other = (parsed({"input": "hi", "metadata": {"n": n}}, {"line": n}).item for n in (1, 2))
-    assert one.key == other.key == made_key(one)
+    one, other = (parse_item({"input": "hi", "metadata": {"n": n}}, {"line": n}).item for n in (1, 2))
+    assert one.key == other.key == make_item_key(one)
     assert len(one.key) == 16
-    assert one.key != parsed({"input": "hi", "expected_output": "ho"}, {}).item.key
+    assert one.key != parse_item({"input": "hi", "expected_output": "ho"}, {}).item.key
 
 
 def test_secrets_are_taken_out_and_counted_and_a_key_may_look_random() -> None:
     secret = "sk-ant-api03-" + "Ab1" * 30
-    read = parsed({"key": "9f86d081884c7d65", "input": [secret, {"api_key": "hT7pQ2xZ9mK4vB8nL3wR"}], "source": {}}, {})
+    read = parse_item(
+        {"key": "9f86d081884c7d65", "input": [secret, {"api_key": "hT7pQ2xZ9mK4vB8nL3wR"}], "source": {}}, {}
+    )
     assert read.hidden == 2
     assert read.item.key == "9f86d081884c7d65"
-    assert secret not in written(read.item)
-    assert "hT7pQ2xZ9mK4vB8nL3wR" not in written(read.item)
-    assert parsed({"input": "[redacted:key] is only told of"}, {}).hidden == 0
+    assert secret not in render_item(read.item)
+    assert "hT7pQ2xZ9mK4vB8nL3wR" not in render_item(read.item)
+    assert parse_item({"input": "[redacted:key] is only told of"}, {}).hidden == 0
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ def test_secrets_are_taken_out_and_counted_and_a_key_may_look_random() -> None:
 )
 def test_what_is_no_item_is_told(value: object, said: str) -> None:
     with pytest.raises(DataError, match="^" + said.replace("(", r"\(")):
-        parsed(value, {})
+        parse_item(value, {})
 
 
 def test_nesting_is_bounded() -> None:
@@ -92,7 +94,7 @@ def test_nesting_is_bounded() -> None:
     for _ in range(120):
         deep = [deep]
     with pytest.raises(DataError, match="nested too deeply"):
-        parsed({"input": deep}, {})
+        parse_item({"input": deep}, {})
 
 
 @pytest.mark.parametrize(
@@ -110,13 +112,13 @@ def test_json_that_readers_understand_in_different_ways_is_refused(text: str, sa
     decoder = StrictJson()
     with pytest.raises(DataError, match=said) as told:
         decoder.decode(text)
-    assert not isinstance(told.value, NotJson)
+    assert not isinstance(told.value, InvalidJson)
     assert decoder.decode('{"a": 1}') == {"a": 1}, "the next value stands for itself"
 
 
 @pytest.mark.parametrize("text", ["", "hello", '{"a": }', "[1", "1 2"])
 def test_what_is_no_json(text: str) -> None:
-    with pytest.raises(NotJson):
+    with pytest.raises(InvalidJson):
         StrictJson().decode(text)
 
 

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import JsonValue
 
-from evalscribe.json_value import as_text, member
+from evalscribe.json_data import get_member, to_text
 
 
 @pytest.mark.parametrize(
@@ -11,7 +11,7 @@ from evalscribe.json_value import as_text, member
     [({"a": None}, "a", None), ({"0": "by name"}, "0", "by name"), ([5, 6], "1", 6), ([5, 6], "٠", 5)],
 )
 def test_a_member_by_name_or_number(value: JsonValue, name: str, found: JsonValue) -> None:
-    assert member(value, name) == found
+    assert get_member(value, name) == found
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ def test_a_member_by_name_or_number(value: JsonValue, name: str, found: JsonValu
 )
 def test_what_is_no_member(value: JsonValue, name: str) -> None:
     with pytest.raises(LookupError):
-        member(value, name)
+        get_member(value, name)
 
 
 def test_values_as_texts() -> None:
-    assert [as_text(one) for one in ("é", {"b": 1, "a": ["é"]}, None)] == ["é", '{"b": 1, "a": ["é"]}', "null"]
+    assert [to_text(one) for one in ("é", {"b": 1, "a": ["é"]}, None)] == ["é", '{"b": 1, "a": ["é"]}', "null"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.ids import chosen_folder, same_model
+from evalscribe.ids import choose_folder, same_model
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from evalscribe.ids import chosen_folder, same_model
 def test_a_report_is_written_where_reports_of_its_model_lie(
     provider: str, model: str, reports: list[str], folder: str
 ) -> None:
-    assert chosen_folder(provider, model, reports) == folder
+    assert choose_folder(provider, model, reports) == folder
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from jinja2 import Environment, FunctionLoader, StrictUndefined, meta
 
-from evalscribe.cascade import Tag
 from evalscribe.errors import UsageError
-from evalscribe.prompts import Prompts, shipped
+from evalscribe.model.cascade import Tag
+from evalscribe.prompts.templates import Prompts, shipped_folder
 
 
 def put(workspace: Path, name: str, text: str) -> None:
@@ -40,7 +40,7 @@ def test_an_equal_copy_is_not_the_workspaces_own(tmp_path: Path) -> None:
 
 
 def test_the_checkout_is_no_workspace_of_its_own() -> None:
-    assert Prompts(shipped("prompts").parent).own() == ()
+    assert Prompts(shipped_folder("prompts").parent).own() == ()
 
 
 def test_an_added_template_is_the_workspaces_own(tmp_path: Path) -> None:

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.agent_run import AgentRun
 from evalscribe.app.doctor import Check
 from evalscribe.app.judging.labelled import parsed
 from evalscribe.app.reports.discuss import Discussion
 from evalscribe.cli.display import finish
-from evalscribe.judging.subject import of_own_run
+from evalscribe.judging.subject.agent_runs import of_own_run
 from evalscribe.mcp_server.place import Place
 from evalscribe.mcp_server.reports import Reading
 from evalscribe.mcp_server.resources import Resources
-from evalscribe.prompts import Prompts
-from evalscribe.recall import read
-from evalscribe.report_file import ReportFile
+from evalscribe.model.repository import ReportFile
+from evalscribe.model.transcript import AgentRun
+from evalscribe.prompts.templates import Prompts
+from evalscribe.recall.reading import read
 from evalscribe.review.correct import corrected
-from evalscribe.settings import Row
+from evalscribe.settings import SettingRow
 from evalscribe.store.sql import open_store
 from planted_keys import keys
 
@@ -108,7 +108,7 @@ def test_a_report_that_an_agent_reads(
 
 
 def test_what_doctor_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [Row(name="Convex host", value="https://me:hunter2@a.example", origin=".env")]
+    rows = [SettingRow(name="Convex host", value="https://me:hunter2@a.example", origin=".env")]
     finish.diagnosis(rows, [Check(name="Convex", state="NOT OK", detail=f"refused {KEY}")])
     printed = capsys.readouterr().out
     assert "https://me:[redacted:basic-auth]@a.example" in printed

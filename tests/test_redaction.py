@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.redaction import NONE, hints_in, redact, redact_json
+from evalscribe.redaction.redact import NO_HINTS, find_hints, redact, redact_json
 from machine_speed import cpu_below
 from planted_keys import CONTEXTS, Context, Planted, blocks, planted
 
@@ -234,7 +234,7 @@ def test_redacting_twice_changes_nothing() -> None:
 
 @pytest.mark.parametrize("name", KEYS)
 def test_whatever_holds_a_key_is_worth_a_second_look(name: str) -> None:
-    assert hints_in(f"it said {KEYS[name]} and went on") != NONE
+    assert find_hints(f"it said {KEYS[name]} and went on") != NO_HINTS
     assert redact_json(["harmless", {"said": f"so: {KEYS[name]}."}]) == [
         "harmless",
         {"said": redact(f"so: {KEYS[name]}.")},
@@ -244,7 +244,7 @@ def test_whatever_holds_a_key_is_worth_a_second_look(name: str) -> None:
 def test_json_with_nothing_to_hide_is_not_made_anew() -> None:
     value = {"role": "user", "content": "the risk-free task_list was prepared before_hand", "parts": [1, None, "x"]}
     assert redact_json(value) is value
-    assert hints_in("\n".join(["role", "user", "the risk-free task_list was prepared before_hand"])) == NONE
+    assert find_hints("\n".join(["role", "user", "the risk-free task_list was prepared before_hand"])) == NO_HINTS
 
 
 @pytest.mark.parametrize(("before", "after"), [("shopify", "twilio"), ("supabase", "shopify")])

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from evalscribe.agent_run.parse import parse_agent_run
 from evalscribe.cli import run
+from evalscribe.model.transcript import parse_agent_run
 from evalscribe.rubric_file import parse_rubric
 from messages_server import Answer, Call, MessagesServer, says
 

@@ -5,7 +5,7 @@ import pytest
 
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.settings import Options, Settings, load, workspace_root
-from evalscribe.settings.providers import PROVIDERS
+from evalscribe.settings.access import PROVIDERS
 
 KEY, SECRET = "prod:fabulous-panther-525|dGVzdGtleQ==", "dGVzdGtleQ"
 NAMED = "https://fabulous-panther-525.convex.cloud"

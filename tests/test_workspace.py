@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import UsageError
-from evalscribe.rubric import Collection
+from evalscribe.model.rubric import Collection
 from evalscribe.settings import RULES, Options
 from evalscribe.workspace import Workspace
 

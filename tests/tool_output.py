@@ -1,7 +1,7 @@
 """What tools print when something fails, and a failed eval whose log holds it."""
 
-from evalscribe.evidence import Document, Evidence
-from evalscribe.run import Eval, Step
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.run import Eval, Step
 
 VITEST = """\
 [error] vitest: Error: Tests failed (ratio: 0.5)

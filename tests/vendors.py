@@ -7,11 +7,11 @@ from typing import Any
 
 import chat_server
 import messages_server
-from evalscribe.chat import Reply, Request
-from evalscribe.llm.service import Adapter, adapter
-from evalscribe.ports import Model
-from evalscribe.settings import Access, Origin
-from evalscribe.settings.providers import ANTHROPIC, GOOGLE, OPENAI, OPENROUTER, Provider
+from evalscribe.llm.service import ModelAdapter, open_adapter
+from evalscribe.model.chat import Reply, Request
+from evalscribe.model.protocols import Model
+from evalscribe.settings.access import ANTHROPIC, GOOGLE, OPENAI, OPENROUTER, Access, Provider
+from evalscribe.settings.config import Origin
 from scripted_server import Answer, Call, Script, ScriptedServer
 from waiting import PATIENCE_S
 
@@ -50,9 +50,9 @@ class Vendor:
         assert "".join(heard) == reply.text
         return reply
 
-    def model(self, url: str, timeout_s: float = PATIENCE_S) -> Adapter:
+    def model(self, url: str, timeout_s: float = PATIENCE_S) -> ModelAdapter:
         access = Access(url=url, url_origin=HERE, key=self.key or None, key_origin=HERE if self.key else None)
-        return adapter(self.provider, "vendor/model-x", access, None, timeout_s)
+        return open_adapter(self.provider, "vendor/model-x", access, None, timeout_s)
 
     def results(self, call: Call) -> list[tuple[str, str]]:
         """The results of tools in a request: which call they answer and what they say."""

@@ -5,14 +5,29 @@ The names of the SDK are imported when they are first used: `import evalscribe` 
 
 TYPE_CHECKING = False  # type checkers take it for true; `typing` alone would take ten times as long as all this
 if TYPE_CHECKING:
-    from evalscribe.agent_run import AgentRun, AssistantMessage, SystemMessage, ToolMessage, Transcript, UserMessage
-    from evalscribe.client import BaseLLMService, Client, build_judge
-    from evalscribe.custom_scorer import ScorerContext, scorer
-    from evalscribe.judge_result import JudgeResult, ResultType
+    from evalscribe.client.service import BaseLLMService, build_judge
+    from evalscribe.client.workspace import Client
+    from evalscribe.experiments.scorers.custom_scorer import ScorerContext, scorer
     from evalscribe.judging.rubric.cited import JudgeResultWithCitations
-    from evalscribe.llm_request import AgentRunRef, LLMRequest, Prompt, ResultRef, TranscriptRef
-    from evalscribe.rubric import ModelOption, OutputParsingMode, PromptTemplateMessage, Rubric
-    from evalscribe.score import ScoreResult, ScorerRequest
+    from evalscribe.model.result import (
+        AgentRunRef,
+        JudgeResult,
+        LLMRequest,
+        Prompt,
+        ResultRef,
+        ResultType,
+        TranscriptRef,
+    )
+    from evalscribe.model.rubric import ModelOption, OutputParsingMode, PromptTemplateMessage, Rubric
+    from evalscribe.model.score import ScoreResult, ScorerRequest
+    from evalscribe.model.transcript import (
+        AgentRun,
+        AssistantMessage,
+        SystemMessage,
+        ToolMessage,
+        Transcript,
+        UserMessage,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
@@ -44,31 +59,31 @@ __all__ = [
     "scorer",
 ]
 _ADDRESSES = (
-    "evalscribe.agent_run.AgentRun",
-    "evalscribe.agent_run.AssistantMessage",
-    "evalscribe.agent_run.SystemMessage",
-    "evalscribe.agent_run.ToolMessage",
-    "evalscribe.agent_run.Transcript",
-    "evalscribe.agent_run.UserMessage",
-    "evalscribe.client.BaseLLMService",
-    "evalscribe.client.Client",
-    "evalscribe.client.build_judge",
-    "evalscribe.custom_scorer.ScorerContext",
-    "evalscribe.custom_scorer.scorer",
-    "evalscribe.judge_result.JudgeResult",
-    "evalscribe.judge_result.ResultType",
+    "evalscribe.model.transcript.AgentRun",
+    "evalscribe.model.transcript.AssistantMessage",
+    "evalscribe.model.transcript.SystemMessage",
+    "evalscribe.model.transcript.ToolMessage",
+    "evalscribe.model.transcript.Transcript",
+    "evalscribe.model.transcript.UserMessage",
+    "evalscribe.client.service.BaseLLMService",
+    "evalscribe.client.workspace.Client",
+    "evalscribe.client.service.build_judge",
+    "evalscribe.experiments.scorers.custom_scorer.ScorerContext",
+    "evalscribe.experiments.scorers.custom_scorer.scorer",
+    "evalscribe.model.result.JudgeResult",
+    "evalscribe.model.result.ResultType",
     "evalscribe.judging.rubric.cited.JudgeResultWithCitations",
-    "evalscribe.llm_request.AgentRunRef",
-    "evalscribe.llm_request.LLMRequest",
-    "evalscribe.llm_request.Prompt",
-    "evalscribe.llm_request.ResultRef",
-    "evalscribe.llm_request.TranscriptRef",
-    "evalscribe.rubric.ModelOption",
-    "evalscribe.rubric.OutputParsingMode",
-    "evalscribe.rubric.PromptTemplateMessage",
-    "evalscribe.rubric.Rubric",
-    "evalscribe.score.ScoreResult",
-    "evalscribe.score.ScorerRequest",
+    "evalscribe.model.result.AgentRunRef",
+    "evalscribe.model.result.LLMRequest",
+    "evalscribe.model.result.Prompt",
+    "evalscribe.model.result.ResultRef",
+    "evalscribe.model.result.TranscriptRef",
+    "evalscribe.model.rubric.ModelOption",
+    "evalscribe.model.rubric.OutputParsingMode",
+    "evalscribe.model.rubric.PromptTemplateMessage",
+    "evalscribe.model.rubric.Rubric",
+    "evalscribe.model.score.ScoreResult",
+    "evalscribe.model.score.ScorerRequest",
 )
 _MODULES = {address.rpartition(".")[2]: address.rpartition(".")[0] for address in _ADDRESSES}
 

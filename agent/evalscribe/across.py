@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from sys import intern
 from typing import NamedTuple
 
-from evalscribe.finding import Across, CauseKind, Classification
 from evalscribe.ids import model_folder, model_key, same_experiment
-from evalscribe.run import Run
-from evalscribe.sighting import Sighting
-from evalscribe.signature import is_stock, normalised
+from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.finding import CauseKind, Classification, CrossModelFailures
+from evalscribe.model.run import Run
+from evalscribe.signature.wording import is_stock, normalised
 
 Look = tuple[str, str | None]
 TRIAL = re.compile(r"#\d+$")
@@ -44,19 +44,19 @@ def _same_error(mine: str, theirs: str) -> bool:
     return not is_stock(mine) and normalised(mine) == normalised(theirs)
 
 
-def same_version(a: Sighting, b: Sighting) -> bool:
+def same_version(a: FailureFingerprint, b: FailureFingerprint) -> bool:
     """Whether two runs had the same experiment, task and grader. What is not known equals nothing."""
     known = a.experiment and b.experiment and a.task and a.grader
     return bool(known) and _one_experiment(a, b) and (a.task, a.grader) == (b.task, b.grader)
 
 
-def alike(a: Sighting, b: Sighting) -> bool:
+def alike(a: FailureFingerprint, b: FailureFingerprint) -> bool:
     """Whether two failures look the same. One that never came to the model's work looks like no other."""
     mine = look(a)
     return mine is not None and mine == look(b)
 
 
-def look(sighting: Sighting) -> Look | None:
+def look(sighting: FailureFingerprint) -> Look | None:
     """What is equal in failures that look the same; None where a failure says nothing about its eval.
 
     Where the log hides the values that were compared, the same message may stand for anything: then the failed tests
@@ -86,7 +86,7 @@ class Glimpse(NamedTuple):
     judged: bool
 
 
-def glimpse(seen: Sighting) -> Glimpse:
+def glimpse(seen: FailureFingerprint) -> Glimpse:
     """Its strings are shared with those of other runs: most evals fail with many models."""
     known = (intern(seen.task), intern(seen.grader)) if seen.task and seen.grader else None
     looks = look(seen)
@@ -103,7 +103,7 @@ def glimpse(seen: Sighting) -> Glimpse:
     )
 
 
-def compare(mine: Glimpse, others: Sequence[Glimpse], passed: Mapping[str, str]) -> Across | None:
+def compare(mine: Glimpse, others: Sequence[Glimpse], passed: Mapping[str, str]) -> CrossModelFailures | None:
     """What other models' runs say of a failure; None where none of them fails in the same way.
 
     `others`: failures of the same eval in other runs. `passed`: models (`provider/model`) by the runs that show every
@@ -123,14 +123,14 @@ def compare(mine: Glimpse, others: Sequence[Glimpse], passed: Mapping[str, str])
     failed_in = {other.run for other in others}
     clean = {_key(*_split(name)) for run, name in passed.items() if run not in failed_in and run != mine.run}
     counted = {mine.key, *failing, *(other.key for other in same if other.judged), *clean}
-    return Across(
+    return CrossModelFailures(
         alike=tuple(sorted(failing.values())),
         models=len(counted),
         earlier=tuple(sorted(name for key, name in earlier.items() if key not in failing)),
     )
 
 
-def in_words(across: Across | None) -> str:
+def in_words(across: CrossModelFailures | None) -> str:
     """What a judge is told, without names: `It fails the same way for 5 of 7 models …`; empty where nothing is."""
     if across is None:
         return ""
@@ -160,7 +160,7 @@ class Elsewhere:
     """By the eval's path."""
     passing: Sequence[Passing]
 
-    def across(self, mine: Glimpse) -> Across | None:
+    def across(self, mine: Glimpse) -> CrossModelFailures | None:
         """What other models' runs say of a failure; None where none of them fails in the same way."""
         others = self.failures.get(mine.eval, ())
         if mine.look is None or all(other.look != mine.look or other.key == mine.key for other in others):
@@ -178,7 +178,7 @@ def passing(run: Run) -> Iterator[Passing]:
         yield Passing(run.id, model_name(run), evals)
 
 
-def model_name(holder: Sighting | Run) -> str:
+def model_name(holder: FailureFingerprint | Run) -> str:
     """`provider/model`, as the model's folder of reports is called."""
     return "/".join(model_folder(holder.provider, holder.model))
 
@@ -192,7 +192,7 @@ def _split(name: str) -> tuple[str, str]:
     return provider, model
 
 
-def _one_experiment(a: Sighting, b: Sighting) -> bool:
+def _one_experiment(a: FailureFingerprint, b: FailureFingerprint) -> bool:
     return bool(a.experiment and b.experiment) and same_experiment(a.experiment, b.experiment)
 
 

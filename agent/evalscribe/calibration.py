@@ -7,7 +7,8 @@ from functools import cached_property
 from pydantic import computed_field
 
 from evalscribe.ids import Frozen
-from evalscribe.statistics import Interval, Kappa, TrialCluster, cluster_interval, clustered_kappa, wilson_interval
+from evalscribe.statistics.agreement import Kappa, clustered_kappa
+from evalscribe.statistics.intervals import Interval, TrialCluster, cluster_interval, wilson_interval
 
 
 class LabelPair(Frozen):

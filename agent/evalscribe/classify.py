@@ -10,16 +10,17 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from evalscribe.chat import Usage
 from evalscribe.errors import EvalscribeError
-from evalscribe.evidence import Unreadable
-from evalscribe.finding import Case, Finding, Group, Unclassified, Verdict, undecided
 from evalscribe.ids import Frozen
-from evalscribe.ports import Judge, Store
-from evalscribe.redaction import redact
-from evalscribe.run import Eval, Run
+from evalscribe.model.chat import Usage
+from evalscribe.model.evidence import UnreadableEvidence
+from evalscribe.model.finding import Failure, FailureGroup, Finding, Unclassified, Verdict, undecided
+from evalscribe.model.protocols import Judge
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import Store
+from evalscribe.redaction.redact import redact
 
-CaseOf = Callable[[Group], Case | Unreadable]
+CaseOf = Callable[[FailureGroup], Failure | UnreadableEvidence]
 """Makes the case of a group's first member when a worker needs it. Cases are not kept: evidence may be large."""
 WORKERS = 4
 TIMEOUT_S = 660.0
@@ -39,7 +40,7 @@ class Terms:
 class Judged(Frozen):
     """One group was answered."""
 
-    group: Group
+    group: FailureGroup
     evals: tuple[Eval, ...]
     verdict: Verdict | Unclassified
     n: int
@@ -80,7 +81,7 @@ class Answer(Frozen):
     """Why the judge did not decide this time; `verdict` may still be one from the store."""
 
 
-async def classify(case: Case | Unreadable, judge: Judge, store: Store, terms: Terms) -> Answer:
+async def classify(case: Failure | UnreadableEvidence, judge: Judge, store: Store, terms: Terms) -> Answer:
     """Return the stored answer to the same question, else the judge's, which is stored at once.
 
     Raises:
@@ -99,8 +100,8 @@ def _no_answer(error: Exception, judge: Judge) -> Answer:
     return Answer(verdict=broken, undecided=broken)
 
 
-async def _answer(case: Case | Unreadable, judge: Judge, store: Store, terms: Terms) -> Answer:
-    if isinstance(case, Unreadable):
+async def _answer(case: Failure | UnreadableEvidence, judge: Judge, store: Store, terms: Terms) -> Answer:
+    if isinstance(case, UnreadableEvidence):
         return Answer(verdict=Unclassified(reason=case.reason, judge=judge.id, final=True, cause="evidence"))
     key = judge.key(case)
     known = store.get_verdict(key)
@@ -117,7 +118,7 @@ def _decides(verdict: Verdict | Unclassified) -> bool:
     return isinstance(verdict, Verdict) and not verdict.provisional
 
 
-async def _ask(judge: Judge, case: Case, timeout_s: float | None) -> Verdict | Unclassified:
+async def _ask(judge: Judge, case: Failure, timeout_s: float | None) -> Verdict | Unclassified:
     try:
         async with asyncio.timeout(timeout_s) as limit:
             return await judge.judge(case)
@@ -163,7 +164,7 @@ class JudgeQueue:
     """
 
     run: Run
-    groups: tuple[Group, ...]
+    groups: tuple[FailureGroup, ...]
     """Groups of evals that are among `run.failures`."""
     case_of: CaseOf
     judge: Judge
@@ -182,7 +183,7 @@ class JudgeQueue:
     """Groups that the judge was asked about and decided."""
     undecided: list[Unclassified] = field(default_factory=list, init=False)
     """One reason for each other group that the judge was asked about."""
-    _waiting: Iterator[Group] = field(init=False)
+    _waiting: Iterator[FailureGroup] = field(init=False)
     _evals: dict[str, Eval] = field(init=False)
     _running: set[asyncio.Task[Answer]] = field(default_factory=set, init=False)
     _findings: dict[str, Finding] = field(default_factory=dict, init=False)
@@ -217,12 +218,12 @@ class JudgeQueue:
             raise self.error
         return tuple(self._findings[group.id] for group in self.groups)
 
-    async def _take(self) -> Group | None:
+    async def _take(self) -> FailureGroup | None:
         """The next group; None if none is left or the workers were stopped."""
         await asyncio.sleep(0)  # a worker that only meets stored answers would keep signals and other workers waiting
         return None if self.error else next(self._waiting, None)
 
-    async def _answer(self, group: Group, stream: Callable[[Judged], None]) -> Counts:
+    async def _answer(self, group: FailureGroup, stream: Callable[[Judged], None]) -> Counts:
         """Answer one group. Raises nothing but a cancellation from outside; what concerns all stops the workers."""
         task = asyncio.ensure_future(self._classify(group))
         self._running.add(task)
@@ -240,7 +241,7 @@ class JudgeQueue:
         finally:
             self._running.discard(task)
 
-    async def _classify(self, group: Group) -> Answer:
+    async def _classify(self, group: FailureGroup) -> Answer:
         try:
             case = self.case_of(group)
         except EvalscribeError:
@@ -249,7 +250,7 @@ class JudgeQueue:
             return _no_answer(error, self.judge)
         return await classify(case, self.judge, self.store, Terms(timeout_s=self.timeout_s, fresh=self.fresh))
 
-    def _record(self, group: Group, answer: Answer, stream: Callable[[Judged], None]) -> Counts:
+    def _record(self, group: FailureGroup, answer: Answer, stream: Callable[[Judged], None]) -> Counts:
         verdict, cached = answer.verdict, answer.cached
         evals = tuple(self._evals[eval_id] for eval_id in group.eval_ids)
         self._findings[group.id] = Finding(group=group.id, evals=evals, signature=group.signature, verdict=verdict)

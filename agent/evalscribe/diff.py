@@ -4,8 +4,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 
-from evalscribe.evidence import Document, Evidence
 from evalscribe.ids import Frozen
+from evalscribe.model.evidence import Document, Evidence
 
 CONTEXT = 5
 """Lines around a difference."""

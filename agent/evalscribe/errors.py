@@ -16,8 +16,8 @@ so that the others go on.
 
 import errno
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
-FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+PERMISSION_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
 
 
 class EvalscribeError(Exception):
@@ -61,7 +61,7 @@ class AccessError(EvalscribeError):
     exit_code = 77
 
 
-class InterruptedError_(EvalscribeError):
+class InterruptError(EvalscribeError):
     exit_code = 130
 
 
@@ -69,9 +69,9 @@ class TerminatedError(EvalscribeError):
     exit_code = 143
 
 
-def not_written(what: str, error: OSError, advice: str = "Make it writable.") -> EvalscribeError:
+def write_error(what: str, error: OSError, advice: str = "Make it writable.") -> EvalscribeError:
     """What it means that a file cannot be written; `what` says which: `cannot write PATH`. `advice` for permissions."""
     said = f"{what}: {error.strerror or error}"
-    if error.errno in FULL:
+    if error.errno in DISK_FULL:
         return UnavailableError(f"{said}.\nMake room and try again.")
-    return AccessError(f"{said}.\n{advice}") if error.errno in FORBIDDEN else DataError(said)
+    return AccessError(f"{said}.\n{advice}") if error.errno in PERMISSION_ERRORS else DataError(said)

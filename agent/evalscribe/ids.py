@@ -1,4 +1,4 @@
-"""Names made from content and from other people's names: content ids, path parts, model names."""
+"""Content ids, path parts and model names."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ RUN_ID_PREFIX = 8
 
 UNKNOWN_MODEL = "unknown-model"
 """Name that a deployment returns for a model whose row was deleted; it may stand for any model."""
-ROUTES = frozenset(
+ROUTING_PROVIDERS = frozenset(
     (
         *("openrouter", "amazon-bedrock", "azure", "google-ai-studio", "google-vertex", "baseten", "cerebras"),
         *("deepinfra", "fireworks", "groq", "nebius", "novita", "parasail", "sambanova", "siliconflow", "together"),
@@ -103,10 +103,10 @@ def folder_fit(provider: str, model: str, folder: tuple[str, ...]) -> int | None
         return 1
     if spelled[1:] != key[1:] or slug[-1] == UNKNOWN_MODEL:
         return None
-    return 2 if len(slug) > 1 or spelled[0] in ROUTES or host in ROUTES else None
+    return 2 if len(slug) > 1 or spelled[0] in ROUTING_PROVIDERS or host in ROUTING_PROVIDERS else None
 
 
-def chosen_folder(provider: str, model: str, reports: Iterable[str]) -> str:
+def choose_folder(provider: str, model: str, reports: Iterable[str]) -> str:
     """Choose the folder for a new report: one that already has reports on the model, else `<provider>/<name>`.
 
     A provider other than the slug's vendor was chosen by the user and is kept.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
-from evalscribe.errors import EvalscribeError, InterruptedError_, TerminatedError
+from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ GO_ON = "what is finished is kept, run the same command again to go on."
 def run_until_signal(main: Coroutine[Any, Any, T]) -> T:
     """Run a use case in an event loop of its own, until it is done or SIGINT or SIGTERM cancels it.
 
-    Raises `InterruptedError_` or `TerminatedError` then. Signals are left alone outside the main thread.
+    Raises `InterruptError` or `TerminatedError` then. Signals are left alone outside the main thread.
     """
     ending = _Ending()
     with _handled(ending):
@@ -55,9 +55,7 @@ class _Ending:
         if self.error is not None:
             return
         interrupted = number == signal.SIGINT
-        self.error = (
-            InterruptedError_(f"interrupted: {GO_ON}") if interrupted else TerminatedError(f"terminated: {GO_ON}")
-        )
+        self.error = InterruptError(f"interrupted: {GO_ON}") if interrupted else TerminatedError(f"terminated: {GO_ON}")
         self._watchdog = threading.Timer(GRACE_S, self._give_up, [self.error])
         self._watchdog.daemon = True
         self._watchdog.start()

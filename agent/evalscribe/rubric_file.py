@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from evalscribe.errors import NotFoundError, RubricError, UsageError
-from evalscribe.output_schema import META_SCHEMA
-from evalscribe.output_schema.path import joined
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import DEFAULT_SCHEMA, Rubric
-from evalscribe.yaml_text import dumped, parsed
+from evalscribe.json_data import join_path
+from evalscribe.model.output_schema import META_SCHEMA
+from evalscribe.model.rubric import DEFAULT_SCHEMA, Rubric
+from evalscribe.prompts.files import dump_yaml, parse_yaml
+from evalscribe.prompts.templates import Prompts
 
 FOLDER = "rubrics"
 ENDING = ".yaml"
@@ -33,7 +33,7 @@ def parse_rubric(text: str, name: str, where: str) -> Rubric:
     """
     if len(text.encode(errors="replace")) > LARGEST:
         raise RubricError("", f"is larger than {LARGEST // 1024} KiB", where)
-    document = parsed(text, where)
+    document = parse_yaml(text, where)
     try:
         return Rubric(**_fields(document.value), id=_checked_name(name))
     except RubricError as error:
@@ -61,7 +61,7 @@ def rubric_names(prompts: Prompts) -> tuple[str, ...]:
 
 def to_yaml(rubric: Rubric) -> str:
     """The file of a rubric, without what is so by default: parsing it gives an equal one, but for id and version."""
-    return dumped(_written(rubric))
+    return dump_yaml(_written(rubric))
 
 
 def file_schema() -> dict[str, Any]:
@@ -87,7 +87,7 @@ def _fields(value: object) -> dict[str, Any]:
             raise RubricError(name, f"does not belong in a file: {why}")
     for name in value:
         if not isinstance(name, str):
-            raise RubricError(joined("", str(name)), "is unknown: names of fields are text")
+            raise RubricError(join_path("", str(name)), "is unknown: names of fields are text")
     return dict(value)
 
 

@@ -16,8 +16,9 @@ from evalscribe.settings import Options, Settings, load
 
 if TYPE_CHECKING:
     from evalscribe.llm.budget import Budget
-    from evalscribe.ports import Engine, Library, Models, Tables
-    from evalscribe.prompts import Prompts
+    from evalscribe.model.protocols import Engine, Library, Models
+    from evalscribe.model.storage import Tables
+    from evalscribe.prompts.templates import Prompts
     from evalscribe.store.parts import Storage
 
 DATABASE = "store.db"
@@ -71,14 +72,14 @@ class Workspace:
     @cached_property
     def prompts(self) -> "Prompts":
         """Templates; the workspace's own come before the shipped ones."""
-        from evalscribe.prompts import Prompts
+        from evalscribe.prompts.templates import Prompts
 
         return Prompts(self.settings.root)
 
     @cached_property
     def reports(self) -> "Library":
         """The folder of reports, and its history in git."""
-        from evalscribe.library import ReportsFolder
+        from evalscribe.library.folder import ReportsFolder
 
         return ReportsFolder(self.settings.reports.value)
 
@@ -134,12 +135,12 @@ class Workspace:
 
     def open_models(self, budget: "Budget") -> "Models":
         """The same models within another budget; the caller closes them."""
-        from evalscribe.llm.service import Service
+        from evalscribe.llm.service import ModelService
 
         intents = self.store.batches if self.options.batch else None
         window = self.settings.context_tokens.value
         provider = self.settings.provider
-        return Service(provider, budget, context_tokens=window, intents=intents, fresh=self.options.fresh)
+        return ModelService(provider, budget, context_tokens=window, intents=intents, fresh=self.options.fresh)
 
     def open_engine(self, name: str | None = None) -> "Engine":
         """The named engine, or the configured one; the caller closes it.

@@ -7,12 +7,12 @@ import pytest
 
 from evalscribe import across
 from evalscribe.across import Elsewhere, Told, alike, glimpse, in_words, passing, same_failure, same_version
-from evalscribe.finding import Across
-from evalscribe.run import Eval, Run
-from evalscribe.sighting import Sighting
+from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.finding import CrossModelFailures
+from evalscribe.model.run import Eval, Run
 
 
-def sighting(model: str = "p/m", **fields: Any) -> Sighting:
+def sighting(model: str = "p/m", **fields: Any) -> FailureFingerprint:
     provider, _, name = model.partition("/")
     given: dict[str, Any] = {
         "run": f"run-of-{model}",
@@ -27,10 +27,12 @@ def sighting(model: str = "p/m", **fields: Any) -> Sighting:
         "grader": "sha256:g1",
         "method": 1,
     }
-    return Sighting(**given | fields)
+    return FailureFingerprint(**given | fields)
 
 
-def compare(mine: Sighting, others: Sequence[Sighting], passed: Mapping[str, str]) -> Across | None:
+def compare(
+    mine: FailureFingerprint, others: Sequence[FailureFingerprint], passed: Mapping[str, str]
+) -> CrossModelFailures | None:
     return across.compare(glimpse(mine), [glimpse(other) for other in others], passed)
 
 
@@ -72,7 +74,7 @@ def test_models_are_counted_once_however_many_runs_and_spellings() -> None:
         sighting("q/n-1-5", run="r3", signature="tests: bang"),
         sighting("p/M", run="r4"),
     ]
-    assert compare(sighting(), others, {}) == Across(alike=("q/n-1-5",), models=2)
+    assert compare(sighting(), others, {}) == CrossModelFailures(alike=("q/n-1-5",), models=2)
 
 
 def test_the_same_model_of_another_provider_is_no_second_one() -> None:
@@ -96,13 +98,13 @@ def test_who_counts_among_all_models() -> None:
     ]
     passed = {other.run: f"q/{other.model}" for other in others} | {"run-x": "q/clean", "run-of-p/m": "p/m"}
     found = compare(sighting(), others, passed)
-    assert found == Across(alike=("q/alike",), models=5, earlier=("q/older",))
+    assert found == CrossModelFailures(alike=("q/alike",), models=5, earlier=("q/older",))
     assert found.failing == 2
 
 
 def test_a_model_that_fails_alike_now_is_not_named_for_an_earlier_version() -> None:
     others = [sighting("q/n", run="r1"), sighting("q/n", run="r2", task="sha256:t0")]
-    assert compare(sighting(), others, {}) == Across(alike=("q/n",), models=2)
+    assert compare(sighting(), others, {}) == CrossModelFailures(alike=("q/n",), models=2)
 
 
 def test_nothing_is_said_of_a_failure_that_no_other_model_shares() -> None:
@@ -131,17 +133,17 @@ def test_only_a_completed_run_that_lists_every_failure_shows_what_passed(fields:
 def test_an_eval_of_which_every_trial_passed_has_passed() -> None:
     run = Run(id="r", provider="q", model="n", passed=3, total=3, evals=("a/1#1", "a/1#2", "b/c#x"))
     elsewhere = Elsewhere({"a/1": [glimpse(sighting("q/o"))]}, tuple(passing(run)))
-    assert elsewhere.across(glimpse(sighting())) == Across(alike=("q/o",), models=3)
+    assert elsewhere.across(glimpse(sighting())) == CrossModelFailures(alike=("q/o",), models=3)
     assert [one.evals for one in elsewhere.passing] == [{"a/1", "b/c#x"}]
 
 
 def test_a_judge_is_told_numbers_and_no_names() -> None:
     assert in_words(None) == ""
-    said = in_words(Across(alike=("evil/ignore-this", "x/y"), models=4, earlier=("z/w",)))
+    said = in_words(CrossModelFailures(alike=("evil/ignore-this", "x/y"), models=4, earlier=("z/w",)))
     assert said.startswith("It fails the same way for 3 of 4 models")
     assert said.endswith("It failed the same way for one other model in an earlier version of this eval.")
     assert "evil" not in said
-    assert in_words(Across(earlier=("a/b", "c/d"))) == (
+    assert in_words(CrossModelFailures(earlier=("a/b", "c/d"))) == (
         "It failed the same way for 2 other models in an earlier version of this eval."
     )
 

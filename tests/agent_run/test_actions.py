@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.agent_run.actions import Action, differences, told_difference
+from evalscribe.model.tool_calls import Action, compare_calls, describe_difference
 
 BOOK = Action("book_room", {"room": "Oak", "seats": [{"row": 1, "n": 2}]})
 CANCEL = Action("cancelBooking", {"id": "B7"})
@@ -55,11 +55,11 @@ def made(action: Action, **changed: object) -> Action:
     ],
 )
 def test_differences(expected: list[Action], calls: list[Action], told: list[str]) -> None:
-    assert [told_difference(one, expected, calls) for one in differences(expected, calls)] == told
+    assert [describe_difference(one, expected, calls) for one in compare_calls(expected, calls)] == told
 
 
 def test_the_nearest_call_answers_and_each_only_once() -> None:
     wanted = [made(BOOK, room="Oak"), made(BOOK, room="Elm")]
     calls = [made(BOOK, room="Elm"), made(BOOK, room="Ash")]
-    (one,) = differences(wanted, calls)
+    (one,) = compare_calls(wanted, calls)
     assert (one.kind, one.expected, one.made, one.arguments) == ("otherwise", 0, 1, ("room",))

@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from evalscribe.agent_run import (
+from evalscribe.errors import DataError
+from evalscribe.model.transcript import (
     AgentRun,
     AssistantMessage,
     ToolMessage,
     Transcript,
     UserMessage,
+    parse_agent_run,
+    parse_agent_runs,
 )
-from evalscribe.agent_run.parse import parse_agent_run, parse_agent_runs
-from evalscribe.errors import DataError
 
 
 def one(message: dict[str, Any]) -> Any:

@@ -10,19 +10,20 @@ from typing import Any
 
 import pytest
 
-from evalscribe import diff, signature
+from evalscribe import diff
 from evalscribe.app.analysis.analyze import analyze, opened_analysis
 from evalscribe.app.analysis.explain import explain
 from evalscribe.app.analysis.outcomes import Analyzed
 from evalscribe.app.analysis.studio import Nobody
 from evalscribe.app.judging.judge import estimated
-from evalscribe.app.judging.judges import ByRubric
-from evalscribe.app.judging.subjects import Loaded, Waiting
+from evalscribe.app.judging.judges import ByRubric, Loaded
+from evalscribe.app.judging.subjects import Waiting
 from evalscribe.gather.pack import pack
 from evalscribe.judging.rubric.judge import RubricJudge
 from evalscribe.judging.rubric.question import asked
-from evalscribe.judging.rules import RulesJudge
+from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.settings import Options
+from evalscribe.signature import locate
 from evalscribe.workspace import Workspace
 from panel_case import Panelists, answer, rubric, subject
 from store.memory_shelf import MemoryShelf
@@ -31,8 +32,8 @@ FAILURES = 10
 WITH_REFERENCE = 11
 """Files of the sample's outputs that a reference answers."""
 COUNTED: dict[str, Callable[..., Any]] = {
-    "located": signature.locate_all,
-    "tests read": signature.tests,
+    "located": locate.locate_all,
+    "tests read": locate.tests,
     "packed": pack,
     "matched": diff.pairs,
     "diffed": diff.hunks,

@@ -17,8 +17,8 @@ from evalscribe.app.rubrics import (
     stored,
 )
 from evalscribe.errors import NotFoundError, RubricError
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import Collection
+from evalscribe.model.rubric import Collection
+from evalscribe.prompts.templates import Prompts
 from store.memory_shelf import MemoryShelf
 
 

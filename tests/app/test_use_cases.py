@@ -9,8 +9,8 @@ from evalscribe.app.analysis.outcomes import NothingFailed
 from evalscribe.app.doctor import Unset, checks
 from evalscribe.app.runs import failure_named
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UsageError
-from evalscribe.ports import Estimate
-from evalscribe.run import Eval, Run
+from evalscribe.model.protocols import Estimate
+from evalscribe.model.run import Eval, Run
 
 
 def run_of(*paths: str, **fields: Any) -> Run:

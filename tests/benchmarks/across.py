@@ -21,11 +21,11 @@ from pathlib import Path
 from evalscribe.across import glimpse
 from evalscribe.app.reports.recurring import alike_evals
 from evalscribe.app.sightings import elsewhere, sightings
-from evalscribe.gather import METHOD
+from evalscribe.gather.sighting import METHOD
 from evalscribe.ids import content_id
 from evalscribe.library.folder import ReportsFolder
-from evalscribe.run import Eval, Run
-from evalscribe.sighting import Sighting
+from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.run import Eval, Run
 from evalscribe.store.sql import SqlStore, open_store
 
 DATES = {
@@ -50,9 +50,9 @@ def made(store: SqlStore, runs: int, failures: int) -> None:
         store.put_sightings(run_id, [_sighting(run, eval, n, number) for n, eval in enumerate(evals)])
 
 
-def _sighting(run: Run, eval: Eval, n: int, number: int) -> Sighting:
+def _sighting(run: Run, eval: Eval, n: int, number: int) -> FailureFingerprint:
     said = f"boom {number % 4}" if n % 5 == 0 else "not equal"
-    return Sighting(
+    return FailureFingerprint(
         run=run.id,
         provider=run.provider,
         model=run.model,

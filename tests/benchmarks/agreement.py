@@ -23,17 +23,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import heldout
 from evalscribe.calibration import Calibration, LabelPair
-from evalscribe.evidence import Evidence, Packed
-from evalscribe.finding import CLASSIFICATIONS, Case, Precedent, Verdict
 from evalscribe.judging.cite import fold, verify
-from evalscribe.judging.rules import RULES, RulesJudge
 from evalscribe.judging.rules.decision import Rule
+from evalscribe.judging.rules.engine import RULES, RulesJudge
 from evalscribe.judging.rules.facts import Facts
-from evalscribe.recall import history
+from evalscribe.model.evidence import Evidence, PackedEvidence
+from evalscribe.model.finding import CLASSIFICATIONS, Failure, Precedent, Verdict
+from evalscribe.model.repository import ReportFile
+from evalscribe.recall.history import history
 from evalscribe.render.calibration import beyond_luck, confusion, span
-from evalscribe.report_file import ReportFile
-from evalscribe.sources.links import Links
-from evalscribe.sources.payload import decode_run
+from evalscribe.sources.address import Links
+from evalscribe.sources.convex_payload import decode_run
 from real_runs import CURRENT, RECORDED, derivable, gold, payloads, run_folders
 
 EARLIER = {"jn72t14a": ("jn7922j1",)}
@@ -92,7 +92,7 @@ def judged(folder: Path, rules: tuple[Rule, ...] = RULES, past: History | None =
         (evidence, verdict, tuple((past or {}).get(evidence.eval.path, ()))) for evidence, verdict in failures(folder)
     )
     return [
-        Judged(folder.name, e, v, judge.decide(Case(evidence=e, packed=Packed(excerpts=()), precedents=p)))
+        Judged(folder.name, e, v, judge.decide(Failure(evidence=e, packed=PackedEvidence(excerpts=()), precedents=p)))
         for e, v, p in cases
     ]
 
@@ -191,7 +191,7 @@ def current_summary(data: Path) -> str:
 def alone(data: Path, shape: str = RECORDED) -> Mapping[str, Sequence[Judged]]:
     """What each rule decides when no other one comes before it."""
     known = [
-        (folder.name, Facts(Case(evidence=evidence, packed=Packed(excerpts=()))), verdict)
+        (folder.name, Facts(Failure(evidence=evidence, packed=PackedEvidence(excerpts=()))), verdict)
         for folder in run_folders(data, shape)
         for evidence, verdict in failures(folder)
     ]

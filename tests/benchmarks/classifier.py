@@ -28,10 +28,9 @@ from evalscribe.calibration import Calibration, LabelPair
 from evalscribe.cli import run as command
 from evalscribe.evaluate.gate import headline
 from evalscribe.evaluate.labels import label_pair
-from evalscribe.experiment import Experiment, ExperimentRun
-from evalscribe.finding import CLASSIFICATIONS
+from evalscribe.model.experiment import Experiment, ExperimentRun, RunReport
+from evalscribe.model.finding import CLASSIFICATIONS
 from evalscribe.render.calibration import beyond_luck, span
-from evalscribe.run_summary import RunReport
 from evalscribe.workspace import Workspace
 from real_runs import run_folders
 

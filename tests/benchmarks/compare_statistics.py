@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from evalscribe.statistics import Paired, Task, paired
+from evalscribe.statistics.paired import Paired, Task, paired
 
 Chances = Callable[[random.Random], tuple[float, float]]
 """The chances of base and candidate in one task."""

@@ -26,14 +26,13 @@ import import_speed
 from classifier_case import case as a_case
 from evalscribe.app.import_all import FilePiece, Importer
 from evalscribe.app.judging.workers import CasePiece, Recipe, Seat
-from evalscribe.engine.local import LocalEngine
-from evalscribe.engine.ray import RayEngine
-from evalscribe.llm.budget import Budget
-from evalscribe.llm.budget_line import served
-from evalscribe.ports import Ask, Engine, Lost, Worker
-from evalscribe.prompts import Prompts
+from evalscribe.llm.budget import Budget, serve_budget
+from evalscribe.model.protocols import AskParent, Engine, LostWork, Worker
+from evalscribe.prompts.templates import Prompts
+from evalscribe.remote.local import LocalEngine
+from evalscribe.remote.ray import RayEngine
 from evalscribe.settings import Options, load
-from evalscribe.sources.imports import RunOverrides
+from evalscribe.sources.address import RunOverrides
 from evalscribe.store.shelf import open_shelf
 
 MODEL = "anthropic/claude-opus-5-5"
@@ -45,7 +44,7 @@ class Nothing:
     """A factory whose workers give back what they get."""
 
     @asynccontextmanager
-    async def __call__(self, ask: Ask) -> AsyncIterator[Worker[int, int]]:
+    async def __call__(self, ask: AskParent) -> AsyncIterator[Worker[int, int]]:
         async def same(piece: int) -> int:
             return piece
 
@@ -60,7 +59,7 @@ async def all_of(engine: Engine, crew_of: Callable[[], object], pieces: Iterator
         async def lane() -> None:
             nonlocal done
             for piece in pieces:
-                assert not isinstance(await crew.do(piece), Lost)
+                assert not isinstance(await crew.do(piece), LostWork)
                 done += 1
 
         await crew.do(next(pieces))
@@ -101,7 +100,7 @@ def judged(make: Make, kind: str, cases: int, lanes: int) -> None:
     seat = Seat(kind="rules") if kind == "rules" else Seat(kind="judge", model=MODEL, rubric=shipped_rubric())
     piece = CasePiece(seat=seat, case=a_case())
     engine = make(lanes)
-    crew = partial(engine.crew, recipe, partial(served, budget))
+    crew = partial(engine.crew, recipe, partial(serve_budget, budget))
     asyncio.run(all_of(engine, crew, iter([piece] * cases), lanes))
 
 

@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.experiment_lab import Lab, alive, component, descendants, opened
 from evalscribe.app.experiments.gate import reported
 from evalscribe.app.experiments.launch import start_worker
-from evalscribe.deployment import Component
-from evalscribe.experiment import ExperimentRun
-from evalscribe.ports import ScoreQuery
+from evalscribe.model.experiment import ExperimentRun
+from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.target import Component
 from scripted_server import Answer, Call, ScriptedServer
 
 SOURCE = """\

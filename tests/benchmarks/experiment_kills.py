@@ -26,8 +26,8 @@ from benchmarks.experiment_lab import Lab, alive, component, descendants, kill, 
 from evalscribe.app.experiments.launch import launched, planned, start_worker
 from evalscribe.app.experiments.resume import resumed
 from evalscribe.app.scorers import function_spec, made
-from evalscribe.experiment import ExperimentRun
-from evalscribe.ports import ScoreQuery
+from evalscribe.model.experiment import ExperimentRun
+from evalscribe.model.experiment_storage import ScoreQuery
 from messages_server import Answer, Call, MessagesServer, says
 
 LANES = 4

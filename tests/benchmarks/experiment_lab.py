@@ -10,9 +10,9 @@ from pathlib import Path
 from evalscribe.app.experiments.create import NewExperiment, created
 from evalscribe.app.experiments.launch import launched, planned
 from evalscribe.app.scorers import bound
-from evalscribe.dataset import Dataset, Item
-from evalscribe.deployment import Component, Deployment
-from evalscribe.experiment import ComponentTarget, Config, ExperimentRun
+from evalscribe.model.dataset import Dataset, Item
+from evalscribe.model.experiment import ComponentTarget, ExperimentConfig, ExperimentRun
+from evalscribe.model.target import Component, Deployment
 from evalscribe.workspace import Workspace
 
 WORDS = ("the", "flight", "was", "booked", "for", "two", "people", "and", "then", "changed", "because", "one", "had")
@@ -53,7 +53,7 @@ class Lab:
             dataset_id=version.dataset_id,
             dataset_version_id=version.id,
             bindings=bound(workspace, scorers, scorer_ids),
-            config=Config.model_validate({"concurrency": lanes, **config}),
+            config=ExperimentConfig.model_validate({"concurrency": lanes, **config}),
         )
         return launched(workspace, planned(workspace, created(workspace, wanted)[0]))
 

@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.experiment_lab import Lab, component, opened
 from benchmarks.late_server import late_server
-from evalscribe.deployment import Component
-from evalscribe.experiment import ExperimentRun
+from evalscribe.model.experiment import ExperimentRun
+from evalscribe.model.target import Component
 
 SOURCE = """\
 import asyncio, time

@@ -14,12 +14,12 @@ from itertools import product
 from statistics import median
 from typing import NamedTuple
 
-from evalscribe.deployment import Component
 from evalscribe.evaluate.compare import compared
 from evalscribe.evaluate.sided import Content, Said, Sided, Tried
-from evalscribe.experiment import ComponentTarget, Config, ExperimentRun, ExperimentVersion, ItemVerdict
-from evalscribe.run_comparison import RunComparison
-from evalscribe.scorer_spec import Binding, ScorerSpec
+from evalscribe.model.experiment import ComponentTarget, ExperimentConfig, ExperimentRun, ExperimentVersion, ItemVerdict
+from evalscribe.model.run_comparison import RunComparison
+from evalscribe.model.score import Binding, ScorerSpec
+from evalscribe.model.target import Component
 
 NOW = "2026-11-21T12:00:00Z"
 TARGET = ComponentTarget(deployment_id="d", component=Component(name="agent", kind="python", address="agent:answer"))
@@ -149,7 +149,7 @@ def _version(setting: Setting) -> ExperimentVersion:
         dataset_id="ds",
         dataset_version_id="dsv",
         bindings=bindings,
-        config=Config(),
+        config=ExperimentConfig(),
         created_at=NOW,
     )
 

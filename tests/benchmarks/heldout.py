@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Protocol
 
-from evalscribe.evidence import Document, Evidence, Packed
-from evalscribe.finding import Case, Verdict
-from evalscribe.judging.rules import RULES, RulesJudge, gaps
+from evalscribe.judging.rules import gaps
+from evalscribe.judging.rules.engine import RULES, RulesJudge
 from evalscribe.judging.rules.facts import Facts
+from evalscribe.model.evidence import Document, Evidence, PackedEvidence
+from evalscribe.model.finding import Failure, Verdict
 
 BINS = ((0.0, 0.5), (0.5, 0.7), (0.7, 1.0))
 """Confidences: a guess, likely, sure."""
@@ -165,8 +166,8 @@ def _gap(evidence: Evidence) -> bool:
     return decided is not None and decided[0].__module__ == gaps.__name__ and decided[1].label == "KNOWN_GAP"
 
 
-def _case(evidence: Evidence) -> Case:
-    return Case(evidence=evidence, packed=Packed(excerpts=()))
+def _case(evidence: Evidence) -> Failure:
+    return Failure(evidence=evidence, packed=PackedEvidence(excerpts=()))
 
 
 def _share(found: Iterable[bool]) -> Share:

@@ -18,8 +18,9 @@ from contextlib import closing
 from pathlib import Path
 
 from evalscribe.app.collections.importing import Imported, import_file
-from evalscribe.rubric import Collection
-from evalscribe.sources.imports import RunOverrides, open_records
+from evalscribe.model.rubric import Collection
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.formats import open_records
 from evalscribe.store.archive import open_archive
 from evalscribe.store.shelf import open_shelf
 

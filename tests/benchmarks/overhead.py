@@ -22,13 +22,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import chat_server
 import messages_server
-from evalscribe.agent_run import AgentRun, AssistantMessage, ToolMessage, Transcript, UserMessage
 from evalscribe.judging.rubric.judge import RubricJudge
 from evalscribe.llm.anthropic import AnthropicModel
-from evalscribe.llm.dialects import OPENAI
 from evalscribe.llm.openai import OpenAIModel
-from evalscribe.ports import Model
-from evalscribe.rubric import Rubric
+from evalscribe.model.protocols import Model
+from evalscribe.model.rubric import Rubric
+from evalscribe.model.transcript import AgentRun, AssistantMessage, ToolMessage, Transcript, UserMessage
+from evalscribe.settings.access import OPENAI
 from scripted_server import ScriptedServer
 
 KEY = "k" * 40

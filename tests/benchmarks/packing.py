@@ -18,8 +18,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from evalscribe import tokens
-from evalscribe.evidence import Evidence, Packed
 from evalscribe.gather.pack import pack
+from evalscribe.model.evidence import Evidence, PackedEvidence
 from real_runs import gold, payloads, run_folders
 
 
@@ -34,7 +34,7 @@ def quotes(verdict: dict[str, Any]) -> Iterator[str]:
     yield from (folded(quote) for quote in re.findall(r"`([^`]+)`", verdict.get("errorSummary") or ""))
 
 
-def prompt(packed: Packed) -> str:
+def prompt(packed: PackedEvidence) -> str:
     return "\n".join([*(excerpt.text for excerpt in packed.excerpts), packed.differences])
 
 
@@ -47,7 +47,7 @@ def without_marks(text: str) -> str:
     return re.sub(r"^[-+ ] \d+ ", "", text, flags=re.MULTILINE)
 
 
-def missing(evidence: Evidence, packed: Packed, verdict: dict[str, Any]) -> tuple[int, list[str]]:
+def missing(evidence: Evidence, packed: PackedEvidence, verdict: dict[str, Any]) -> tuple[int, list[str]]:
     """How many quoted lines the payload holds, and those of them that the packed prompt lacks."""
     raw, kept = folded(texts(evidence)), folded(without_marks(prompt(packed)) + " " + (evidence.eval.reason or ""))
     quoted = [quote for quote in quotes(verdict) if len(quote) > 3 and quote in raw]

@@ -15,8 +15,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.late_server import late_server
-from evalscribe.ports import Target
-from evalscribe.target import TargetCall, TargetReply
+from evalscribe.model.experiment_storage import Target
+from evalscribe.model.target import TargetCall, TargetReply
 from evalscribe.targets.cmd import CommandTarget
 from evalscribe.targets.host import Host
 from evalscribe.targets.http import HttpTarget

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from evalscribe import signature
+from evalscribe.signature import locate
 from tool_output import evidence
 
 UNITS = {
@@ -24,8 +24,8 @@ def seconds(log: str) -> float:
     for number in range(3):
         given = evidence(f"[error] tests: failed\nattempt {number}\n{log}", "tests")
         start = time.process_time()
-        signature.locate_all(given)
-        signature.tests(given)
+        locate.locate_all(given)
+        locate.tests(given)
         taken.append(time.process_time() - start)
     return min(taken)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.import_speed import COLLECTION, imported, write
-from evalscribe.ports import Added
+from evalscribe.model.storage import AddedCounts
 from evalscribe.store.shelf import open_shelf
 from machine_speed import slowness
 
@@ -24,7 +24,7 @@ def test_three_thousand_evals(tmp_path: Path) -> None:
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     done = imported(tmp_path / "evals.jsonl", tmp_path / "store")
     seconds = time.process_time() - began
-    assert done.added == Added(new=EVALS)
+    assert done.added == AddedCounts(new=EVALS)
     assert (done.runs[0].passed, done.runs[0].failed) == (2_000, 1_000)
     assert EVALS / seconds > 1_500 / slowness()
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 < 100

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 
-from evalscribe.agent_run import Transcript, UserMessage
-from evalscribe.evidence import Document, Evidence
-from evalscribe.finding import Verdict
-from evalscribe.record import Record
-from evalscribe.report_file import StoredReport
-from evalscribe.rubric import Collection
-from evalscribe.run import Eval, Run
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.finding import Verdict
+from evalscribe.model.record import Record
+from evalscribe.model.repository import StoredReport
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.transcript import Transcript, UserMessage
 from evalscribe.store.archive import open_archive
 from evalscribe.store.shelf import open_shelf
 from evalscribe.store.sql import open_store

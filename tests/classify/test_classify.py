@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from evalscribe.chat import Usage
 from evalscribe.classify import Answer, Terms, classify
 from evalscribe.errors import AccessError
-from evalscribe.finding import Case, Unclassified, Verdict
+from evalscribe.model.chat import Usage
+from evalscribe.model.finding import Failure, Unclassified, Verdict
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of, verdict
 
 RUN = run_of(1)
@@ -120,7 +120,7 @@ async def test_a_bug_of_the_judge_is_told_in_one_bounded_line_without_secrets() 
 
 async def test_a_bug_before_there_is_a_question() -> None:
     class Keyless(ScriptedJudge):
-        def key(self, case: Case) -> str:
+        def key(self, case: Failure) -> str:
             raise KeyError("no template")
 
     store = MemoryStore()

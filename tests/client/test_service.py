@@ -9,8 +9,8 @@ import pytest
 
 from client.providers import Providers
 from evalscribe import AgentRun, BaseLLMService, ModelOption, ResultType, Rubric, build_judge
-from evalscribe.chat import Message, Request
 from evalscribe.errors import AccessError, UsageError
+from evalscribe.model.chat import Message, Request
 from scripted_server import Answer
 from waiting import until, wait_until
 

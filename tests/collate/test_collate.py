@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from evalscribe.collate import collate
-from evalscribe.finding import Correction, Finding, Precedent, Unclassified, Verdict
-from evalscribe.run import Eval, Run
+from evalscribe.model.finding import Correction, Finding, Precedent, Unclassified, Verdict
+from evalscribe.model.run import Eval, Run
 
 
 def verdict(**fields: Any) -> Verdict:

@@ -3,19 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evalscribe.compare import Played
-from evalscribe.record import Graded
-from evalscribe.run import Eval, EvalStatus, Run
+from evalscribe.compare.tries import Played
+from evalscribe.model.record import GradedEval
+from evalscribe.model.run import Eval, EvalStatus, Run
 
 STATUS: dict[str, EvalStatus] = {"p": "passed", "f": "failed", "e": "error", "i": "incomplete"}
 
 
 def played(run_id: str, outcomes: Mapping[str, str], model: str = "m", **known: Any) -> Played:
     """`outcomes`: a letter for each try of an eval, `{"cat/one": "pf"}`. `known`: fields of `Played`, and `graded`:
-    fields of `Graded` by path."""
+    fields of `GradedEval` by path."""
     extra = known.pop("graded", {})
     graded = [
-        Graded(
+        GradedEval(
             run_id=run_id,
             eval=_eval(f"{run_id}-{path}-{n}", path, n, len(tries), STATUS[letter]),
             **extra.get(path, {}),
@@ -30,7 +30,7 @@ def played(run_id: str, outcomes: Mapping[str, str], model: str = "m", **known: 
 def failures_only(run_id: str, failed: Sequence[str], passed: int, incomplete: int = 0, **known: Any) -> Played:
     """A run whose source names only what failed."""
     graded = tuple(
-        Graded(run_id=run_id, eval=_eval(f"{run_id}-{path}", path, 1, 1, "failed"), **known.get(path, {}))
+        GradedEval(run_id=run_id, eval=_eval(f"{run_id}-{path}", path, 1, 1, "failed"), **known.get(path, {}))
         for path in failed
     )
     total = passed + len(failed) + incomplete

@@ -3,9 +3,14 @@
 from typing import Any
 
 from compare.made import failures_only, played
-from evalscribe.agent_run import Transcript
-from evalscribe.compare import Played, behaviours, compared, first_divergence, matrix, within
-from evalscribe.signature import normalised
+from evalscribe.compare.behaviours import behaviours
+from evalscribe.compare.divergence import first_divergence
+from evalscribe.compare.matrix import matrix
+from evalscribe.compare.sides import compared
+from evalscribe.compare.tries import Played
+from evalscribe.compare.within import within
+from evalscribe.model.transcript import Transcript
+from evalscribe.signature.wording import normalised
 
 
 def test_a_matrix_tells_what_is_steady_and_what_tells_runs_apart() -> None:

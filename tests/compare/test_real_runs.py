@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.compare import Played, compared, matrix, within
-from evalscribe.ports import Records
-from evalscribe.record import Graded, Record
-from evalscribe.run import Run
-from evalscribe.sources.imports import RunOverrides, open_records
-from evalscribe.sources.links import Links
-from evalscribe.sources.payload import decode_run
+from evalscribe.compare.matrix import matrix
+from evalscribe.compare.sides import compared
+from evalscribe.compare.tries import Played
+from evalscribe.compare.within import within
+from evalscribe.model.record import GradedEval, Record
+from evalscribe.model.run import Run
+from evalscribe.model.storage import Records
+from evalscribe.sources.address import Links, RunOverrides
+from evalscribe.sources.convex_payload import decode_run
+from evalscribe.sources.formats import open_records
 
 TAU = "tau-bench/gpt-4o-airline-tasks-0-24.json"
 
@@ -20,7 +23,7 @@ def read(records: Records) -> Played:
     runs, graded = [], []
     for one in records.read():
         if isinstance(one, Record):
-            graded.append(Graded(run_id=one.run_id, eval=one.eval))
+            graded.append(GradedEval(run_id=one.run_id, eval=one.eval))
         else:
             runs.append(one)
     (run,) = runs
@@ -65,7 +68,7 @@ def test_two_runs_that_name_only_failures(real_data: Path) -> None:
     def convex(name: str) -> Played:
         summary = json.loads((real_data / "convex-runs" / name / "failed_evals.json").read_text())
         run: Run = decode_run(summary, Links())
-        return Played(run, tuple(Graded(run_id=run.id, eval=eval) for eval in run.failures))
+        return Played(run, tuple(GradedEval(run_id=run.id, eval=eval) for eval in run.failures))
 
     found = compared([convex("jn7922j1")], [convex("jn72t14a")])
     assert (found.base.passed, found.candidate.passed, found.evals) == (54, 55, 65)

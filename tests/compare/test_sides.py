@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 
 from compare.made import failures_only, played
-from evalscribe.analysis import FindingSummary
-from evalscribe.compare import behaviours, compared, matrix
-from evalscribe.comparison import Comparison
-from evalscribe.record import Graded
-from evalscribe.run import Eval
+from evalscribe.compare.behaviours import behaviours
+from evalscribe.compare.matrix import matrix
+from evalscribe.compare.sides import compared
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.comparison import Comparison
+from evalscribe.model.record import GradedEval
+from evalscribe.model.run import Eval
 
 
 def changes(found: Comparison) -> dict[str, str]:
@@ -67,7 +69,7 @@ def test_what_the_harness_broke_is_no_regression() -> None:
 def test_a_target_that_gave_no_answer_is_left_out_as_such() -> None:
     broke = Eval(id="b-x/1-1", category="x", name="1", status="error", failed_step="target", reason="ValueError: no")
     candidate = played("b", {"x/1": "e", "x/2": "p"})
-    candidate = replace(candidate, graded=(Graded(run_id="b", eval=broke), *candidate.graded[1:]))
+    candidate = replace(candidate, graded=(GradedEval(run_id="b", eval=broke), *candidate.graded[1:]))
     found = compared([played("a", {"x/1": "p", "x/2": "p"})], [candidate])
     assert left_out(found)["x/1"][1] == "candidate: the target gave no answer: ValueError: no"
     assert len(found.pairs[0].candidate) == 1

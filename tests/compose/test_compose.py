@@ -1,13 +1,13 @@
 """A run and its findings as a report, and as the JSON document."""
 
-from evalscribe.chat import Usage
-from evalscribe.compose import analysis, compose
+from evalscribe.compose.analysis import analysis
+from evalscribe.compose.outline import compose
 from evalscribe.compose.snippets import snippets
-from evalscribe.evidence import Citation, Role
-from evalscribe.finding import Finding, Unclassified, Verdict
-from evalscribe.pattern import Collation
-from evalscribe.report import SNIPPET_LINES
-from evalscribe.run import Eval, Run
+from evalscribe.model.chat import Usage
+from evalscribe.model.evidence import Citation, Role
+from evalscribe.model.finding import Collation, Finding, Unclassified, Verdict
+from evalscribe.model.report import SNIPPET_LINES
+from evalscribe.model.run import Eval, Run
 
 EVALS = (
     Eval(id="e1", category="a", name="1", failed_step="tests", url="https://evals.example/e1"),

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalscribe import diff
-from evalscribe.evidence import Document, Evidence
-from evalscribe.run import Eval
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.run import Eval
 from machine_speed import cpu_below
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.analysis import Analysis, FindingSummary, RecommendationSummary, RunSummary
 from evalscribe.cli import run
-from evalscribe.discuss import Dossier
-from evalscribe.evidence import Document, Evidence
-from evalscribe.ports import Store
-from evalscribe.recall import read
-from evalscribe.run import Eval, Run
+from evalscribe.discuss.dossier import Dossier
+from evalscribe.model.analysis import Analysis, AnalyzedRun, FindingSummary, RecommendationSummary
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import Store
+from evalscribe.recall.reading import read
 from evalscribe.store.sql import open_store
 
 Made = Callable[..., Dossier]
@@ -55,7 +55,7 @@ def dossier_of(store: Store) -> Made:
             FindingSummary(n=n, eval=eval.path, classification="MODEL_FAULT") for n, eval in enumerate(evals, 1)
         )
         advice = RecommendationSummary(id="R1", group="eval", text="say which end", evals=(evals[0].path,))
-        said = Analysis(run=RunSummary(id="run1"), findings=findings, recommendations=(advice,))
+        said = Analysis(run=AnalyzedRun(id="run1"), findings=findings, recommendations=(advice,))
         return Dossier("report.md", text, said, store)
 
     return made

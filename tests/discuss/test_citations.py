@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evalscribe.discuss import Dossier
 from evalscribe.discuss.citations import LONGEST, Resolver
+from evalscribe.discuss.dossier import Dossier
 from evalscribe.discuss.lookalike import inert
-from evalscribe.evidence import Document
+from evalscribe.model.evidence import Document
 
 MAIN = Document(
     role="output", path="src/main.py", text="import os\n\ndef f(x):\n    return x[0]\n\ndef g():\n    return 7\n"

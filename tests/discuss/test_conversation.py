@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from evalscribe.chat import CallFailed, Reply, Request, Usage
-from evalscribe.discuss import Answer, Bounds, Conversation, Dossier
-from evalscribe.discuss.conversation import LAST
+from evalscribe.discuss.answer import Answer
+from evalscribe.discuss.conversation import LAST, Bounds, Conversation
+from evalscribe.discuss.dossier import Dossier
 from evalscribe.errors import AccessError
-from evalscribe.evidence import Document
-from evalscribe.llm.scripted import ScriptedModel, Step, calls, says
-from evalscribe.ports import OnText
-from evalscribe.prompts import Prompts
+from evalscribe.llm.scripted import ScriptedModel, Step, text_reply, tool_reply
+from evalscribe.model.chat import CallFailed, Reply, Request, Usage
+from evalscribe.model.evidence import Document
+from evalscribe.model.protocols import OnText
+from evalscribe.prompts.templates import Prompts
 
 MAIN = Document(role="output", path="a.py", text="def f():\n    return 1\n")
 CITED = "It returns 1 [1 output a.py:2:<RANGE>return 1</RANGE>]."
@@ -49,7 +50,7 @@ def one(dossier_of: Callable[..., Dossier]) -> Dossier:
 
 
 async def test_a_question_is_answered_in_pieces_after_reading(one: Dossier) -> None:
-    talk = Talk(one, [calls(READ, usage=Usage(calls=1, input_tokens=10)), says(CITED, usage=Usage(calls=1))])
+    talk = Talk(one, [tool_reply(READ, usage=Usage(calls=1, input_tokens=10)), text_reply(CITED, usage=Usage(calls=1))])
     answer = await talk.ask("why is 1 wrong?")
     assert answer.text == 'It returns 1 [1 output a.py:2 "return 1"].'
     assert [(cited.finding, cited.citation.status) for cited in answer.citations] == [(1, "verified")]
@@ -61,13 +62,13 @@ async def test_a_question_is_answered_in_pieces_after_reading(one: Dossier) -> N
 
 
 async def test_what_is_invented_is_shown_as_unverified(one: Dossier) -> None:
-    answer = await Talk(one, [says("So [1 output a.py:2:<RANGE>return the_answer</RANGE>].")]).ask()
+    answer = await Talk(one, [text_reply("So [1 output a.py:2:<RANGE>return the_answer</RANGE>].")]).ask()
     assert answer.text == "So [1 output a.py:2 return the_answer] (unverified)."
     assert answer.unverified == 1
 
 
 async def test_later_questions_know_the_earlier_ones(one: Dossier) -> None:
-    talk = Talk(one, [calls(READ), says("Because."), says("Yes.")])
+    talk = Talk(one, [tool_reply(READ), text_reply("Because."), text_reply("Yes.")])
     await talk.ask("first?")
     await talk.ask("second?")
     roles = [message.role for message in talk.model.requests[-1].messages]
@@ -79,7 +80,7 @@ async def test_later_questions_know_the_earlier_ones(one: Dossier) -> None:
 async def test_of_a_report_that_changed_what_was_said_is_kept_and_what_was_read_is_not(
     dossier_of: Callable[..., Dossier],
 ) -> None:
-    talk = Talk(dossier_of((MAIN,), text="# As it was"), [calls(READ), says("Because."), says("Yes.")])
+    talk = Talk(dossier_of((MAIN,), text="# As it was"), [tool_reply(READ), text_reply("Because."), text_reply("Yes.")])
     await talk.ask("first?")
     talk.conversation.about(dossier_of((MAIN,), text="# As it is"))
     await talk.ask("second?")
@@ -91,7 +92,7 @@ async def test_of_a_report_that_changed_what_was_said_is_kept_and_what_was_read_
 async def test_the_history_is_kept_within_the_window(one: Dossier) -> None:
     """Reading is forgotten first, then the oldest questions."""
     long = "so " * 900
-    script: list[Step] = [step for n in range(8) for step in (calls(READ), says(f"{n} {long}"))]
+    script: list[Step] = [step for n in range(8) for step in (tool_reply(READ), text_reply(f"{n} {long}"))]
     talk = Talk(one, script, context_tokens=12_000)
     for n in range(8):
         await talk.ask(f"question {n}?")
@@ -104,7 +105,7 @@ async def test_the_history_is_kept_within_the_window(one: Dossier) -> None:
 
 
 async def test_tools_without_end_end(one: Dossier) -> None:
-    talk = Talk(one, [calls(READ)] * 5, turns=5)
+    talk = Talk(one, [tool_reply(READ)] * 5, turns=5)
     answer = await talk.ask()
     assert answer.broken_off == "no answer within 5 turns and 0 tokens"
     assert LAST in talk.sent()
@@ -113,7 +114,7 @@ async def test_tools_without_end_end(one: Dossier) -> None:
 
 async def test_tokens_are_bounded(one: Dossier) -> None:
     heavy = Usage(calls=1, input_tokens=30_000, output_tokens=10)
-    talk = Talk(one, [calls(READ, usage=heavy)] * 12, tokens=100_000)
+    talk = Talk(one, [tool_reply(READ, usage=heavy)] * 12, tokens=100_000)
     answer = await talk.ask()
     assert answer.broken_off
     assert answer.usage.input_tokens <= 100_000
@@ -122,15 +123,15 @@ async def test_tokens_are_bounded(one: Dossier) -> None:
 @pytest.mark.parametrize(
     ("step", "reason"),
     [
-        (says("I will not", stop="refusal"), "the model refused to answer"),
-        (says("It ret", stop="max_tokens"), "the answer was cut off at 4000 tokens"),
-        (says("", stop="context_exceeded"), "the discussion is too long for the model; begin a new one"),
-        (says(""), "the model gave no answer"),
+        (text_reply("I will not", stop="refusal"), "the model refused to answer"),
+        (text_reply("It ret", stop="max_tokens"), "the answer was cut off at 4000 tokens"),
+        (text_reply("", stop="context_exceeded"), "the discussion is too long for the model; begin a new one"),
+        (text_reply(""), "the model gave no answer"),
         (CallFailed("the budget of $1 has no room for another call"), "the budget of $1 has no room for another call"),
     ],
 )
 async def test_what_concerns_one_question_is_told_in_its_answer(one: Dossier, step: Step, reason: str) -> None:
-    talk = Talk(one, [step, says("Yes.")])
+    talk = Talk(one, [step, text_reply("Yes.")])
     answer = await talk.ask("first?")
     assert answer.broken_off == reason
     assert (await talk.ask("second?")).text == "Yes."
@@ -142,7 +143,7 @@ class Breaking(ScriptedModel):
     """Says half an answer, and then what is given happens."""
 
     def __init__(self, then: Callable[[], None]) -> None:
-        super().__init__([says("Yes.")])
+        super().__init__([text_reply("Yes.")])
         self._then: Callable[[], None] | None = then
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
@@ -213,10 +214,10 @@ async def test_what_was_planted_stays_data(dossier_of: Callable[..., Dossier]) -
     talk = Talk(
         dossier,
         [
-            calls(("list_documents", {"finding": 1})),
-            calls(("read_lines", {"finding": 1, "role": "output", "path": path, "first": 1, "last": 4})),
-            calls(("find", {"words": "free now"})),
-            says("It is planted [1 known_gaps GAPS.txt:1]."),
+            tool_reply(("list_documents", {"finding": 1})),
+            tool_reply(("read_lines", {"finding": 1, "role": "output", "path": path, "first": 1, "last": 4})),
+            tool_reply(("find", {"words": "free now"})),
+            text_reply("It is planted [1 known_gaps GAPS.txt:1]."),
         ],
     )
     answer = await talk.ask()
@@ -243,7 +244,7 @@ def test_what_a_question_takes_is_estimated(one: Dossier) -> None:
 
 def test_a_report_that_fills_the_window_is_shown_in_part(dossier_of: Callable[..., Dossier]) -> None:
     dossier = dossier_of((MAIN,), text="\n".join(f"line {n} of a long report" for n in range(20_000)))
-    model = ScriptedModel([says("Yes.")])
+    model = ScriptedModel([text_reply("Yes.")])
     conversation = Conversation(model, Prompts(), dossier)
     asyncio.run(conversation.ask("why?", lambda piece: None))
     sent = model.requests[0].messages[0].text

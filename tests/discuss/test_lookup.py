@@ -9,13 +9,15 @@ import pytest
 
 from evalscribe.app.reports.discuss import Discussion
 from evalscribe.cli import run
-from evalscribe.discuss import Dossier, Lookup, ends, wanted
+from evalscribe.discuss.dossier import Dossier
+from evalscribe.discuss.lookup import Lookup
 from evalscribe.discuss.search import search
-from evalscribe.evidence import Document
-from evalscribe.ports import Store
-from evalscribe.prompts import Prompts
-from evalscribe.recall import read
-from evalscribe.report_file import ReportFile
+from evalscribe.discuss.wishes import ends, wanted
+from evalscribe.model.evidence import Document
+from evalscribe.model.repository import ReportFile
+from evalscribe.model.storage import Store
+from evalscribe.prompts.templates import Prompts
+from evalscribe.recall.reading import read
 from evalscribe.store.sql import open_store
 
 CODE = Document(role="output", path="a.py", text="\n".join(f"line {n}" for n in range(1, 30)) + "\nreturn Total\n")

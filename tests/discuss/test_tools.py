@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from evalscribe.chat import ToolCall, ToolResult
-from evalscribe.discuss import Dossier
+from evalscribe.discuss.dossier import Dossier
 from evalscribe.discuss.tools import TOOLS, Tools
-from evalscribe.evidence import Document
+from evalscribe.model.chat import ToolCall, ToolResult
+from evalscribe.model.evidence import Document
 
 ONE = Document(role="output", path="a.py", text="def f():\n    return 1\n")
 TWO = Document(role="output", path="b.py", text="def g():\n    return 2\n")

@@ -9,7 +9,7 @@ import pytest
 
 from cluster_address import Address
 from conftest import skip_or_fail
-from evalscribe.ports import Engine
+from evalscribe.model.protocols import Engine
 
 
 @pytest.fixture(scope="session")
@@ -19,10 +19,10 @@ def address() -> Iterator[Address]:
         skip_or_fail("ray")
     import ray
 
-    from evalscribe.engine.ray import join
+    from evalscribe.remote.ray import join_cluster
 
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])  # where workers find `engine_work`
-    join(None)
+    join_cluster(None)
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": os.environ["RAY_AUTH_TOKEN"]}
     yield Address(ray.get_runtime_context().gcs_address, token)
     ray.shutdown()
@@ -30,7 +30,7 @@ def address() -> Iterator[Address]:
 
 @pytest.fixture
 def cluster(address: Address) -> Callable[[], Engine]:
-    from evalscribe.engine.ray import RayEngine
+    from evalscribe.remote.ray import RayEngine
 
     assert address
     return lambda: RayEngine(lanes=3)

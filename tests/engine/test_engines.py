@@ -10,9 +10,9 @@ import pytest
 
 from conftest import skip_or_fail
 from engine_work import Doubler
-from evalscribe.engine.local import LocalEngine
 from evalscribe.errors import DataError, RubricError
-from evalscribe.ports import Ask, Engine, Lost
+from evalscribe.model.protocols import AskParent, Engine, LostWork
+from evalscribe.remote.local import LocalEngine
 from waiting import until
 
 Make = Callable[[], Engine]
@@ -25,7 +25,7 @@ def make(request: pytest.FixtureRequest) -> Make:
     if find_spec("ray") is None:
         skip_or_fail("ray")
     request.getfixturevalue("cluster")
-    from evalscribe.engine.ray import RayEngine
+    from evalscribe.remote.ray import RayEngine
 
     return lambda: RayEngine(lanes=3)
 
@@ -62,7 +62,7 @@ async def test_questions_are_answered_where_the_work_is_handed_out(make: Make, t
     open_clerks: list[str] = []
 
     @asynccontextmanager
-    async def clerk() -> AsyncIterator[Ask]:
+    async def clerk() -> AsyncIterator[AskParent]:
         async def ask(question: object) -> object:
             await asyncio.sleep(0.01)
             return f"{question}" == "100" and 7
@@ -110,7 +110,7 @@ async def test_a_piece_that_kills_every_worker_is_lost(cluster: Make, tmp_path: 
     worker = Doubler(tmp_path)
     async with cluster().crew(worker) as crew:
         lost = await crew.do(13)
-        assert isinstance(lost, Lost)
+        assert isinstance(lost, LostWork)
         assert lost.reason.startswith("its worker died 3 times")
         assert worker.times("began", 13) == 3
         assert await crew.do(4) == 8

@@ -2,20 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 
-from evalscribe.dataset import Item
-from evalscribe.deployment import Component
 from evalscribe.evaluate.sided import Sided, sided
-from evalscribe.experiment import (
+from evalscribe.model.dataset import Item
+from evalscribe.model.experiment import (
     ComponentTarget,
-    Config,
+    ExperimentConfig,
     ExperimentRun,
     ExperimentVersion,
     ItemVerdict,
     RunItem,
     RunState,
 )
-from evalscribe.score import Score
-from evalscribe.scorer_spec import Binding, ScorerSpec
+from evalscribe.model.score import Binding, Score, ScorerSpec
+from evalscribe.model.target import Component
 
 NOW = "2026-11-21T12:00:00Z"
 LETTERS: dict[str, ItemVerdict] = {"p": "passed", "f": "failed", "e": "error", "u": "unscored"}
@@ -79,7 +78,7 @@ def version(run: ExperimentRun, bindings: Sequence[Binding]) -> ExperimentVersio
         dataset_id="ds-1",
         dataset_version_id=run.dataset_version_id,
         bindings=tuple(bindings),
-        config=Config(),
+        config=ExperimentConfig(),
         created_at=NOW,
     )
 

@@ -4,7 +4,7 @@ import pytest
 
 from evalscribe.evaluate.changes import change
 from evalscribe.evaluate.compare import compared, new_failures
-from evalscribe.experiment import RunItem
+from evalscribe.model.experiment import RunItem
 from evaluate.compared_runs import binding, side
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from evalscribe.evaluate.baseline import Baseline
 from evalscribe.evaluate.gate import gate, headline
-from evalscribe.gate import Clause, Gate, GateConfig
-from evalscribe.run_summary import Counts, LabelSummary, RunSummary, Share
-from evalscribe.statistics import wilson_interval
+from evalscribe.model.experiment import Clause, Gate, GateConfig, LabelSummary, PassRate, RunSummary, TrialCounts
+from evalscribe.statistics.intervals import wilson_interval
 
 
 def summary(passed: int, of: int, **more: Any) -> RunSummary:
@@ -27,8 +26,8 @@ def summary(passed: int, of: int, **more: Any) -> RunSummary:
         "items": of,
         "repetitions": 1,
         "tries": of,
-        "counts": Counts(passed=passed, failed=of - passed),
-        "pass_rate": Share(passed=passed, of=of, value=passed / of if of else None, low=low, high=high),
+        "counts": TrialCounts(passed=passed, failed=of - passed),
+        "pass_rate": PassRate(passed=passed, of=of, value=passed / of if of else None, low=low, high=high),
         "failed_items": of - passed,
         "observations": of,
     }
@@ -86,18 +85,18 @@ def test_the_lower_end_of_the_interval() -> None:
 
 @pytest.mark.parametrize(("errors", "broken", "verdict"), [(2, 0, "passed"), (1, 1, "passed"), (2, 1, "failed")])
 def test_errors_of_the_target_and_of_required_scorers_count(errors: int, broken: int, verdict: str) -> None:
-    counts = Counts(passed=20 - errors - broken, error=errors, unscored=broken)
+    counts = TrialCounts(passed=20 - errors - broken, error=errors, unscored=broken)
     found = summary(20 - errors - broken, 20, counts=counts, broken=broken)
     assert only(decided(found, max_error_rate=0.1)).verdict == verdict
 
 
 def test_a_scorer_that_abstained_is_no_error() -> None:
-    found = summary(10, 20, counts=Counts(passed=10, unscored=10), broken=0)
+    found = summary(10, 20, counts=TrialCounts(passed=10, unscored=10), broken=0)
     assert decided(found, max_error_rate=0.0).passed
 
 
 def test_the_scored_fraction_counts_verdicts() -> None:
-    found = summary(10, 20, counts=Counts(passed=10, failed=8, error=1, unscored=1))
+    found = summary(10, 20, counts=TrialCounts(passed=10, failed=8, error=1, unscored=1))
     assert decided(found, min_scored_fraction=0.9).passed
     assert not decided(found, min_scored_fraction=0.91).passed
 

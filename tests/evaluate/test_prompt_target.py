@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from evalscribe.chat import CallFailed, Stop, Usage
 from evalscribe.evaluate.prompt_target import PromptedModel
-from evalscribe.llm.scripted import ScriptedModel, Step, says
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
-from evalscribe.target_prompt import TargetMessage, TargetPromptVersion
+from evalscribe.llm.scripted import ScriptedModel, Step, text_reply
+from evalscribe.model.chat import CallFailed, StopReason, Usage
+from evalscribe.model.target import TargetCall, TargetFailure, TargetMessage, TargetPromptVersion, TargetReply
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 
@@ -22,7 +21,7 @@ def prompt(content: str = "Answer {{input.q}}", **changed: Any) -> TargetPromptV
 
 async def answered(
     step: Step, value: Any = None, version: TargetPromptVersion | None = None, repetition: int = 1
-) -> tuple[TargetReply | TargetFailed, ScriptedModel]:
+) -> tuple[TargetReply | TargetFailure, ScriptedModel]:
     model = ScriptedModel([step])
     call = TargetCall(run_id="r", item_key="k", repetition=repetition, input={"q": "1+1"} if value is None else value)
     return await PromptedModel(version or prompt(), model).answer(call), model
@@ -31,7 +30,7 @@ async def answered(
 async def test_the_input_is_filled_in_as_data() -> None:
     value = {"q": "{{input.other}} and $& \\1", "order": {"items": [{"id": 7}]}}
     text = "{{ input.q }} {{input.order.items.0}} {{input.order.items.0.id}}"
-    _, model = await answered(says("ok"), value, prompt(text))
+    _, model = await answered(text_reply("ok"), value, prompt(text))
     (request,) = model.requests
     assert request.system == "Be kind."
     assert request.messages[0].text == '{{input.other}} and $& \\1 {"id": 7} 7'
@@ -39,13 +38,13 @@ async def test_the_input_is_filled_in_as_data() -> None:
 
 async def test_a_text_is_put_in_as_it_is_and_an_object_as_json() -> None:
     for value, shown in (("plain", "plain"), ({"a": "ä"}, '{"a": "ä"}'), (3, "3")):
-        _, model = await answered(says("ok"), value, prompt("{{input}}"))
+        _, model = await answered(text_reply("ok"), value, prompt("{{input}}"))
         assert model.requests[0].messages[0].text == shown
 
 
 async def test_an_input_without_what_the_template_names_fails_unasked() -> None:
-    failed, model = await answered(says("ok"), {"other": 1})
-    assert isinstance(failed, TargetFailed)
+    failed, model = await answered(text_reply("ok"), {"other": 1})
+    assert isinstance(failed, TargetFailure)
     assert failed.reason == "the item's input has no 'q', which {{input.q}} names"
     assert not model.requests
 
@@ -69,7 +68,7 @@ def test_nothing_else_stands_in_double_braces(text: str) -> None:
     ],
 )
 async def test_an_object_or_array_is_one_and_everything_else_text(text: str, output: Any) -> None:
-    reply, _ = await answered(says(text, usage=Usage(calls=1, input_tokens=5)))
+    reply, _ = await answered(text_reply(text, usage=Usage(calls=1, input_tokens=5)))
     assert isinstance(reply, TargetReply)
     assert reply.output == output
     assert reply.usage
@@ -81,21 +80,21 @@ async def test_an_object_or_array_is_one_and_everything_else_text(text: str, out
 
 async def test_with_a_schema_the_answer_is_json_always() -> None:
     version = prompt(output_schema=SCHEMA, effort="low", max_tokens=50)
-    reply, model = await answered(says("3"), version=version, repetition=3)
+    reply, model = await answered(text_reply("3"), version=version, repetition=3)
     assert isinstance(reply, TargetReply)
     assert reply.output == 3
     (request,) = model.requests
     assert (request.max_tokens, request.effort, request.rollout) == (50, "low", 2)
     assert request.answer_schema
-    failed, _ = await answered(says("three"), version=version)
-    assert isinstance(failed, TargetFailed)
+    failed, _ = await answered(text_reply("three"), version=version)
+    assert isinstance(failed, TargetFailure)
     assert "output_schema" in failed.reason
 
 
 @pytest.mark.parametrize(("stop", "told"), [("max_tokens", "cut off at 4096 tokens"), ("refusal", "refused to answer")])
-async def test_half_an_answer_is_none(stop: Stop, told: str) -> None:
-    failed, _ = await answered(says("so f", stop=stop, usage=Usage(calls=1, output_tokens=9)))
-    assert isinstance(failed, TargetFailed)
+async def test_half_an_answer_is_none(stop: StopReason, told: str) -> None:
+    failed, _ = await answered(text_reply("so f", stop=stop, usage=Usage(calls=1, output_tokens=9)))
+    assert isinstance(failed, TargetFailure)
     assert told in failed.reason
     assert failed.usage
     assert failed.usage.output_tokens == 9
@@ -103,5 +102,5 @@ async def test_half_an_answer_is_none(stop: Stop, told: str) -> None:
 
 async def test_a_call_that_failed_is_the_items_and_its_cost_is_kept() -> None:
     failed, _ = await answered(CallFailed("it broke", Usage(calls=2, cost_usd=0.5)))
-    assert isinstance(failed, TargetFailed)
+    assert isinstance(failed, TargetFailure)
     assert (failed.reason, failed.usage) == ("it broke", Usage(calls=2, cost_usd=0.5))

@@ -2,17 +2,17 @@
 
 import pytest
 
-from evalscribe.chat import CallFailed, NoRoom, Reply, Request, Usage
 from evalscribe.errors import UnavailableError
 from evalscribe.evaluate.spending import RunModels
 from evalscribe.llm.budget import Budget
-from evalscribe.ports import Model, OnText
+from evalscribe.model.chat import BudgetExceeded, CallFailed, Reply, Request, Usage
+from evalscribe.model.protocols import Model, OnText
 
 REQUEST = Request(system="", messages=())
 
 
 class Failing:
-    """`ports.Models` with one model, whose calls fail so."""
+    """`Models` with one model, whose calls fail so."""
 
     id = "example/model"
     context_tokens = 1000
@@ -35,7 +35,9 @@ class Failing:
 
 
 async def test_no_room_concerns_all_tries() -> None:
-    model = RunModels(Failing(NoRoom("the budget of $1 has no room for another call"))).open("example/model", "target")
+    model = RunModels(Failing(BudgetExceeded("the budget of $1 has no room for another call"))).open(
+        "example/model", "target"
+    )
     with pytest.raises(UnavailableError, match="give --budget or --max-tokens to `experiments runs resume`"):
         await model.complete(REQUEST)
 
@@ -47,7 +49,7 @@ async def test_a_failed_call_concerns_its_try() -> None:
 
 
 async def test_a_budget_says_that_it_has_no_room() -> None:
-    with pytest.raises(NoRoom) as raised:
+    with pytest.raises(BudgetExceeded) as raised:
         async with Budget(usd=1.0).hold(Usage(cost_usd=2.0), "target"):
             pass
     assert raised.value.free

@@ -7,23 +7,24 @@ import pytest
 from pydantic import JsonValue
 
 from evalscribe.calibration import LabelPair
-from evalscribe.chat import Usage
-from evalscribe.deployment import Component
 from evalscribe.evaluate.labels import label_pair, labels
 from evalscribe.evaluate.summary import Place, summarised
-from evalscribe.experiment import (
+from evalscribe.model.chat import Usage
+from evalscribe.model.experiment import (
     ComponentTarget,
-    Config,
     Experiment,
+    ExperimentConfig,
     ExperimentRun,
     ExperimentVersion,
     ItemVerdict,
+    PassRate,
     RunItem,
+    RunSummary,
+    percent,
 )
-from evalscribe.run_summary import RunSummary, Share, percent
-from evalscribe.score import Score
-from evalscribe.scorer_spec import Binding, ScorerSpec
-from evalscribe.statistics import wilson_interval
+from evalscribe.model.score import Binding, Score, ScorerSpec
+from evalscribe.model.target import Component
+from evalscribe.statistics.intervals import wilson_interval
 
 NOW = "2026-11-20T10:00:00.000+00:00"
 OUTCOMES: dict[str, ItemVerdict] = {"p": "passed", "f": "failed", "e": "error", "u": "unscored"}
@@ -37,7 +38,7 @@ VERSION = ExperimentVersion(
     dataset_id="ds-1",
     dataset_version_id="dsv-1",
     bindings=(Binding(spec=SPECS["exact_match"]), Binding(spec=SPECS["judge"], required=False)),
-    config=Config(),
+    config=ExperimentConfig(),
     created_at=NOW,
 )
 
@@ -215,7 +216,7 @@ def test_a_share_is_not_shown_as_more_or_less_than_it_is(share: float, shown: st
 
 
 def test_a_share_of_nothing_says_so() -> None:
-    assert Share(passed=0, of=0, value=None).said == "0/0"
+    assert PassRate(passed=0, of=0, value=None).said == "0/0"
 
 
 def pairs(*given: tuple[str, str | None]) -> list[LabelPair]:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from evalscribe.agent_run import Transcript
-from evalscribe.chat import Usage
 from evalscribe.evaluate.trace import trace_of
-from evalscribe.target import TargetFailed, TargetReply, ToolUse
+from evalscribe.model.chat import Usage
+from evalscribe.model.target import TargetFailure, TargetReply, ToolUse
+from evalscribe.model.transcript import Transcript
 
 
 def transcript(*messages: dict[str, Any]) -> Transcript:
@@ -51,6 +51,6 @@ def test_usage_says_more_of_calls_than_messages_do() -> None:
 
 
 def test_a_failed_try_has_its_reason_among_the_errors() -> None:
-    trace = trace_of(TargetFailed(reason="ValueError: no", transcript=transcript(calls(("1", "a")))))
+    trace = trace_of(TargetFailure(reason="ValueError: no", transcript=transcript(calls(("1", "a")))))
     assert trace.errors == ("ValueError: no",)
     assert [use.tool for use in trace.tools] == ["a"]

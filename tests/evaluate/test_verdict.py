@@ -3,9 +3,8 @@
 import pytest
 
 from evalscribe.evaluate.verdict import judged, verdict
-from evalscribe.experiment import ItemVerdict
-from evalscribe.score import ScoreResult
-from evalscribe.scorer_spec import Binding, ScorerSpec
+from evalscribe.model.experiment import ItemVerdict
+from evalscribe.model.score import Binding, ScoreResult, ScorerSpec
 
 PASSED = ScoreResult(value=1.0, passed=True, explanation="equal")
 FAILED = ScoreResult(value=0.0, passed=False, explanation="not equal")

@@ -2,19 +2,18 @@
 
 from typing import Any
 
-from evalscribe.exploration import Member
-from evalscribe.explore import Failure
-from evalscribe.explore.causes import by_cause, observations_of
-from evalscribe.prose import code_spans
+from evalscribe.explore.causes import CausedFailure, by_cause, observations_of
+from evalscribe.model.exploration import Member
+from evalscribe.text import code_spans
 
 
-def failure(number: int, why: str, cause: str = "calls-no-tool", **more: Any) -> Failure:
+def failure(number: int, why: str, cause: str = "calls-no-tool", **more: Any) -> CausedFailure:
     told = {"provider": "example", "model": "m", "task": f"task-{number}", "trial": 1, "status": "failed"}
     member = Member.model_validate({"id": f"e{number}", "run_id": "r", "eval": f"desk/task-{number}", **told})
-    return Failure(member=member, cause=cause, kind="model", why=why, error="", **more)
+    return CausedFailure(member=member, cause=cause, kind="model", why=why, error="", **more)
 
 
-def names(*failures: Failure) -> list[tuple[str, int]]:
+def names(*failures: CausedFailure) -> list[tuple[str, int]]:
     return [(each.name, len(each.observations)) for each in by_cause(failures, observations_of(failures))]
 
 

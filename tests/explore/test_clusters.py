@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from evalscribe.app.judging.judges import not_judged
-from evalscribe.exploration import Member, Observation
-from evalscribe.explore import Clustered, clustered, clusters_of
-from evalscribe.judge_result import JudgeResult, ResultType
-from evalscribe.judging.subject import Subject
-from evalscribe.rubric import Rubric
+from evalscribe.explore.clusters import Clustered, clustered
+from evalscribe.explore.made import clusters_of
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.exploration import Member, Observation
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.rubric import Rubric
 
 RUBRIC = Rubric(id="cluster", rubric_text="Put together.")
 Groups = list[dict[str, Any]]

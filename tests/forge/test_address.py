@@ -2,8 +2,8 @@
 
 import pytest
 
-from evalscribe.branch import Pushed
 from evalscribe.forge.address import hosted, page_to_open, without_login
+from evalscribe.model.repository import PushedBranch
 
 BRANCH = "evalscribe/p/m/abc"
 SHAPES = {
@@ -29,7 +29,7 @@ def test_host_and_path(url: str) -> None:
 )
 def test_folders_and_nonsense_are_on_no_server(url: str | None) -> None:
     assert hosted(url) is None
-    assert page_to_open(Pushed(branch=BRANCH, commit="0"), "main", url) == ""
+    assert page_to_open(PushedBranch(branch=BRANCH, commit="0"), "main", url) == ""
 
 
 def test_logins_are_not_shown() -> None:
@@ -54,11 +54,11 @@ PAGES = {
 
 @pytest.mark.parametrize("url", PAGES)
 def test_the_page_that_opens_a_request(url: str) -> None:
-    assert page_to_open(Pushed(branch=BRANCH, commit="0"), "main", url) == PAGES[url]
+    assert page_to_open(PushedBranch(branch=BRANCH, commit="0"), "main", url) == PAGES[url]
 
 
 def test_the_servers_own_word_is_taken_if_it_is_about_itself() -> None:
     said = "Create a merge request:\n  https://evil.example/x\n  https://git.example/o/r/-/mr/new?x=1"
-    pushed = Pushed(branch=BRANCH, commit="0", said=said)
+    pushed = PushedBranch(branch=BRANCH, commit="0", said=said)
     assert page_to_open(pushed, "main", "git@git.example:o/r.git") == "https://git.example/o/r/-/mr/new?x=1"
     assert "evil" not in page_to_open(pushed, "main", "git@other.example:o/r.git")

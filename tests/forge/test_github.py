@@ -2,13 +2,13 @@
 
 import pytest
 
-from evalscribe.branch import Pushed
 from evalscribe.errors import AccessError, DataError, UnavailableError
 from evalscribe.forge.github import GitHub
 from evalscribe.forge.marked import marked
+from evalscribe.model.repository import PushedBranch
 from github_server import GONE, RATE_LIMITED, Answer, GitHubServer, Request, problem
 
-PUSHED = Pushed(branch="evalscribe/p/m/abc", commit="0" * 40)
+PUSHED = PushedBranch(branch="evalscribe/p/m/abc", commit="0" * 40)
 
 
 @pytest.fixture

@@ -5,24 +5,24 @@ import asyncio
 import pytest
 
 from evalscribe.errors import AccessError
-from evalscribe.evidence import Document, Evidence, Unreadable
-from evalscribe.gather import gather
-from evalscribe.gather.collect import FETCHES
-from evalscribe.ports import Source, Store
-from evalscribe.run import Eval, Run
+from evalscribe.gather.collect import FETCHES, gather
+from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
+from evalscribe.model.protocols import RunSource
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import Store
 
 EVALS = tuple(Eval(id=f"e{n}", category="c", name=f"n{n}", failed_step="tests") for n in range(40))
 RUN = Run(id="r1", provider="p", model="m", failures=EVALS, failed=40, total=50)
 
 
-class Slow(Source):
+class Slow(RunSource):
     """A source that counts how many are fetched at once; eval 7 is unreadable."""
 
     def __init__(self, broken: str | None = None) -> None:
         self.at_once = self.most = 0
         self.broken = broken
 
-    async def evidence(self, eval: Eval) -> Evidence | Unreadable:
+    async def evidence(self, eval: Eval) -> Evidence | UnreadableEvidence:
         self.at_once += 1
         self.most = max(self.most, self.at_once)
         await asyncio.sleep(0.001 * (int(eval.id[1:]) % 3))
@@ -30,7 +30,7 @@ class Slow(Source):
         if eval.id == self.broken:
             raise AccessError("the key was refused")
         if eval.id == "e7":
-            return Unreadable(eval=eval, reason="corrupt zip")
+            return UnreadableEvidence(eval=eval, reason="corrupt zip")
         return Evidence(eval=eval, documents=(Document(role="output", path="a.py", text=eval.id),))
 
 
@@ -38,9 +38,9 @@ class Kept(Store):
     """What was put, by eval."""
 
     def __init__(self) -> None:
-        self.evidence: dict[str, Evidence | Unreadable] = {}
+        self.evidence: dict[str, Evidence | UnreadableEvidence] = {}
 
-    def put_evidence(self, run_id: str, evidence: Evidence | Unreadable) -> None:
+    def put_evidence(self, run_id: str, evidence: Evidence | UnreadableEvidence) -> None:
         assert run_id == "r1"
         self.evidence[evidence.eval.id] = evidence
 
@@ -58,7 +58,7 @@ async def test_one_unreadable_eval_is_a_value() -> None:
     store = Kept()
     found = await gather(Slow(), RUN, store)
     assert len(found) == len(EVALS)
-    unread = [one for one in store.evidence.values() if isinstance(one, Unreadable)]
+    unread = [one for one in store.evidence.values() if isinstance(one, UnreadableEvidence)]
     assert [(one.eval.id, one.reason) for one in unread] == [("e7", "corrupt zip")]
 
 

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe import signature, tokens
-from evalscribe.evidence import Document, Evidence, Role
-from evalscribe.gather import gathered, pack
+from evalscribe import tokens
+from evalscribe.gather.collect import gathered
+from evalscribe.gather.pack import pack
 from evalscribe.gather.pieces import merged
-from evalscribe.run import Eval, Step
+from evalscribe.model.evidence import Document, Evidence, Role
+from evalscribe.model.run import Eval, Step
+from evalscribe.signature import locate
 from machine_speed import cpu_below
 from real_runs import failures
 
@@ -199,4 +201,4 @@ def test_a_thousand_failures_take_seconds(real_data: Path) -> None:
     with cpu_below(len(given) * 0.015):
         for one in given:
             gathered(one)
-            signature.tests(one)
+            locate.tests(one)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from evalscribe.evidence import Document, Evidence, Unreadable
-from evalscribe.gather import METHOD, sighting
-from evalscribe.run import Eval, Run, Step
+from evalscribe.gather.sighting import METHOD, sighting
+from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
+from evalscribe.model.run import Eval, Run, Step
 
 RUN = Run(id="r1", provider="p", model="m", experiment="x")
 VITEST = "RUN  v1.0\n   × {name}\n     → {message}\n\n Tests  1 failed | 6 passed (7)\n"
@@ -76,5 +76,5 @@ def test_a_log_that_ends_before_the_reason_has_no_signature() -> None:
 
 def test_of_unreadable_evidence_only_the_failure_is_known() -> None:
     eval = Eval(id="e9", category="a", name="9", failed_step="tests")
-    seen = sighting(RUN, Unreadable(eval=eval, reason="gone"))
+    seen = sighting(RUN, UnreadableEvidence(eval=eval, reason="gone"))
     assert (seen.eval, seen.step, seen.signature, seen.task, seen.judged) == ("a/9", "tests", None, None, False)

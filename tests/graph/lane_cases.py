@@ -7,19 +7,16 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalscribe.analysis import FindingSummary
-from evalscribe.chat import Usage
 from evalscribe.classify import Counts, JudgeQueue
-from evalscribe.evidence import Evidence, Packed, Unreadable
-from evalscribe.finding import Case, Finding, Group, Unclassified, Verdict
-from evalscribe.given_label import GivenLabel
 from evalscribe.graph.analysis import run_graph
-from evalscribe.patch import Patch, Proposal
-from evalscribe.ports import Estimate
-from evalscribe.recall import History
-from evalscribe.report_file import StoredReport
-from evalscribe.run import Eval, Run
-from evalscribe.sighting import Sighting
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.chat import Usage
+from evalscribe.model.evidence import Evidence, FailureFingerprint, PackedEvidence, UnreadableEvidence
+from evalscribe.model.finding import Failure, FailureGroup, Finding, HumanLabel, Unclassified, Verdict
+from evalscribe.model.protocols import Estimate
+from evalscribe.model.repository import Patch, Proposal, StoredReport
+from evalscribe.model.run import Eval, Run
+from evalscribe.recall.history import History
 
 Script = Callable[[str], Awaitable[Verdict | Unclassified | None]]
 """Path of an eval to what is said of it; None for a plain verdict."""
@@ -45,13 +42,13 @@ class ScriptedJudge:
         self._under_way = 0
         self._script = script
 
-    def key(self, case: Case) -> str:
+    def key(self, case: Failure) -> str:
         return f"{self.id} {case.evidence.eval.path}"
 
-    def estimate(self, case: Case) -> Estimate:
+    def estimate(self, case: Failure) -> Estimate:
         return Estimate()
 
-    async def judge(self, case: Case) -> Verdict | Unclassified:
+    async def judge(self, case: Failure) -> Verdict | Unclassified:
         path = case.evidence.eval.path
         self.asked[path] += 1
         self._under_way += 1
@@ -67,12 +64,12 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
-        self.evidences: dict[tuple[str, str], Evidence | Unreadable] = {}
+        self.evidences: dict[tuple[str, str], Evidence | UnreadableEvidence] = {}
         self.verdicts: dict[str, Verdict | Unclassified] = {}
         self.reports: dict[str, StoredReport] = {}
         self.findings: dict[str, tuple[FindingSummary, ...]] = {}
-        self.seen: dict[str, tuple[Sighting, ...]] = {}
-        self.given: dict[str, tuple[GivenLabel, ...]] = {}
+        self.seen: dict[str, tuple[FailureFingerprint, ...]] = {}
+        self.given: dict[str, tuple[HumanLabel, ...]] = {}
         self.proposals: dict[str, Proposal] = {}
         self.approvals: dict[tuple[str, str], str] = {}
 
@@ -85,10 +82,10 @@ class MemoryStore:
     def run_ids(self, prefix: str = "") -> tuple[str, ...]:
         return tuple(sorted(run_id for run_id in self.runs if run_id.startswith(prefix)))
 
-    def put_evidence(self, run_id: str, evidence: Evidence | Unreadable) -> None:
+    def put_evidence(self, run_id: str, evidence: Evidence | UnreadableEvidence) -> None:
         self.evidences[run_id, evidence.eval.id] = evidence
 
-    def get_evidence(self, run_id: str, eval_id: str) -> Evidence | Unreadable | None:
+    def get_evidence(self, run_id: str, eval_id: str) -> Evidence | UnreadableEvidence | None:
         return self.evidences.get((run_id, eval_id))
 
     def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None:
@@ -107,16 +104,16 @@ class MemoryStore:
     def put_findings(self, run_id: str, findings: Sequence[FindingSummary]) -> None:
         self.findings[run_id] = tuple(findings)
 
-    def put_sightings(self, run_id: str, sightings: Sequence[Sighting]) -> None:
+    def put_sightings(self, run_id: str, sightings: Sequence[FailureFingerprint]) -> None:
         self.seen[run_id] = tuple(sightings)
 
-    def sightings(self, run_id: str) -> tuple[Sighting, ...]:
+    def sightings(self, run_id: str) -> tuple[FailureFingerprint, ...]:
         return self.seen.get(run_id, ())
 
-    def put_labels(self, labels: Mapping[str, Sequence[GivenLabel]]) -> None:
+    def put_labels(self, labels: Mapping[str, Sequence[HumanLabel]]) -> None:
         self.given |= {run_id: tuple(given) for run_id, given in labels.items()}
 
-    def labels(self) -> tuple[GivenLabel, ...]:
+    def labels(self) -> tuple[HumanLabel, ...]:
         return tuple(label for _, given in sorted(self.given.items()) for label in given)
 
     def put_proposal(self, key: str, proposal: Proposal) -> None:
@@ -151,15 +148,15 @@ def run_of(count: int, id: str = "run1") -> Run:
     return Run(id=id, provider="example", model="m", failed=count, total=count, failures=failures)
 
 
-def groups_of(run: Run) -> tuple[Group, ...]:
-    return tuple(Group(id=f"g-{eval.id}", eval_ids=(eval.id,)) for eval in run.failures)
+def groups_of(run: Run) -> tuple[FailureGroup, ...]:
+    return tuple(FailureGroup(id=f"g-{eval.id}", eval_ids=(eval.id,)) for eval in run.failures)
 
 
-def cases_of(run: Run) -> Callable[[Group], Case]:
+def cases_of(run: Run) -> Callable[[FailureGroup], Failure]:
     evals = {eval.id: eval for eval in run.failures}
 
-    def case_of(group: Group) -> Case:
-        return Case(evidence=Evidence(eval=evals[group.eval_ids[0]]), packed=Packed(excerpts=()))
+    def case_of(group: FailureGroup) -> Failure:
+        return Failure(evidence=Evidence(eval=evals[group.eval_ids[0]]), packed=PackedEvidence(excerpts=()))
 
     return case_of
 

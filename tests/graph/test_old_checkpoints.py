@@ -6,9 +6,9 @@ from pathlib import Path
 
 import ormsgpack
 import pytest
-
 from evalscribe.graph.deps import Deps
 from evalscribe.graph.run import judge_groups
+
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of
 from graph.test_checkpoints import last_state
 from surfaces import paid_work

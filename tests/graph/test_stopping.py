@@ -7,8 +7,8 @@ import pytest
 
 from evalscribe.classify import Counts, Judged, JudgeQueue
 from evalscribe.errors import AccessError, EvalscribeError
-from evalscribe.evidence import Unreadable
-from evalscribe.finding import Case, Group, Unclassified, Verdict
+from evalscribe.model.evidence import UnreadableEvidence
+from evalscribe.model.finding import Failure, FailureGroup, Unclassified, Verdict
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of
 from waiting import until
 
@@ -97,9 +97,9 @@ async def test_the_first_of_several_errors_is_raised(tmp_path: Path) -> None:
 
 
 async def test_unreadable_evidence_and_a_case_that_cannot_be_made(tmp_path: Path) -> None:
-    def case_of(group: Group) -> Case | Unreadable:
+    def case_of(group: FailureGroup) -> Failure | UnreadableEvidence:
         if group.id == "g-e1":
-            return Unreadable(eval=RUN.failures[1], reason="corrupt zip")
+            return UnreadableEvidence(eval=RUN.failures[1], reason="corrupt zip")
         if group.id == "g-e2":
             raise RecursionError("hostile evidence")
         return cases_of(RUN)(group)

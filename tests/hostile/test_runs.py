@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from evalscribe.evidence import Evidence, Unreadable
-from evalscribe.prose import path as printed
-from evalscribe.report_markdown import parse
-from evalscribe.sources.links import Links
-from evalscribe.sources.payload import decode_run
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.report_markdown.page import parse
+from evalscribe.sources.address import Links
+from evalscribe.sources.convex_payload import decode_run
 from evalscribe.sources.snapshot import open_snapshot
+from evalscribe.text import path as printed
 from hostile_run import Command, analyzed, failed, payload, snapshot, summary
 from machine_speed import cpu_below
 
@@ -63,7 +63,7 @@ async def test_a_payload_nested_deeply_costs_one_eval(depth: int, tmp_path: Path
     (run / "debug" / "e1.json").write_text('{"eval": {}, "x": ' + "[" * depth + "]" * depth + "}")
     source = open_snapshot(run, Links())
     found = [await source.evidence(eval) for eval in (await source.run()).failures]
-    assert isinstance(found[0], Evidence if depth == 90 else Unreadable)
+    assert isinstance(found[0], Evidence if depth == 90 else UnreadableEvidence)
     assert isinstance(found[1], Evidence)
 
 

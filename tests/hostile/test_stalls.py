@@ -4,16 +4,18 @@ from contextlib import suppress
 
 import pytest
 
-from evalscribe.evidence import Evidence
-from evalscribe.finding import Case
-from evalscribe.gather import gathered, pack
-from evalscribe.judging.rules import RulesJudge
-from evalscribe.prose import prose, visible
-from evalscribe.redaction import redact
-from evalscribe.report_markdown import UnreadableReport, parse
-from evalscribe.run import Eval
+from evalscribe.gather.collect import gathered
+from evalscribe.gather.pack import pack
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.finding import Failure
+from evalscribe.model.run import Eval
+from evalscribe.redaction.redact import redact
+from evalscribe.report_markdown.page import parse
+from evalscribe.report_markdown.unreadable import UnreadableReport
 from evalscribe.sample import earlier_reports
-from evalscribe.sources.payload import decode_evidence
+from evalscribe.sources.convex_payload import decode_evidence
+from evalscribe.text import prose, visible
 from hostile_run import LOG, failed, payload
 from machine_speed import cpu_below
 
@@ -66,7 +68,7 @@ def judge(place: str, text: str) -> None:
     evidence = decode_evidence(content, eval)
     assert isinstance(evidence, Evidence)
     gathered(evidence)
-    assert RulesJudge().decide(Case(evidence=evidence, packed=pack(evidence))).classification
+    assert RulesJudge().decide(Failure(evidence=evidence, packed=pack(evidence))).classification
 
 
 @pytest.mark.benchmark

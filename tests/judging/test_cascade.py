@@ -7,23 +7,24 @@ from typing import Any
 import pytest
 
 from classifier_case import QUOTE, case
-from evalscribe.agent_run import AgentRun, AssistantMessage, Transcript, UserMessage
-from evalscribe.cascade import Tag
-from evalscribe.chat import CallFailed, Reply, Usage
 from evalscribe.errors import AccessError, UsageError
-from evalscribe.finding import CLASSIFICATIONS, Case, Unclassified, Verdict
 from evalscribe.ids import content_id
-from evalscribe.judge_result import JudgeResult, ResultType
-from evalscribe.judging.cascade import CaseCascade, SubjectCascade, first_pass
-from evalscribe.judging.classifier import FirstPass
+from evalscribe.judging.cascade.cases import CaseCascade
+from evalscribe.judging.cascade.subjects import SubjectCascade, first_pass
+from evalscribe.judging.classifier.first_pass import FirstPass
 from evalscribe.judging.failure_rubric import shipped_rubric
 from evalscribe.judging.rubric.judge import RubricJudge
-from evalscribe.judging.rules import RulesJudge
-from evalscribe.judging.subject import of_agent_run
-from evalscribe.llm.scripted import ScriptedModel, calls, says
-from evalscribe.ports import Estimate, Judge
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import JudgeVariant, Rubric
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.judging.subject.agent_runs import of_agent_run
+from evalscribe.llm.scripted import ScriptedModel, text_reply, tool_reply
+from evalscribe.model.cascade import Tag
+from evalscribe.model.chat import CallFailed, Reply, Usage
+from evalscribe.model.finding import CLASSIFICATIONS, Failure, Unclassified, Verdict
+from evalscribe.model.protocols import Estimate, Judge
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.rubric import JudgeVariant, Rubric
+from evalscribe.model.transcript import AgentRun, AssistantMessage, Transcript, UserMessage
+from evalscribe.prompts.templates import Prompts
 from messages_server import VERDICT
 
 UNFAIR = Tag(name="unfair", about="the check may be unfair", rubric="unfair-check")
@@ -37,20 +38,20 @@ def verdict(**fields: Any) -> Verdict:
 
 
 class Scripted:
-    """A `ports.Judge` that always answers the same and counts how often it was asked."""
+    """A `Judge` that always answers the same and counts how often it was asked."""
 
     def __init__(self, id: str, answer: Verdict | Unclassified | Exception) -> None:
         self.id = id
         self.asked = 0
         self._answer = answer
 
-    def key(self, case: Case) -> str:
+    def key(self, case: Failure) -> str:
         return content_id([self.id, case.evidence.digest])
 
-    def estimate(self, case: Case) -> Estimate:
+    def estimate(self, case: Failure) -> Estimate:
         return Estimate(input_tokens=100, output_tokens=10, cost_usd=0.1)
 
-    async def judge(self, case: Case) -> Verdict | Unclassified:
+    async def judge(self, case: Failure) -> Verdict | Unclassified:
         self.asked += 1
         if isinstance(self._answer, Exception):
             raise self._answer
@@ -63,10 +64,10 @@ class Rules:
     def __init__(self, *, uncertain: bool) -> None:
         self._verdict = verdict(judge=self.id, uncertain=uncertain, usage=Usage())
 
-    def key(self, case: Case) -> str:
+    def key(self, case: Failure) -> str:
         return content_id(self.id)
 
-    def decide(self, case: Case) -> Verdict:
+    def decide(self, case: Failure) -> Verdict:
         return self._verdict
 
 
@@ -187,7 +188,7 @@ async def first(*replies: Reply | Exception, tags: Sequence[Tag] = (UNFAIR, FLAK
 
 
 async def test_a_proven_answer_of_the_first_pass_is_sure() -> None:
-    found = await first(calls(("submit", SUBMITTED)))
+    found = await first(tool_reply(("submit", SUBMITTED)))
     assert isinstance(found, Verdict)
     assert (found.uncertain, found.tags, found.citations[0].status) == (False, (), "verified")
 
@@ -202,14 +203,14 @@ async def test_a_proven_answer_of_the_first_pass_is_sure() -> None:
     ],
 )
 async def test_a_doubtful_answer_of_the_first_pass_is_uncertain(change: dict[str, Any]) -> None:
-    found = await first(calls(("submit", SUBMITTED | change)))
+    found = await first(tool_reply(("submit", SUBMITTED | change)))
     assert isinstance(found, Verdict)
     assert found.uncertain
     assert found.confidence <= 0.5
 
 
 async def test_tags_keep_their_order_and_unknown_ones_are_none() -> None:
-    found = await first(calls(("submit", SUBMITTED | {"tags": ["flaky", "made-up", "unfair"]})))
+    found = await first(tool_reply(("submit", SUBMITTED | {"tags": ["flaky", "made-up", "unfair"]})))
     assert isinstance(found, Verdict)
     assert found.tags == ("unfair", "flaky")
 
@@ -217,11 +218,11 @@ async def test_tags_keep_their_order_and_unknown_ones_are_none() -> None:
 @pytest.mark.parametrize(
     ("reply", "final"),
     [
-        (says("no", "refusal"), True),
-        (says("", "context_exceeded"), True),
-        (says("half", "max_tokens"), False),
-        (says("It is unfair."), False),
-        (calls(("submit", {"classification": "MODEL_FAULT"})), False),
+        (text_reply("no", "refusal"), True),
+        (text_reply("", "context_exceeded"), True),
+        (text_reply("half", "max_tokens"), False),
+        (text_reply("It is unfair."), False),
+        (tool_reply(("submit", {"classification": "MODEL_FAULT"})), False),
         (CallFailed("gone", Usage(calls=1)), False),
     ],
 )
@@ -232,7 +233,7 @@ async def test_a_first_pass_that_fails_is_a_reason(reply: Reply | Exception, fin
 
 
 async def test_the_first_pass_is_told_every_tag_and_asked_once() -> None:
-    model = ScriptedModel([calls(("submit", SUBMITTED))])
+    model = ScriptedModel([tool_reply(("submit", SUBMITTED))])
     await FirstPass(model, Prompts(), shipped_rubric(), (UNFAIR, FLAKY)).judge(case())
     (request,) = model.requests
     assert "- `unfair`: the check may be unfair\n- `flaky`: it may pass when run again\n" in request.system
@@ -264,7 +265,7 @@ MATCH = {"label": "match", "explanation": "[T0B1:<RANGE>It is 5</RANGE>]"}
 
 
 def answers(output: dict[str, Any]) -> Reply:
-    return says(f"<response>{json.dumps(output)}</response>", usage=SPENT)
+    return text_reply(f"<response>{json.dumps(output)}</response>", usage=SPENT)
 
 
 def wrapped(*tags: str, sure: bool = True) -> Reply:
@@ -315,7 +316,7 @@ async def test_the_expensive_judge_sees_the_first_answer_as_data() -> None:
     assert found.results[0].rubric_id == "helpful"
 
 
-@pytest.mark.parametrize("broken", [says("no", "refusal"), CallFailed("gone", SPENT)])
+@pytest.mark.parametrize("broken", [text_reply("no", "refusal"), CallFailed("gone", SPENT)])
 async def test_a_failing_first_pass_hands_the_subject_on(broken: Reply | Exception) -> None:
     over = Over([broken], [answers(MATCH)])
     found = await over.cascade.judge(SUBJECT)
@@ -324,7 +325,7 @@ async def test_a_failing_first_pass_hands_the_subject_on(broken: Reply | Excepti
 
 
 async def test_an_unsure_answer_is_kept_where_the_expensive_judge_gives_none() -> None:
-    found = await Over([wrapped(sure=False)], [says("no", "refusal")]).cascade.judge(SUBJECT)
+    found = await Over([wrapped(sure=False)], [text_reply("no", "refusal")]).cascade.judge(SUBJECT)
     (result,) = found.results
     assert (found.stage, result.result_type, result.output) == ("tag", ResultType.DIRECT_RESULT, MATCH)
     assert result.result_metadata
@@ -332,7 +333,7 @@ async def test_an_unsure_answer_is_kept_where_the_expensive_judge_gives_none() -
 
 
 async def test_a_tag_whose_judge_fails_is_a_failure() -> None:
-    found = await Over([wrapped("unfair")], [says("no", "refusal")]).cascade.judge(SUBJECT)
+    found = await Over([wrapped("unfair")], [text_reply("no", "refusal")]).cascade.judge(SUBJECT)
     result: JudgeResult = found.results[0]
     assert (found.stage, result.result_type) == ("judge", ResultType.FAILURE)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.evidence import Citation, Document, Evidence
 from evalscribe.judging import cite
-from evalscribe.run import Eval
+from evalscribe.model.evidence import Citation, Document, Evidence
+from evalscribe.model.run import Eval
 from real_runs import failures
 
 CODE = """\

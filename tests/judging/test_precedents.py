@@ -1,12 +1,12 @@
 """What earlier reports say is shown by one rule, whoever asks about the failure."""
 
 from classifier_case import case, evidence
-from evalscribe.finding import Precedent
 from evalscribe.judging.classifier.question import question
 from evalscribe.judging.fence import Fence
 from evalscribe.judging.precedents import MOST, shown
-from evalscribe.judging.subject import of_evidence
-from evalscribe.prompts import Prompts
+from evalscribe.judging.subject.failures import of_evidence
+from evalscribe.model.finding import Precedent
+from evalscribe.prompts.templates import Prompts
 
 OURS = Precedent(
     report="ours.md", date="day-0", eval="a", classification="KNOWN_GAP", cause="guess", reasoning="Because so."

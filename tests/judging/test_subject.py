@@ -5,7 +5,14 @@ import tracemalloc
 
 import pytest
 
-from evalscribe.agent_run import (
+from evalscribe.judging.subject.agent_runs import of_agent_run
+from evalscribe.judging.subject.failures import of_evidence
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.finding import Precedent
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.run import Eval, Step
+from evalscribe.model.transcript import (
     AgentRun,
     AssistantMessage,
     SystemMessage,
@@ -14,11 +21,6 @@ from evalscribe.agent_run import (
     TranscriptToolCall,
     UserMessage,
 )
-from evalscribe.evidence import Document, Evidence
-from evalscribe.finding import Precedent
-from evalscribe.judge_result import JudgeResult, ResultType
-from evalscribe.judging.subject import Subject, of_agent_run, of_evidence
-from evalscribe.run import Eval, Step
 from machine_speed import cpu_below
 
 EVAL = Eval(id="e", category="basics", name="003-schedule", failed_step="tests", reason="Tests failed")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, not_written
-from evalscribe.library import ReportsFolder
+from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, write_error
+from evalscribe.library.folder import ReportsFolder
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def test_no_permission(folder: ReportsFolder) -> None:
     ],
 )
 def test_what_the_system_refuses(number: int, kind: type[EvalscribeError], advice: str) -> None:
-    said = not_written("cannot write r.md", OSError(number, os.strerror(number)), "Make it writable.")
+    said = write_error("cannot write r.md", OSError(number, os.strerror(number)), "Make it writable.")
     assert type(said) is kind
     assert str(said).startswith(f"cannot write r.md: {os.strerror(number)}")
     assert advice in str(said)

@@ -7,25 +7,24 @@ import anthropic
 import httpx2
 import pytest
 
-from evalscribe.chat import CallFailed, Message, Reply, Request, Tool, ToolResult, Usage
 from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError
 from evalscribe.llm.anthropic import AnthropicModel
-from evalscribe.llm.anthropic_errors import mapped
-from evalscribe.llm.failures import Asked, retry_after
-from evalscribe.llm.prices import price
-from evalscribe.llm.transient import Transient
-from evalscribe.settings.providers import ANTHROPIC
+from evalscribe.llm.anthropic_errors import map_anthropic_error
+from evalscribe.llm.attempt import CallTarget, retry_after
+from evalscribe.llm.budget import price_of
+from evalscribe.model.chat import CallFailed, Message, Reply, Request, Tool, ToolResult, TransientFailure, Usage
+from evalscribe.settings.access import ANTHROPIC
 from messages_server import Answer, MessagesServer, failure, message, says
 from waiting import PATIENCE_S
 
 KEY = "sk-ant-secret-123456"
 TOOL = Tool(name="submit", description="Submit.", input_schema={"type": "object", "properties": {}})
-ASKED_OF = Asked(provider=ANTHROPIC, model="claude-x", host="127.0.0.1")
+ASKED_OF = CallTarget(provider=ANTHROPIC, model="claude-x", host="127.0.0.1")
 ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),), tools=(TOOL,), effort="high")
 
 
 def model(url: str, **options: float) -> AnthropicModel:
-    return AnthropicModel("claude-opus-5-5", KEY, url, price("anthropic/claude-opus-5-5"), **options)
+    return AnthropicModel("claude-opus-5-5", KEY, url, price_of("anthropic/claude-opus-5-5"), **options)
 
 
 async def ask(server: MessagesServer, request: Request = ASKED) -> Reply:
@@ -150,8 +149,8 @@ async def test_half_an_input_is_no_input() -> None:
 def test_a_host_that_takes_no_connection_in_time_is_not_there() -> None:
     error = made(anthropic.APITimeoutError)
     error.__cause__ = httpx2.ConnectTimeout("late")
-    failure = mapped(error, ASKED_OF)
-    assert isinstance(failure, Transient)
+    failure = map_anthropic_error(error, ASKED_OF)
+    assert isinstance(failure, TransientFailure)
     assert failure.free
     assert isinstance(failure.ends_all, UnavailableError)
 
@@ -203,7 +202,7 @@ def made(kind: type[Exception]) -> Exception:
 @pytest.mark.parametrize("kind", every_exception(), ids=lambda kind: kind.__name__)
 def test_every_exception_of_the_sdk_is_mapped(kind: type[Exception]) -> None:
     assert len(every_exception()) > 20
-    error = mapped(made(kind), ASKED_OF)
+    error = map_anthropic_error(made(kind), ASKED_OF)
     assert isinstance(error, CallFailed | EvalscribeError)
     assert KEY not in str(error)
 

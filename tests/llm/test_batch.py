@@ -9,15 +9,15 @@ from pydantic import SecretStr
 
 from batch_desk import HALF_PRICE, NAME, OPUS, QUICK, Desk, ask, failing, sent, stored_intent, texts
 from batches_server import Batch, answer, errored, succeeded
-from evalscribe.chat import Reply, Usage
 from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
 from evalscribe.llm.anthropic import AnthropicModel
-from evalscribe.llm.batch import NotAnswered
+from evalscribe.llm.batch import BatchNotAnswered
 from evalscribe.llm.budget import Budget, worst_case
-from evalscribe.llm.service import Service
-from evalscribe.ports import Intent
-from evalscribe.settings import Access
-from evalscribe.settings.place import DEFAULT
+from evalscribe.llm.service import ModelService
+from evalscribe.model.chat import Reply, Usage
+from evalscribe.model.storage import BatchIntent
+from evalscribe.settings.access import Access
+from evalscribe.settings.config import DEFAULT
 from waiting import until
 
 
@@ -104,7 +104,7 @@ async def test_fresh_asks_anew_what_was_taken_and_uses_what_nobody_took(desk: De
 async def test_an_old_batch_that_is_read_again_answers_nothing_that_was_asked_anew(desk: Desk) -> None:
     old = sent(desk, ask("q0"), ask("q1"))
     stored_intent(desk, ask("q1"), batch_id=old)
-    desk.intents.add(Intent(id="anew", keys=desk.keys(ask("q0")), created=datetime.now(UTC)))
+    desk.intents.add(BatchIntent(id="anew", keys=desk.keys(ask("q0")), created=datetime.now(UTC)))
     desk.intents.submitted("anew", sent(desk, ask("q0")))
     lines = desk.server.lines
 
@@ -148,7 +148,7 @@ async def test_what_a_batch_did_not_answer_is_asked_by_itself_at_the_full_price(
 async def test_without_a_way_to_ask_by_itself_it_is_said_and_free(desk: Desk) -> None:
     desk.server.result = errored()
     (failure,) = await desk.ask(ask("q"))
-    assert isinstance(failure, NotAnswered)
+    assert isinstance(failure, BatchNotAnswered)
     assert (failure.reason, failure.free) == ("the batch did not answer (errored: no luck)", True)
 
 
@@ -159,11 +159,11 @@ UNREADABLE = [{"type": "succeeded", "message": {"content": None}}, {"type": "suc
 async def test_an_answer_that_cannot_be_read_may_have_cost_and_is_known_from_then_on(desk: Desk, result: Any) -> None:
     desk.server.result = lambda key, params: result
     (failure,) = await desk.ask(ask("q"))
-    assert isinstance(failure, NotAnswered)
+    assert isinstance(failure, BatchNotAnswered)
     assert not failure.free
     before = dict(desk.server.calls)
     (again,) = await desk.ask(ask("q"))
-    assert isinstance(again, NotAnswered)
+    assert isinstance(again, BatchNotAnswered)
     assert again.free, "it is counted once"
     assert desk.server.calls == before
 
@@ -172,7 +172,7 @@ async def test_a_question_that_the_batch_forgot_concerns_that_question_only(desk
     lines = desk.server.lines
     desk.server.lines = lambda batch: lines(batch)[:-1]  # type: ignore[method-assign]
     first, second = await desk.ask(ask("q0"), ask("q1"))
-    assert isinstance(first, NotAnswered)
+    assert isinstance(first, BatchNotAnswered)
     assert "says nothing" in first.reason
     assert not first.free
     assert isinstance(second, Reply)
@@ -252,7 +252,7 @@ async def test_two_at_once_send_what_both_ask_once(desk: Desk) -> None:
 
 
 async def test_an_error_that_nobody_foresaw_reaches_those_who_wait(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(intent: Intent) -> Intent:
+    def broken(intent: BatchIntent) -> BatchIntent:
         raise RuntimeError("disk on fire")
 
     monkeypatch.setattr(desk.intents, "add", broken)
@@ -267,11 +267,11 @@ async def test_the_key_goes_to_no_other_host(desk: Desk) -> None:
     assert desk.server.shown(desk.server.batches[0])["results_url"].startswith("http://localhost:9/")
 
 
-def served(desk: Desk) -> Service:
+def served(desk: Desk) -> ModelService:
     def access(provider: str) -> Access:
         return Access(url=desk.server.url, url_origin=DEFAULT, key=SecretStr("key"), key_origin=DEFAULT)
 
-    return Service(access, Budget(usd=1.0), intents=desk.intents)
+    return ModelService(access, Budget(usd=1.0), intents=desk.intents)
 
 
 async def test_with_intents_every_model_that_is_opened_asks_in_batches(

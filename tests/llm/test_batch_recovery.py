@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from batch_desk import Desk, ask, failing, sent, stored_intent, texts
-from evalscribe.chat import CallFailed
 from evalscribe.errors import AccessError, UnavailableError
-from evalscribe.ports import Intent
+from evalscribe.model.chat import CallFailed
+from evalscribe.model.storage import BatchIntent
 
 
 async def test_an_intent_without_a_batch_is_sent_once_it_is_sure_that_there_is_none(desk: Desk) -> None:
@@ -55,7 +55,7 @@ async def test_another_batch_of_the_same_size_is_waited_for_and_told_apart_by_it
 
 async def test_a_batch_that_another_intent_has_is_not_looked_into(desk: Desk) -> None:
     other = sent(desk, ask("other"))
-    intent = Intent(id="other", keys=desk.keys(ask("other")), created=datetime.now(UTC))
+    intent = BatchIntent(id="other", keys=desk.keys(ask("other")), created=datetime.now(UTC))
     desk.intents.add(intent)
     desk.intents.submitted("other", other)
     stored_intent(desk, ask("q0"))

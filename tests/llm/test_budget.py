@@ -5,17 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
 from evalscribe.errors import AccessError, UnavailableError, UsageError
 from evalscribe.llm.anthropic import AnthropicModel
-from evalscribe.llm.budget import Budget, Budgeted, worst_case
-from evalscribe.llm.prices import price
-from evalscribe.llm.retry import Patience, Persistent
-from evalscribe.llm.scripted import ScriptedModel, says
+from evalscribe.llm.budget import Budget, BudgetedModel, price_of, worst_case
+from evalscribe.llm.scripted import ScriptedModel, text_reply
+from evalscribe.llm.service import RetryingModel, RetryPolicy
+from evalscribe.model.chat import CallFailed, Message, Reply, Request, Usage
 from messages_server import Answer, MessagesServer, failure, message, page
 from waiting import PATIENCE_S
 
-OPUS = price("anthropic/claude-opus-5-5")
+OPUS = price_of("anthropic/claude-opus-5-5")
 ASKED = Request(system="s" * 4000, messages=(Message(role="user", text="Why?"),), max_tokens=1000)
 WORST = worst_case(ASKED, OPUS)
 SMALL = Usage(calls=1, input_tokens=100, output_tokens=10, cost_usd=0.001)
@@ -29,7 +28,7 @@ def test_the_worst_case_is_above_what_the_real_one_costs() -> None:
 
 async def test_calls_go_on_until_the_next_one_does_not_fit() -> None:
     budget = Budget(usd=WORST.cost_usd + 2 * SMALL.cost_usd)
-    model = Budgeted(ScriptedModel([says("x", usage=SMALL)] * 9), budget, OPUS)
+    model = BudgetedModel(ScriptedModel([text_reply("x", usage=SMALL)] * 9), budget, OPUS)
     for _ in range(3):
         await model.complete(ASKED)
     with pytest.raises(CallFailed, match=r"budget of \$0\.03.* run again with more") as raised:
@@ -56,7 +55,7 @@ class Slow:
             await asyncio.sleep(0.02)
         finally:
             self.open -= 1
-        return says("x", usage=self._usage)
+        return text_reply("x", usage=self._usage)
 
     async def close(self) -> None: ...
 
@@ -64,7 +63,7 @@ class Slow:
 async def test_worst_cases_of_calls_under_way_are_kept_aside() -> None:
     slow = Slow()
     budget = Budget(usd=2.5 * WORST.cost_usd)
-    model = Budgeted(slow, budget, OPUS)
+    model = BudgetedModel(slow, budget, OPUS)
     await asyncio.gather(*(model.complete(ASKED) for _ in range(8)))
     assert slow.peak == 2, "the third waits until one of them is settled"
     assert budget.spent.calls == 8
@@ -72,7 +71,7 @@ async def test_worst_cases_of_calls_under_way_are_kept_aside() -> None:
 
 async def test_the_budget_is_never_overspent_by_calls_at_their_worst() -> None:
     budget = Budget(usd=3.2 * WORST.cost_usd)
-    model = Budgeted(Slow(WORST), budget, OPUS)
+    model = BudgetedModel(Slow(WORST), budget, OPUS)
     results = await asyncio.gather(*(model.complete(ASKED) for _ in range(8)), return_exceptions=True)
     assert sum(isinstance(result, Reply) for result in results) == 3
     assert sum(isinstance(result, CallFailed) for result in results) == 5
@@ -81,7 +80,7 @@ async def test_the_budget_is_never_overspent_by_calls_at_their_worst() -> None:
 
 async def test_tokens_are_a_budget_of_their_own() -> None:
     whole = WORST.input_tokens + WORST.output_tokens
-    model = Budgeted(ScriptedModel([says("x", usage=SMALL)] * 2), Budget(tokens=whole + 109), None)
+    model = BudgetedModel(ScriptedModel([text_reply("x", usage=SMALL)] * 2), Budget(tokens=whole + 109), None)
     await model.complete(ASKED)
     with pytest.raises(CallFailed, match=f"budget of {whole + 109} tokens"):
         await model.complete(ASKED)
@@ -89,7 +88,7 @@ async def test_tokens_are_a_budget_of_their_own() -> None:
 
 async def test_a_cancelled_call_counts_at_its_worst() -> None:
     budget = Budget(usd=1.0)
-    task = asyncio.create_task(Budgeted(Slow(), budget, OPUS).complete(ASKED))
+    task = asyncio.create_task(BudgetedModel(Slow(), budget, OPUS).complete(ASKED))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -101,7 +100,9 @@ async def spend(answer: Answer) -> tuple[Budget, Exception | None]:
     budget = Budget(usd=1.0)
     with MessagesServer(answer) as server:
         timeout_s = 0.5 if answer.held else PATIENCE_S
-        model = Budgeted(AnthropicModel("claude-opus-5-5", "key", server.url, OPUS, timeout_s=timeout_s), budget, OPUS)
+        model = BudgetedModel(
+            AnthropicModel("claude-opus-5-5", "key", server.url, OPUS, timeout_s=timeout_s), budget, OPUS
+        )
         try:
             await model.complete(ASKED)
         except Exception as error:
@@ -138,7 +139,7 @@ async def test_retries_spend_from_the_budget_too() -> None:
     budget = Budget(usd=2.5 * WORST.cost_usd)
     with MessagesServer(Answer(cut="reset")) as server:
         attempt = AnthropicModel("claude-opus-5-5", "key", server.url, OPUS)
-        model = Persistent(Budgeted(attempt, budget, OPUS), Patience(first_wait_s=0.01))
+        model = RetryingModel(BudgetedModel(attempt, budget, OPUS), RetryPolicy(first_wait_s=0.01))
         with pytest.raises(CallFailed, match="no room") as raised:
             await model.complete(ASKED)
         await model.close()
@@ -148,7 +149,9 @@ async def test_retries_spend_from_the_budget_too() -> None:
 
 async def test_stages_are_counted_apart_in_the_order_of_their_first_calls() -> None:
     budget = Budget(usd=1.0)
-    tag, judge = (Budgeted(ScriptedModel([says("x", usage=SMALL)] * 2), budget, OPUS, s) for s in ("tag", "judge"))
+    tag, judge = (
+        BudgetedModel(ScriptedModel([text_reply("x", usage=SMALL)] * 2), budget, OPUS, s) for s in ("tag", "judge")
+    )
     for model in (tag, judge, judge):
         await model.complete(ASKED)
     assert list(budget.by_stage.items()) == [("tag", SMALL), ("judge", SMALL + SMALL)]
@@ -157,11 +160,11 @@ async def test_stages_are_counted_apart_in_the_order_of_their_first_calls() -> N
 
 async def test_a_call_that_can_never_fit_does_not_wait_for_those_under_way() -> None:
     budget = Budget(usd=1.5 * WORST.cost_usd)
-    under_way = asyncio.create_task(Budgeted(Slow(), budget, OPUS).complete(ASKED))
+    under_way = asyncio.create_task(BudgetedModel(Slow(), budget, OPUS).complete(ASKED))
     await asyncio.sleep(0)
     huge = ASKED.model_copy(update={"max_tokens": 100_000})
     with pytest.raises(CallFailed, match="no room") as raised:
-        await Budgeted(Slow(), budget, OPUS).complete(huge)
+        await BudgetedModel(Slow(), budget, OPUS).complete(huge)
     assert raised.value.free
     assert not under_way.done()
     await under_way
@@ -173,7 +176,7 @@ async def test_a_small_call_passes_one_that_waits_for_room() -> None:
     done: list[str] = []
 
     async def one(name: str, request: Request) -> None:
-        await Budgeted(Slow(), budget, OPUS).complete(request)
+        await BudgetedModel(Slow(), budget, OPUS).complete(request)
         done.append(name)
 
     await asyncio.gather(one("first", ASKED), one("waits", ASKED), one("small", small))
@@ -182,21 +185,21 @@ async def test_a_small_call_passes_one_that_waits_for_room() -> None:
 
 def test_a_model_without_a_price_needs_a_bound_in_tokens() -> None:
     with pytest.raises(UsageError, match="--max-tokens"):
-        Budgeted(Slow(), Budget(usd=1.0), None)
-    assert Budgeted(Slow(), Budget(usd=1.0, tokens=1000), None).id == "scripted/slow"
+        BudgetedModel(Slow(), Budget(usd=1.0), None)
+    assert BudgetedModel(Slow(), Budget(usd=1.0, tokens=1000), None).id == "scripted/slow"
 
 
-@pytest.mark.parametrize(("answer", "worst"), [(says("x", usage=Usage()), WORST), (says(), None)])
+@pytest.mark.parametrize(("answer", "worst"), [(text_reply("x", usage=Usage()), WORST), (text_reply(), None)])
 async def test_a_reply_without_usage_counts_at_its_worst(answer: Reply, worst: Usage | None) -> None:
     budget = Budget(usd=1.0)
-    reply = await Budgeted(ScriptedModel([answer]), budget, OPUS).complete(ASKED)
+    reply = await BudgetedModel(ScriptedModel([answer]), budget, OPUS).complete(ASKED)
     assert reply.usage == budget.spent == (worst or answer.usage)
 
 
 async def test_an_unforeseen_error_counts_at_its_worst() -> None:
     budget = Budget(usd=1.0)
     with pytest.raises(UnavailableError):
-        await Budgeted(ScriptedModel([UnavailableError("gone")]), budget, OPUS).complete(ASKED)
+        await BudgetedModel(ScriptedModel([UnavailableError("gone")]), budget, OPUS).complete(ASKED)
     assert budget.spent == WORST
 
 
@@ -205,7 +208,7 @@ async def test_failed_attempts_count_once_and_what_is_told_is_what_is_counted() 
     script = [Answer(cut="reset"), failure(529), page(), message({"type": "text", "text": "x"})]
     with MessagesServer(script) as server:
         attempt = AnthropicModel("claude-opus-5-5", "key", server.url, OPUS)
-        model = Persistent(Budgeted(attempt, budget, OPUS), Patience(first_wait_s=0.01))
+        model = RetryingModel(BudgetedModel(attempt, budget, OPUS), RetryPolicy(first_wait_s=0.01))
         with pytest.raises(CallFailed) as raised:
             await model.complete(ASKED)
         reply = await model.complete(ASKED)
@@ -218,7 +221,7 @@ async def test_a_failure_after_a_lost_attempt_is_not_free() -> None:
     budget = Budget(usd=1.0)
     with MessagesServer([Answer(cut="reset"), failure(400)]) as server:
         attempt = AnthropicModel("claude-opus-5-5", "key", server.url, OPUS)
-        model = Persistent(Budgeted(attempt, budget, OPUS), Patience(first_wait_s=0.01))
+        model = RetryingModel(BudgetedModel(attempt, budget, OPUS), RetryPolicy(first_wait_s=0.01))
         with pytest.raises(CallFailed) as raised:
             await model.complete(ASKED)
         await model.close()

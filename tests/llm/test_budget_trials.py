@@ -6,11 +6,10 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from evalscribe.chat import CallFailed, Message, Reply, Request, Tool, Usage
 from evalscribe.llm.anthropic import AnthropicModel
-from evalscribe.llm.budget import Budget, Budgeted, worst_case
-from evalscribe.llm.prices import Price, price
-from evalscribe.llm.retry import Patience, Persistent
+from evalscribe.llm.budget import Budget, BudgetedModel, Price, price_of, worst_case
+from evalscribe.llm.service import RetryingModel, RetryPolicy
+from evalscribe.model.chat import CallFailed, Message, Reply, Request, Tool, Usage
 from messages_server import Answer, Call, MessagesServer, failure, message, page
 from waiting import PATIENCE_S
 
@@ -21,7 +20,7 @@ STAGES = ("tag", "observe", "judge")
 SCHEMA = {"type": "object", "properties": {"label": {"type": "string"}}, "additionalProperties": False}
 TOOL = Tool(name="submit", description="Submit the verdict.", input_schema=SCHEMA)
 WORDS = ("return x == 1;\n", '{"a": [1, 2]}', "0f3a9c7e", "The task asks for 2. ", "überprüft ", "評価する", "🙂")
-PATIENCE = Patience(attempts=4, first_wait_s=0.001, longest_wait_s=0.004, total_s=60)
+PATIENCE = RetryPolicy(attempts=4, first_wait_s=0.001, longest_wait_s=0.004, total_s=60)
 TIMEOUT_S = 0.5
 BILLED = ("whole",) * 10 + ("half", "reset", "late", "page", "no usage")
 """Answers that the server has worked for, heard or not."""
@@ -91,7 +90,7 @@ def told(kind: str, bill: dict[str, int]) -> Answer:
 
 
 def cost_of(name: str) -> Price:
-    found = price(f"anthropic/{name}")
+    found = price_of(f"anthropic/{name}")
     assert found is not None
     return found
 
@@ -134,11 +133,11 @@ class Trial:
         lanes = asyncio.Semaphore(self.chance.randint(2, 16))
         await asyncio.gather(*(self.call(request, lanes, self.model()) for request in self.requests))
 
-    def model(self) -> Persistent:
+    def model(self) -> RetryingModel:
         name, stage = self.chance.choice(MODELS), self.chance.choice(STAGES)
-        return Persistent(Budgeted(self.adapters[name], self.budget, cost_of(name), stage), PATIENCE)
+        return RetryingModel(BudgetedModel(self.adapters[name], self.budget, cost_of(name), stage), PATIENCE)
 
-    async def call(self, request: Request, lanes: asyncio.Semaphore, model: Persistent) -> None:
+    async def call(self, request: Request, lanes: asyncio.Semaphore, model: RetryingModel) -> None:
         patience = self.chance.choice((None, None, self.chance.uniform(0.0, 0.1))) if self.cancels else None
         heard: list[str] = []
         on_text = self.chance.choice((None, heard.append))
@@ -214,5 +213,5 @@ async def test_a_reply_without_usage_is_told_at_its_worst() -> None:
 
     request = Request(system="s", messages=(Message(role="user", text="q"),))
     budget = Budget(tokens=10_000)
-    reply = await Persistent(Budgeted(Silent(), budget, None, "judge")).complete(request)
+    reply = await RetryingModel(BudgetedModel(Silent(), budget, None, "judge")).complete(request)
     assert reply.usage == budget.spent == worst_case(request, None)

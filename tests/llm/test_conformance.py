@@ -11,10 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from evalscribe.chat import CallFailed, Message, Reply, Request, Tool, ToolResult
 from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError
-from evalscribe.llm.service import Adapter
-from evalscribe.llm.transient import Transient
+from evalscribe.llm.service import ModelAdapter
+from evalscribe.model.chat import CallFailed, Message, Reply, Request, Tool, ToolResult, TransientFailure
 from scripted_server import Answer, Script, page
 from vendors import KEY, VENDORS, Vendor
 from waiting import PATIENCE_S
@@ -67,7 +66,7 @@ async def failures(
     return all_failed
 
 
-async def _failure(vendor: Vendor, model: Adapter) -> CallFailed | EvalscribeError:
+async def _failure(vendor: Vendor, model: ModelAdapter) -> CallFailed | EvalscribeError:
     with pytest.raises((CallFailed, EvalscribeError)) as raised:
         await vendor.answer(model, ASKED)
     error = raised.value
@@ -132,7 +131,7 @@ async def test_a_prompt_beyond_the_context_is_a_way_to_stop(vendor: Vendor) -> N
 
 async def test_429_asks_to_wait_and_cost_nothing(vendor: Vendor) -> None:
     failure = await failed(vendor, vendor.failure(429, "rate_limit", "slow down", retry_after="7"))
-    assert isinstance(failure, Transient)
+    assert isinstance(failure, TransientFailure)
     assert (failure.limited, failure.after, failure.free, failure.ends_all) == (True, 7.0, True, None)
     assert "limits the rate (429: slow down)" in failure.reason
 
@@ -142,7 +141,7 @@ async def test_what_may_pass_cost_nothing(vendor: Vendor) -> None:
     statuses = (408, 409, 500, 502, 503, 504, 529)
     answers = [vendor.failure(status, retry_after="7") for status in statuses]
     for status, failure in zip(statuses, await failures(vendor, answers), strict=True):
-        assert isinstance(failure, Transient)
+        assert isinstance(failure, TransientFailure)
         assert (failure.limited, failure.after, failure.free, failure.ends_all) == (False, 7.0, True, None)
         assert str(status) in failure.reason
 
@@ -171,7 +170,7 @@ async def test_any_other_status_concerns_this_call_only(vendor: Vendor) -> None:
     answers = [replace(vendor.failure(status), headers=headers) for status in statuses]
     for status, failure in zip(statuses, await failures(vendor, answers), strict=True):
         assert isinstance(failure, CallFailed)
-        assert not isinstance(failure, Transient)
+        assert not isinstance(failure, TransientFailure)
         assert failure.free
         assert str(status) in failure.reason
 
@@ -179,7 +178,7 @@ async def test_any_other_status_concerns_this_call_only(vendor: Vendor) -> None:
 @WHOLE
 async def test_a_page_in_place_of_an_error_is_not_repeated_to_the_user(vendor: Vendor) -> None:
     failure = await failed(vendor, page(502))
-    assert isinstance(failure, Transient)
+    assert isinstance(failure, TransientFailure)
     assert "<" not in failure.reason
 
 
@@ -212,9 +211,9 @@ async def test_an_answer_without_a_reason_to_stop_is_none(vendor: Vendor) -> Non
 
 async def test_a_body_that_breaks_off_may_have_cost(vendor: Vendor) -> None:
     half, reset = await failures(vendor, [replace(vendor.says("Because."), cut=cut) for cut in ("half", "reset")])
-    assert isinstance(reset, Transient)
+    assert isinstance(reset, TransientFailure)
     assert isinstance(half, CallFailed)
-    assert isinstance(half, Transient) != vendor.streams, "what was heard is not said again"
+    assert isinstance(half, TransientFailure) != vendor.streams, "what was heard is not said again"
     assert not half.free
     assert not reset.free
 
@@ -227,7 +226,7 @@ async def test_an_error_inside_a_200_may_have_cost(vendor: Vendor) -> None:
 
 async def test_a_server_that_hangs_is_left(vendor: Vendor) -> None:
     failure = await failed(vendor, replace(vendor.says("x"), held=True), timeout_s=0.3)
-    assert isinstance(failure, Transient)
+    assert isinstance(failure, TransientFailure)
     assert "in time" in failure.reason
     assert not failure.free
 
@@ -236,7 +235,7 @@ async def test_nobody_there_ends_the_command_once_the_retries_are_spent(vendor: 
     with vendor.server(vendor.says("x")) as server:
         url = server.url
     model = vendor.model(url)
-    with pytest.raises(Transient) as raised:
+    with pytest.raises(TransientFailure) as raised:
         await vendor.answer(model, ASKED)
     await model.close()
     assert raised.value.free

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from chat_server import USAGE, Answer, Call, ChatServer, completion, failure, says, use
-from evalscribe.chat import Effort, Message, Reply, Request, Tool, ToolResult, Usage
 from evalscribe.errors import UsageError
-from evalscribe.llm.completion import is_strict, messages
-from evalscribe.llm.dialects import COMPATIBLE, DIALECTS, Dialect, dialect_of
+from evalscribe.llm.budget import Price, Rate
+from evalscribe.llm.completion import COMPATIBLE, DIALECTS, Dialect, dialect_of, is_strict, messages
 from evalscribe.llm.openai import OpenAIModel
-from evalscribe.llm.prices import Price, Rate
-from evalscribe.settings.providers import GOOGLE, OPENAI, OPENROUTER, PROVIDERS, Provider
+from evalscribe.model.chat import Effort, Message, Reply, Request, Tool, ToolResult, Usage
+from evalscribe.settings.access import GOOGLE, OPENAI, OPENROUTER, PROVIDERS, Provider
 from scripted_server import Script
 
 KEY = "sk-proj-secret-123456"

@@ -7,15 +7,14 @@ import httpx2
 import openai
 import pytest
 
-from evalscribe.chat import CallFailed, Usage
 from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError
-from evalscribe.llm.failures import Asked, TooLong, of_answer
-from evalscribe.llm.openai_errors import mapped, of_error_inside, refusal
-from evalscribe.llm.transient import Transient
-from evalscribe.settings.providers import OPENROUTER
+from evalscribe.llm.attempt import CallTarget, PromptTooLong, map_response
+from evalscribe.llm.openai_sdk import map_openai_error, map_stream_error, parse_error_response
+from evalscribe.model.chat import CallFailed, TransientFailure, Usage
+from evalscribe.settings.access import OPENROUTER
 
 KEY = "sk-or-secret-123456"
-ASKED = Asked(provider=OPENROUTER, model="vendor/model-x", host="127.0.0.1")
+ASKED = CallTarget(provider=OPENROUTER, model="vendor/model-x", host="127.0.0.1")
 RETRY_INFO = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}]
 
 
@@ -23,7 +22,7 @@ RETRY_INFO = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay"
     ("status", "body", "kind", "says"),
     [
         (429, {"code": "insufficient_quota", "message": "You exceeded your current quota"}, AccessError, "billing"),
-        (429, {"code": "rate_limit_exceeded", "message": "Slow down"}, Transient, "limits the rate"),
+        (429, {"code": "rate_limit_exceeded", "message": "Slow down"}, TransientFailure, "limits the rate"),
         (402, {"code": 402, "message": "Insufficient credits"}, AccessError, "billing"),
         (401, {"code": "invalid_api_key", "message": "Incorrect key"}, AccessError, "OPENROUTER_API_KEY"),
         (
@@ -44,49 +43,54 @@ RETRY_INFO = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay"
         (403, {"code": 403, "message": "Forbidden"}, AccessError, "does not allow"),
         (403, {"message": "Your input was flagged"}, CallFailed, "turned the question away"),
         (403, {"message": "Not so", "metadata": {"flagged_input": "kill"}}, CallFailed, "turned the question away"),
-        (400, {"code": "context_length_exceeded", "message": "Too much."}, TooLong, "too long"),
+        (400, {"code": "context_length_exceeded", "message": "Too much."}, PromptTooLong, "too long"),
         (
             400,
             {"object": "error", "message": "maximum context length is 4096 tokens", "code": 400},
-            TooLong,
+            PromptTooLong,
             "too long",
         ),
-        (400, {"error": "input length exceeds the context length"}, TooLong, "too long"),
-        (413, None, TooLong, "too long"),
+        (400, {"error": "input length exceeds the context length"}, PromptTooLong, "too long"),
+        (413, None, PromptTooLong, "too long"),
         (400, {"message": ["no", "text"]}, CallFailed, r"\(400\)"),
-        (503, [{"error": {"code": 503, "status": "UNAVAILABLE", "message": "Overloaded."}}], Transient, "Overloaded"),
-        (500, "<html>oops</html>", Transient, r"\(500\)"),
+        (
+            503,
+            [{"error": {"code": 503, "status": "UNAVAILABLE", "message": "Overloaded."}}],
+            TransientFailure,
+            "Overloaded",
+        ),
+        (500, "<html>oops</html>", TransientFailure, r"\(500\)"),
     ],
 )
 def test_what_a_service_says_in_its_own_shape(status: int, body: Any, kind: type[Exception], says: str) -> None:
-    failure = of_answer(refusal(body, status, {}), ASKED)
+    failure = map_response(parse_error_response(body, status, {}), ASKED)
     assert type(failure) is kind
     with pytest.raises(kind, match=says):
         raise failure
 
 
 def test_how_long_to_wait_in_every_spelling() -> None:
-    assert refusal({}, 429, {"retry-after-ms": "1500", "retry-after": "2"}).after == 1.5
-    assert refusal({}, 429, {"retry-after": "2"}).after == 2.0
-    assert refusal([{"error": {"details": RETRY_INFO}}], 429, {}).after == 34.5
-    assert refusal({}, 429, {}).after is None
-    assert refusal({}, 429, {"retry-after-ms": "soon"}).after is None
+    assert parse_error_response({}, 429, {"retry-after-ms": "1500", "retry-after": "2"}).after == 1.5
+    assert parse_error_response({}, 429, {"retry-after": "2"}).after == 2.0
+    assert parse_error_response([{"error": {"details": RETRY_INFO}}], 429, {}).after == 34.5
+    assert parse_error_response({}, 429, {}).after is None
+    assert parse_error_response({}, 429, {"retry-after-ms": "soon"}).after is None
 
 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        ({"code": 429, "message": "slow down"}, Transient),
-        ({"code": 502, "message": "upstream"}, Transient),
-        ({"code": "server_error", "message": "?"}, Transient),
-        ({"code": 400, "message": "maximum context length is 10 tokens"}, TooLong),
+        ({"code": 429, "message": "slow down"}, TransientFailure),
+        ({"code": 502, "message": "upstream"}, TransientFailure),
+        ({"code": "server_error", "message": "?"}, TransientFailure),
+        ({"code": 400, "message": "maximum context length is 10 tokens"}, PromptTooLong),
         ({"code": 401, "message": "no"}, AccessError),
-        ("out of memory", Transient),
+        ("out of memory", TransientFailure),
     ],
 )
 def test_an_error_inside_a_200_means_what_its_code_says_and_counts(error: object, kind: type[Exception]) -> None:
     used = Usage(calls=1, input_tokens=7)
-    failure = of_error_inside(error, ASKED, used)
+    failure = map_stream_error(error, ASKED, used)
     assert type(failure) is kind
     if isinstance(failure, CallFailed):
         assert (failure.usage, failure.free) == (used, False)
@@ -122,7 +126,7 @@ def made(kind: type[Exception]) -> Exception:
 @pytest.mark.parametrize("kind", every_exception(), ids=lambda kind: kind.__name__)
 def test_every_exception_of_the_sdk_is_mapped(kind: type[Exception]) -> None:
     assert len(every_exception()) > 12
-    error = mapped(made(kind), ASKED)
+    error = map_openai_error(made(kind), ASKED)
     assert isinstance(error, CallFailed | EvalscribeError)
     assert KEY not in str(error)
 
@@ -130,7 +134,7 @@ def test_every_exception_of_the_sdk_is_mapped(kind: type[Exception]) -> None:
 def test_a_host_that_takes_no_connection_in_time_is_not_there() -> None:
     error = made(openai.APITimeoutError)
     error.__cause__ = httpx2.ConnectTimeout("late")
-    failure = mapped(error, ASKED)
-    assert isinstance(failure, Transient)
+    failure = map_openai_error(error, ASKED)
+    assert isinstance(failure, TransientFailure)
     assert failure.free
     assert isinstance(failure.ends_all, UnavailableError)

@@ -7,14 +7,13 @@ from dataclasses import replace
 import pytest
 
 from chat_server import Answer, Call, ChatServer, failure, says
-from evalscribe.chat import CallFailed, Message, Reply, Request
 from evalscribe.llm.openai import OpenAIModel
-from evalscribe.llm.pause import IN_A_ROW, Pause
-from evalscribe.llm.retry import Patience, Persistent
+from evalscribe.llm.service import MAX_REFUSALS, RateLimitPause, RetryingModel, RetryPolicy
+from evalscribe.model.chat import CallFailed, Message, Reply, Request
 from loop_clock import LoopClock
 from waiting import until
 
-PATIENCE = Patience(attempts=6, first_wait_s=0.01, longest_wait_s=0.02, total_s=6.0)
+PATIENCE = RetryPolicy(attempts=6, first_wait_s=0.01, longest_wait_s=0.02, total_s=6.0)
 LONG = "0.6"
 
 
@@ -35,11 +34,11 @@ def limited(wait: str = LONG) -> Answer:
 class Lanes:
     """Models of one provider that share a pause, and one that does not."""
 
-    def __init__(self, server: ChatServer, patience: Patience = PATIENCE) -> None:
+    def __init__(self, server: ChatServer, patience: RetryPolicy = PATIENCE) -> None:
         self._model = OpenAIModel("test", "key", base_url=server.url)
         self._patience = patience
         self._server = server
-        self.shared = Pause()
+        self.shared = RateLimitPause()
         self.clock = LoopClock()
 
     @property
@@ -56,8 +55,8 @@ class Lanes:
         self._server.gather(0)
         return tasks
 
-    async def ask(self, name: str, pause: Pause | None = None) -> Reply:
-        return await Persistent(self._model, self._patience, pause or self.shared).complete(asked(name))
+    async def ask(self, name: str, pause: RateLimitPause | None = None) -> Reply:
+        return await RetryingModel(self._model, self._patience, pause or self.shared).complete(asked(name))
 
     async def close(self) -> None:
         await self._model.close()
@@ -86,7 +85,7 @@ async def test_three_in_a_row_pause_every_lane_until_the_longest_wait_is_over() 
     waits = [LONG, "0.1", "0.1"]
 
     def answer(call: Call) -> Answer:
-        return limited(waits[call.number]) if call.number < IN_A_ROW else says("Done.")
+        return limited(waits[call.number]) if call.number < MAX_REFUSALS else says("Done.")
 
     with ChatServer(answer) as server:
         lanes = Lanes(server)
@@ -94,11 +93,11 @@ async def test_three_in_a_row_pause_every_lane_until_the_longest_wait_is_over() 
         tasks += [asyncio.create_task(lanes.ask(name)) for name in "de"]
         lanes.clock.advance(0.59)
         await settled()
-        assert len(server.calls) == IN_A_ROW
+        assert len(server.calls) == MAX_REFUSALS
         lanes.clock.advance(0.02)
         await asyncio.gather(*tasks)
         await lanes.close()
-    assert {lane(call) for call in server.calls[IN_A_ROW:]} == set("abcde")
+    assert {lane(call) for call in server.calls[MAX_REFUSALS:]} == set("abcde")
 
 
 async def test_the_first_answer_ends_the_pause() -> None:
@@ -107,7 +106,7 @@ async def test_the_first_answer_ends_the_pause() -> None:
     def answer(call: Call) -> Answer:
         if lane(call) == "slow":
             return replace(says("Done."), held=True)
-        return limited("2") if call.number <= IN_A_ROW else says("Done.")
+        return limited("2") if call.number <= MAX_REFUSALS else says("Done.")
 
     with ChatServer(answer) as server:
         lanes = Lanes(server)
@@ -116,7 +115,7 @@ async def test_the_first_answer_ends_the_pause() -> None:
         refused = await lanes.refused("abc")
         new = asyncio.create_task(lanes.ask("new"))
         await settled()
-        assert len(server.calls) == 1 + IN_A_ROW, "it waits as long as the pause holds"
+        assert len(server.calls) == 1 + MAX_REFUSALS, "it waits as long as the pause holds"
         server.release()
         await slow
         await new
@@ -148,7 +147,7 @@ async def test_another_provider_goes_on() -> None:
         lanes = Lanes(server)
         refused = await lanes.refused("abc")
         assert lanes.shared.left_s() == 2.0
-        await lanes.ask("other", Pause())
+        await lanes.ask("other", RateLimitPause())
         assert lanes.shared.left_s() == 2.0
         await cancelled(refused)
         await lanes.close()

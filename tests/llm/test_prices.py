@@ -2,12 +2,12 @@
 
 import pytest
 
-from evalscribe.chat import Usage
-from evalscribe.llm.prices import price
+from evalscribe.llm.budget import price_of
+from evalscribe.model.chat import Usage
 
 
 def cost(model: str, **tokens: int) -> float:
-    found = price(model)
+    found = price_of(model)
     assert found is not None
     return found.cost(Usage(**tokens))
 
@@ -30,18 +30,18 @@ def test_cost_of_one_call(model: str, tokens: dict[str, int], usd: float) -> Non
 
 
 def test_a_model_without_a_price_has_none() -> None:
-    assert price("anthropic/claude-unheard-of") is None
-    assert price("elsewhere/claude-opus-5-5") is None
+    assert price_of("anthropic/claude-unheard-of") is None
+    assert price_of("elsewhere/claude-opus-5-5") is None
 
 
 def test_the_worst_case_writes_everything_to_the_cache() -> None:
-    found = price("anthropic/claude-opus-5-5")
+    found = price_of("anthropic/claude-opus-5-5")
     assert found is not None
     assert found.worst(1_000_000, 0) == pytest.approx(5.0)
 
 
 def test_a_batch_costs_half_of_everything() -> None:
-    found = price("anthropic/claude-haiku-5-5")
+    found = price_of("anthropic/claude-haiku-5-5")
     assert found is not None
     short = Usage(calls=1, input_tokens=90_000, output_tokens=1000, cache_read_tokens=10_000, cache_write_tokens=5_000)
     for usage in (short, short.model_copy(update={"input_tokens": 200_000})):

@@ -5,23 +5,22 @@ import asyncio
 import anthropic  # noqa: F401  (so that no patience below is spent on importing it)
 import pytest
 
-from evalscribe.chat import CallFailed, Message, NoRoom, Reply, Request, Usage
 from evalscribe.errors import AccessError, UnavailableError
 from evalscribe.llm.anthropic import AnthropicModel
-from evalscribe.llm.budget import Budget, Budgeted
-from evalscribe.llm.retry import Patience, Persistent
-from evalscribe.llm.scripted import ScriptedModel, says
-from evalscribe.llm.transient import Transient
+from evalscribe.llm.budget import Budget, BudgetedModel
+from evalscribe.llm.scripted import ScriptedModel, text_reply
+from evalscribe.llm.service import RetryingModel, RetryPolicy
+from evalscribe.model.chat import BudgetExceeded, CallFailed, Message, Reply, Request, TransientFailure, Usage
 from messages_server import Answer, MessagesServer, failure, submit
 from waiting import until
 
 ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),))
-QUICK = Patience(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, total_s=60)
+QUICK = RetryPolicy(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, total_s=60)
 
 
-async def ask(*script: Answer, patience: Patience = QUICK) -> tuple[Reply | Exception, MessagesServer]:
+async def ask(*script: Answer, patience: RetryPolicy = QUICK) -> tuple[Reply | Exception, MessagesServer]:
     with MessagesServer(script) as server:
-        model = Persistent(AnthropicModel("claude-x", "key", server.url), patience)
+        model = RetryingModel(AnthropicModel("claude-x", "key", server.url), patience)
         try:
             return await model.complete(ASKED), server
         except Exception as error:
@@ -60,7 +59,7 @@ async def test_retry_after_beyond_the_bound_is_not() -> None:
 
 
 async def test_waits_grow_up_to_a_bound() -> None:
-    patience = Patience()
+    patience = RetryPolicy()
     assert [patience.wait(n) for n in range(1, 8)] == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
 
 
@@ -85,19 +84,19 @@ async def test_a_dropped_connection_is_tried_again() -> None:
 async def test_a_host_that_is_not_there_ends_the_command() -> None:
     with MessagesServer() as server:
         url = server.url
-    model = Persistent(AnthropicModel("claude-x", "key", url), QUICK)
+    model = RetryingModel(AnthropicModel("claude-x", "key", url), QUICK)
     with pytest.raises(UnavailableError, match=r"cannot be reached.*ANTHROPIC_BASE_URL"):
         await model.complete(ASKED)
     await model.close()
 
 
 async def test_what_failed_attempts_consumed_is_counted() -> None:
-    lost = Transient("half an answer")
+    lost = TransientFailure("half an answer")
     lost.usage = Usage(calls=1, output_tokens=10)
-    model = Persistent(ScriptedModel([lost, says("x", usage=Usage(calls=1, output_tokens=5))]), QUICK)
+    model = RetryingModel(ScriptedModel([lost, text_reply("x", usage=Usage(calls=1, output_tokens=5))]), QUICK)
     assert (await model.complete(ASKED)).usage == Usage(calls=2, output_tokens=15)
     lost.usage = Usage(calls=1, output_tokens=10)
-    model = Persistent(ScriptedModel([lost, lost, lost]), QUICK)
+    model = RetryingModel(ScriptedModel([lost, lost, lost]), QUICK)
     with pytest.raises(CallFailed) as raised:
         await model.complete(ASKED)
     assert raised.value.usage == Usage(calls=3, output_tokens=30)
@@ -105,7 +104,7 @@ async def test_what_failed_attempts_consumed_is_counted() -> None:
 
 async def test_a_wait_is_left_at_once_when_cancelled() -> None:
     with MessagesServer(failure(429, retry_after="60")) as server:
-        model = Persistent(AnthropicModel("claude-x", "key", server.url), Patience())
+        model = RetryingModel(AnthropicModel("claude-x", "key", server.url), RetryPolicy())
         task = asyncio.create_task(model.complete(ASKED))
         await until(lambda: server.finished, "the refusal")
         task.cancel()
@@ -116,7 +115,7 @@ async def test_a_wait_is_left_at_once_when_cancelled() -> None:
 
 async def test_a_budget_without_room_is_told_as_that() -> None:
     """It concerns every other call of the run, not this one alone."""
-    poor = Budgeted(ScriptedModel([says("never")]), Budget(tokens=1), None)
-    with pytest.raises(NoRoom, match="has no room") as raised:
-        await Persistent(poor, QUICK).complete(ASKED)
+    poor = BudgetedModel(ScriptedModel([text_reply("never")]), Budget(tokens=1), None)
+    with pytest.raises(BudgetExceeded, match="has no room") as raised:
+        await RetryingModel(poor, QUICK).complete(ASKED)
     assert (raised.value.free, raised.value.usage.calls) == (True, 0)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from evalscribe.chat import CallFailed, Message, Request
-from evalscribe.llm.scripted import ScriptedModel, calls, says
+from evalscribe.llm.scripted import ScriptedModel, text_reply, tool_reply
+from evalscribe.model.chat import CallFailed, Message, Request
 
 ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),))
 
 
 async def test_a_script_is_played_step_by_step() -> None:
     model = ScriptedModel(
-        [says("one"), lambda request: says(request.system), CallFailed("gone"), calls(("submit", {}))]
+        [text_reply("one"), lambda request: text_reply(request.system), CallFailed("gone"), tool_reply(("submit", {}))]
     )
     assert (await model.complete(ASKED)).text == "one"
     assert (await model.complete(ASKED)).text == "Judge."
@@ -24,5 +24,5 @@ async def test_a_script_is_played_step_by_step() -> None:
 
 async def test_a_prepared_text_is_heard_word_by_word() -> None:
     heard: list[str] = []
-    await ScriptedModel([says(" Two words.\n")]).complete(ASKED, heard.append)
+    await ScriptedModel([text_reply(" Two words.\n")]).complete(ASKED, heard.append)
     assert heard == [" Two", " words.", "\n"]

@@ -7,14 +7,13 @@ import pytest
 from pydantic import SecretStr
 
 from chat_server import Call, ChatServer, failure, says
-from evalscribe import rubric
-from evalscribe.chat import CallFailed, Message, Request
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.llm.budget import Budget
-from evalscribe.llm.retry import Patience
-from evalscribe.llm.service import Service, parsed
-from evalscribe.settings import Access, Origin
-from evalscribe.settings.providers import PROVIDERS
+from evalscribe.llm.service import ModelService, RetryPolicy, parse_model_name
+from evalscribe.model import rubric
+from evalscribe.model.chat import CallFailed, Message, Request
+from evalscribe.settings.access import PROVIDERS, Access
+from evalscribe.settings.config import Origin
 from loop_clock import LoopClock
 from messages_server import MessagesServer
 from messages_server import says as claude_says
@@ -23,21 +22,21 @@ from waiting import until
 
 ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),), max_tokens=100)
 HERE = Origin(where="test", trust=3)
-QUICK = Patience(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, total_s=5)
+QUICK = RetryPolicy(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, total_s=5)
 
 
-def service(tokens: int | None = 100_000, usd: float | None = None, **urls: str) -> Service:
+def service(tokens: int | None = 100_000, usd: float | None = None, **urls: str) -> ModelService:
     """With a key for the providers that are named."""
 
     def find(name: str) -> Access | None:
         url = urls.get(name)
         return Access(url=url, url_origin=HERE, key=SecretStr("sk-key"), key_origin=HERE) if url else None
 
-    return Service(find, Budget(usd=usd, tokens=tokens), patience=QUICK)
+    return ModelService(find, Budget(usd=usd, tokens=tokens), patience=QUICK)
 
 
 def test_rubrics_may_name_just_the_providers_that_can_be_asked() -> None:
-    assert tuple(PROVIDERS) == rubric.PROVIDERS
+    assert tuple(PROVIDERS) == rubric.MODEL_OPTION_PROVIDERS
 
 
 @pytest.mark.parametrize("name", ["", "rules", "claude", "/x", "anthropic", "anthropic/", "mistral/large", "OpenAI/x"])
@@ -47,7 +46,7 @@ def test_what_names_no_model(name: str) -> None:
 
 
 def test_a_model_of_openrouter_keeps_its_slashes() -> None:
-    provider, model = parsed("openrouter/vendor/model:free")
+    provider, model = parse_model_name("openrouter/vendor/model:free")
     assert (provider.name, model) == ("openrouter", "vendor/model:free")
 
 
@@ -80,7 +79,7 @@ def test_a_model_without_a_price_needs_a_bound_in_tokens() -> None:
 def test_the_window_is_the_providers_unless_it_is_set() -> None:
     local, window = {"openai": "http://127.0.0.1:9", "anthropic": "http://127.0.0.1:9"}, {}
     for given in (None, 8192):
-        models = Service(lambda name: Access(url=local[name], url_origin=HERE), Budget(), context_tokens=given)
+        models = ModelService(lambda name: Access(url=local[name], url_origin=HERE), Budget(), context_tokens=given)
         window[given] = [models.open(name, "judge").context_tokens for name in ("openai/x", "anthropic/claude-x")]
     assert window == {None: [32_768, 1_000_000], 8192: [8192, 1_000_000]}
 

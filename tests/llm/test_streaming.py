@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 
 import chat_server
 import messages_server
-from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
-from evalscribe.llm import streaming
-from evalscribe.llm.budget import Budget, Budgeted, worst_case
-from evalscribe.llm.completion import reply_of
-from evalscribe.llm.completion_stream import WrittenCompletion
-from evalscribe.llm.message_stream import WrittenMessage
-from evalscribe.llm.retry import Patience, Persistent
-from evalscribe.llm.streaming import Hearing
-from evalscribe.llm.transient import Transient
+from evalscribe.llm import attempt
+from evalscribe.llm.anthropic import StreamedMessage
+from evalscribe.llm.attempt import TextForwarder
+from evalscribe.llm.budget import Budget, BudgetedModel, worst_case
+from evalscribe.llm.completion import StreamedCompletion, reply_of
+from evalscribe.llm.service import RetryingModel, RetryPolicy
+from evalscribe.model.chat import CallFailed, Message, Reply, Request, TransientFailure, Usage
 from messages_server import event
 from scripted_server import Answer, Script, ScriptedServer
 from vendors import VENDORS, Vendor
@@ -30,7 +28,7 @@ ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),), 
 ANTHROPIC = next(vendor for vendor in VENDORS if vendor.name == "anthropic")
 OPENAI = next(vendor for vendor in VENDORS if vendor.name == "openai")
 LONG = "Because the grader asks another port, and nobody listens there: \U0001f50c né."
-SOON = Patience(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, total_s=60)
+SOON = RetryPolicy(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, total_s=60)
 Outcome = Reply | CallFailed
 OVERLOADED = {"type": "overloaded_error", "message": "Overloaded"}
 
@@ -220,8 +218,8 @@ BLOCKS = st.one_of(
 @given(st.lists(BLOCKS, max_size=4), st.integers(1, 9))
 def test_any_message_in_any_pieces_is_built_again(blocks: list[dict[str, Any]], every: int) -> None:
     body = json.loads(messages_server.message(*blocks).body)
-    written, heard = WrittenMessage(), list[str]()
-    hearing = Hearing(heard.append)
+    written, heard = StreamedMessage(), list[str]()
+    hearing = TextForwarder(heard.append)
     for piece in messages_server.events(body, every):
         hearing.say(written.take(json.loads(piece.split(b"data: ", 1)[1])))
     assert written.whole
@@ -236,7 +234,7 @@ def test_any_message_in_any_pieces_is_built_again(blocks: list[dict[str, Any]], 
 def test_any_completion_in_any_pieces_is_built_again(text: str, inputs: list[dict[str, Any]], every: int) -> None:
     calls = json.loads(chat_server.use(*(("n", fields) for fields in inputs)).body)["choices"][0]["message"]
     answer = chat_server.completion({**calls, "content": text}, "stop")
-    written = WrittenCompletion()
+    written = StreamedCompletion()
     told = [
         json.loads(piece[6:])
         for piece in chat_server.chunks(json.loads(answer.body), every)
@@ -276,14 +274,14 @@ async def test_thinking_is_not_heard_and_keeps_nobody_waiting() -> None:
 async def test_an_error_before_the_first_text_may_pass(vendor: Vendor) -> None:
     begun = stream(vendor)[: texts_in(vendor) - 1]
     failure, heard = await failed(vendor, *begun, error_event(vendor))
-    assert isinstance(failure, Transient)
+    assert isinstance(failure, TransientFailure)
     assert "verloaded" in failure.reason
     assert heard == ""
 
 
 async def test_an_error_after_the_first_text_is_final(vendor: Vendor) -> None:
     failure, heard = await failed(vendor, *stream(vendor)[: texts_in(vendor)], error_event(vendor))
-    assert not isinstance(failure, Transient)
+    assert not isinstance(failure, TransientFailure)
     assert "the answer broke off" in failure.reason
     assert "verloaded" in failure.reason
     assert LONG.startswith(heard)
@@ -322,7 +320,7 @@ async def test_half_an_answer_is_never_taken_for_a_whole_one(vendor: Vendor) -> 
     told = await failures(vendor, [Answer(pieces=pieces) for _, pieces in cases])
     for (name, _), (failure, heard) in zip(cases, told, strict=True):
         assert LONG.startswith(heard), name
-        assert not (heard and isinstance(failure, Transient)), name
+        assert not (heard and isinstance(failure, TransientFailure)), name
         assert ("the answer broke off" in failure.reason) == bool(heard), name
     assert {bool(heard) for _, heard in told} == {True, False}
 
@@ -330,7 +328,7 @@ async def test_half_an_answer_is_never_taken_for_a_whole_one(vendor: Vendor) -> 
 async def test_no_event_at_all_is_no_answer(vendor: Vendor) -> None:
     answers = [Answer(pieces=(piece,)) for piece in (b"\n", b": keep-alive\n\n", b"hello\n\n")]
     for failure, _ in await failures(vendor, answers):
-        assert not isinstance(failure, Transient)
+        assert not isinstance(failure, TransientFailure)
 
 
 async def test_lines_that_are_no_events_are_left_out(vendor: Vendor) -> None:
@@ -346,7 +344,7 @@ async def test_a_stream_that_stalls_is_left(vendor: Vendor) -> None:
         pieces = (b"".join(stream(vendor)[:at]), b"".join(stream(vendor)[at:]))
         failure, _ = await failed(vendor, *pieces, every_s=PATIENCE_S, timeout_s=1.0)
         assert "did not answer in time" in failure.reason
-        assert isinstance(failure, Transient) != final
+        assert isinstance(failure, TransientFailure) != final
 
 
 async def test_keep_alives_do_not_keep_a_stalled_stream_alive(vendor: Vendor) -> None:
@@ -356,7 +354,7 @@ async def test_keep_alives_do_not_keep_a_stalled_stream_alive(vendor: Vendor) ->
 
 
 async def test_a_stream_that_drips_for_ever_is_left(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "LONGEST", 1)
+    monkeypatch.setattr(attempt, "MAX_STREAM_FACTOR", 1)
     begun = stream(vendor)
     drip = begun[texts_in(vendor) - 1]
     pieces = (*begun[: texts_in(vendor) - 1], drip * 6, *[drip] * 50 * PATIENCE_S)
@@ -375,7 +373,7 @@ async def leave(vendor: Vendor, leaving: Callable[[asyncio.Task[Reply]], None], 
     budget = Budget(tokens=100_000)
     with vendor.server(replace(vendor.says("word " * 2000), every_s=0.01)) as server:
         model = vendor.model(server.url)
-        asked = Persistent(Budgeted(model, budget, None), SOON)
+        asked = RetryingModel(BudgetedModel(model, budget, None), SOON)
         task = asyncio.create_task(asked.complete(ASKED, lambda _: leaving(task)))
         with pytest.raises(error):
             await task
@@ -403,7 +401,7 @@ async def persist(vendor: Vendor, *answers: Answer) -> tuple[Reply | CallFailed,
     with vendor.server(answers) as server:
         model = vendor.model(server.url)
         try:
-            outcome: Reply | CallFailed = await Persistent(Budgeted(model, budget, None), SOON).complete(
+            outcome: Reply | CallFailed = await RetryingModel(BudgetedModel(model, budget, None), SOON).complete(
                 ASKED, heard.append
             )
         except CallFailed as failure:
@@ -469,7 +467,7 @@ async def test_a_word_of_the_stream_that_a_service_refuses_is_left_out(word: str
 
 
 def built(*chunks: dict[str, Any], stop: str = "tool_calls") -> Reply:
-    written = WrittenCompletion()
+    written = StreamedCompletion()
     for delta in chunks:
         written.take({"choices": [{"index": 0, "delta": delta}]})
     assert not written.whole
@@ -555,7 +553,7 @@ async def test_an_error_that_a_service_puts_into_a_choice_is_one() -> None:
         ]
     }
     failure, _ = await failed(OPENAI, *stream(OPENAI)[:2], f"data: {json.dumps(wrong)}\n\n".encode())
-    assert isinstance(failure, Transient)
+    assert isinstance(failure, TransientFailure)
     assert "Upstream" in failure.reason
 
 
@@ -580,7 +578,7 @@ async def test_usage_that_comes_with_every_chunk_is_a_total_so_far() -> None:
 
 
 def test_a_text_that_was_not_heard_so_is_no_answer() -> None:
-    hearing = Hearing(lambda _: None)
+    hearing = TextForwarder(lambda _: None)
     hearing.say("other")
     with pytest.raises(CallFailed, match="in no order"):
         hearing.end("text")

@@ -12,14 +12,14 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, Prompt, Resource, Tool
 
-from evalscribe.dataset import Item
-from evalscribe.deployment import Component, Deployment
-from evalscribe.experiment import Config
-from evalscribe.mcp_server import Place
-from evalscribe.prompts import Prompts
-from evalscribe.result_set import Result, ResultSet
+from evalscribe.mcp_server.place import Place
+from evalscribe.model.dataset import Item
+from evalscribe.model.experiment import ExperimentConfig
+from evalscribe.model.result import Result, ResultSet
+from evalscribe.model.score import Binding, ScorerSpec
+from evalscribe.model.target import Component, Deployment
+from evalscribe.prompts.templates import Prompts
 from evalscribe.rubric_file import load_rubric
-from evalscribe.scorer_spec import Binding, ScorerSpec
 from evalscribe.store.results import open_result_sets
 from evalscribe.store.shelf import open_shelf
 from surfaces.made_experiment import NOW, Made, items
@@ -233,7 +233,7 @@ def _experiment(folder: Path) -> None:
         made.run("", name="waiting", state="queued")
         made.run("p", name="under way", state="running")
         judge = ScorerSpec(name="judge", scorer="llm_judge", model="openai/gpt-5-mini")
-        made.version(Config(), (Binding(spec=judge),))
+        made.version(ExperimentConfig(), (Binding(spec=judge),))
 
 
 def _own_rubric(folder: Path) -> None:

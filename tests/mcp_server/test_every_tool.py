@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from evalscribe.mcp_server import Place
+from evalscribe.mcp_server.place import Place
 from evalscribe.mcp_server.server import prompts, tools
 from mcp_server.conftest import HOSTILE, KEY, Session
 

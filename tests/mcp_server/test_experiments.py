@@ -9,13 +9,11 @@ import pytest
 from mcp.client import Client
 from mcp.types import CallToolResult
 
-from evalscribe.deployment import Component, Deployment
-from evalscribe.gate import Clause, Gate
-from evalscribe.mcp_server import Place
 from evalscribe.mcp_server.experiment_runs import MOST_NAMED, bounded
-from evalscribe.mcp_server.place import SAMPLE
+from evalscribe.mcp_server.place import SAMPLE, Place
 from evalscribe.mcp_server.server import Server
-from evalscribe.run_summary import Counts, RunReport, RunSummary, Share
+from evalscribe.model.experiment import Clause, Gate, PassRate, RunReport, RunSummary, TrialCounts
+from evalscribe.model.target import Component, Deployment
 from surfaces.made_experiment import NOW, Made, items
 
 MENDED = "def answer(value):\n    return 'wrong' if value == 'ask two' else value.replace('ask', 'expect')\n"
@@ -59,7 +57,7 @@ async def test_a_change_is_built_run_and_compared(made: Made, place: Place) -> N
 
 def test_lists_of_a_run_are_cut_and_counted() -> None:
     many = tuple(f"item-{number}" for number in range(MOST_NAMED + 3))
-    share = Share(passed=0, of=1, value=0.0)
+    share = PassRate(passed=0, of=1, value=0.0)
     summary = RunSummary(
         run_id="r",
         experiment_id="e",
@@ -73,7 +71,7 @@ def test_lists_of_a_run_are_cut_and_counted() -> None:
         items=1,
         repetitions=1,
         tries=1,
-        counts=Counts(),
+        counts=TrialCounts(),
         pass_rate=share,
         flaky=many,
     )

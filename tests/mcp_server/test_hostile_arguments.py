@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from evalscribe.cli import run
-from evalscribe.mcp_server import Place
+from evalscribe.mcp_server.place import Place
 from evalscribe.mcp_server.server import tools
 from evalscribe.mcp_server.stdio import as_readable, id_of
 

@@ -18,7 +18,8 @@ from mcp.types import CallToolResult
 
 from evalscribe.cli import run
 from evalscribe.ids import Frozen
-from evalscribe.mcp_server import Place, queries
+from evalscribe.mcp_server import queries
+from evalscribe.mcp_server.place import Place
 from evalscribe.mcp_server.server import Server
 from evalscribe.mcp_server.tool import BUG, READS, tool
 from mcp_server.conftest import KEY, environment

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalscribe.patch import Edit
+from evalscribe.model.repository import Edit
 from evalscribe.propose.edits import Refusal, changes
 from evalscribe.propose.scope import Scope
 

@@ -1,13 +1,13 @@
 """A proposal that a model was paid for is stored under the content id of its question."""
 
 from evalscribe.llm.scripted import ScriptedModel
-from evalscribe.pattern import Recommendation
-from evalscribe.prompts import Prompts
+from evalscribe.model.finding import Recommendation
+from evalscribe.prompts.templates import Prompts
 from evalscribe.propose.files import Files
 from evalscribe.propose.proposal import Proposer
 from evalscribe.propose.question import Concern
 from evalscribe.propose.scope import scope
-from evalscribe.report_markdown import parse
+from evalscribe.report_markdown.page import parse
 from surfaces.paid_work import DATA
 
 PAGE = "reports/example/sample-model-2/cascade0_2026-11-02.md"

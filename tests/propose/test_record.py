@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalscribe.branch import Tip
 from evalscribe.errors import DataError
-from evalscribe.patch import FileChange, Patch
-from evalscribe.pattern import Recommendation
+from evalscribe.model.finding import Recommendation
+from evalscribe.model.report import replaced
+from evalscribe.model.repository import BranchTip, FileChange, Patch
 from evalscribe.propose.record import action, branches, committed_line, is_of, message, with_action
-from evalscribe.recall import read
-from evalscribe.report import replaced
-from evalscribe.report_markdown import parse
+from evalscribe.recall.reading import read
+from evalscribe.report_markdown.page import parse
 
 REPORT = Path(__file__).parents[2] / "reports/example/sample-model-1/smp7q2ka_2026-11-02.md"
 TEXT = REPORT.read_text("utf-8")
@@ -118,11 +117,11 @@ def test_nothing_that_people_wrote_is_lost(people: str) -> None:
 def test_a_commit_is_known_again_by_its_trailers() -> None:
     said = message(PATCH, ("style/002-loop",), "example/m/r.md")
     assert said.startswith("Take it out\n\nR3 of example/m/r.md, for\n- style/002-loop\n")
-    tip = Tip(commit="1", message=said)
+    tip = BranchTip(commit="1", message=said)
     assert is_of(tip, "R3", "smp7q2kax0d4m81v")
     assert not is_of(tip, "R1", "smp7q2kax0d4m81v")
     assert not is_of(tip, "R3", "another")
-    assert not is_of(Tip(commit="1", message="R3 for smp7q2kax0d4m81v"), "R3", "smp7q2kax0d4m81v")
+    assert not is_of(BranchTip(commit="1", message="R3 for smp7q2kax0d4m81v"), "R3", "smp7q2kax0d4m81v")
 
 
 @given(st.text(max_size=60), st.text(max_size=40))
@@ -133,7 +132,7 @@ def test_no_word_of_a_message_is_acted_on(summary: str, eval: str) -> None:
     assert "[" not in head
     assert not any(f"{mark}1" in head for mark in ("#", "GH-", "@"))
     assert "://y" not in head
-    assert is_of(Tip(commit="1", message=said), "R3", PATCH.run)
+    assert is_of(BranchTip(commit="1", message=said), "R3", PATCH.run)
 
 
 def test_branches_are_named_after_recommendation_and_run() -> None:

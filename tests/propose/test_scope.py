@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalscribe.evidence import Document
+from evalscribe.model.evidence import Document
 from evalscribe.propose.protected import holds_secrets, refused
 from evalscribe.propose.scope import Scope, scope
 from machine_speed import cpu_below

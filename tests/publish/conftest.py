@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from evalscribe.finding import CauseKind, Classification
-from evalscribe.pattern import Pattern, Recommendation
-from evalscribe.report import Entry, EvalRef, Opinion, Report, RunHeader, Snippet
+from evalscribe.model.finding import CauseKind, Classification, Pattern, Recommendation
+from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, Snippet
 
-MakeEntry = Callable[..., Entry]
+MakeEntry = Callable[..., ReportEntry]
 
 
 def entry(
@@ -17,8 +16,8 @@ def entry(
     kind: CauseKind | None = "model",
     confidence: float = 0.8,
     **more: object,
-) -> Entry:
-    judge = Opinion(id="rules@1", classification=label, confidence=confidence) if label else None
+) -> ReportEntry:
+    judge = JudgeLabel(id="rules@1", classification=label, confidence=confidence) if label else None
     fields: dict[str, object] = {
         "evals": tuple(EvalRef(path=path) for path in paths),
         "step": "tests",
@@ -31,10 +30,10 @@ def entry(
         "reasoning": f"Reasoning about {paths[0]}.",
         "snippets": (Snippet(role="output", path="a.py", first=3, text=f"call({paths[0]!r})"),),
     }
-    return Entry.model_validate(fields | more)
+    return ReportEntry.model_validate(fields | more)
 
 
-def made(*entries: Entry, **more: object) -> Report:
+def made(*entries: ReportEntry, **more: object) -> Report:
     failed = sum(len(entry.evals) for entry in entries)
     fields: dict[str, object] = {
         "run": RunHeader(

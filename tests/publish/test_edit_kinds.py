@@ -5,8 +5,8 @@ import random
 import pytest
 
 import made_edits
-from evalscribe.report import Report
-from evalscribe.report_markdown import render
+from evalscribe.model.report import Report
+from evalscribe.report_markdown.page import render
 
 
 @pytest.mark.parametrize("kind", list(made_edits.KINDS))

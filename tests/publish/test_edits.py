@@ -3,10 +3,11 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evalscribe.finding import CLASSIFICATIONS, Classification
-from evalscribe.publish import merge
-from evalscribe.report import Report, replaced
-from evalscribe.report_markdown import UnreadableReport, parse, render
+from evalscribe.model.finding import CLASSIFICATIONS, Classification
+from evalscribe.model.report import Report, replaced
+from evalscribe.publish.merge import merge
+from evalscribe.report_markdown.page import parse, render
+from evalscribe.report_markdown.unreadable import UnreadableReport
 
 WORDS = ("zebra", "walrus", "`code`", "@someone", "[a link](https://x.example)", "**bold**", "| bar", "R9: x", "1. one")
 words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)

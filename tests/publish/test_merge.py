@@ -4,17 +4,17 @@ from collections.abc import Callable
 
 import pytest
 
-from evalscribe.finding import CauseKind, Classification
-from evalscribe.pattern import Recommendation
-from evalscribe.publish import merge
-from evalscribe.report import Entry, Report, replaced
-from evalscribe.report_markdown import ConflictingEdits, UnreadableReport, parse, render
+from evalscribe.model.finding import CauseKind, Classification, Recommendation
+from evalscribe.model.report import Report, ReportEntry, replaced
+from evalscribe.publish.merge import merge
+from evalscribe.report_markdown.page import parse, render
+from evalscribe.report_markdown.unreadable import ConflictingEdits, UnreadableReport
 
 MakeReport = Callable[..., Report]
-MakeEntry = Callable[..., Entry]
+MakeEntry = Callable[..., ReportEntry]
 
 
-def entry_of(report: Report, path: str) -> Entry:
+def entry_of(report: Report, path: str) -> ReportEntry:
     return next(entry for entry in report.entries if path in entry.paths)
 
 

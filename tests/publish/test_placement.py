@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.publish import Place, place
-from evalscribe.report import Report, replaced
-from evalscribe.report_file import ReportFile
-from evalscribe.report_markdown import render
-from evalscribe.run import Run
+from evalscribe.model.report import Report, replaced
+from evalscribe.model.repository import ReportFile
+from evalscribe.model.run import Run
+from evalscribe.publish.placement import Place, place
+from evalscribe.report_markdown.page import render
 
 RUN = Run(id="runrunrun1", provider="example", model="example/m-1")
 DATE = "2026-12-01"

@@ -4,10 +4,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evalscribe.finding import CLASSIFICATIONS, Classification
-from evalscribe.publish import merge, reconciled
-from evalscribe.report import Report, replaced
-from evalscribe.report_markdown import ConflictingEdits, UnreadableReport, parse, render
+from evalscribe.model.finding import CLASSIFICATIONS, Classification
+from evalscribe.model.report import Report, replaced
+from evalscribe.publish.merge import merge
+from evalscribe.publish.reconcile import reconciled
+from evalscribe.report_markdown.page import parse, render
+from evalscribe.report_markdown.unreadable import ConflictingEdits, UnreadableReport
 
 Edit = tuple[str, int, str]
 """What is done, to which finding, with which word."""

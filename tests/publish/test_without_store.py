@@ -4,12 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-from evalscribe.publish import begun, merge, reconciled
-from evalscribe.report import Entry, Report, replaced
-from evalscribe.report_markdown import UnreadableReport, parse, render
+from evalscribe.model.report import Report, ReportEntry, replaced
+from evalscribe.publish.begun import begun
+from evalscribe.publish.merge import merge
+from evalscribe.publish.reconcile import reconciled
+from evalscribe.report_markdown.page import parse, render
+from evalscribe.report_markdown.unreadable import UnreadableReport
 
 MakeReport = Callable[..., Report]
-MakeEntry = Callable[..., Entry]
+MakeEntry = Callable[..., ReportEntry]
 
 
 @pytest.fixture

@@ -7,10 +7,11 @@ import pytest
 from sqlalchemy import insert
 
 from evalscribe.errors import UnavailableError, UsageError
-from evalscribe.ports import Rows, Tables
-from evalscribe.store import query_process, tables
+from evalscribe.model.storage import QueryRows, Tables
+from evalscribe.store import query_process
 from evalscribe.store.database import open_database
 from evalscribe.store.query_postgres import PostgresTables
+from evalscribe.store.tables import base
 from postgres_server import PostgresServer
 from queried_rows import ROWS
 
@@ -23,12 +24,12 @@ class Inside:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def select(self, statement: str, values: dict[str, object], *, most_rows: int, timeout_s: float) -> Rows:
+    def select(self, statement: str, values: dict[str, object], *, most_rows: int, timeout_s: float) -> QueryRows:
         asked = {"path": str(self._path), "statement": statement, "values": dict(values)}
         told = query_process.selected({**asked, "most_rows": most_rows, "timeout_s": timeout_s})
         if "error" in told:
             raise (UnavailableError if told["error"] == "overdue" else UsageError)(told["message"])
-        return Rows(columns=(), rows=tuple(map(tuple, told["rows"])), truncated=told["truncated"])
+        return QueryRows(columns=(), rows=tuple(map(tuple, told["rows"])), truncated=told["truncated"])
 
     def close(self) -> None: ...
 
@@ -38,7 +39,7 @@ def fill(place: Path | str) -> None:
     try:
         with database.transaction() as connection:
             for name, rows in ROWS.items():
-                connection.execute(insert(tables.metadata.tables[name]), rows)
+                connection.execute(insert(base.metadata.tables[name]), rows)
     finally:
         database.close()
 

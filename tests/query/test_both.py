@@ -6,7 +6,7 @@ import pytest
 
 from evalscribe.app.collections.query import select
 from evalscribe.errors import UsageError
-from evalscribe.ports import Tables
+from evalscribe.model.storage import Tables
 from queried_rows import MINE
 
 M = "metadata_json"

@@ -8,8 +8,9 @@ import pytest
 
 from evalscribe.app.collections.query import select
 from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
-from evalscribe.ports import Tables
-from evalscribe.query import checked, tables
+from evalscribe.model.storage import Tables
+from evalscribe.query.statement import checked
+from evalscribe.query.tables import tables
 from evalscribe.store.query_sqlite import SqliteTables
 from queried_rows import MINE, ROWS
 

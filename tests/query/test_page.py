@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from evalscribe.app.collections.query import select
-from evalscribe.ports import Tables
-from evalscribe.query import functions, tables
-from evalscribe.store.tables import metadata
+from evalscribe.model.storage import Tables
+from evalscribe.query.check import functions
+from evalscribe.query.tables import tables
+from evalscribe.store.tables.base import metadata
 from queried_rows import MINE
 
 PAGE = Path(__file__).parents[2] / "agent" / "docs" / "sql.md"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe import report_markdown
-from evalscribe.finding import Classification
-from evalscribe.report import Entry, EvalRef, Opinion, Report, RunHeader
-from evalscribe.report_file import ReportFile
-from evalscribe.run import Eval, Run
+from evalscribe.model.finding import Classification
+from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader
+from evalscribe.model.repository import ReportFile
+from evalscribe.model.run import Eval, Run
+from evalscribe.report_markdown import page
 
 MakeFile = Callable[..., ReportFile]
 
@@ -63,19 +63,19 @@ def ours() -> Callable[..., str]:
         date: str = "2026-01-02",
         earlier: tuple[str, ...] = (),
     ) -> str:
-        entry = Entry(
+        entry = ReportEntry(
             evals=(EvalRef(path=path),),
             step="tests",
             classification=label,
             cause="missing-args" if judged else None,
             cause_kind="model" if judged else None,
-            judge=Opinion(id="rules@1", classification=judged, confidence=0.9) if judged else None,
+            judge=JudgeLabel(id="rules@1", classification=judged, confidence=0.9) if judged else None,
             error="boom",
             reasoning="Because.",
             reviewer=reviewer,
         )
         header = RunHeader(id=run_id, provider="p", model="m", passed=1, failed=1, total=2, listed=1)
-        return report_markdown.render(
+        return page.render(
             Report(
                 run=header,
                 date=date,

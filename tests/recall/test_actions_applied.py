@@ -1,11 +1,11 @@
 """Actions as `apply` writes them are read: the evals by path and by the recommendation's id."""
 
-from evalscribe import report_markdown
-from evalscribe.analysis import of_report
-from evalscribe.finding import Classification
-from evalscribe.pattern import Recommendation
-from evalscribe.recall import actions_in, read
-from evalscribe.report import Entry, EvalRef, Report, RunHeader
+from evalscribe.model.analysis import analysis_from_report
+from evalscribe.model.finding import Classification, Recommendation
+from evalscribe.model.report import EvalRef, Report, ReportEntry, RunHeader
+from evalscribe.recall.afterwards import actions_in
+from evalscribe.recall.reading import read
+from evalscribe.report_markdown import page
 
 APPLIED = (
     "- 2026-11-21: R3, make `PLW2901` a warning: `ruff.toml` ({evals}), commit `abc1234` on `evalscribe/R3-make-plw`."
@@ -15,7 +15,7 @@ APPLIED = (
 def report(actions: str) -> Report:
     label: Classification = "OVERLY_STRICT"
     refs = ("style/002-loop", "style/005-any", "types/004-ids")
-    entries = tuple(Entry(evals=(EvalRef(path=path),), step="lint", classification=label) for path in refs)
+    entries = tuple(ReportEntry(evals=(EvalRef(path=path),), step="lint", classification=label) for path in refs)
     return Report(
         run=RunHeader(id="smp7q2kax0d4m81v", provider="p", model="m", passed=1, failed=3, total=4, listed=3),
         date="2026-11-21",
@@ -27,14 +27,14 @@ def report(actions: str) -> Report:
 
 def test_by_path_and_by_id() -> None:
     said = report(APPLIED.format(evals="style/002-loop"))
-    (action,) = actions_in(said.actions_taken, of_report(said))
+    (action,) = actions_in(said.actions_taken, analysis_from_report(said))
     assert action.evals == ("style/002-loop", "style/005-any")
-    (again,) = read(report_markdown.render(said), "x.md").actions_taken
+    (again,) = read(page.render(said), "x.md").actions_taken
     assert again == action
 
 
 def test_each_line_is_an_action_of_its_own() -> None:
     lines = f"{APPLIED.format(evals='style/002-loop')}\n- 2026-11-22: fixed the grader of types/004-ids by hand."
-    first, second = actions_in(lines, of_report(report(lines)))
+    first, second = actions_in(lines, analysis_from_report(report(lines)))
     assert second.evals == ("types/004-ids",)
     assert first.text.startswith("2026-11-21: R3, make")

@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from evalscribe.across import Told
-from evalscribe.pattern import Outcome
+from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.finding import FollowUpOutcome
 from evalscribe.recall.outcome import Now, few_open, outcome, together, undated
-from evalscribe.sighting import Sighting
 
 THEN = Told("tests", "OVERLY_STRICT", "wrong-port", "ConnectionRefusedError: no")
 SAME = Now("2026-01-05", THEN)
 OTHER = Told("tests", "MODEL_FAULT", "off-by-one", "AssertionError: left is not right")
 
 
-def sighting(**fields: Any) -> Sighting:
+def sighting(**fields: Any) -> FailureFingerprint:
     given: dict[str, Any] = {
         "run": "r",
         "provider": "p",
@@ -24,7 +24,7 @@ def sighting(**fields: Any) -> Sighting:
         "eval_id": "e",
     }
     known = {"signature": "tests: boom", "task": "t", "grader": "g", "method": 1}
-    return Sighting(**given | known | fields)
+    return FailureFingerprint(**given | known | fields)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def sighting(**fields: Any) -> Sighting:
         pytest.param(Now("2026-01-05", Told("tests", None, None, None), judged=False), "not yet seen", id="not judged"),
     ],
 )
-def test_what_a_later_run_says(now: Now, said: Outcome) -> None:
+def test_what_a_later_run_says(now: Now, said: FollowUpOutcome) -> None:
     assert outcome("fixed the port", THEN, None, now) == said
 
 
@@ -61,7 +61,7 @@ def test_a_run_from_before_the_action_says_nothing() -> None:
     ],
 )
 def test_a_run_with_the_old_task_and_grader_has_not_seen_a_change_of_them(
-    action: str, changed: dict[str, str], said: Outcome
+    action: str, changed: dict[str, str], said: FollowUpOutcome
 ) -> None:
     now = SAME._replace(sighting=sighting(**changed))
     assert outcome(action, THEN, sighting(), now) == said

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
-from evalscribe import recall
+from evalscribe.model.repository import ReportFile
+from evalscribe.model.run import Eval, Run
+from evalscribe.recall import history
+from evalscribe.recall import history as recall_history
+from evalscribe.recall import reading as recall_reading
 from evalscribe.recall.reading import reading
-from evalscribe.report_file import ReportFile
-from evalscribe.run import Eval, Run
 
 MakeFile = Callable[[str, str], ReportFile]
 RUNS = (
@@ -121,7 +123,7 @@ def test_a_report_on_three_runs() -> None:
 
 
 def test_other_label_is_kept_beside_its_meaning() -> None:
-    reasons = {one.eval: one.reasoning for one in recall.read(JUNE, "r.md").findings}
+    reasons = {one.eval: one.reasoning for one in recall_reading.read(JUNE, "r.md").findings}
     assert reasons["002-queries/009-text_search"] == (
         "Labelled HARNESS_FAILURE. Replayed with the stored outputs: the reference fails as well."
     )
@@ -130,7 +132,7 @@ def test_other_label_is_kept_beside_its_meaning() -> None:
 
 
 def test_actions_and_later_runs_are_not_read_as_failures() -> None:
-    read = recall.read(JUNE, "r.md")
+    read = recall_reading.read(JUNE, "r.md")
     assert [action.evals for action in read.actions_taken] == [
         ("002-queries/009-text_search",),
         ("004-actions/005-storage",),
@@ -141,8 +143,8 @@ def test_actions_and_later_runs_are_not_read_as_failures() -> None:
 def test_report_on_several_runs_belongs_to_each_and_is_history_for_others(file: MakeFile) -> None:
     files = [file("maker/maker-model-5/jn7aaaaa_2026-06-18.md", JUNE)]
     for run_id in RUNS:
-        assert recall.history(files, run_of(run_id, "000-fundamentals/003-crons")).reports == ()
-    history = recall.history(files, run_of("jn7zzzzzzzzzzzzzzzzzzzzzzzzzzz09", "002-queries/009-text_search"))
+        assert recall_history.history(files, run_of(run_id, "000-fundamentals/003-crons")).reports == ()
+    history = recall_history.history(files, run_of("jn7zzzzzzzzzzzzzzzzzzzzzzzzzzz09", "002-queries/009-text_search"))
     (told,) = history.precedents["002-queries/009-text_search"]
     assert (told.classification, told.by_person, told.action) == (
         "OVERLY_STRICT",
@@ -161,5 +163,5 @@ def test_run_ids_of_two_experiments_in_one_report(file: MakeFile) -> None:
     ]
     files = [file("maker/maker-model-5/jn7fffff_2026-02-26.md", BY_EXPERIMENT)]
     other = run_of("jn7zzzzzzzzzzzzzzzzzzzzzzzzzzz09", experiment="no_guidelines")
-    assert recall.history(files, other).reports == ()
-    assert recall.history(files, other.model_copy(update={"experiment": "default"})).reports
+    assert history.history(files, other).reports == ()
+    assert history.history(files, other.model_copy(update={"experiment": "default"})).reports

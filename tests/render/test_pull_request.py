@@ -5,24 +5,23 @@ import subprocess
 
 import pytest
 
-from evalscribe.analysis import of_report
 from evalscribe.app.reports.pull_request import branch_of
-from evalscribe.finding import Recurrence
 from evalscribe.ids import report_stems
-from evalscribe.pattern import FollowUp
+from evalscribe.model.analysis import analysis_from_report
+from evalscribe.model.finding import FollowUp, Recurrence
+from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, Snippet
 from evalscribe.render.pull_request import LIMIT, Published, body, title
-from evalscribe.report import Entry, EvalRef, Opinion, Report, RunHeader, Snippet
 
-SURE = Opinion(id="rules@1", classification="MODEL_FAULT", confidence=0.9)
+SURE = JudgeLabel(id="rules@1", classification="MODEL_FAULT", confidence=0.9)
 RUN = RunHeader(id="smp7q2kax0", provider="example", model="m-1", passed=3, failed=2, total=6, listed=2)
 
 
-def entry(path: str, **fields: object) -> Entry:
+def entry(path: str, **fields: object) -> ReportEntry:
     told = {"classification": "MODEL_FAULT", "judge": SURE, **fields}
-    return Entry.model_validate({"evals": (EvalRef(path=path),), **told})
+    return ReportEntry.model_validate({"evals": (EvalRef(path=path),), **told})
 
 
-def report(*entries: Entry, **fields: object) -> Report:
+def report(*entries: ReportEntry, **fields: object) -> Report:
     return Report.model_validate({"run": RUN, "date": "2026-11-02", "entries": entries, **fields})
 
 
@@ -31,7 +30,7 @@ def told(said: Report, previous: Report | None = None) -> str:
         branch="evalscribe/example/m-1/smp7q2ka",
         path="reports/example/m-1/smp7q2ka_2026-11-02.md",
         summary="**The answer.**",
-        previous=of_report(previous) if previous else None,
+        previous=analysis_from_report(previous) if previous else None,
     )
     return body(said, where)
 
@@ -60,7 +59,7 @@ def test_what_changed_since_the_report_before() -> None:
 
 def test_what_needs_a_person_first() -> None:
     odd = Snippet(role="output", path="x.py", first=1, text="x", status="unverified")
-    unsure = Opinion(id="rules@1", classification="MODEL_FAULT", confidence=0.4)
+    unsure = JudgeLabel(id="rules@1", classification="MODEL_FAULT", confidence=0.4)
     text = told(
         report(
             entry("a/1"),

@@ -2,9 +2,8 @@
 
 import pytest
 
-from evalscribe.finding import Recurrence
-from evalscribe.pattern import Pattern, Recommendation
-from evalscribe.report import Entry, EvalRef, Opinion, Report, RunHeader, Snippet
+from evalscribe.model.finding import Pattern, Recommendation, Recurrence
+from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, Snippet
 
 EARLIER = "smp5c1zz_2026-10-12.md"
 
@@ -25,13 +24,13 @@ def report() -> Report:
         evidence="sha256:3f9a1c07",
         earlier=(EARLIER,),
         entries=(
-            Entry(
+            ReportEntry(
                 evals=(ref("basics/003-schedule", 1),),
                 step="tests",
                 classification="MODEL_FAULT",
                 cause="missing-empty-args",
                 cause_kind="model",
-                judge=Opinion(id="rules@1", classification="MODEL_FAULT", confidence=0.9),
+                judge=JudgeLabel(id="rules@1", classification="MODEL_FAULT", confidence=0.9),
                 why="leaves out the required empty `args`",
                 error="TypeError: every() missing 1 required argument: 'args'",
                 reasoning="The task asks for a job without argument; `every()` still wants an empty `args`.",
@@ -41,13 +40,13 @@ def report() -> Report:
                     Snippet(role="expected", path="schedule.py", first=18, text='every("s", run=noop, args={})\nx'),
                 ),
             ),
-            Entry(
+            ReportEntry(
                 evals=(ref("http/001-retry", 2),),
                 step="tests",
                 classification="OVERLY_STRICT",
                 cause="wrong-grader-port",
                 cause_kind="harness",
-                judge=Opinion(id="rules@1", classification="MODEL_FAULT", confidence=0.55),
+                judge=JudgeLabel(id="rules@1", classification="MODEL_FAULT", confidence=0.55),
                 why="grader asks a port that nothing listens on",
                 error="ConnectionRefusedError: 127.0.0.1:35276",
                 reasoning="Both tests fail before any assertion.",
@@ -58,7 +57,7 @@ def report() -> Report:
                 reviewer=("the server logs 35275, the grader asks port + 1",),
                 notes=("An aside.\n\n```\ncode\n```",),
             ),
-            Entry(
+            ReportEntry(
                 evals=(ref("a/1", 3), ref("a/2", 4), EvalRef(path="b/1")),
                 classification=None,
                 why="no answer",

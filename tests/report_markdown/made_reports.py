@@ -2,11 +2,19 @@
 
 from hypothesis import strategies as st
 
-from evalscribe.cascade import STAGES, Decided, Saving
-from evalscribe.evidence import ROLES
-from evalscribe.finding import CAUSE_KINDS, CLASSIFICATIONS, Across, Recurrence
-from evalscribe.pattern import RECOMMENDATION_GROUPS, FollowUp, Pattern, Recommendation
-from evalscribe.report import Entry, EvalRef, Note, Opinion, Report, RunHeader, Section, Snippet
+from evalscribe.model.cascade import STAGES, CascadeSaving, JudgeShare
+from evalscribe.model.evidence import ROLES
+from evalscribe.model.finding import (
+    CAUSE_KINDS,
+    CLASSIFICATIONS,
+    RECOMMENDATION_GROUPS,
+    CrossModelFailures,
+    FollowUp,
+    Pattern,
+    Recommendation,
+    Recurrence,
+)
+from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, ReportNote, RunHeader, Section, Snippet
 
 HOSTILE = (
     "```", "````", "`", "``", "~~~", "|", "||", "\\|", "\\", "<!--", "-->", "<details>", "</details>", "<script>",
@@ -41,15 +49,15 @@ snippets = st.builds(
 )
 stage = st.sampled_from((*STAGES, None))
 opinions = st.builds(
-    Opinion,
+    JudgeLabel,
     id=text,
     classification=st.sampled_from(CLASSIFICATIONS),
     confidence=st.floats(0, 1),
     stage=stage,
 )
 savings = st.builds(
-    Saving,
-    decided=st.lists(st.builds(Decided, judge=text, evals=st.integers(1, 99)), max_size=3).map(tuple),
+    CascadeSaving,
+    decided=st.lists(st.builds(JudgeShare, judge=text, evals=st.integers(1, 99)), max_size=3).map(tuple),
     unit=st.sampled_from(("usd", "tokens")),
     spent=st.floats(0, 1e7),
     saved=st.floats(0, 1e7),
@@ -68,7 +76,7 @@ def several(item: st.SearchStrategy[object], most: int = 3) -> st.SearchStrategy
 
 
 acrosses = st.builds(
-    Across,
+    CrossModelFailures,
     alike=several(text, 12),
     more=st.integers(0, 9),
     models=st.integers(1, 30),
@@ -76,7 +84,7 @@ acrosses = st.builds(
     more_earlier=st.integers(0, 9),
 )
 entries = st.builds(
-    Entry,
+    ReportEntry,
     evals=st.lists(refs, min_size=1, max_size=4).map(tuple),
     step=maybe,
     classification=labels,
@@ -148,5 +156,5 @@ reports = st.builds(
     incomplete_evals=several(path),
     recommendations=several(recommendations),
     actions_taken=text,
-    notes=several(st.builds(Note, section=st.sampled_from(Section.__args__), text=text)),  # type: ignore[attr-defined]
+    notes=several(st.builds(ReportNote, section=st.sampled_from(Section.__args__), text=text)),  # type: ignore[attr-defined]
 )

@@ -3,11 +3,15 @@
 from markdown_it import MarkdownIt
 
 from compare.made import failures_only, played
-from evalscribe.compare import behaviours, compared, matrix
-from evalscribe.comparison import Comparison, Quote, Why
-from evalscribe.report_file import is_of_another_kind
-from evalscribe.report_markdown import run_of
-from evalscribe.report_markdown.comparison import as_csv, comparison_page, matrix_page, same_runs
+from evalscribe.compare.behaviours import behaviours
+from evalscribe.compare.matrix import matrix
+from evalscribe.compare.sides import compared
+from evalscribe.model.comparison import Comparison, Quote, RegressionExplanation
+from evalscribe.model.repository import is_of_another_kind
+from evalscribe.report_markdown.comparison.document import same_runs
+from evalscribe.report_markdown.comparison.matrix import as_csv, matrix_page
+from evalscribe.report_markdown.comparison.page import comparison_page
+from evalscribe.report_markdown.front_matter import run_of
 from evalscribe.report_markdown.kinds import untouched
 
 EVIL = "`</details>\n# Owned <script>alert(1)</script> @team [x](http://evil.example) |"
@@ -45,7 +49,7 @@ def test_nothing_to_compare_is_said() -> None:
 
 def test_hostile_text_stays_text() -> None:
     quote = Quote(side="base", place=EVIL, text=EVIL, verified=False)
-    why = Why(behaviour="b", text=EVIL, kind="model", quotes=(quote,), judge=EVIL)
+    why = RegressionExplanation(behaviour="b", text=EVIL, kind="model", quotes=(quote,), judge=EVIL)
     base, candidate = (played(f"{side}{EVIL}", {f"{EVIL}/{EVIL}": letter}, model=EVIL) for side, letter in ("ap", "bf"))
     both = compared([base], [candidate])
     pairs = tuple(pair.model_copy(update={"why": why}) for pair in both.pairs)

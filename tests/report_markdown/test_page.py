@@ -14,10 +14,11 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 
-from evalscribe.finding import Across, Recurrence
-from evalscribe.pattern import FollowUp
-from evalscribe.report import Entry, EvalRef, Report, replaced
-from evalscribe.report_markdown import UnreadableReport, parse, render, run_of
+from evalscribe.model.finding import CrossModelFailures, FollowUp, Recurrence
+from evalscribe.model.report import EvalRef, Report, ReportEntry, replaced
+from evalscribe.report_markdown.front_matter import run_of
+from evalscribe.report_markdown.page import parse, render
+from evalscribe.report_markdown.unreadable import UnreadableReport
 
 spec = importlib.util.spec_from_file_location("made_reports", Path(__file__).with_name("made_reports.py"))
 assert spec
@@ -148,14 +149,14 @@ def test_what_was_not_judged_is_named_once_among_what_to_look_at(report: Report)
 
 def test_a_failure_that_nobody_judged_has_no_cause_in_common_with_an_earlier_one(report: Report) -> None:
     seen = Recurrence(kind="repeat", reports=("old_2026-01-02.md",))
-    undone = Entry(evals=(EvalRef(path="a/1"),), classification=None, reasoning="refused", recurrence=seen)
+    undone = ReportEntry(evals=(EvalRef(path="a/1"),), classification=None, reasoning="refused", recurrence=seen)
     text = render(replaced(report, entries=(undone,)))
     assert "- Seen: repeat, failed in [2026-01-02](old_2026-01-02.md)" in text
     assert parse(text).entries[0].recurrence == seen
 
 
 def test_other_models_and_what_held_are_one_line_each(report: Report) -> None:
-    across = Across(alike=("a/b", "a/c, d"), more=1, models=7, earlier=("e/f",))
+    across = CrossModelFailures(alike=("a/b", "a/c, d"), more=1, models=7, earlier=("e/f",))
     held = FollowUp(
         report="smp5c1zz_2026-10-12.md",
         text="make `X` a warning",
@@ -177,7 +178,7 @@ def test_other_models_and_what_held_are_one_line_each(report: Report) -> None:
 
 
 def test_so_many_models_are_counted_and_not_all_named(report: Report) -> None:
-    across = Across(alike=tuple(f"p/m{n:02}" for n in range(20)), models=30)
+    across = CrossModelFailures(alike=tuple(f"p/m{n:02}" for n in range(20)), models=30)
     entry = replaced(report.entries[0], across=across)
     assert entry.across is not None
     assert (entry.across.failing, entry.across.models, len(entry.across.alike)) == (21, 30, 8)

@@ -2,13 +2,15 @@
 
 import pytest
 
-from evalscribe.report import Entry, EvalRef, Opinion, Report, RunHeader
+from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader
 
 
 @pytest.fixture
 def made_group() -> Report:
     """One group of three, without any fact but the judge's."""
-    judge = Opinion(id="rules@1", classification="KNOWN_GAP", confidence=0.9)
+    judge = JudgeLabel(id="rules@1", classification="KNOWN_GAP", confidence=0.9)
     refs = tuple(EvalRef(path=path) for path in ("a/1", "a/2", "b/1"))
     run = RunHeader(id="grouprun", provider="example", model="m-1", passed=1, failed=3, total=4, listed=3)
-    return Report(run=run, date="2026-11-02", entries=(Entry(evals=refs, classification="KNOWN_GAP", judge=judge),))
+    return Report(
+        run=run, date="2026-11-02", entries=(ReportEntry(evals=refs, classification="KNOWN_GAP", judge=judge),)
+    )

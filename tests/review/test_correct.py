@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalscribe.errors import DataError
-from evalscribe.finding import CAUSE_KINDS, CLASSIFICATIONS, CauseKind, Classification
-from evalscribe.publish import merge
-from evalscribe.report import Report
-from evalscribe.report_markdown import UnreadableReport, parse, render
+from evalscribe.model.finding import CAUSE_KINDS, CLASSIFICATIONS, CauseKind, Classification
+from evalscribe.model.report import Report
+from evalscribe.publish.merge import merge
+from evalscribe.report_markdown.page import parse, render
+from evalscribe.report_markdown.unreadable import UnreadableReport
 from evalscribe.review.correct import corrected
 
 REPORTS = Path(__file__).parents[2] / "reports" / "example"

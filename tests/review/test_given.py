@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from evalscribe.analysis import Analysis, FindingSummary, JudgeOpinion, ReviewerOpinion, RunSummary
-from evalscribe.finding import CauseKind, Classification
-from evalscribe.given_label import GivenLabel
-from evalscribe.report_file import FileVersion
+from evalscribe.model.analysis import Analysis, AnalyzedRun, FindingSummary, JudgeOpinion, ReviewerOpinion
+from evalscribe.model.finding import CauseKind, Classification, HumanLabel
+from evalscribe.model.repository import FileVersion
 from evalscribe.review.given import About, given, run_of
 
 M: Classification = "MODEL_FAULT"
@@ -39,7 +38,7 @@ def finding(
 
 
 def report(*findings: FindingSummary, revision: int | None = 1) -> Analysis:
-    return Analysis(run=RunSummary(id="run1"), revision=revision, findings=findings)
+    return Analysis(run=AnalyzedRun(id="run1"), revision=revision, findings=findings)
 
 
 class Told:
@@ -66,7 +65,7 @@ class Told:
         return f"c{number}"
 
     @property
-    def labels(self) -> tuple[GivenLabel, ...]:
+    def labels(self) -> tuple[HumanLabel, ...]:
         return given(self.versions, lambda text: self.texts[text], ABOUT)
 
     @property
@@ -83,7 +82,7 @@ def test_a_correction_is_its_authors_with_all_that_is_known_of_it(told: Told) ->
     told.by("bot", report(finding()))
     told.by("Ada", report(finding(S, "too strict", kind="lint")))
     assert told.labels == (
-        GivenLabel(
+        HumanLabel(
             run="run1",
             provider="p",
             model="m",
@@ -265,7 +264,7 @@ def test_every_member_of_a_group_is_labelled(told: Told) -> None:
 
 
 def test_the_run_of_a_report_without_an_id_is_in_its_name() -> None:
-    nameless = Analysis(run=RunSummary())
+    nameless = Analysis(run=AnalyzedRun())
     assert run_of(nameless, "p/m/jn7922_2026-02-06.md") == "jn7922"
     assert run_of(report(), "p/m/other.md") == "run1"
 

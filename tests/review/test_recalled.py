@@ -2,8 +2,8 @@
 
 import pytest
 
-from evalscribe.finding import Classification, Precedent
-from evalscribe.given_label import GivenLabel
+from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.finding import Classification, HumanLabel, Precedent
 from evalscribe.review.recalled import (
     MOST,
     MOST_OF_A_LABEL,
@@ -13,10 +13,9 @@ from evalscribe.review.recalled import (
     precedents_from,
     with_labels,
 )
-from evalscribe.sighting import Sighting
 
 ERROR = "TypeError: f() takes no argument"
-NOW = Sighting(
+NOW = FailureFingerprint(
     run="now",
     provider="p",
     model="m",
@@ -30,7 +29,7 @@ NOW = Sighting(
     method=1,
 )
 LOOK = AtHand(sighting=NOW, path="a/1", error=ERROR, code="TS2345", cause="takes-no-argument")
-LABEL = GivenLabel(
+LABEL = HumanLabel(
     run="old",
     provider="p",
     model="m",
@@ -58,13 +57,13 @@ EARLIER = Precedent(
 )
 
 
-def seen(label: GivenLabel = LABEL, **changes: object) -> dict[tuple[str, str], Sighting]:
+def seen(label: HumanLabel = LABEL, **changes: object) -> dict[tuple[str, str], FailureFingerprint]:
     """The labelled failure as the store knows it: the same as now but for the changes."""
     own = {"run": label.run, "eval": label.eval, "model": label.model}
     return {(label.run, label.eval): NOW.model_copy(update=own | changes)}
 
 
-def changed(**changes: object) -> GivenLabel:
+def changed(**changes: object) -> HumanLabel:
     return LABEL.model_copy(update=changes)
 
 
@@ -124,7 +123,7 @@ def test_trials_of_an_eval_are_the_same_eval() -> None:
     assert found.eval == "a/1"
 
 
-def names(*labels: GivenLabel) -> dict[str, str]:
+def names(*labels: HumanLabel) -> dict[str, str]:
     return {label.report: label.report.rpartition("/")[2] for label in labels}
 
 
@@ -136,7 +135,7 @@ def test_a_label_that_a_report_gives_already_is_told_once_with_its_reviewer() ->
 @pytest.mark.parametrize("difference", [{"task": "t2"}, {"grader": "g2"}, {"signature": "tests: another"}])
 @pytest.mark.parametrize("labels", [[LABEL], []], ids=["synced", "not yet"])
 def test_what_is_known_to_be_another_failure_is_no_evidence(
-    difference: dict[str, object], labels: list[GivenLabel]
+    difference: dict[str, object], labels: list[HumanLabel]
 ) -> None:
     (found,) = with_labels([EARLIER], labels, LOOK, seen(**difference), names(LABEL), {"old.md": "old"})
     assert (found.by_person, found.reviewer) == (False, "Ada" if labels else "people")
@@ -163,7 +162,7 @@ def test_newest_first() -> None:
     assert [one.report for one in found] == ["newer.md", "old.md"]
 
 
-def other(n: int, label: Classification = "KNOWN_GAP", **changes: object) -> GivenLabel:
+def other(n: int, label: Classification = "KNOWN_GAP", **changes: object) -> HumanLabel:
     return changed(**{"run": f"r{n}", "eval": f"b/{n}", "label": label, "error": "x", "cause": "y"} | changes)
 
 
@@ -177,7 +176,7 @@ def other(n: int, label: Classification = "KNOWN_GAP", **changes: object) -> Giv
         pytest.param(other(1, cause="takes-no-argument"), None, "the same cause", id="cause"),
     ],
 )
-def test_similar_failures_are_examples(label: GivenLabel, sighted: dict[str, object] | None, why: str) -> None:
+def test_similar_failures_are_examples(label: HumanLabel, sighted: dict[str, object] | None, why: str) -> None:
     (found,) = examples_from([label], LOOK, {} if sighted is None else seen(label, **sighted))
     assert found.why.startswith(why)
     assert (found.eval, found.label, found.reviewer, found.note) == ("b/1", "KNOWN_GAP", "Ada", "nobody asked")
@@ -194,7 +193,7 @@ def test_similar_failures_are_examples(label: GivenLabel, sighted: dict[str, obj
         pytest.param(other(1, in_force=False), {}, id="overruled"),
     ],
 )
-def test_what_is_no_example(label: GivenLabel, sighted: dict[str, object] | None) -> None:
+def test_what_is_no_example(label: HumanLabel, sighted: dict[str, object] | None) -> None:
     assert examples_from([label], LOOK, {} if sighted is None else seen(label, **sighted)) == ()
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from evalscribe.finding import Classification
-from evalscribe.given_label import GivenLabel
+from evalscribe.model.finding import Classification, HumanLabel
 from evalscribe.review.stats import Judged, calibration, stats, truths, verdicts
 
 
@@ -17,8 +16,8 @@ def label(
     in_force: bool = True,
     report: str = "p/m/a.md",
     group: str | None = None,
-) -> GivenLabel:
-    return GivenLabel(
+) -> HumanLabel:
+    return HumanLabel(
         run="r",
         provider="p",
         model="m",

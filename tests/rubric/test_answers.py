@@ -5,8 +5,14 @@ from typing import Any
 
 import pytest
 
-from evalscribe.output_schema import agreement_keys, check_output, check_schema, cited_strings, for_provider
-from evalscribe.rubric import DEFAULT_SCHEMA
+from evalscribe.model.output_schema import (
+    agreement_keys,
+    cited_strings,
+    provider_schema,
+    validate_answer,
+    validate_schema,
+)
+from evalscribe.model.rubric import DEFAULT_SCHEMA
 
 LABELLED: dict[str, Any] = {
     "type": "object",
@@ -33,7 +39,7 @@ LABELLED: dict[str, Any] = {
 
 def one(kind: str, **rules: Any) -> dict[str, Any]:
     schema = {"type": "object", "properties": {"a": {"type": kind, **rules}}}
-    check_schema(schema)
+    validate_schema(schema)
     return schema
 
 
@@ -59,18 +65,18 @@ def one(kind: str, **rules: Any) -> dict[str, Any]:
     ],
 )
 def test_what_does_not_fit_is_told_with_its_path(output: Any, problem: str) -> None:
-    assert problem in check_output(output, LABELLED)
+    assert problem in validate_answer(output, LABELLED)
 
 
 def test_what_fits_has_no_problem() -> None:
     whole = {"label": "pass", "sure": True, "score": 3, "share": 0.3, "summary": "s", "issues": [{"text": "t"}]}
-    assert check_output(whole, LABELLED) == []
-    assert check_output({"label": "match", "explanation": "[T0B1]"}, DEFAULT_SCHEMA) == []
+    assert validate_answer(whole, LABELLED) == []
+    assert validate_answer({"label": "match", "explanation": "[T0B1]"}, DEFAULT_SCHEMA) == []
 
 
 def test_problems_are_few_and_short() -> None:
     wrong = {"label": "pass", "issues": [{"text": "x" * 9, "id": n} for n in range(50)], "summary": "x" * 100_000}
-    problems = check_output(wrong, LABELLED)
+    problems = validate_answer(wrong, LABELLED)
     assert len(problems) == 5
     assert all(len(problem) < 400 for problem in problems)
 
@@ -79,7 +85,7 @@ def test_a_deep_answer_is_a_problem_and_no_crash() -> None:
     deep: Any = "x"
     for _ in range(100_000):
         deep = [deep]
-    assert check_output({"label": deep}, LABELLED) == ["answer: is nested too deeply"]
+    assert validate_answer({"label": deep}, LABELLED) == ["answer: is nested too deeply"]
 
 
 @pytest.mark.parametrize(
@@ -98,16 +104,16 @@ def test_a_deep_answer_is_a_problem_and_no_crash() -> None:
 )
 def test_every_format_is_checked(name: str, good: str, bad: str) -> None:
     schema = one("string", format=name)
-    assert check_output({"a": good}, schema) == []
-    assert check_output({"a": bad}, schema) == [f'a: {json.dumps(bad)} breaks format "{name}"']
-    assert check_output({"a": ""}, schema) != []
+    assert validate_answer({"a": good}, schema) == []
+    assert validate_answer({"a": bad}, schema) == [f'a: {json.dumps(bad)} breaks format "{name}"']
+    assert validate_answer({"a": ""}, schema) != []
 
 
 def test_decimals_are_multiples_as_people_count() -> None:
     tenths = one("number", multipleOf=0.1)
-    assert [check_output({"a": n / 10}, tenths) for n in range(-20, 20)] == [[]] * 40
-    assert check_output({"a": 0.35}, tenths) == ["a: 0.35 breaks multipleOf 0.1"]
-    assert check_output({"a": 1e308}, one("number", multipleOf=1e-300)) == []
+    assert [validate_answer({"a": n / 10}, tenths) for n in range(-20, 20)] == [[]] * 40
+    assert validate_answer({"a": 0.35}, tenths) == ["a: 0.35 breaks multipleOf 0.1"]
+    assert validate_answer({"a": 1e308}, one("number", multipleOf=1e-300)) == []
 
 
 def test_every_string_with_citations_is_found_nested_ones_too() -> None:
@@ -126,7 +132,7 @@ def test_rollouts_agree_on_enums_and_booleans_of_the_top_in_order() -> None:
 
 
 def test_a_provider_is_sent_closed_objects_and_only_what_grammars_know() -> None:
-    sent = for_provider({**LABELLED, "additionalProperties": False, "title": "t"})
+    sent = provider_schema({**LABELLED, "additionalProperties": False, "title": "t"})
     assert sent["additionalProperties"] is False
     assert sent["title"] == "t"
     assert sent["properties"]["issues"]["items"]["additionalProperties"] is False
@@ -140,8 +146,8 @@ def test_a_provider_is_sent_closed_objects_and_only_what_grammars_know() -> None
 
 def test_a_property_may_be_called_like_a_keyword() -> None:
     schema = {"type": "object", "properties": {"citations": {"type": "string", "citations": True}}}
-    check_schema(schema)
-    assert for_provider(schema)["properties"] == {"citations": {"type": "string"}}
+    validate_schema(schema)
+    assert provider_schema(schema)["properties"] == {"citations": {"type": "string"}}
     assert list(cited_strings({"citations": "x"}, schema)) == [(("citations",), "x")]
 
 
@@ -158,10 +164,10 @@ def test_a_property_may_be_called_like_a_keyword() -> None:
 )
 def test_texts_are_held_against_patterns(pattern: str, text: str, fits: bool) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
-    assert (check_output({"a": text}, schema) == []) is fits
+    assert (validate_answer({"a": text}, schema) == []) is fits
 
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)+$", "^" + "(a|a)" * 60 + "$"])
 def test_a_pattern_that_takes_for_ever_is_a_problem_of_the_answer(pattern: str) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
-    assert "breaks pattern" in check_output({"a": "a" * 59 + "!"}, schema)[0]
+    assert "breaks pattern" in validate_answer({"a": "a" * 59 + "!"}, schema)[0]

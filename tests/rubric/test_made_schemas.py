@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from evalscribe.errors import RubricError
-from evalscribe.output_schema import META_SCHEMA, check_output, check_schema, cited_strings, for_provider
-from evalscribe.output_schema.path import joined
-from evalscribe.rubric import OutputParsingMode, PromptTemplateMessage, Rubric
+from evalscribe.json_data import join_path
+from evalscribe.model.output_schema import META_SCHEMA, cited_strings, provider_schema, validate_answer, validate_schema
+from evalscribe.model.rubric import OutputParsingMode, PromptTemplateMessage, Rubric
 from evalscribe.rubric_file import parse_rubric, to_yaml
 
 Schema = dict[str, Any]
@@ -85,7 +85,7 @@ def instances(schema: Schema) -> st.SearchStrategy[Any]:
 def nodes(schema: Schema, path: str = "output_schema") -> Iterator[tuple[str, Schema]]:
     yield path, schema
     for name, inner in schema.get("properties", {}).items():
-        yield from nodes(inner, joined(f"{path}.properties", name))
+        yield from nodes(inner, join_path(f"{path}.properties", name))
     if "items" in schema:
         yield from nodes(schema["items"], f"{path}.items")
 
@@ -93,12 +93,12 @@ def nodes(schema: Schema, path: str = "output_schema") -> Iterator[tuple[str, Sc
 @given(SCHEMAS, st.data())
 @settings(max_examples=75, suppress_health_check=list(HealthCheck))
 def test_a_made_schema_is_allowed_and_its_answers_fit(schema: Schema, data: st.DataObject) -> None:
-    check_schema(schema)
+    validate_schema(schema)
     assert META.is_valid(schema)
     answer = data.draw(instances(schema))
-    assert check_output(answer, schema) == []
+    assert validate_answer(answer, schema) == []
     assert all(isinstance(text, str) for _, text in cited_strings(answer, schema))
-    assert Draft202012Validator(for_provider({**schema, "additionalProperties": False})).is_valid(answer)
+    assert Draft202012Validator(provider_schema({**schema, "additionalProperties": False})).is_valid(answer)
 
 
 WRONG: dict[str, tuple[str, Any]] = {
@@ -119,7 +119,7 @@ def test_one_wrong_thing_is_found_in_its_place(schema: Schema, what: str, data: 
     node[key] = value
     assert not META.is_valid(changed)
     with pytest.raises(RubricError) as caught:
-        check_schema(changed)
+        validate_schema(changed)
     assert caught.value.path == f"{path}.{key}"
 
 
@@ -130,7 +130,7 @@ def test_what_is_required_must_be_there_at_any_depth(schema: Schema, data: st.Da
     path, node = data.draw(st.sampled_from([pair for pair in nodes(changed) if "required" in pair[1]]))
     node["required"].append("not there at all")
     with pytest.raises(RubricError) as caught:
-        check_schema(changed)
+        validate_schema(changed)
     assert caught.value.path == f"{path}.required[{len(node['required']) - 1}]"
 
 
@@ -146,7 +146,7 @@ JSON = st.recursive(
 def test_any_value_is_allowed_or_refused_with_a_path(value: Any) -> None:
     refused = None
     try:
-        check_schema(value)
+        validate_schema(value)
     except RubricError as error:
         refused = error.path
     assert META.is_valid(value) if refused is None else refused.startswith("output_schema")

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from evalscribe.errors import RubricError
-from evalscribe.rubric import (
+from evalscribe.model.rubric import (
     DEFAULT_SCHEMA,
     JudgeVariant,
     LabelSet,

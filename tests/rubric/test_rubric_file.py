@@ -9,9 +9,9 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from evalscribe.errors import NotFoundError, RubricError
-from evalscribe.output_schema import check_output
-from evalscribe.prompts import Prompts, shipped
-from evalscribe.rubric import ModelOption, OutputParsingMode, Rubric
+from evalscribe.model.output_schema import validate_answer
+from evalscribe.model.rubric import ModelOption, OutputParsingMode, Rubric
+from evalscribe.prompts.templates import Prompts, shipped_folder
 from evalscribe.rubric_file import file_schema, load_rubric, parse_rubric, rubric_names, to_yaml
 
 SHIPPED = ("behaviours", "correctness", "failure", "faithfulness", "helpfulness", "regression", "unfair-check")
@@ -201,8 +201,8 @@ def test_an_answer_of_the_failure_rubric_fits() -> None:
         "would_pass": False,
     }
     schema = load_rubric("failure", Prompts()).output_schema
-    assert check_output(answer, schema) == []
-    assert check_output({**answer, "confidence": 1.7}, schema) == ["confidence: 1.7 breaks maximum 1"]
+    assert validate_answer(answer, schema) == []
+    assert validate_answer({**answer, "confidence": 1.7}, schema) == ["confidence: 1.7 breaks maximum 1"]
 
 
 # Writing
@@ -248,7 +248,7 @@ def errors(document: Any) -> list[str]:
 def test_the_printed_schema_fits_the_shipped_files() -> None:
     Draft202012Validator.check_schema(file_schema())
     for name in SHIPPED:
-        assert errors(yaml.safe_load((shipped("prompts") / "rubrics" / f"{name}.yaml").read_text())) == []
+        assert errors(yaml.safe_load((shipped_folder("prompts") / "rubrics" / f"{name}.yaml").read_text())) == []
 
 
 def test_the_printed_schema_refuses_what_rubrics_refuse() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from evalscribe.errors import DataError, RubricError
-from evalscribe.output_schema import META_SCHEMA, check_schema
-from evalscribe.rubric import DEFAULT_SCHEMA, LabelSet
+from evalscribe.model.output_schema import META_SCHEMA, validate_schema
+from evalscribe.model.rubric import DEFAULT_SCHEMA, LabelSet
 
 ISSUES: dict[str, Any] = {
     "type": "object",
@@ -173,13 +173,13 @@ REFUSED = [
 
 @pytest.mark.parametrize("schema", ALLOWED)
 def test_what_judges_can_answer_in_is_allowed(schema: dict[str, Any]) -> None:
-    check_schema(schema)
+    validate_schema(schema)
 
 
 @pytest.mark.parametrize(("schema", "path", "words"), REFUSED)
 def test_what_they_cannot_is_refused_by_its_path(schema: object, path: str, words: str) -> None:
     with pytest.raises(RubricError) as caught:
-        check_schema(schema)
+        validate_schema(schema)
     path = f"output_schema.properties.{path}" if path.startswith("a") else path
     assert caught.value.path == path
     assert words in caught.value.problem
@@ -197,7 +197,7 @@ def test_the_printed_meta_schema_allows_the_same(schema: dict[str, Any]) -> None
 
 def test_any_depth_is_told_and_none_overflows_the_stack() -> None:
     with pytest.raises(RubricError, match="nested more than") as caught:
-        check_schema(nested(5_000))
+        validate_schema(nested(5_000))
     assert len(str(caught.value)) < 400
 
 
@@ -205,7 +205,7 @@ def test_a_schema_that_holds_itself_is_refused() -> None:
     endless = of()
     endless["properties"]["again"] = endless
     with pytest.raises(RubricError, match="nested more than"):
-        check_schema(endless)
+        validate_schema(endless)
 
 
 def test_a_schema_too_large_to_send_is_refused() -> None:
@@ -214,7 +214,7 @@ def test_a_schema_too_large_to_send_is_refused() -> None:
     for _ in range(8):
         shared = of(**{f"b{n}": shared for n in range(10)})
     with pytest.raises(RubricError, match="values"):
-        check_schema(shared)
+        validate_schema(shared)
 
 
 def test_a_label_set_obeys_the_same_rules() -> None:

@@ -7,21 +7,21 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from evalscribe.agent_run import Transcript, TranscriptToolCall
-from evalscribe.agent_run.actions import Action, differences, told_difference
-from evalscribe.agent_run.told import told_calls
-from evalscribe.evidence import Document
-from evalscribe.record import Record
-from evalscribe.run import Eval, Run, Step
+from evalscribe.model.evidence import Document
+from evalscribe.model.record import Record
+from evalscribe.model.run import Eval, Run, Step
+from evalscribe.model.tool_calls import Action, compare_calls, describe_difference
+from evalscribe.model.transcript import Transcript, TranscriptToolCall
+from evalscribe.model.transcript_text import render_calls
 from evalscribe.sample import checkpoints_file
-from evalscribe.sources.imports.export_lines import written
+from evalscribe.sources.export import render_line
 from sample.room_desk import AGENTS, Agent, Conversation, Request, conversations, reached
 
 TRIALS = 3
 
 
 def text() -> str:
-    return "".join(written(one) + "\n" for agent in AGENTS for one in _of(agent))
+    return "".join(render_line(one) + "\n" for agent in AGENTS for one in _of(agent))
 
 
 def _of(agent: Agent) -> Iterator[Run | Record]:
@@ -65,7 +65,9 @@ def _actions(request: Request, held: Conversation) -> Step:
         return Step(name="actions", status="passed")
     expected = [Action(tool, arguments) for tool, arguments in request.expected]
     made = [Action(*call) for call in held.calls]
-    return Step(name="actions", status="failed", error=told_difference(differences(expected, made)[0], expected, made))
+    return Step(
+        name="actions", status="failed", error=describe_difference(compare_calls(expected, made)[0], expected, made)
+    )
 
 
 def _outputs(request: Request, held: Conversation) -> Iterator[Step]:
@@ -79,7 +81,7 @@ def _documents(request: Request) -> Iterator[Document]:
     yield Document(role="task", path="request", text=request.text)
     calls = [TranscriptToolCall(function=tool, arguments=arguments) for tool, arguments in request.expected]
     if calls:
-        yield Document(role="expected", path="actions", text=told_calls(calls))
+        yield Document(role="expected", path="actions", text=render_calls(calls))
     if request.outputs:
         yield Document(role="expected", path="outputs.json", text=json.dumps(request.outputs))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from evalscribe.agent_run import (
+from evalscribe.model.transcript import (
     AssistantMessage,
     ChatMessage,
     SystemMessage,

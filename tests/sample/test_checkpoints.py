@@ -2,9 +2,10 @@
 
 from collections import Counter
 
-from evalscribe.record import Record
+from evalscribe.model.record import Record
 from evalscribe.sample import checkpoints_file
-from evalscribe.sources.imports import RunOverrides, open_records
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.formats import open_records
 from sample import checkpoints
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.pattern import FollowUp
-from evalscribe.report import Report
-from evalscribe.report_markdown import parse
+from evalscribe.model.finding import FollowUp
+from evalscribe.model.report import Report
+from evalscribe.report_markdown.page import parse
 from evalscribe.sample import outputs_folder, snapshot_folder
 from messages_server import MessagesServer
 from sample.grading import grade

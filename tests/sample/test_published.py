@@ -2,8 +2,8 @@
 
 import pytest
 
-from evalscribe.report import Report
-from evalscribe.report_markdown import parse
+from evalscribe.model.report import Report
+from evalscribe.report_markdown.page import parse
 from sample.published import DATE, REPORTS, analysed
 from sample.remake import texts
 

@@ -6,7 +6,7 @@ more than eight minutes.
 
 import pytest
 
-from evalscribe import signature
+from evalscribe.signature import locate, log
 from evalscribe.signature.log import MAX_LINES
 from tool_output import evidence
 
@@ -28,15 +28,15 @@ LOGS = {
 @pytest.mark.parametrize(("header", "unit"), LOGS.values(), ids=LOGS)
 def test_a_log_of_many_errors_is_read(header: str, unit: str) -> None:
     given = evidence("[error] tests: failed\n" + header + unit * (SIZE // len(unit)), "tests")
-    assert len(signature.locate_all(given)) <= 50
-    assert len(signature.tests(given).failures) <= MAX_LINES
-    assert signature.failed_log(given) is not None
+    assert len(locate.locate_all(given)) <= 50
+    assert len(locate.tests(given).failures) <= MAX_LINES
+    assert log.failed_log(given) is not None
 
 
 def test_failures_without_rules_between_them_have_bodies_of_their_own() -> None:
     said = "FAIL: test_a (b.C)\nValueError: one\nFAIL: test_d (b.C)\nValueError: two\n"
     log = f"{said}Ran 2 tests in 1s\nFAILED (failures=2)\n"
-    failures = signature.tests(evidence(log, "tests")).failures
+    failures = locate.tests(evidence(log, "tests")).failures
     assert [(failure.name, failure.message) for failure in failures] == [
         ("test_a", "ValueError: one"),
         ("test_d", "ValueError: two"),

@@ -2,9 +2,10 @@
 
 import pytest
 
-from evalscribe import signature
 from evalscribe.judging import cite
-from evalscribe.sources.run_log import without_colours
+from evalscribe.signature import locate
+from evalscribe.signature import log as signature_log
+from evalscribe.sources.convex_payload import strip_colours
 from rules_case import vitest_log
 from tool_output import evidence
 
@@ -73,7 +74,7 @@ def deployed(said: str) -> str:
 @pytest.mark.parametrize(("said", "error", "line"), DEPLOYS)
 def test_a_failed_deploy_says_why_once(said: str, error: str, line: int | None) -> None:
     given = evidence(deployed(said), "deploy")
-    found = signature.locate_all(given)
+    found = locate.locate_all(given)
     assert [one.error for one in found] == [error]
     assert found[0].citation
     assert cite.verify(found[0].citation, given).status == "verified"
@@ -83,20 +84,20 @@ def test_a_failed_deploy_says_why_once(said: str, error: str, line: int | None) 
 @pytest.mark.parametrize(("said", "error", "line"), DEPLOYS)
 def test_the_recorded_reason_of_a_deploy_is_read_alike(said: str, error: str, line: int | None) -> None:
     reason = f"Error: Failed to deploy:\n{NOTICE}{PROGRESS}{said}"
-    found = signature.locate(evidence(None, "deploy", reason=reason))
+    found = locate.locate(evidence(None, "deploy", reason=reason))
     assert found is not None
     assert (found.error, found.citation) == (error, None)
 
 
 def test_a_deploy_without_output_has_no_reason() -> None:
-    assert signature.locate(evidence(deployed("(no output)\n"), "deploy")) is None
+    assert locate.locate(evidence(deployed("(no output)\n"), "deploy")) is None
 
 
 def test_a_typecheck_comes_before_the_progress_of_the_deploy() -> None:
     tsc = "\x1b[96msrc/app.ts\x1b[0m:\x1b[93m34\x1b[0m:16 - \x1b[91merror\x1b[0m\x1b[90m TS2339: \x1b[0mNo 'x'.\n\n"
     reason = f"Error: Failed to deploy:\n{NOTICE}{tsc}{PROGRESS}✖ TypeScript typecheck via `tsc` failed.\n"
-    coloured = signature.locate(evidence(None, "deploy", reason=reason))
-    plain = signature.locate(evidence(None, "deploy", reason=without_colours(reason)))
+    coloured = locate.locate(evidence(None, "deploy", reason=reason))
+    plain = locate.locate(evidence(None, "deploy", reason=strip_colours(reason)))
     assert coloured is not None
     assert coloured.error == "TS2339: No 'x'."
     assert coloured == plain
@@ -110,7 +111,7 @@ def test_a_heading_that_says_why_is_the_error(step: str) -> None:
         f"[error] The step ({step}): Error: {step} (/tmp/x) timed out after 120s\n"
         f"[error] {step}: Error: {step} (/tmp/x) timed out after 120s\n"
     )
-    found = signature.locate(evidence(log, step))
+    found = locate.locate(evidence(log, step))
     assert found is not None
     assert found.error == f"{step} (/tmp/x) timed out after 120s"
 
@@ -118,42 +119,42 @@ def test_a_heading_that_says_why_is_the_error(step: str) -> None:
 def test_the_step_that_failed_has_its_own_reason_where_the_log_has_none() -> None:
     log = "[ok] tsc\n[error] Linting (eslint): Error: Failed to lint code:\n/x/src/app.ts\n  1:1  error  old  no-x\n"
     given = evidence(log, "tsc", reason="Error: Failed to typecheck code:\nsrc/app.ts(3,14): error TS7022: No type.")
-    found = signature.locate(given)
+    found = locate.locate(given)
     assert found is not None
     assert (found.code, found.citation) == ("TS7022", None)
 
 
 def test_a_reference_is_not_the_failed_step() -> None:
     log = "[error] deploy: Error: Failed to deploy:\n✘ [ERROR] Bad thing\n[error] (answer) convex dev: Error: no\n"
-    found = signature.locate(evidence(log, "deploy"))
+    found = locate.locate(evidence(log, "deploy"))
     assert found is not None
     assert found.error == "Bad thing"
-    assert [line.number for line in signature.reference_errors(evidence(log, "deploy"))] == [3]
+    assert [line.number for line in signature_log.reference_errors(evidence(log, "deploy"))] == [3]
 
 
 def test_vitest_without_messages_lists_the_failed_tests() -> None:
     log = vitest_log("rejects empty input", "counts rows", passed=["works"], took=5012)
-    outcome = signature.tests(evidence(log, "tests"))
+    outcome = locate.tests(evidence(log, "tests"))
     assert (outcome.passed, outcome.failed, outcome.silent, outcome.never_ran) == (1, 2, True, False)
     assert [test.milliseconds for test in outcome.failures] == [5012, 5012]
-    found = signature.locate_all(evidence(log, "tests"))
+    found = locate.locate_all(evidence(log, "tests"))
     assert [one.error for one in found] == ["failed tests: rejects empty input; counts rows"]
-    other = signature.locate(evidence(vitest_log("works", passed=["counts rows"]), "tests"))
-    assert signature.signature("tests", found[0]) != signature.signature("tests", other)
+    other = locate.locate(evidence(vitest_log("works", passed=["counts rows"]), "tests"))
+    assert locate.signature("tests", found[0]) != locate.signature("tests", other)
 
 
 def test_output_of_the_code_is_not_the_error_of_a_silent_test() -> None:
     printed = (
         "[vitest] stdout | grader.test.ts > works\n[vitest] [CONVEX Q(index:get)] [ERROR] TypeError: boom\n[vitest] "
     )
-    found = signature.locate(evidence(vitest_log("works", more=printed), "tests"))
+    found = locate.locate(evidence(vitest_log("works", more=printed), "tests"))
     assert found is not None
     assert found.error == "failed tests: works"
 
 
 def test_nested_tests_are_failed_tests() -> None:
     log = vitest_log("works").replace("   × works", "     × works")
-    assert [test.name for test in signature.tests(evidence(log, "tests")).failures] == ["works"]
+    assert [test.name for test in locate.tests(evidence(log, "tests")).failures] == ["works"]
 
 
 @pytest.mark.parametrize(
@@ -168,6 +169,6 @@ def test_a_file_whose_tests_never_ran(file: str, counts: str, error: str) -> Non
         "[error] vitest: Error: Tests failed (ratio: 0)\n[cmd] bunx vitest run\n[vitest]  RUN  v4.0.18 /x\n"
         f"[vitest]  ❯ grader.test.ts {file}\n[vitest]  Test Files  1 failed (1)\n[vitest]       Tests  {counts}\n"
     )
-    found = signature.locate(evidence(log, "tests"))
+    found = locate.locate(evidence(log, "tests"))
     assert found is not None
     assert found.error == error

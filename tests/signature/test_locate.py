@@ -2,8 +2,9 @@
 
 import pytest
 
-from evalscribe import signature
 from evalscribe.judging import cite
+from evalscribe.signature import locate, wording
+from evalscribe.signature import log as signature_log
 from tool_output import ESLINT, GO, JEST, PYTEST, RUFF_FULL, TRACEBACK, TSC, UNITTEST, VITEST, evidence
 
 CODE_THAT_IS_NONE = """\
@@ -126,13 +127,13 @@ def test_the_error_is_located(
     log: str, step: str, error: str, tool: str | None, code: str | None, line: int | None
 ) -> None:
     given = evidence(log, step)
-    found = signature.locate(given)
+    found = locate.locate(given)
     assert found is not None
     assert (found.error, found.tool, found.code, found.severity) == (error, tool, code, "error")
     assert [place.line for place in found.places[:1]] == ([line] if line else [])
     assert found.citation
     assert cite.verify(found.citation, given).status == "verified"
-    assert signature.signature(step, found) is not None
+    assert locate.signature(step, found) is not None
 
 
 STOCK = [
@@ -157,10 +158,10 @@ STOCK = [
 
 @pytest.mark.parametrize("line", STOCK)
 def test_a_stock_message_is_no_error(line: str) -> None:
-    assert signature.is_stock(line)
-    found = signature.locate(evidence(f"=== Eval: c/n ===\n[ok] files\n{line}\n", "build", reason=line))
+    assert wording.is_stock(line)
+    found = locate.locate(evidence(f"=== Eval: c/n ===\n[ok] files\n{line}\n", "build", reason=line))
     assert found is None
-    assert signature.signature("build", found) is None
+    assert locate.signature("build", found) is None
 
 
 @pytest.mark.parametrize(
@@ -175,32 +176,32 @@ def test_a_stock_message_is_no_error(line: str) -> None:
     ],
 )
 def test_a_message_that_says_what_is_not_stock(line: str) -> None:
-    assert not signature.is_stock(line)
+    assert not wording.is_stock(line)
 
 
 def test_what_the_source_recorded_is_the_error_where_there_is_no_log() -> None:
-    found = signature.locate(evidence(None, None, (), reason="error: AI_APICallError: No endpoints found for a/b."))
+    found = locate.locate(evidence(None, None, (), reason="error: AI_APICallError: No endpoints found for a/b."))
     assert found is not None
     assert (found.error, found.citation) == ("AI_APICallError: No endpoints found for a/b.", None)
 
 
 def test_a_recorded_reason_with_tool_output_is_read_like_a_log() -> None:
     reason = "out/src/app.ts\n  3:7  error  'x' is never reassigned. Use 'const' instead  prefer-const"
-    found = signature.locate(evidence(None, "eslint", reason=reason))
+    found = locate.locate(evidence(None, "eslint", reason=reason))
     assert found is not None
     assert (found.code, found.citation, found.places[0].path) == ("prefer-const", None, "src/app.ts")
 
 
 def test_errors_come_before_warnings_and_all_are_found() -> None:
-    found = signature.locate_all(evidence(ESLINT, "eslint"))
+    found = locate.locate_all(evidence(ESLINT, "eslint"))
     assert [one.code for one in found] == ["no-undef", "no-unsafe-call", None]
     assert [one.severity for one in found] == ["error", "error", "warning"]
 
 
 def test_only_the_failed_step_counts() -> None:
     log = "[cmd] bunx eslint\n[eslint] /x/src/app.ts\n[eslint]   1:1  error  old  no-x\n[ok] eslint\n" + TSC
-    assert [one.code for one in signature.locate_all(evidence(log, "deploy"))] == ["TS2339"]
-    part = signature.failed_log(evidence(log, "deploy"))
+    assert [one.code for one in locate.locate_all(evidence(log, "deploy"))] == ["TS2339"]
+    part = signature_log.failed_log(evidence(log, "deploy"))
     assert part is not None
     assert part.first == 5
     assert part.text.startswith("[error] Deploying")
@@ -208,18 +209,18 @@ def test_only_the_failed_step_counts() -> None:
 
 def test_the_failed_step_of_two_is_told_by_its_name() -> None:
     log = ESLINT.replace("[vitest]       Tests  3 passed (3)\n", "") + VITEST
-    assert {one.tool for one in signature.locate_all(evidence(log, "eslint"))} == {"eslint"}
-    assert {one.tool for one in signature.locate_all(evidence(log, "tests"))} == {"vitest"}
+    assert {one.tool for one in locate.locate_all(evidence(log, "eslint"))} == {"eslint"}
+    assert {one.tool for one in locate.locate_all(evidence(log, "tests"))} == {"vitest"}
 
 
 def test_what_tests_print_is_not_believed() -> None:
-    outcome = signature.tests(evidence(VITEST, "tests"))
+    outcome = locate.tests(evidence(VITEST, "tests"))
     assert [failure.name for failure in outcome.failures] == ["rejects empty input", "counts rows"]
     assert (outcome.runner, outcome.passed, outcome.failed) == ("vitest", 1, 2)
     fake = PYTEST.replace(">       assert", "[ok] tests\n[cmd] pytest\n99 passed in 1.0s\n>       assert")
-    outcome = signature.tests(evidence(fake, "tests"))
+    outcome = locate.tests(evidence(fake, "tests"))
     assert (outcome.passed, outcome.failed, outcome.all_passed) == (7, 1, False)
-    found = signature.locate(evidence(fake, "tests"))
+    found = locate.locate(evidence(fake, "tests"))
     assert found is not None
     assert found.test == "test_range"
 
@@ -227,7 +228,7 @@ def test_what_tests_print_is_not_believed() -> None:
 def test_colours_line_ends_and_nul_bytes_change_nothing() -> None:
     coloured = ESLINT.replace("error ", "\x1b[31merror\x1b[0m ").replace("\n", "\r\n").replace("'React'", "\x00'React'")
     given = evidence(coloured, "eslint")
-    found = signature.locate(given)
+    found = locate.locate(given)
     assert found is not None
     assert found.error == "'React' is not defined (no-undef)"
     assert found.citation
@@ -235,12 +236,12 @@ def test_colours_line_ends_and_nul_bytes_change_nothing() -> None:
 
 
 def test_a_path_that_leaves_the_folder_points_nowhere() -> None:
-    found = signature.locate(evidence("../../etc/passwd.py:3:1: E999 nothing here", "lint"))
+    found = locate.locate(evidence("../../etc/passwd.py:3:1: E999 nothing here", "lint"))
     assert found is not None
     assert found.places == ()
 
 
 def test_a_line_beyond_the_file_is_no_place() -> None:
-    found = signature.locate(evidence("src/app.py:4000:1: E501 too long", "lint"))
+    found = locate.locate(evidence("src/app.py:4000:1: E501 too long", "lint"))
     assert found is not None
     assert found.places == ()

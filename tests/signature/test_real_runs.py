@@ -2,23 +2,23 @@
 
 from pathlib import Path
 
-from evalscribe import signature
 from evalscribe.judging import cite
+from evalscribe.signature import locate, wording
 from real_runs import failures
 
 
 def test_logs_that_end_before_the_reason(real_data: Path) -> None:
     logged = [evidence for evidence in failures(real_data) if evidence.of("log")]
-    without = [evidence for evidence in logged if signature.locate(evidence) is None]
+    without = [evidence for evidence in logged if locate.locate(evidence) is None]
     assert (len(without), len(logged)) == (32, 74)
     assert {evidence.eval.failed_step for evidence in without} == {"deploy"}
 
 
 def test_every_located_error_is_cited_and_says_something(real_data: Path) -> None:
-    located = [(evidence, one) for evidence in failures(real_data) for one in signature.locate_all(evidence)]
+    located = [(evidence, one) for evidence in failures(real_data) for one in locate.locate_all(evidence)]
     assert len(located) > 150
     for evidence, one in located:
-        assert not signature.is_stock(one.error)
+        assert not wording.is_stock(one.error)
         assert one.citation is None or cite.verify(one.citation, evidence).status == "verified"
         for place in one.places:
             document = evidence.document("output", place.path)
@@ -27,7 +27,7 @@ def test_every_located_error_is_cited_and_says_something(real_data: Path) -> Non
 
 
 def test_tests_agree_with_the_recorded_steps(real_data: Path) -> None:
-    ran = [(evidence, signature.tests(evidence)) for evidence in failures(real_data)]
+    ran = [(evidence, locate.tests(evidence)) for evidence in failures(real_data)]
     counted = [(evidence, outcome) for evidence, outcome in ran if outcome.runner]
     assert len(counted) >= 30
     for evidence, outcome in counted:
@@ -37,6 +37,6 @@ def test_tests_agree_with_the_recorded_steps(real_data: Path) -> None:
 
 def test_72_failures_before_any_step_have_one_signature(real_data: Path) -> None:
     early = [evidence for evidence in failures(real_data) if not evidence.steps]
-    found = {signature.signature(evidence.eval.failed_step, signature.locate(evidence)) for evidence in early}
+    found = {locate.signature(evidence.eval.failed_step, locate.locate(evidence)) for evidence in early}
     assert (len(early), len(found)) == (72, 1)
     assert None not in found

@@ -2,9 +2,9 @@
 
 import pytest
 
-from evalscribe import signature
 from evalscribe.judging import cite
-from evalscribe.run import Step, StepStatus
+from evalscribe.model.run import Step, StepStatus
+from evalscribe.signature import locate
 from tool_output import GO, JEST, PYTEST, UNITTEST, VITEST, evidence
 
 
@@ -20,7 +20,7 @@ from tool_output import GO, JEST, PYTEST, UNITTEST, VITEST, evidence
 )
 def test_tests_are_counted(log: str, runner: str, passed: int, failed: int) -> None:
     given = evidence(log, "tests")
-    outcome = signature.tests(given)
+    outcome = locate.tests(given)
     assert (outcome.runner, outcome.passed, outcome.failed) == (runner, passed, failed)
     assert len(outcome.failures) == failed
     assert all(cite.verify(failure.citation, given).status == "verified" for failure in outcome.failures)
@@ -30,10 +30,10 @@ def test_tests_are_counted(log: str, runner: str, passed: int, failed: int) -> N
 def test_the_recorded_step_outranks_what_the_log_says(status: StepStatus, passed: bool) -> None:
     given = evidence("[cmd] pytest\n...  [100%]\n3 passed in 0.1s\n", "lint")
     given = given.model_copy(update={"steps": (Step(name="tests", status=status),)})
-    assert signature.tests(given).all_passed is passed
-    assert signature.tests(given).passed == 3
+    assert locate.tests(given).all_passed is passed
+    assert locate.tests(given).passed == 3
 
 
 def test_a_log_without_a_runner_has_no_counts() -> None:
-    outcome = signature.tests(evidence("5 passed in 0.1s\nTests  5 passed (5)\n", "lint"))
+    outcome = locate.tests(evidence("5 passed in 0.1s\nTests  5 passed (5)\n", "lint"))
     assert (outcome.runner, outcome.passed, outcome.all_passed) == (None, None, False)

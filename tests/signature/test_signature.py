@@ -2,8 +2,8 @@
 
 import pytest
 
-from evalscribe import signature
-from evalscribe.signature import Located
+from evalscribe.model.evidence import LocatedError
+from evalscribe.signature import locate, wording
 
 SAME = [
     ("Cannot open /tmp/run-81/a/b.ts:3", "Cannot open /var/other/c.ts:90"),
@@ -26,7 +26,7 @@ DIFFERENT = [
 
 
 def of(error: str, step: str = "build") -> str | None:
-    return signature.signature(step, Located(error=error))
+    return locate.signature(step, LocatedError(error=error))
 
 
 @pytest.mark.parametrize(("a", "b"), SAME)
@@ -44,10 +44,10 @@ def test_the_step_is_part_of_it() -> None:
 
 
 def test_without_an_error_there_is_none() -> None:
-    assert signature.signature("tests", None) is None
+    assert locate.signature("tests", None) is None
 
 
 def test_a_quoted_error_has_no_paths_of_a_machine_but_keeps_routes() -> None:
-    assert signature.quoted("/tmp/x/y/app.ts is broken 31ms") == "app.ts is broken"
-    assert signature.quoted("GET /api/hello returns 404") == "GET /api/hello returns 404"
-    assert len(signature.quoted("x " * 500)) <= 240
+    assert wording.quoted("/tmp/x/y/app.ts is broken 31ms") == "app.ts is broken"
+    assert wording.quoted("GET /api/hello returns 404") == "GET /api/hello returns 404"
+    assert len(wording.quoted("x " * 500)) <= 240

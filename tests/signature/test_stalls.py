@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe import signature
+from evalscribe.signature import locate
 from machine_speed import cpu_below
 from tool_output import evidence
 
@@ -39,8 +39,8 @@ SHAPES = {
 def test_huge_logs_take_bounded_time(log: str) -> None:
     given = evidence("[error] build: failed\n" + log)
     with cpu_below(10):
-        assert len(signature.locate_all(given)) <= 50
-        assert signature.tests(given).failed in (None, 0)
+        assert len(locate.locate_all(given)) <= 50
+        assert locate.tests(given).failed in (None, 0)
 
 
 @pytest.mark.benchmark
@@ -49,6 +49,6 @@ def test_huge_logs_take_bounded_time(log: str) -> None:
 def test_long_lines_of_every_shape_take_bounded_time(shape: str, header: str) -> None:
     given = evidence(header + f"{shape}\n" * 100, "tests", reason=shape)
     with cpu_below(5):
-        for one in signature.locate_all(given):
-            signature.signature("tests", one)
-        signature.tests(given)
+        for one in locate.locate_all(given):
+            locate.signature("tests", one)
+        locate.tests(given)

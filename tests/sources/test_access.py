@@ -25,15 +25,14 @@ from convex_answers import (
 )
 from convex_server import EVAL_IDS, KEY, RUN_ID, Answer, Deployment, debug, failure, refusal, success, summary
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
-from evalscribe.evidence import Evidence, Unreadable
-from evalscribe.sources.convex import Patience, open_convex
-from evalscribe.sources.deployment import UNKNOWN_RUN
-from evalscribe.sources.links import Links
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.sources.address import Links
+from evalscribe.sources.convex import UNKNOWN_RUN, ConvexRetryPolicy, open_convex
+from evalscribe.sources.convex_payload import PayloadSource
 from evalscribe.sources.npx import open_npx
-from evalscribe.sources.payload_source import PayloadSource
 from npx_program import Npx, Said, package
 
-QUICK = Patience(attempts=2, first_pause=0.01, longest_pause=0.1, connect=5, read=20, whole=30)
+QUICK = ConvexRetryPolicy(attempts=2, first_pause=0.01, longest_pause=0.1, connect=5, read=20, whole=30)
 FOREIGN_ID = "jh705pbcj6xg7g3mc7xg61js9mw0zzga"
 WITHHELD = failure("")
 
@@ -60,7 +59,7 @@ async def error_of(source: PayloadSource) -> EvalscribeError:
     return caught.value
 
 
-async def first_evidence(source: PayloadSource) -> Evidence | Unreadable:
+async def first_evidence(source: PayloadSource) -> Evidence | UnreadableEvidence:
     try:
         run = await source.run()
         return await source.evidence(run.failures[0])

@@ -13,13 +13,13 @@ from pydantic import SecretStr
 
 from convex_server import EVAL_IDS, KEY, RUN_ID, Answer, Deployment, debug, failure, refusal, slowly, success, summary
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UnavailableError
-from evalscribe.evidence import Evidence, Unreadable
-from evalscribe.sources.convex import Patience, open_convex
-from evalscribe.sources.links import Links
-from evalscribe.sources.payload_source import PayloadSource
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.sources.address import Links
+from evalscribe.sources.convex import ConvexRetryPolicy, open_convex
+from evalscribe.sources.convex_payload import PayloadSource
 from waiting import PATIENCE_S
 
-QUICK = Patience(attempts=3, first_pause=0.01, longest_pause=0.1, connect=60, read=60, whole=60)
+QUICK = ConvexRetryPolicy(attempts=3, first_pause=0.01, longest_pause=0.1, connect=60, read=60, whole=60)
 NO_FUNCTION = "\nCould not find public function for 'debugQueries:getFailedEvalsForRun'.\n"
 
 
@@ -27,7 +27,7 @@ def source(
     deployment: Deployment,
     run_id: str = RUN_ID,
     key: str | None = KEY,
-    patience: Patience = QUICK,
+    patience: ConvexRetryPolicy = QUICK,
     concurrency: int = 8,
 ) -> PayloadSource:
     secret = SecretStr(key) if key else None
@@ -46,7 +46,7 @@ async def run_error(deployment: Deployment, answer: Answer, **options: Any) -> E
     return caught.value
 
 
-async def evidence_after(deployment: Deployment, answer: Answer, **options: Any) -> Evidence | Unreadable:
+async def evidence_after(deployment: Deployment, answer: Answer, **options: Any) -> Evidence | UnreadableEvidence:
     """What is known of the first eval when the deployment answers so about it."""
     deployment.answer = lambda path, args: success(summary()) if path == "/api/query" else answer
     opened = source(deployment, **options)
@@ -180,7 +180,7 @@ async def test_a_key_that_a_server_repeats_is_not_printed(deployment: Deployment
 )
 async def test_answers_that_cost_one_eval(deployment: Deployment, answer: Answer, says: str) -> None:
     found = await evidence_after(deployment, answer)
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, UnreadableEvidence)
     assert says in found.reason
     assert "\n" not in found.reason
     assert "Request ID" not in found.reason, "it differs from call to call, so the report would never be unchanged"
@@ -214,7 +214,7 @@ async def test_one_of_ten_is_unreadable_and_the_rest_goes_on(deployment: Deploym
     run = await opened.run()
     found = await asyncio.gather(*(opened.evidence(eval) for eval in run.failures))
     await opened.close()
-    assert [type(one) for one in found] == [Evidence] * 3 + [Unreadable] + [Evidence] * 6
+    assert [type(one) for one in found] == [Evidence] * 3 + [UnreadableEvidence] + [Evidence] * 6
 
 
 async def test_a_deployment_that_goes_down_ends_the_command(deployment: Deployment) -> None:

@@ -8,11 +8,11 @@ from pydantic import SecretStr
 
 from convex_server import KEY, Deployment, serving
 from evalscribe.errors import NotFoundError
-from evalscribe.evidence import Evidence, Unreadable
-from evalscribe.run import Run
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.model.run import Run
+from evalscribe.sources.address import Links
 from evalscribe.sources.convex import open_convex
-from evalscribe.sources.links import Links
-from evalscribe.sources.payload_source import PayloadSource
+from evalscribe.sources.convex_payload import PayloadSource
 from evalscribe.sources.snapshot import open_snapshot
 
 STATES = ("all-passed", "answer-validation", "backend-unhealthy", "pending", "preflight", "rate-limit")
@@ -22,7 +22,7 @@ FOLDERS = (
 )
 
 
-async def everything(source: PayloadSource) -> tuple[Run, list[Evidence | Unreadable]]:
+async def everything(source: PayloadSource) -> tuple[Run, list[Evidence | UnreadableEvidence]]:
     run = await source.run()
     found = await asyncio.gather(*(source.evidence(eval) for eval in run.failures))
     await source.close()
@@ -36,7 +36,7 @@ async def test_a_served_run_is_the_same_as_its_folder(deployment: Deployment, re
     kept = await everything(open_snapshot(folder, Links()))
     served = await everything(open_convex(deployment.url, SecretStr(KEY), kept[0].id, Links()))
     assert served == kept
-    assert not any(isinstance(one, Unreadable) for one in served[1])
+    assert not any(isinstance(one, UnreadableEvidence) for one in served[1])
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,6 @@ async def test_unknown_eval_loses_only_that_eval(deployment: Deployment, real_da
     source = open_convex(deployment.url, SecretStr(KEY), run.id, Links())
     gone = run.failures[0].model_copy(update={"id": "jh7" + "0" * 29})
     found = await source.evidence(gone)
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, UnreadableEvidence)
     assert found.reason == f"Eval {gone.id} not found"
     await source.close()

@@ -10,8 +10,8 @@ import pytest
 
 from convex_server import EVAL_IDS, RUN_ID, debug, summary
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
-from evalscribe.evidence import Evidence, Unreadable
-from evalscribe.sources.links import Links
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.sources.address import Links
 from evalscribe.sources.npx import open_npx
 from waiting import until
 
@@ -59,7 +59,7 @@ async def test_the_two_functions_are_run_in_the_folder_without_a_shell(npx: Path
     await source.close()
     assert (run.id, run.failed) == (RUN_ID, 2)
     assert isinstance(found[0], Evidence)
-    assert isinstance(found[1], Unreadable), "nothing printed is null: no such eval"
+    assert isinstance(found[1], UnreadableEvidence), "nothing printed is null: no such eval"
     calls = [json.loads(line) for line in (folder / "calls").read_text().splitlines()]
     start = ["--no-install", "convex", "run", "--prod"]
     assert calls[0] == [str(folder), [*start, "debugQueries:getFailedEvalsForRun", json.dumps({"runId": RUN_ID})]]
@@ -100,7 +100,7 @@ async def test_one_eval_that_fails_costs_one_eval(npx: Path, folder: Path) -> No
     source = open_npx(folder, RUN_ID, Links())
     run = await source.run()
     found = [await source.evidence(eval) for eval in run.failures]
-    assert isinstance(found[0], Unreadable)
+    assert isinstance(found[0], UnreadableEvidence)
     assert "no zip" in found[0].reason
     assert isinstance(found[1], Evidence)
 

@@ -6,13 +6,12 @@ import pytest
 
 from convex_server import EVAL_IDS, RUN_ID, debug, summary
 from evalscribe.errors import DataError
-from evalscribe.evidence import Evidence, Unreadable
-from evalscribe.gather import gathered
-from evalscribe.json_clean import clean
-from evalscribe.run import Eval
-from evalscribe.sources.json_value import parse
-from evalscribe.sources.links import Links
-from evalscribe.sources.payload import BINARY, decode_evidence, decode_run
+from evalscribe.gather.collect import gathered
+from evalscribe.json_data import clean_json, parse_json
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.model.run import Eval
+from evalscribe.sources.address import Links
+from evalscribe.sources.convex_payload import BINARY, decode_evidence, decode_run
 from evalscribe.sources.snapshot import open_snapshot
 
 EVAL = Eval(id=EVAL_IDS[0], category="000-fundamentals", name="000-task")
@@ -153,7 +152,7 @@ def test_the_failed_step_is_the_one_that_the_evals_own_reason_names(
 )
 def test_a_payload_of_the_wrong_shape_costs_one_eval(payload: object) -> None:
     found = decode_evidence(payload, EVAL)
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, UnreadableEvidence)
     assert found.reason
 
 
@@ -320,7 +319,7 @@ def test_an_id_is_one_printable_line(run_id: object) -> None:
 
 
 def test_text_that_is_no_unicode_can_be_stored() -> None:
-    value: Any = clean(parse(b'{"\\ud800": ["a\\u0000b", "\\udc00", "\\ud83d\\ude00", "\xff"]}'))
+    value: Any = clean_json(parse_json(b'{"\\ud800": ["a\\u0000b", "\\udc00", "\\ud83d\\ude00", "\xff"]}'))
     assert json.dumps(value, ensure_ascii=False).encode()
     assert value == {"\ufffd": ["a\ufffdb", "\ufffd", "\U0001f600", "\ufffd"]}
 
@@ -328,7 +327,7 @@ def test_text_that_is_no_unicode_can_be_stored() -> None:
 @pytest.mark.parametrize("raw", [b"", b"{", b"[" * 200_000, b"1" * 10_000])
 def test_json_that_cannot_be_read_is_bad_data(raw: bytes) -> None:
     with pytest.raises(DataError):
-        parse(raw)
+        parse_json(raw)
 
 
 def test_links_quote_what_they_are_given() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evalscribe.run import Step
-from evalscribe.sources.run_log import reconciled, steps_in
+from evalscribe.model.run import Step
+from evalscribe.sources.convex_payload import parse_steps, reconcile_steps
 
 LINT = """=== Eval: a/b ===
 [ok] filesystem
@@ -29,11 +29,11 @@ ERROR = "Error: Failed to lint code:\n\nindex.ts\n  5:19  error  no  rule"
 
 
 def statuses(log: str) -> dict[str, str]:
-    return {step.name: step.status for step in steps_in(log)}
+    return {step.name: step.status for step in parse_steps(log)}
 
 
 def test_marks_of_the_runner_are_outcomes() -> None:
-    found = steps_in(LINT)
+    found = parse_steps(LINT)
     assert {step.name: step.status for step in found} == {
         "filesystem": "passed",
         "install": "passed",
@@ -79,17 +79,17 @@ def row(name: str, status: str = "passed", error: str | None = None) -> Step:
     ],
 )
 def test_rows_are_completed_from_the_log(rows: list[Step]) -> None:
-    assert reconciled(rows, LINT, "eslint fail") == steps_in(LINT)
+    assert reconcile_steps(rows, LINT, "eslint fail") == parse_steps(LINT)
 
 
 def test_a_final_row_wins_over_the_log() -> None:
     rows = [row("eslint", "skipped"), row("tests", "failed", "tests failed (50%)")]
-    found = {step.name: step for step in reconciled(rows, LINT, "tests fail (50%)")}
+    found = {step.name: step for step in reconcile_steps(rows, LINT, "tests fail (50%)")}
     assert (found["eslint"].status, found["tests"]) == ("skipped", rows[1])
 
 
 def test_without_a_log_the_evals_reason_names_the_failed_step() -> None:
-    assert reconciled([row("filesystem"), row("install", "running")], None, "install fail") == (
+    assert reconcile_steps([row("filesystem"), row("install", "running")], None, "install fail") == (
         row("filesystem"),
         row("install", "failed"),
     )
@@ -97,9 +97,9 @@ def test_without_a_log_the_evals_reason_names_the_failed_step() -> None:
 
 def test_tests_that_failed_have_the_rate_of_the_reason() -> None:
     log = "[error] vitest: Error: Tests failed (ratio: 0.3333)\n[cmd] bunx vitest run g"
-    assert reconciled([], log, "tests fail (33%)") == (row("tests", "failed", "tests failed (33%)"),)
+    assert reconcile_steps([], log, "tests fail (33%)") == (row("tests", "failed", "tests failed (33%)"),)
 
 
 def test_steps_of_another_runner_stay_as_they_are() -> None:
     rows = (row("tests"), row("build", "failed"), row("tests"))
-    assert reconciled(rows, LINT, "eslint fail") == rows
+    assert reconcile_steps(rows, LINT, "eslint fail") == rows

@@ -7,9 +7,9 @@ import pytest
 
 from convex_server import EVAL_IDS, RUN_ID, debug, summary
 from evalscribe.errors import DataError, NotFoundError, UsageError
-from evalscribe.evidence import Evidence, Unreadable
-from evalscribe.run import Eval
-from evalscribe.sources.links import Links
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.model.run import Eval
+from evalscribe.sources.address import Links
 from evalscribe.sources.snapshot import SnapshotWriter, open_snapshot
 from machine_speed import cpu_below
 
@@ -24,7 +24,7 @@ def snapshot(folder: Path, ids: list[str] = EVAL_IDS) -> Path:
     return folder
 
 
-async def read(folder: Path, eval_id: str) -> Evidence | Unreadable:
+async def read(folder: Path, eval_id: str) -> Evidence | UnreadableEvidence:
     return await open_snapshot(folder, Links()).evidence(Eval(id=eval_id, category="c", name="n"))
 
 
@@ -47,7 +47,7 @@ async def test_one_corrupt_file_costs_one_eval(tmp_path: Path) -> None:
     source = open_snapshot(folder, Links())
     run = await source.run()
     found = [await source.evidence(eval) for eval in run.failures]
-    assert [isinstance(one, Unreadable) for one in found] == [False, True, True, True] + [False] * 6
+    assert [isinstance(one, UnreadableEvidence) for one in found] == [False, True, True, True] + [False] * 6
 
 
 async def test_nothing_leads_out_of_the_folder(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ async def test_nothing_leads_out_of_the_folder(tmp_path: Path) -> None:
     (folder / "debug" / "link.json").symlink_to(outside)
     for eval_id in ("../../outside", "link", "/etc/passwd", "..", "", "a/b", "x" * 4096, "a\x00b", "a\nb"):
         found = await read(folder, eval_id)
-        assert isinstance(found, Unreadable), eval_id
+        assert isinstance(found, UnreadableEvidence), eval_id
     (folder / "debug" / "inside.json").symlink_to(folder / "debug" / f"{EVAL_IDS[0]}.json")
     assert isinstance(await read(folder, "inside"), Evidence)
 
@@ -67,13 +67,13 @@ async def test_a_debug_folder_that_is_a_link_is_not_followed_out(tmp_path: Path)
     folder = tmp_path / "a"
     folder.mkdir()
     (folder / "debug").symlink_to(other / "debug")
-    assert isinstance(await read(folder, EVAL_IDS[0]), Unreadable)
+    assert isinstance(await read(folder, EVAL_IDS[0]), UnreadableEvidence)
 
 
 async def test_a_pipe_does_not_hang(tmp_path: Path) -> None:
     folder = snapshot(tmp_path / "a")
     os.mkfifo(folder / "debug" / "pipe.json")
-    assert isinstance(await read(folder, "pipe"), Unreadable)
+    assert isinstance(await read(folder, "pipe"), UnreadableEvidence)
 
 
 async def test_a_folder_without_summary_is_no_run(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 import pytest
 from scipy.stats import binomtest
 
-from evalscribe.statistics import kappa, wilson_interval
+from evalscribe.statistics.agreement import kappa
+from evalscribe.statistics.intervals import wilson_interval
 
 
 @pytest.mark.parametrize(

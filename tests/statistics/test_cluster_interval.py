@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from evalscribe.statistics import TrialCluster, cluster_interval, wilson_interval
+from evalscribe.statistics.intervals import TrialCluster, cluster_interval, wilson_interval
 
 RUNS = 400
 

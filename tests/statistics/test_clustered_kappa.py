@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from evalscribe.statistics import clustered_kappa, kappa
+from evalscribe.statistics.agreement import clustered_kappa, kappa
 
 RUNS = 200
 SHARES = (0.55, 0.2, 0.15, 0.1)

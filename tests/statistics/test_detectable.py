@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from evalscribe.statistics import ALPHA, Task, paired
-from evalscribe.statistics.paired import minimum_detectable_effect
+from evalscribe.statistics.paired import Task, minimum_detectable_effect, paired
+from evalscribe.statistics.significance import ALPHA
 
 DRAWN = 100
 WIDE = 3 * (0.8 * 0.2 / DRAWN) ** 0.5

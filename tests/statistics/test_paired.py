@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from scipy.stats import t as student
 
-from evalscribe.statistics import Task, paired
 from evalscribe.statistics.intervals import student_quantile
+from evalscribe.statistics.paired import Task, paired
 
 TRIALS = st.lists(st.sampled_from((Fraction(0), Fraction(1))), min_size=1, max_size=5).map(tuple)
 

@@ -3,7 +3,7 @@
 import pytest
 from scipy.stats import binom
 
-from evalscribe.statistics import passing_range
+from evalscribe.statistics.intervals import passing_range
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from evalscribe.statistics import holm, sign_flip_test
-from evalscribe.statistics.significance import DRAWS
+from evalscribe.statistics.significance import DRAWS, holm, sign_flip_test
 
 SOME = st.builds(Fraction, st.integers(-6, 6), st.sampled_from((1, 2, 3, 4, 5)))
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalscribe.statistics import Task, paired, stratified_permutation_test
+from evalscribe.statistics.paired import Task, paired
+from evalscribe.statistics.significance import stratified_permutation_test
 
 TRIALS = st.lists(st.sampled_from((Fraction(0), Fraction(1))), min_size=1, max_size=3).map(tuple)
 ALL, NONE = (Fraction(1),) * 3, (Fraction(0),) * 3

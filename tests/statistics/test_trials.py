@@ -5,7 +5,8 @@ from itertools import combinations
 import pytest
 from scipy.stats import fisher_exact
 
-from evalscribe.statistics import fisher_exact_test, pass_at, pass_every
+from evalscribe.statistics.intervals import pass_at, pass_every
+from evalscribe.statistics.significance import fisher_exact_test
 
 
 @pytest.mark.parametrize("tries", range(1, 7))

@@ -1,6 +1,10 @@
 """Records of every kind of content, and a way to make many."""
 
-from evalscribe.agent_run import (
+from evalscribe.model.evidence import Document
+from evalscribe.model.record import Record
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import Eval, EvalStatus, Run, Step
+from evalscribe.model.transcript import (
     AssistantMessage,
     SystemMessage,
     ToolMessage,
@@ -8,10 +12,6 @@ from evalscribe.agent_run import (
     TranscriptToolCall,
     UserMessage,
 )
-from evalscribe.evidence import Document
-from evalscribe.record import Record
-from evalscribe.rubric import Collection
-from evalscribe.run import Eval, EvalStatus, Run, Step
 
 HERE = Collection(id="c1", name="here")
 THERE = Collection(id="c2", name="there")

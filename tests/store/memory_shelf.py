@@ -3,12 +3,12 @@
 from collections import defaultdict
 
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.judge_result import JudgeResult, ResultType
-from evalscribe.rubric import Collection, LabelSet, Rubric
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.rubric import Collection, LabelSet, Rubric
 
 
 class MemoryShelf:
-    """An `evalscribe.ports.Shelf`."""
+    """An `evalscribe.model.collection_storage.CollectionStore`."""
 
     def __init__(self) -> None:
         self._collections: dict[str, Collection] = {}

@@ -1,8 +1,8 @@
 """One of each thing that a shelf keeps."""
 
-from evalscribe.chat import Usage
-from evalscribe.judge_result import JudgeResult, ResultType
-from evalscribe.rubric import Collection, LabelSet, Rubric
+from evalscribe.model.chat import Usage
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.rubric import Collection, LabelSet, Rubric
 
 HERE = Collection(id="c1", name="Here; drop table collections")
 THERE = Collection(id="c2", name="there")

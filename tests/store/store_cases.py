@@ -1,12 +1,10 @@
 """One of each thing that a store keeps."""
 
-from evalscribe.chat import Usage
-from evalscribe.evidence import Citation, Document, Evidence
-from evalscribe.finding import Unclassified, Verdict
-from evalscribe.given_label import GivenLabel
-from evalscribe.patch import Edit, Proposal
-from evalscribe.run import Eval, Run, Step
-from evalscribe.sighting import Sighting
+from evalscribe.model.chat import Usage
+from evalscribe.model.evidence import Citation, Document, Evidence, FailureFingerprint
+from evalscribe.model.finding import HumanLabel, Unclassified, Verdict
+from evalscribe.model.repository import Edit, Proposal
+from evalscribe.model.run import Eval, Run, Step
 
 EVAL = Eval(id="e1", category="basics", name="001", failed_step="tests", reason="Tests failed", url="https://x.example")
 EVIDENCE = Evidence(
@@ -32,7 +30,7 @@ VERDICT = Verdict(
 ANOTHER = VERDICT.model_copy(update={"why": "new"})
 BUSY = Unclassified(reason="overloaded", judge="scripted@1")
 REFUSED = Unclassified(reason="refused", judge="scripted@1", final=True)
-SIGHTING = Sighting(
+SIGHTING = FailureFingerprint(
     run="r1",
     provider="example",
     model="m",
@@ -45,7 +43,7 @@ SIGHTING = Sighting(
     grader="sha256:2",
     method=1,
 )
-LABEL = GivenLabel(
+LABEL = HumanLabel(
     run="r1",
     provider="example",
     model="m",

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from evalscribe.agent_run import AssistantMessage, Transcript, TranscriptToolCall, UserMessage
 from evalscribe.errors import DataError, NotFoundError
-from evalscribe.evidence import Document, Evidence, files_digest
-from evalscribe.gather import sighting
-from evalscribe.ports import Added
-from evalscribe.run import Eval, EvalStatus
+from evalscribe.gather.sighting import sighting
+from evalscribe.model.evidence import Document, Evidence, files_digest
+from evalscribe.model.run import Eval, EvalStatus
+from evalscribe.model.storage import AddedCounts
+from evalscribe.model.transcript import AssistantMessage, Transcript, TranscriptToolCall, UserMessage
 from evalscribe.store import archive as module
-from evalscribe.store import tables
 from evalscribe.store.archive import SqlArchive, open_archive
 from evalscribe.store.database import open_database
 from evalscribe.store.shelf import open_shelf
 from evalscribe.store.sql import SqlStore
+from evalscribe.store.tables import runs
 from store.archive_cases import HERE, RICH, RUN, TALK, THERE, record
 
 STATUSES: tuple[EvalStatus, ...] = ("passed", "failed", "error", "incomplete")
@@ -40,7 +40,7 @@ def counts(archive: SqlArchive, collection_id: str = "c1") -> dict[str, tuple[in
 
 
 def test_everything_comes_back(archive: SqlArchive) -> None:
-    assert archive.add("c1", [RUN], [RICH, record(2)]) == Added(new=2)
+    assert archive.add("c1", [RUN], [RICH, record(2)]) == AddedCounts(new=2)
     assert archive.record("e1") == RICH
     assert list(archive.records("r1")) == [RICH, record(2)]
     assert list(archive.records("r1", "passed")) == [record(2)]
@@ -82,9 +82,9 @@ def test_a_collection_shows_only_its_runs(archive: SqlArchive) -> None:
 
 def test_importing_twice_adds_nothing_and_another_collection_shares(archive: SqlArchive) -> None:
     batch = [record(n) for n in range(5)]
-    assert archive.add("c1", [RUN], batch) == Added(new=5)
-    assert archive.add("c1", [RUN], batch) == Added(same=5)
-    assert archive.add("c2", [RUN], batch) == Added(same=5)
+    assert archive.add("c1", [RUN], batch) == AddedCounts(new=5)
+    assert archive.add("c1", [RUN], batch) == AddedCounts(same=5)
+    assert archive.add("c2", [RUN], batch) == AddedCounts(same=5)
     assert counts(archive) == counts(archive, "c2") == {"r1": (5, 0, 5)}
     archive.remove("c1", "r1")
     assert counts(archive) == {}
@@ -95,7 +95,7 @@ def test_what_differs_is_replaced_in_its_place(archive: SqlArchive) -> None:
     archive.add("c1", [RUN], [RICH, record(2), record(3)])
     poorer = RICH.model_copy(update={"transcripts": (), "steps": (), "documents": RICH.documents[:1]})
     graded = poorer.model_copy(update={"eval": poorer.eval.model_copy(update={"status": "passed"})})
-    assert archive.add("c1", [], [record(3), graded, record(4)]) == Added(new=1, changed=1, same=1)
+    assert archive.add("c1", [], [record(3), graded, record(4)]) == AddedCounts(new=1, changed=1, same=1)
     assert list(archive.records("r1")) == [graded, record(2), record(3), record(4)]
     assert archive.transcript(TALK.id) is None
     assert counts(archive) == {"r1": (4, 0, 4)}
@@ -109,7 +109,7 @@ def test_names_have_one_order_on_both_engines_whatever_the_files(archive: SqlArc
         said = AssistantMessage(content="", tool_calls=(call,), metadata={"z": 1, "aa": given})
         talk = Transcript(id="t", messages=(said,), metadata={"z": 1, "aa": given})
         last = archive.add("c1", [RUN], [record(1, metadata={"z": 1, "aa": given}, transcripts=(talk,))])
-    assert last == Added(same=1)
+    assert last == AddedCounts(same=1)
     (found,) = archive.records(RUN.id)
     ordered = {"b": None, "longer": [{"aa": 2, "z": 1}]}
     assert json.dumps(found.metadata) == json.dumps({"aa": ordered, "z": 1})
@@ -158,8 +158,8 @@ def test_equal_texts_are_stored_once(archive: SqlArchive, place: Path | str) -> 
     archive.add("c1", [], [record(n) for n in range(100, 120)])
     database = open_database(place)
     with database.transaction() as connection:
-        assert connection.scalar(select(func.count()).select_from(tables.texts)) == 1
-        assert connection.scalar(select(func.count()).select_from(tables.documents)) == 120
+        assert connection.scalar(select(func.count()).select_from(runs.texts)) == 1
+        assert connection.scalar(select(func.count()).select_from(runs.documents)) == 120
     database.close()
 
 
@@ -207,7 +207,7 @@ def test_a_listed_failure_becomes_whole_and_keeps_what_was_gathered(archive: Sql
     store.put_run(RUN.model_copy(update={"failures": (listed, Eval(id="z", category="a", name="z"))}))
     gathered = Evidence(eval=listed, documents=(Document(role="log", path="l", text="boom"),))
     store.put_evidence("r1", gathered)
-    assert archive.add("c1", [RUN], [record(2), RICH]) == Added(new=2)
+    assert archive.add("c1", [RUN], [record(2), RICH]) == AddedCounts(new=2)
     assert list(archive.records("r1")) == [record(2), RICH]
     assert store.get_evidence("r1", "e1") == gathered
     assert archive.documents("r1", "e1") == RICH.documents
@@ -236,7 +236,7 @@ def test_analysing_an_imported_run_leaves_it_as_it_is(archive: SqlArchive, store
     store.put_run(run.model_copy(update={"model": "renamed"}))
     assert store.get_run("r1") == run.model_copy(update={"model": "renamed"})
     assert list(archive.records("r1")) == several
-    assert archive.add("c1", [RUN], several) == Added(same=8)
+    assert archive.add("c1", [RUN], several) == AddedCounts(same=8)
 
 
 def test_numbers_that_json_has_none_for(archive: SqlArchive) -> None:
@@ -264,8 +264,8 @@ OTHER = record(9, documents=(Document(role="log", path="l", text="other"),))
 def test_whatever_differs_is_stored(archive: SqlArchive, name: str) -> None:
     archive.add("c1", [RUN], [RICH])
     changed = RICH.model_copy(update={name: getattr(OTHER, name)})
-    assert archive.add("c1", [], [changed]) == Added(changed=1)
+    assert archive.add("c1", [], [changed]) == AddedCounts(changed=1)
     assert archive.record("e1") == changed
     reworded = changed.model_copy(update={"eval": changed.eval.model_copy(update={"reason": "another"})})
-    assert archive.add("c1", [], [reworded, changed]) == Added(same=1)
-    assert archive.add("c1", [], [reworded]) == Added(changed=1)
+    assert archive.add("c1", [], [reworded, changed]) == AddedCounts(same=1)
+    assert archive.add("c1", [], [reworded]) == AddedCounts(changed=1)

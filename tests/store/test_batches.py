@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.chat import Reply, ToolCall, Usage
 from evalscribe.errors import AccessError, DataError
-from evalscribe.ports import Intent, Unanswered
+from evalscribe.model.chat import Reply, ToolCall, Usage
+from evalscribe.model.storage import BatchIntent, UnansweredQuestion
 from evalscribe.store.batches import SqlIntents, open_intents
 
 REPLY = Reply(
@@ -30,8 +30,8 @@ def intents(place: Path | str) -> Iterator[SqlIntents]:
     opened.close()
 
 
-def intent(id: str, *keys: str) -> Intent:
-    return Intent(id=id, keys=keys, created=datetime(2026, 11, 2, tzinfo=UTC))
+def intent(id: str, *keys: str) -> BatchIntent:
+    return BatchIntent(id=id, keys=keys, created=datetime(2026, 11, 2, tzinfo=UTC))
 
 
 def test_an_intent_is_found_by_each_of_its_questions(intents: SqlIntents) -> None:
@@ -62,10 +62,10 @@ def test_the_batch_of_an_intent(intents: SqlIntents) -> None:
 
 def test_answers_come_back_as_they_were(intents: SqlIntents) -> None:
     intents.add(intent("i", "a", "b", "c"))
-    intents.settle({"a": REPLY, "b": Unanswered(reason="expired"), "unknown": REPLY})
+    intents.settle({"a": REPLY, "b": UnansweredQuestion(reason="expired"), "unknown": REPLY})
     assert [intents.outcome(key) for key in ("a", "b", "c", "unknown")] == [
         REPLY,
-        Unanswered(reason="expired"),
+        UnansweredQuestion(reason="expired"),
         None,
         None,
     ]

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError
-from evalscribe.report_file import StoredReport
-from evalscribe.run import Run
+from evalscribe.model.repository import StoredReport
+from evalscribe.model.run import Run
 from evalscribe.store import failures, file
 from evalscribe.store.failures import ROOM, explained
 from evalscribe.store.sql import open_store

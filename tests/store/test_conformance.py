@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.evidence import Unreadable
-from evalscribe.finding import Unclassified, Verdict
-from evalscribe.patch import FileChange, Patch
-from evalscribe.ports import Store
-from evalscribe.report_file import StoredReport
+from evalscribe.model.evidence import UnreadableEvidence
+from evalscribe.model.finding import Unclassified, Verdict
+from evalscribe.model.repository import FileChange, Patch, StoredReport
+from evalscribe.model.storage import Store
 from evalscribe.store.sql import open_store
 from graph.lane_cases import MemoryStore
 from store.store_cases import ANOTHER, BUSY, EVAL, EVIDENCE, LABEL, PROPOSAL, REFUSED, RUN, SIGHTING, VERDICT
@@ -34,8 +33,8 @@ def test_what_was_never_put_is_none(any_store: Store) -> None:
 
 
 def test_the_newest_is_kept(any_store: Store) -> None:
-    any_store.put_evidence("r", Unreadable(eval=EVAL, reason="corrupt zip"))
-    assert any_store.get_evidence("r", "e1") == Unreadable(eval=EVAL, reason="corrupt zip")
+    any_store.put_evidence("r", UnreadableEvidence(eval=EVAL, reason="corrupt zip"))
+    assert any_store.get_evidence("r", "e1") == UnreadableEvidence(eval=EVAL, reason="corrupt zip")
     any_store.put_evidence("r", EVIDENCE)
     assert any_store.get_evidence("r", "e1") == EVIDENCE
     any_store.put_run(RUN)

@@ -15,13 +15,14 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
 from evalscribe.errors import DataError
-from evalscribe.evidence import Unreadable
-from evalscribe.report_file import StoredReport
-from evalscribe.run import Run
-from evalscribe.store import schema, tables
+from evalscribe.model.evidence import UnreadableEvidence
+from evalscribe.model.repository import StoredReport
+from evalscribe.model.run import Run
+from evalscribe.store import schema
 from evalscribe.store.archive import open_archive
 from evalscribe.store.shelf import open_shelf
 from evalscribe.store.sql import open_store
+from evalscribe.store.tables import base
 from quick_stores import QuickUpgrade
 from store.shelf_cases import FAILED, HERE, LABELS, RESULT, RUBRIC
 from store.store_cases import EVAL, EVIDENCE, LABEL, PROPOSAL, RUN, SIGHTING, VERDICT
@@ -54,7 +55,7 @@ def scripts() -> ScriptDirectory:
 
 
 def test_the_head_is_the_newest_script() -> None:
-    assert scripts().get_current_head() == tables.HEAD
+    assert scripts().get_current_head() == base.HEAD
 
 
 def test_released_revisions_are_never_edited() -> None:
@@ -66,7 +67,7 @@ def test_the_revisions_make_the_tables_that_the_code_uses(folder: Path) -> None:
     open_store(folder).close()
     engine = create_engine(f"sqlite:///{folder / 'store.db'}")
     with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
+        assert compare_metadata(MigrationContext.configure(connection), base.metadata) == []
     engine.dispose()
 
 
@@ -84,7 +85,7 @@ def test_from_blank_and_from_every_past_revision(folder: Path, revision: str | N
     store.put_run(Run(id="r", provider="example", model="n"))
     store.close()
     with closing(sqlite3.connect(folder / "store.db")) as raw:
-        assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [(tables.HEAD,)]
+        assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [(base.HEAD,)]
 
 
 def test_what_an_old_store_holds_is_the_same_in_the_new_one(folder: Path) -> None:
@@ -98,7 +99,7 @@ def test_what_an_old_store_holds_is_the_same_in_the_new_one(folder: Path) -> Non
     assert store.get_run(RUN.id) == run
     assert [one.eval for one in archive.graded(RUN.id)] == [EVAL, bare]
     assert store.get_evidence(RUN.id, "e1") == store.get_evidence("r2", "e1") == EVIDENCE
-    unreadable = Unreadable(eval=EVAL.model_copy(update={"id": "e2"}), reason="corrupt zip")
+    unreadable = UnreadableEvidence(eval=EVAL.model_copy(update={"id": "e2"}), reason="corrupt zip")
     assert store.get_evidence(RUN.id, "e2") == unreadable
     assert store.get_verdict("k") == VERDICT
     assert store.get_report(RUN.id) == StoredReport(path="a/b.md", text="# é\r\n")
@@ -161,7 +162,7 @@ def test_a_warm_start_is_quick(folder: Path) -> None:
     """The best of five processes: all that is ours takes less than importing SQLAlchemy does, a third of it of late."""
     open_store(folder).close()
     code = (
-        "import sys, time; from pathlib import Path; import asyncio; from evalscribe.ports import *;"
+        "import sys, time; from pathlib import Path; import asyncio;"
         "began = time.process_time();"
         "import sqlalchemy; imported = time.process_time();"
         "from evalscribe.store.sql import open_store; open_store(Path(sys.argv[1])).close();"

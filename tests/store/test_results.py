@@ -8,8 +8,7 @@ import psycopg
 import pytest
 
 from evalscribe.errors import DataError, UnavailableError
-from evalscribe.llm_request import AgentRunRef, ResultRef
-from evalscribe.result_set import Result, ResultCounts, ResultSet
+from evalscribe.model.result import AgentRunRef, Result, ResultCounts, ResultRef, ResultSet
 from evalscribe.store.results import SqlResultSets, open_result_sets
 
 SCHEMA = {"type": "object", "properties": {"z": {"type": "string"}, "a": {"type": "boolean"}}}

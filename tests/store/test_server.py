@@ -13,12 +13,13 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, select
 
 from evalscribe.errors import AccessError, DataError, NotFoundError, UnavailableError, UsageError
-from evalscribe.report_file import StoredReport
-from evalscribe.run import Run
-from evalscribe.store import server, server_lock, tables
+from evalscribe.model.repository import StoredReport
+from evalscribe.model.run import Run
+from evalscribe.store import server, server_lock
 from evalscribe.store.database import open_database
 from evalscribe.store.server import DatabaseServer
 from evalscribe.store.sql import open_store
+from evalscribe.store.tables import base, runs, said
 from postgres_server import OWNER, PASSWORD, PostgresServer
 from store.store_cases import VERDICT
 
@@ -28,7 +29,7 @@ RUN = Run(id="r", provider="example", model="m")
 def test_the_revisions_make_the_tables_that_the_code_uses(shared_url: str) -> None:
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(shared_url))
     with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
+        assert compare_metadata(MigrationContext.configure(connection), base.metadata) == []
     engine.dispose()
 
 
@@ -38,7 +39,7 @@ def test_texts_are_sorted_by_code_points(server_url: str) -> None:
             store.put_run(RUN.model_copy(update={"id": run_id}))
         assert store.run_ids() == ("-", "A", "Z", "a", "b", "ä")
     with closing(open_database(server_url)) as database, database.transaction() as connection:
-        found = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id)).all()
+        found = connection.scalars(select(runs.runs.c.run_id).order_by(runs.runs.c.run_id)).all()
     assert found == ["-", "A", "Z", "a", "b", "ä"]
 
 
@@ -142,10 +143,10 @@ def test_connections_that_were_cut_are_made_anew(server_url: str, postgres_serve
 
 def _cut_within(url: str, cut: object) -> None:
     with closing(open_database(url)) as database, database.transaction() as connection:
-        connection.execute(tables.runs.delete())
+        connection.execute(runs.runs.delete())
         assert callable(cut)
         cut()
-        connection.execute(tables.runs.delete())
+        connection.execute(runs.runs.delete())
 
 
 LOCKED = """
@@ -240,10 +241,10 @@ def test_nobody_writes_between_reading_and_writing(server_url: str) -> None:
         with closing(open_database(server_url)) as database:
             for _ in range(10):
                 with database.writing() as connection:
-                    read = connection.scalar(select(tables.reports.c.text)) or "0"
-                    connection.execute(tables.reports.delete())
+                    read = connection.scalar(select(said.reports.c.text)) or "0"
+                    connection.execute(said.reports.delete())
                     row = {"run_id": "r", "path": "p", "text": str(int(read) + 1)}
-                    connection.execute(tables.reports.insert(), row)
+                    connection.execute(said.reports.insert(), row)
 
     threads = [threading.Thread(target=count_up) for _ in range(4)]
     for thread in threads:

@@ -13,15 +13,15 @@ import pytest
 
 from evalscribe.app.rubrics import DEFAULT_COLLECTION, stored
 from evalscribe.errors import DataError
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import Collection
+from evalscribe.model.rubric import Collection
+from evalscribe.prompts.templates import Prompts
 from evalscribe.store.shelf import SqlShelf, open_shelf
 from store.shelf_cases import CHANGED, HERE, LABELS, RESULT, RUBRIC
 
 MAKER = """
 import sys
 from pathlib import Path
-from evalscribe.rubric import Collection, Rubric
+from evalscribe.model.rubric import Collection, Rubric
 from evalscribe.store.shelf import open_shelf
 place, name = sys.argv[1], sys.argv[2]
 shelf = open_shelf(place if "://" in place else Path(place))

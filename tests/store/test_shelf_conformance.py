@@ -6,37 +6,37 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.judge_result import JudgeResult
-from evalscribe.ports import Shelf
-from evalscribe.rubric import Collection
+from evalscribe.model.collection_storage import CollectionStore
+from evalscribe.model.result import JudgeResult
+from evalscribe.model.rubric import Collection
 from evalscribe.store.shelf import open_shelf
 from store.memory_shelf import MemoryShelf
 from store.shelf_cases import ANOTHER, CHANGED, FAILED, FAILED_AGAIN, HERE, LABELS, RESULT, RUBRIC, THERE
 
 
 @pytest.fixture(params=["file", "server", "memory"])
-def shelf(request: pytest.FixtureRequest, folder: Path) -> Iterator[Shelf]:
+def shelf(request: pytest.FixtureRequest, folder: Path) -> Iterator[CollectionStore]:
     place = request.getfixturevalue("server_url") if request.param == "server" else folder
-    shelf: Shelf = MemoryShelf() if request.param == "memory" else open_shelf(place)
+    shelf: CollectionStore = MemoryShelf() if request.param == "memory" else open_shelf(place)
     shelf.add_collection(HERE)
     yield shelf
     shelf.close()
 
 
-def test_collections_are_in_the_order_they_were_made(shelf: Shelf) -> None:
+def test_collections_are_in_the_order_they_were_made(shelf: CollectionStore) -> None:
     first = Collection(id="a0", name="made last")
     for collection in (THERE, first, HERE):
         shelf.add_collection(collection)
     assert shelf.collections() == (HERE, THERE, first)
 
 
-def test_an_id_is_one_collections(shelf: Shelf) -> None:
+def test_an_id_is_one_collections(shelf: CollectionStore) -> None:
     with pytest.raises(UsageError, match="'c1' is taken"):
         shelf.add_collection(Collection(id="c1", name="another"))
     assert shelf.collections() == (HERE,)
 
 
-def test_a_collection_goes_only_when_it_is_empty(shelf: Shelf) -> None:
+def test_a_collection_goes_only_when_it_is_empty(shelf: CollectionStore) -> None:
     for collection_id in ("c2", "c3"):
         shelf.add_collection(Collection(id=collection_id, name=collection_id))
     shelf.add_rubric("c2", RUBRIC)
@@ -52,7 +52,7 @@ def test_a_collection_goes_only_when_it_is_empty(shelf: Shelf) -> None:
     assert shelf.rubrics("c1") == ()
 
 
-def test_a_changed_rubric_is_the_next_version_and_an_unchanged_one_is_not(shelf: Shelf) -> None:
+def test_a_changed_rubric_is_the_next_version_and_an_unchanged_one_is_not(shelf: CollectionStore) -> None:
     assert shelf.add_rubric("c1", RUBRIC).version == 1
     assert shelf.add_rubric("c1", RUBRIC.model_copy(update={"version": 7})).version == 1
     assert shelf.add_rubric("c1", CHANGED).version == 2
@@ -62,7 +62,7 @@ def test_a_changed_rubric_is_the_next_version_and_an_unchanged_one_is_not(shelf:
     assert shelf.rubric("c1", "polite") == RUBRIC.model_copy(update={"version": 3})
 
 
-def test_the_latest_of_each_by_id(shelf: Shelf) -> None:
+def test_the_latest_of_each_by_id(shelf: CollectionStore) -> None:
     shelf.add_collection(THERE)
     other = RUBRIC.model_copy(update={"id": "a"})
     for rubric in (RUBRIC, CHANGED, other):
@@ -72,7 +72,7 @@ def test_the_latest_of_each_by_id(shelf: Shelf) -> None:
     assert shelf.add_rubric("c2", CHANGED).version == 1
 
 
-def test_what_is_not_there(shelf: Shelf) -> None:
+def test_what_is_not_there(shelf: CollectionStore) -> None:
     shelf.add_rubric("c1", RUBRIC)
     for asked in (
         lambda: shelf.rubrics("c9"),
@@ -92,7 +92,7 @@ def test_what_is_not_there(shelf: Shelf) -> None:
         shelf.label_set("c1", "l9")
 
 
-def test_label_sets_are_immutable(shelf: Shelf) -> None:
+def test_label_sets_are_immutable(shelf: CollectionStore) -> None:
     second = LABELS.model_copy(update={"id": "a", "description": "later"})
     for labels in (LABELS, second, LABELS):
         shelf.add_label_set("c1", labels)
@@ -111,7 +111,9 @@ def test_label_sets_are_immutable(shelf: Shelf) -> None:
         pytest.param(RESULT, ANOTHER, ANOTHER, id="fresh"),
     ],
 )
-def test_results_are_never_lost(shelf: Shelf, first: JudgeResult, then: JudgeResult, kept: JudgeResult) -> None:
+def test_results_are_never_lost(
+    shelf: CollectionStore, first: JudgeResult, then: JudgeResult, kept: JudgeResult
+) -> None:
     assert shelf.get_result("k") is None
     shelf.put_result("k", first)
     shelf.put_result("k", then)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.ports import Store
-from evalscribe.report_file import StoredReport
+from evalscribe.model.repository import StoredReport
+from evalscribe.model.storage import Store
 from evalscribe.store.sql import SqlStore, open_store
 from machine_speed import slowness
 from store.store_cases import EVIDENCE, RUN, VERDICT
@@ -31,7 +31,7 @@ def test_everything_comes_back_to_another_process(store: SqlStore, place: Path |
 WRITER = """
 import sys
 from pathlib import Path
-from evalscribe.run import Run
+from evalscribe.model.run import Run
 from evalscribe.store.sql import open_store
 store = open_store(sys.argv[1] if "://" in sys.argv[1] else Path(sys.argv[1]))
 for n in range(50):
@@ -68,8 +68,8 @@ def test_a_folder_with_a_percent_sign_and_a_question_mark(tmp_path: Path) -> Non
 SCALE = """
 import resource, sys, time
 from pathlib import Path
-from evalscribe.evidence import Document, Evidence
-from evalscribe.run import Eval
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.run import Eval
 from evalscribe.store.sql import open_store
 store, text = open_store(Path(sys.argv[1])), "".join(f"line {n * n % 977}\\n" for n in range(1500))
 before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()

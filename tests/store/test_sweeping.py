@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Table
 
-from evalscribe.analysis import FindingSummary
-from evalscribe.evidence import Document, Evidence
-from evalscribe.ports import Added
-from evalscribe.report_file import StoredReport
-from evalscribe.run import Eval, Run
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.repository import StoredReport
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import AddedCounts
 from evalscribe.store import sweeping
 from evalscribe.store.archive import SqlArchive, open_archive
 from evalscribe.store.shelf import SqlShelf, open_shelf
@@ -72,7 +72,7 @@ def test_a_run_that_no_collection_has(archive: SqlArchive, at_once: int, monkeyp
     assert swept(archive) == swept(archive, dry_run=True) == NOTHING
     assert list(archive.records("r1")) == []
     assert archive.record("r2-1") == record(1, run_id="r2")
-    assert archive.add("c1", [RUN], SEVERAL) == Added(new=8)
+    assert archive.add("c1", [RUN], SEVERAL) == AddedCounts(new=8)
 
 
 SAID: dict[str, Callable[[SqlStore, SqlShelf], None]] = {
@@ -129,7 +129,7 @@ def test_a_run_that_comes_back_while_it_is_forgotten_is_counted_right(
     def interrupted(database: object, table: object, unneeded: object) -> int:
         done: int = forget(database, table, unneeded)  # type: ignore[arg-type]
         if table is sweeping.runs:
-            assert archive.add("c1", [RUN], SEVERAL[:4]) == Added(same=4)
+            assert archive.add("c1", [RUN], SEVERAL[:4]) == AddedCounts(same=4)
         return done
 
     monkeypatch.setattr(sweeping, "_forget", interrupted)
@@ -155,7 +155,7 @@ def test_a_run_that_comes_back_half_forgotten_is_whole(
     monkeypatch.setattr(sweeping, "_forget", ended)
     with pytest.raises(KeyboardInterrupt):
         archive.sweep(dry_run=False)
-    assert archive.add("c1", [RUN], SEVERAL) == (Added(same=8) if after == "runs" else Added(new=8))
+    assert archive.add("c1", [RUN], SEVERAL) == (AddedCounts(same=8) if after == "runs" else AddedCounts(new=8))
     assert list(archive.records("r1")) == SEVERAL
     assert RICH.documents == archive.documents("r1", "e1")
 

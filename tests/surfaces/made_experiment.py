@@ -5,22 +5,21 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from evalscribe.chat import Usage
-from evalscribe.dataset import Dataset, Item
-from evalscribe.deployment import Component
-from evalscribe.experiment import (
-    Attempt,
+from evalscribe.model.chat import Usage
+from evalscribe.model.dataset import Dataset, Item
+from evalscribe.model.experiment import (
     ComponentTarget,
-    Config,
     Experiment,
+    ExperimentConfig,
     ExperimentRun,
     ExperimentVersion,
+    ItemTrial,
     ItemVerdict,
     RunItem,
     RunState,
 )
-from evalscribe.score import Score, ScoreEvidence
-from evalscribe.scorer_spec import Binding, ScorerSpec
+from evalscribe.model.score import Binding, Score, ScoreEvidence, ScorerSpec
+from evalscribe.model.target import Component
 from evalscribe.store.experiments import open_datasets, open_definitions, open_experiment_runs
 
 NOW = "2026-11-20T10:00:00.000+00:00"
@@ -55,7 +54,7 @@ class Made:
         for each in (self.datasets, self.definitions, self.runs):
             each.close()
 
-    def version(self, config: Config, bindings: tuple[Binding, ...] = BINDINGS) -> ExperimentVersion:
+    def version(self, config: ExperimentConfig, bindings: tuple[Binding, ...] = BINDINGS) -> ExperimentVersion:
         """Of the one experiment."""
         id = ExperimentVersion.id_of("exp-1", TARGET, self.dataset_version.id, bindings, config)
         version = ExperimentVersion(
@@ -80,7 +79,7 @@ class Made:
     def run(
         self,
         outcomes: Mapping[str, str] | str,
-        config: Config | None = None,
+        config: ExperimentConfig | None = None,
         *,
         name: str | None = None,
         state: RunState = "completed",
@@ -92,7 +91,7 @@ class Made:
         keys = [item.key for item in self.items]
         given = dict(zip(keys, outcomes, strict=False)) if isinstance(outcomes, str) else outcomes
         repetitions = max(map(len, given.values()), default=1)
-        version = self.version(config or Config(), bindings)
+        version = self.version(config or ExperimentConfig(), bindings)
         self.number += 1
         run = ExperimentRun(
             id=f"{self.number:020x}",
@@ -130,7 +129,7 @@ class Made:
         )
         scores = [] if outcome == "e" else [_score(one, EXACT, outcome), _score(one, JSON, "p", required=False)]
         seen = ScoreEvidence(scorer_input={"output": output}, evidence={"expected": item.expected_output})
-        self.runs.put(Attempt(item=one, output=None if outcome == "e" else output), [(one, seen) for one in scores])
+        self.runs.put(ItemTrial(item=one, output=None if outcome == "e" else output), [(one, seen) for one in scores])
 
 
 def _score(item: RunItem, spec: ScorerSpec, outcome: str, *, required: bool = True) -> Score:

@@ -16,8 +16,8 @@ from at_terminal import AtTerminal
 from evalscribe import workspace as opened
 from evalscribe.app.reports.apply import Offer, open_suite, propose, put, settle
 from evalscribe.cli.consent import agreed
-from evalscribe.errors import EvalscribeError, InterruptedError_, TerminatedError, UnavailableError
-from evalscribe.report_markdown import parse
+from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError
+from evalscribe.report_markdown.page import parse
 from messages_server import Answer, Call, MessagesServer, failure, says, use
 from suite_repository import RELAXED, SELECT, SuiteRepository, edit, patch
 from surfaces.command import Ended, Workspace
@@ -125,7 +125,7 @@ def test_only_the_whole_word_or_its_letter_is_a_yes(
     assert agreed("Apply this?") == (answer in ("y", "YES", " Yes "))
 
 
-@pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, InterruptedError_), (signal.SIGTERM, TerminatedError)])
+@pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, InterruptError), (signal.SIGTERM, TerminatedError)])
 def test_a_signal_ends_the_question(
     number: signal.Signals,
     error: type[Exception],

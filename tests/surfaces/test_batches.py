@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from batches_server import BatchesServer, Result, answer
-from evalscribe.llm.batch_delivery import Pace
+from evalscribe.llm.batch import BatchPacing
 from messages_server import VERDICT
 from surfaces.command import Inside, Workspace
 
@@ -18,7 +18,7 @@ FAILURES = 10
 
 @pytest.fixture
 def analysing(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
-    monkeypatch.setattr("evalscribe.llm.batch.Pace", lambda: Pace(quiet_s=0.3, poll_s=0.05))
+    monkeypatch.setattr("evalscribe.llm.batch.Pace", lambda: BatchPacing(quiet_s=0.3, poll_s=0.05))
     return Inside(workspace.folder, monkeypatch, capsys)
 
 

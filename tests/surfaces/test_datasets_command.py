@@ -8,9 +8,9 @@ from contextlib import closing
 
 import pytest
 
-from evalscribe.dataset import Item
-from evalscribe.evidence import Document, Evidence, Unreadable
-from evalscribe.run import Eval, Run
+from evalscribe.model.dataset import Item
+from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
+from evalscribe.model.run import Eval, Run
 from evalscribe.store.sql import open_store
 from surfaces.command import Inside
 from surfaces.made_experiment import Made
@@ -176,7 +176,7 @@ def test_items_out_of_an_analysed_run(inside: Inside) -> None:
         store.put_run(Run(id="abcdef0123", provider="p", model="m", failures=tuple(evals)))
         store.put_evidence("abcdef0123", Evidence(eval=evals[0], documents=documents))
         store.put_evidence("abcdef0123", Evidence(eval=evals[1], documents=documents[1:]))
-        store.put_evidence("abcdef0123", Unreadable(eval=evals[2], reason="gone"))
+        store.put_evidence("abcdef0123", UnreadableEvidence(eval=evals[2], reason="gone"))
     done = inside.run("datasets", "add-run", "room", "abcdef", "--failed")
     assert "1 item of run abcdef0123: 1 new." in done.out
     assert "1 item did not pass, and the run does not say what was expected: nothing is." in done.err

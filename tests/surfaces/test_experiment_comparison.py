@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from evalscribe.scorer_spec import Binding, ScorerSpec
+from evalscribe.model.score import Binding, ScorerSpec
 from surfaces.command import Inside
 from surfaces.made_experiment import BINDINGS, Made, items
 

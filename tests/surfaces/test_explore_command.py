@@ -14,7 +14,7 @@ from chat_server import Answer as ChatAnswer
 from chat_server import Call as ChatCall
 from chat_server import ChatServer
 from chat_server import says as chat
-from evalscribe.exploration import Exploration
+from evalscribe.model.exploration import Exploration
 from messages_server import Answer, Call, MessagesServer, failure, says
 from surfaces.command import Workspace, wait_until
 from waiting import PATIENCE_S

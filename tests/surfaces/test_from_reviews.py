@@ -12,7 +12,7 @@ from evalscribe import workspace as opened
 from evalscribe.app.experiments.find import experiment_named
 from evalscribe.app.experiments.launch import launched, planned
 from evalscribe.app.experiments.work import worked
-from evalscribe.frozen_evidence import FrozenEvidence
+from evalscribe.model.evidence import EvidenceSnapshot
 from library.git_case import Clone, alone
 from surfaces import made_runs
 from surfaces.command import Ended, Inside, Workspace
@@ -89,7 +89,7 @@ def test_what_people_say_becomes_items_that_a_later_analysis_does_not_change(
     assert (gap["cluster"], gap["key"]) == (path, f"{made_runs.RUN_ID}/{path}")
     assert (gap["source"]["reviewer"], gap["source"]["commit"]) == ("Ada", commit)
     assert gap["source"]["report"].endswith(f"{reviewed.report.name}")
-    frozen = FrozenEvidence.read(gap["input"])
+    frozen = EvidenceSnapshot.read(gap["input"])
     assert (frozen.provider, frozen.model, frozen.evidence.eval.path) == (made_runs.PROVIDER, made_runs.MODEL, path)
     assert {document.role for document in frozen.evidence.documents} >= {"task", "output", "expected", "grader"}
     assert frozen.written == gap["input"]

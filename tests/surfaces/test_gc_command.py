@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from evalscribe.run import Eval, Run
-from evalscribe.sources.imports.export_lines import written
+from evalscribe.model.run import Eval, Run
+from evalscribe.sources.export import render_line
 from store.archive_cases import record
 from surfaces.command import Inside
 
@@ -13,7 +13,7 @@ from surfaces.command import Inside
 @pytest.fixture
 def filled(inside: Inside) -> Inside:
     run = Run(id="r1", provider="example", model="m", failures=(Eval(id="e", category="", name="e"),))
-    lines = [written(run), *(written(record(n, "failed")) for n in range(3))]
+    lines = [render_line(run), *(render_line(record(n, "failed")) for n in range(3))]
     (inside.folder / "runs.jsonl").write_text("\n".join(lines))
     inside.run("import", "runs.jsonl")
     return inside

@@ -19,8 +19,8 @@ IMPORTS = """
 import asyncio, sys
 from pathlib import Path
 from evalscribe.app.collections.importing import import_file
-from evalscribe.rubric import Collection
-from evalscribe.sources.imports import RunOverrides, open_records
+from evalscribe.model.rubric import Collection
+from evalscribe.sources.formats import RunOverrides, open_records
 from evalscribe.workspace import Workspace
 
 class Waits:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from evalscribe.analysis import Analysis
-from evalscribe.report_markdown import parse
+from evalscribe.model.analysis import Analysis
+from evalscribe.report_markdown.page import parse
 from surfaces import made_runs
 from surfaces.command import CLOSING, Workspace
 from waiting import PATIENCE_S

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.analysis import Analysis, of_report
-from evalscribe.report_markdown import parse
+from evalscribe.model.analysis import Analysis, analysis_from_report
+from evalscribe.report_markdown.page import parse
 from real_runs import failures, run_folders
 from surfaces.command import CLOSING, Workspace
 
@@ -30,8 +30,10 @@ def test_every_run_is_analysed(in_turn: dict[str, Analysis], workspace: Workspac
     for document in in_turn.values():
         assert document.report_path
         report = parse(Path(document.report_path).read_text())
-        assert of_report(report).run.model_dump() == {**document.run.model_dump()}
-        assert [f.classification for f in of_report(report).findings] == [f.classification for f in document.findings]
+        assert analysis_from_report(report).run.model_dump() == {**document.run.model_dump()}
+        assert [f.classification for f in analysis_from_report(report).findings] == [
+            f.classification for f in document.findings
+        ]
         printed = [snippet for entry in report.entries for snippet in entry.snippets]
         assert {snippet.status for snippet in printed} <= {"verified"}
         for finding in document.findings:

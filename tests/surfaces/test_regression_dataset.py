@@ -9,9 +9,9 @@ import pytest
 from evalscribe import workspace as workspaces
 from evalscribe.app.experiments.archive import archived
 from evalscribe.app.experiments.regression import RegressionMade, regression
-from evalscribe.dataset import Item
-from evalscribe.deployment import Component, Deployment
-from evalscribe.experiment import Config, ExperimentRun, RunItem
+from evalscribe.model.dataset import Item
+from evalscribe.model.experiment import ExperimentConfig, ExperimentRun, RunItem
+from evalscribe.model.target import Component, Deployment
 from surfaces.command import Inside
 from surfaces.made_experiment import NOW, Made
 
@@ -49,7 +49,9 @@ def refused(inside: Inside, run: str, *more: str, code: int = 64, name: str = "r
 
 
 def test_failed_items_become_a_published_dataset_with_an_experiment_of_its_own(inside: Inside, made: Made) -> None:
-    run = made.run({"a": "pp", "b": "pf", "c": "ee", "d": "ff"}, Config(min_pass_rate=0.5, concurrency=7), name="pr-1")
+    run = made.run(
+        {"a": "pp", "b": "pf", "c": "ee", "d": "ff"}, ExperimentConfig(min_pass_rate=0.5, concurrency=7), name="pr-1"
+    )
     done = dataset(inside, "pr-1")
     assert (done.parent_run_id, done.items, done.run_id) == (run.id, 2, None)
     assert done.notes[0].startswith("1 item gave no answer or could not be scored")
@@ -77,7 +79,7 @@ def test_failed_items_become_a_published_dataset_with_an_experiment_of_its_own(i
     assert before is not None
     assert now is not None
     assert (now.target, now.bindings, now.dataset_version_id) == (before.target, before.bindings, version.id)
-    assert now.config == Config(passed_threshold=1.0, concurrency=7)
+    assert now.config == ExperimentConfig(passed_threshold=1.0, concurrency=7)
 
 
 def test_ids_are_printed_for_people_too(inside: Inside, made: Made) -> None:

@@ -6,10 +6,10 @@ from contextlib import closing
 import pytest
 
 from asked_runs import RUN
-from evalscribe.judging.marks import resolve
-from evalscribe.judging.requests import Question
-from evalscribe.result_set import Result, ResultSet
-from evalscribe.rubric import Collection
+from evalscribe.judging.marks.resolve import resolve
+from evalscribe.judging.requests.question import Question
+from evalscribe.model.result import Result, ResultSet
+from evalscribe.model.rubric import Collection
 from evalscribe.store.results import open_result_sets
 from evalscribe.store.shelf import open_shelf
 from surfaces.command import Inside

@@ -17,7 +17,7 @@ from evalscribe.app.experiments import gate
 from evalscribe.app.experiments.inspect import summary
 from evalscribe.cli.times import seconds
 from evalscribe.errors import UsageError
-from evalscribe.experiment import Config, RunItem
+from evalscribe.model.experiment import ExperimentConfig, RunItem
 from surfaces.command import Ended, Workspace
 from surfaces.made_experiment import BINDINGS, Made, items
 from waiting import PATIENCE_S
@@ -77,7 +77,7 @@ def test_ci_and_wait_end_as_the_gate_says(
 
 def test_ci_tells_every_clause_and_what_a_pass_is(workspace: Workspace, made: Made) -> None:
     made.run("ppppp", name="main")
-    config = Config(min_pass_rate=0.8, max_failed_items=2, no_new_failures_vs="main", max_error_rate=0.2)
+    config = ExperimentConfig(min_pass_rate=0.8, max_failed_items=2, no_new_failures_vs="main", max_error_rate=0.2)
     made.run("pfpue", config, name="pr-1")
     out = workspace.run("reports", "ci", "pr-1", code=2).out
     for clause in ("min_pass_rate", "max_failed_items", "no_new_failures_vs", "max_error_rate"):
@@ -102,7 +102,7 @@ def test_a_baseline_that_cannot_be_compared_fails_the_gate(
     workspace: Workspace, made: Made, baseline: str, said: str
 ) -> None:
     made.run("ppp", name="stopped", state="cancelled")
-    made.run("ppppp", Config(no_new_failures_vs=baseline), name="pr-1")
+    made.run("ppppp", ExperimentConfig(no_new_failures_vs=baseline), name="pr-1")
     out = workspace.run("reports", "ci", "pr-1", code=2).out
     assert "inconclusive no_new_failures_vs" in out
     assert said in out
@@ -111,7 +111,7 @@ def test_a_baseline_that_cannot_be_compared_fails_the_gate(
 def test_a_baseline_that_was_scored_otherwise_fails_the_gate(workspace: Workspace, made: Made) -> None:
     other = BINDINGS[0].model_copy(update={"threshold": 0.5})
     made.run("ppppp", name="main", bindings=(other, BINDINGS[1]))
-    made.run("ppppp", Config(no_new_failures_vs="main"), name="pr-1")
+    made.run("ppppp", ExperimentConfig(no_new_failures_vs="main"), name="pr-1")
     assert "scored otherwise: exact_match" in workspace.run("reports", "ci", "pr-1", code=2).out
 
 
@@ -120,7 +120,7 @@ def test_a_baseline_over_other_items_fails_the_gate(workspace: Workspace, made: 
     made.datasets.put("ds-1", items("new"))
     made.dataset_version = made.datasets.publish("ds-1", "2026-11-20T11:00:00.000+00:00")
     made.items = (*made.items, *items("new"))
-    made.run("pppppp", Config(no_new_failures_vs="main"), name="pr-1")
+    made.run("pppppp", ExperimentConfig(no_new_failures_vs="main"), name="pr-1")
     assert "another dataset version" in workspace.run("reports", "ci", "pr-1", code=2).out
 
 
@@ -165,7 +165,7 @@ def test_what_is_no_length_of_time(text: str) -> None:
 
 
 def test_the_summary_tells_counts_scorers_and_gate(workspace: Workspace, made: Made) -> None:
-    made.run({"a": "pp", "b": "pf", "c|<b>@x": "ue"}, Config(min_pass_rate=0.5), name="pr-1")
+    made.run({"a": "pp", "b": "pf", "c|<b>@x": "ue"}, ExperimentConfig(min_pass_rate=0.5), name="pr-1")
     out = workspace.run("reports", "summary", "pr-1").out
     for line in (
         "pass rate  3/10 = 30.0 %",
@@ -212,9 +212,9 @@ def test_flaky_failures_are_of_items_that_passed_too(workspace: Workspace, made:
 
 
 def test_runs_are_listed_and_shown_with_the_config_of_their_version(workspace: Workspace, made: Made) -> None:
-    made.run("ppppp", Config(min_pass_rate=0.5), name="main")
-    made.run("ppfff", Config(min_pass_rate=0.9), name="pr-1")
-    made.run("p", Config(min_pass_rate=0.9), name="now", state="running")
+    made.run("ppppp", ExperimentConfig(min_pass_rate=0.5), name="main")
+    made.run("ppfff", ExperimentConfig(min_pass_rate=0.9), name="pr-1")
+    made.run("p", ExperimentConfig(min_pass_rate=0.9), name="now", state="running")
     rows = json.loads(workspace.run("experiments", "runs", "list", "quality", "--format", "json").out)
     assert [(row["run"]["name"], row["version"], row["counts"]["passed"], row["gate"]) for row in rows] == [
         ("main", 1, 5, True),
@@ -231,7 +231,7 @@ def test_a_gate_that_was_listed_is_worked_out_again_only_where_something_of_it_c
     workspace: Workspace, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = made.run("ppppf", name="main")
-    run = made.run("ppppp", Config(no_new_failures_vs="main", min_pass_rate=0.9), name="pr-1")
+    run = made.run("ppppp", ExperimentConfig(no_new_failures_vs="main", min_pass_rate=0.9), name="pr-1")
 
     def listed() -> list[object]:
         out = workspace.run("experiments", "runs", "list", "quality", "--format", "json").out

@@ -12,13 +12,12 @@ import pytest
 from evalscribe import workspace as opened_workspace
 from evalscribe.app.experiments.tools import open_scorers
 from evalscribe.app.scorers import bound, made, own_prompts
-from evalscribe.deployment import Component
 from evalscribe.errors import AccessError, NotFoundError, UsageError
-from evalscribe.experiment import ComponentTarget, Config, ExperimentVersion
-from evalscribe.ports import ScorerRunner
-from evalscribe.prompts import Prompts
-from evalscribe.score import ScorerRequest
-from evalscribe.scorer_spec import CUSTOM, ScorerSpec
+from evalscribe.model.experiment import ComponentTarget, ExperimentConfig, ExperimentVersion
+from evalscribe.model.experiment_storage import ScorerRunner
+from evalscribe.model.score import CUSTOM, ScorerRequest, ScorerSpec
+from evalscribe.model.target import Component
+from evalscribe.prompts.templates import Prompts
 from messages_server import MessagesServer, says
 from surfaces.command import Workspace
 
@@ -92,19 +91,19 @@ def here(folder: Path, **environment: str) -> opened_workspace.Workspace:
 
 @asynccontextmanager
 async def opened(
-    folder: Path, *builtin: str, ids: tuple[str, ...] = (), config: Config | None = None, **environment: str
+    folder: Path, *builtin: str, ids: tuple[str, ...] = (), config: ExperimentConfig | None = None, **environment: str
 ) -> AsyncIterator[dict[str, ScorerRunner]]:
     """The scorers of an experiment with these, by name."""
     async with (
         here(folder, **environment) as workspace,
-        _opened(workspace, builtin, ids, config or Config()) as runners,
+        _opened(workspace, builtin, ids, config or ExperimentConfig()) as runners,
     ):
         yield runners
 
 
 @asynccontextmanager
 async def _opened(
-    workspace: opened_workspace.Workspace, builtin: Sequence[str], ids: Sequence[str], config: Config
+    workspace: opened_workspace.Workspace, builtin: Sequence[str], ids: Sequence[str], config: ExperimentConfig
 ) -> AsyncIterator[dict[str, ScorerRunner]]:
     bindings = bound(workspace, builtin, ids)
     version = ExperimentVersion(
@@ -195,7 +194,7 @@ def test_functions_score_as_they_were_made_and_what_breaks_is_an_error(workspace
 
 
 async def _functions_score(folder: Path, ids: tuple[str, ...]) -> None:
-    async with opened(folder, "json_valid", ids=ids, config=Config(timeout_s=4)) as scorers:
+    async with opened(folder, "json_valid", ids=ids, config=ExperimentConfig(timeout_s=4)) as scorers:
         assert list(scorers) == ["json_valid", "polite", "after", "wild"]
         polite = await scorers["polite"].score(ITEM)
         assert (polite.status, polite.passed, polite.evidence) == ("ok", True, {"at": 10})

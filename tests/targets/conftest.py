@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.target import TargetCall
+from evalscribe.model.target import TargetCall
 from evalscribe.targets.host import Host
 from evalscribe.targets.python import PythonTarget
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import UsageError
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
 from evalscribe.targets.cmd import CommandTarget
 from waiting import until
 
 Calling = Callable[..., TargetCall]
 
 
-async def answered(line: str, folder: Path, call: TargetCall) -> TargetReply | TargetFailed:
+async def answered(line: str, folder: Path, call: TargetCall) -> TargetReply | TargetFailure:
     return await CommandTarget(line, folder).answer(call)
 
 
@@ -42,11 +42,11 @@ async def test_a_command_is_told_which_try_it_is(tmp_path: Path, calling: Callin
 
 async def test_a_failure_says_its_code_and_its_last_words(tmp_path: Path, calling: Calling) -> None:
     failed = await answered("sh -c 'echo one >&2; echo no such order >&2; exit 3'", tmp_path, calling(1))
-    assert failed == TargetFailed(
+    assert failed == TargetFailure(
         reason="exit code 3: no such order", log="one\nno such order\n", duration_ms=failed.duration_ms
     )
     killed = await answered("sh -c 'kill -9 $$'", tmp_path, calling(1))
-    assert isinstance(killed, TargetFailed)
+    assert isinstance(killed, TargetFailure)
     assert killed.reason == "ended by SIGKILL"
 
 
@@ -55,9 +55,9 @@ async def test_what_takes_too_long_or_says_too_much_is_ended(tmp_path: Path, cal
         answered("sh -c 'echo began >&2; trap \"\" TERM; sleep 3600'", tmp_path, calling(1, timeout_s=2.0)),
         answered("yes", tmp_path, calling(1)),
     )
-    assert isinstance(late, TargetFailed)
+    assert isinstance(late, TargetFailure)
     assert (late.kind, late.log) == ("timeout", "began\n")
-    assert isinstance(loud, TargetFailed)
+    assert isinstance(loud, TargetFailure)
     assert loud.reason == "it wrote more than 16.8 MB"
 
 
@@ -74,7 +74,7 @@ async def test_closing_ends_what_runs(tmp_path: Path, calling: Calling) -> None:
     call = asyncio.create_task(target.answer(calling(1)))
     await until(lambda: (tmp_path / "began").exists(), "the command runs")
     await target.close()
-    assert isinstance(await call, TargetFailed)
+    assert isinstance(await call, TargetFailure)
 
 
 def test_a_command_that_is_none_is_refused_before_the_run(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.target import TargetFailed, TargetReply
+from evalscribe.model.target import TargetFailure, TargetReply
 from evalscribe.targets.envelope import json_or_text, reply
 
 
@@ -35,7 +35,7 @@ def test_an_answer_that_looks_like_an_envelope_stands_in_one() -> None:
 
 def test_an_error_in_an_envelope_fails_the_try_and_keeps_what_was_done() -> None:
     told = reply({"output": None, "error": "gave\nup", "messages": [{"role": "user", "content": "hi"}]})
-    assert isinstance(told, TargetFailed)
+    assert isinstance(told, TargetFailure)
     assert told.reason == "gave up"
     assert told.transcript
     assert told.transcript.messages[0].content == "hi"
@@ -57,7 +57,7 @@ def test_an_error_in_an_envelope_fails_the_try_and_keeps_what_was_done() -> None
 )
 def test_an_envelope_that_cannot_be_read_fails_the_try(value: object, told: str) -> None:
     failed = reply(value)
-    assert isinstance(failed, TargetFailed)
+    assert isinstance(failed, TargetFailure)
     assert told in failed.reason
 
 
@@ -65,7 +65,7 @@ def test_hostile_answers_are_kept_as_text_that_can_be_stored() -> None:
     deep: object = []
     for _ in range(200):
         deep = [deep]
-    assert isinstance(reply(deep), TargetFailed)
+    assert isinstance(reply(deep), TargetFailure)
     told = reply({"a": "\ud800\0"}, log="\0\ud800")
     assert isinstance(told, TargetReply)
     told.model_dump_json()

@@ -6,14 +6,14 @@ from collections.abc import Callable
 import pytest
 
 from evalscribe.errors import AccessError, EvalscribeError, UsageError
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
 from evalscribe.targets.http import HttpTarget, checked_url, header_values
 from scripted_server import Answer, Script, ScriptedServer
 
 Calling = Callable[..., TargetCall]
 
 
-async def answered(script: Script, call: TargetCall) -> tuple[TargetReply | TargetFailed, ScriptedServer]:
+async def answered(script: Script, call: TargetCall) -> tuple[TargetReply | TargetFailure, ScriptedServer]:
     with ScriptedServer(script) as server:
         target = HttpTarget(server.url, {"X-Key": "very-secret-1"}, 4)
         try:
@@ -59,14 +59,14 @@ async def test_a_busy_service_is_asked_again_with_the_same_key(calling: Calling)
 
 async def test_a_service_that_asks_for_more_patience_than_there_is_fails_the_item(calling: Calling) -> None:
     failed, server = await answered(Answer(429, headers={"retry-after": "3600"}), calling(1))
-    assert isinstance(failed, TargetFailed)
+    assert isinstance(failed, TargetFailure)
     assert failed.reason.endswith("answered 429")
     assert len(server.calls) == 1
 
 
 async def test_a_server_error_is_the_items_and_echoes_no_secret(calling: Calling) -> None:
     failed, server = await answered(Answer(500, b"bad key very-secret-1"), calling(1))
-    assert isinstance(failed, TargetFailed)
+    assert isinstance(failed, TargetFailure)
     assert failed.reason == f"{server.url} answered 500"
     assert failed.log == "bad key [redacted:header]"
     assert len(server.calls) == 1
@@ -90,10 +90,10 @@ async def test_what_is_so_for_every_item_ends_the_run(
 
 async def test_a_slow_answer_and_a_large_one_have_bounds(calling: Calling) -> None:
     late, _ = await answered(Answer(body=b"1", held=True), calling(1, timeout_s=0.2))
-    assert isinstance(late, TargetFailed)
+    assert isinstance(late, TargetFailure)
     assert late.kind == "timeout"
     large, _ = await answered(Answer(body=b"x" * 17_000_000), calling(1))
-    assert isinstance(large, TargetFailed)
+    assert isinstance(large, TargetFailure)
     assert "more than 16 MiB" in large.reason
 
 
@@ -102,7 +102,7 @@ async def test_who_does_not_answer_fails_the_item_in_time(calling: Calling) -> N
         url = server.url
     target = HttpTarget(url, {}, 1)
     failed = await target.answer(calling(1, timeout_s=0.1))
-    assert isinstance(failed, TargetFailed)
+    assert isinstance(failed, TargetFailure)
     with pytest.raises(UsageError, match="does not answer"):
         await target.reachable(1.0)
     await target.close()
@@ -119,7 +119,7 @@ async def test_what_one_try_is_told_to_keep_no_other_sends(calling: Calling) -> 
 
 async def test_a_service_that_began_to_answer_is_not_asked_again(calling: Calling) -> None:
     failed, server = await answered(Answer(body=b"a long answer", cut="half"), calling(1))
-    assert isinstance(failed, TargetFailed)
+    assert isinstance(failed, TargetFailure)
     assert len(server.calls) == 1
 
 

@@ -5,24 +5,29 @@ from pathlib import Path
 import pytest
 
 from evalscribe.app.experiments.tools import open_target
-from evalscribe.deployment import Component, Deployment
 from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
-from evalscribe.experiment import ComponentTarget, Config, ExperimentVersion, JudgeTarget, PromptTarget, Target
-from evalscribe.llm.scripted import ScriptedModel, says
-from evalscribe.target import TargetCall, TargetReply
-from evalscribe.target_prompt import TargetMessage, TargetPromptVersion
+from evalscribe.llm.scripted import ScriptedModel, text_reply
+from evalscribe.model.experiment import (
+    ComponentTarget,
+    ExperimentConfig,
+    ExperimentVersion,
+    JudgeTarget,
+    PromptTarget,
+    TargetSpec,
+)
+from evalscribe.model.target import Component, Deployment, TargetCall, TargetMessage, TargetPromptVersion, TargetReply
 from evalscribe.workspace import Workspace
 
 
 class OneModel:
-    """`ports.Models` of one prepared answer."""
+    """`Models` of one prepared answer."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
 
     def open(self, name: str, stage: str) -> ScriptedModel:
         self.asked.append((name, stage))
-        return ScriptedModel([says("four")])
+        return ScriptedModel([text_reply("four")])
 
     def spent(self) -> dict[str, object]:
         return {}
@@ -31,7 +36,7 @@ class OneModel:
         return None
 
 
-def version(target: Target) -> ExperimentVersion:
+def version(target: TargetSpec) -> ExperimentVersion:
     return ExperimentVersion(
         id="exv-1",
         experiment_id="exp-1",
@@ -40,7 +45,7 @@ def version(target: Target) -> ExperimentVersion:
         dataset_id="ds-1",
         dataset_version_id="dsv-1",
         bindings=(),
-        config=Config(),
+        config=ExperimentConfig(),
         created_at="",
     )
 
@@ -49,7 +54,7 @@ def built(folder: Path, *components: Component) -> Deployment:
     return Deployment(id="dep-1", components=components, folder=str(folder), created_at="")
 
 
-async def answered(target: Target, deployment: Deployment | None, models: OneModel | None = None) -> TargetReply:
+async def answered(target: TargetSpec, deployment: Deployment | None, models: OneModel | None = None) -> TargetReply:
     call = TargetCall(run_id="r", item_key="k", repetition=1, input={"n": 2})
     with Workspace() as workspace:
         opened = await open_target(workspace, version(target), deployment, models or OneModel(), 2)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import UsageError
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
 from evalscribe.targets.host import Host
 from evalscribe.targets.python import PythonTarget
 from waiting import wait_until
@@ -112,7 +112,7 @@ async def test_what_is_no_json_fails_the_item_and_says_what_it_was(hosted: Hoste
     host = hosted(KINDS)
     for name, word in expected.items():
         reply = await PythonTarget(f"user:{name}", host).answer(calling(1))
-        assert isinstance(reply, TargetFailed)
+        assert isinstance(reply, TargetFailure)
         assert word.lower() in reply.reason.lower()
         assert reply.kind == "error"
 
@@ -149,7 +149,7 @@ async def test_an_envelope_tells_how_the_answer_came_about(function: Function, c
 async def test_an_exception_is_a_reason_with_the_users_own_lines(function: Function, calling: Calling) -> None:
     source = "def fn(input):\n    print('before')\n    raise ValueError('no order\\n' + str(input))\n"
     failed = await function(source).answer(calling(3))
-    assert isinstance(failed, TargetFailed)
+    assert isinstance(failed, TargetFailure)
     assert failed.reason == "ValueError: no order 3"
     assert failed.log.startswith("before\n")
     assert "user.py" in failed.log

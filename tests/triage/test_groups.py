@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.evidence import Document, Evidence, Unreadable
-from evalscribe.gather import gathered
+from evalscribe.gather.collect import gathered
 from evalscribe.gather.digest import before_output
-from evalscribe.run import Eval, Step
+from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
+from evalscribe.model.run import Eval, Step
 from evalscribe.triage import groups
 from real_runs import gold, payloads, run_folders
 
@@ -32,7 +32,7 @@ def failed(eval_id: str, output: str | None = None, **more: object) -> Evidence:
     return Evidence(eval=eval, steps=steps, documents=tuple(documents))
 
 
-def members(*given: Evidence | Unreadable) -> list[tuple[str, ...]]:
+def members(*given: Evidence | UnreadableEvidence) -> list[tuple[str, ...]]:
     return [group.eval_ids for group in groups(gathered(one) for one in given)]
 
 
@@ -70,7 +70,7 @@ def test_equal_signatures_with_other_evidence_are_not_grouped() -> None:
 
 def test_unreadable_evals_stay_alone() -> None:
     evals = [failed(name).eval for name in ("e1", "e2")]
-    assert members(*(Unreadable(eval=eval, reason="corrupt zip") for eval in evals)) == [("e1",), ("e2",)]
+    assert members(*(UnreadableEvidence(eval=eval, reason="corrupt zip") for eval in evals)) == [("e1",), ("e2",)]
 
 
 def test_an_early_end_that_left_output_is_not_before_output() -> None:

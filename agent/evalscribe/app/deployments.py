@@ -9,11 +9,19 @@ from pydantic import JsonValue
 
 from evalscribe.app.named import nothing_called
 from evalscribe.app.unstored import require_no_secret
-from evalscribe.deployment import Component, ComponentKind, ComponentType, Deployment, SourceState
 from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Definitions, Target
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.model.experiment_storage import Definitions, Target
+from evalscribe.model.target import (
+    Component,
+    ComponentKind,
+    ComponentType,
+    Deployment,
+    SourceState,
+    TargetCall,
+    TargetFailure,
+    TargetReply,
+)
 from evalscribe.targets.cmd import CommandTarget, found_program, split
 from evalscribe.targets.host import Host, describe
 from evalscribe.targets.http import HttpTarget, header_values
@@ -215,7 +223,7 @@ async def _seen(component: Component, folder: Path, smoke_input: JsonValue, *, s
     if not smoke:
         return Seen(component=component.name, said=said)
     reply = await _called(component, folder, smoke_input)
-    if isinstance(reply, TargetFailed):
+    if isinstance(reply, TargetFailure):
         log = f"\n{reply.log[-_LOG_SHOWN:].strip()}" if reply.log.strip() else ""
         raise DataError(f"{component.name} fails at the smoke input: {reply.reason}{log}")
     return Seen(component=component.name, said=said, reply=reply)
@@ -237,7 +245,7 @@ async def _there(component: Component, folder: Path) -> str:
             return found_program(split(component.address), folder)
 
 
-async def _called(component: Component, folder: Path, value: JsonValue) -> TargetReply | TargetFailed:
+async def _called(component: Component, folder: Path, value: JsonValue) -> TargetReply | TargetFailure:
     """One real call."""
     target = await component_target(component, folder, 1)
     call = TargetCall(run_id="smoke", item_key="smoke", repetition=1, input=value, timeout_s=SMOKE_S)

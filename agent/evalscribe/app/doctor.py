@@ -7,11 +7,11 @@ from typing import Literal
 from evalscribe.engine import LOCAL
 from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.llm.service import adapter
-from evalscribe.rubric import DEFAULT_MODEL
+from evalscribe.llm.service import open_adapter
+from evalscribe.model.rubric import DEFAULT_MODEL
 from evalscribe.settings import RULES, Settings
-from evalscribe.settings.providers import ANTHROPIC, PROVIDERS, Provider
-from evalscribe.sources.deployment import check
+from evalscribe.settings.access import ANTHROPIC, PROVIDERS, Provider
+from evalscribe.sources.convex import check_deployment
 from evalscribe.store.database import open_database
 from evalscribe.workspace import Workspace
 
@@ -105,7 +105,7 @@ async def _store_opens(settings: Settings) -> str:
 
 async def _convex_answers(settings: Settings) -> str | Unset:
     """Check that the key may run both functions, with ids that cannot exist."""
-    from evalscribe.sources.convex import ConvexHttp, Patience
+    from evalscribe.sources.convex import ConvexHttp, ConvexRetryPolicy
 
     try:
         access = settings.convex()
@@ -113,9 +113,9 @@ async def _convex_answers(settings: Settings) -> str | Unset:
         if settings.names_convex:
             raise
         return Unset(detail=str(error))
-    functions = ConvexHttp(access.url, access.key, Patience(attempts=1, whole=20))
+    functions = ConvexHttp(access.url, access.key, ConvexRetryPolicy(attempts=1, whole=20))
     try:
-        in_doubt = await check(functions)
+        in_doubt = await check_deployment(functions)
     finally:
         await functions.close()
     return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}{in_doubt}"
@@ -138,7 +138,7 @@ async def _provider_answers(settings: Settings, provider: Provider) -> str | Uns
     access = settings.provider(provider.name)
     if access is None:
         return Unset(detail=f"no {provider.key_name}: the rules judge")
-    model = adapter(provider, DEFAULT_MODEL.model_name, access, None, TIMEOUT_S)
+    model = open_adapter(provider, DEFAULT_MODEL.model_name, access, None, TIMEOUT_S)
     try:
         await model.check()
     finally:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from evalscribe.app.watcher import Watcher
-from evalscribe.evidence import Unreadable
 from evalscribe.ids import Frozen
-from evalscribe.run import Eval, Run
+from evalscribe.model.evidence import UnreadableEvidence
+from evalscribe.model.run import Eval, Run
 
 FETCHES = 8
 """How many evals are fetched at once."""
@@ -18,19 +18,19 @@ class Payloads(Protocol):
 
     async def run(self) -> Run: ...
     async def summary(self) -> object: ...
-    async def payload(self, eval: Eval) -> object | Unreadable: ...
+    async def payload(self, eval: Eval) -> object | UnreadableEvidence: ...
 
 
 class Writer(Protocol):
     """Where the payloads go."""
 
-    def put(self, eval_id: str, payload: object | Unreadable) -> None: ...
+    def put(self, eval_id: str, payload: object | UnreadableEvidence) -> None: ...
     def finish(self, summary: object) -> None: ...
 
 
 class Fetched(Frozen):
     run: Run
-    unreadable: tuple[Unreadable, ...] = ()
+    unreadable: tuple[UnreadableEvidence, ...] = ()
     """What the source could not give; the snapshot says so in its place."""
 
 
@@ -43,7 +43,7 @@ async def fetch(source: Payloads, open_writer: Callable[[str], Writer], watcher:
     watcher.started(run)
     writer = open_writer(run.id)
     waiting = iter(run.failures)
-    unreadable: list[Unreadable] = []
+    unreadable: list[UnreadableEvidence] = []
     done = 0
 
     async def some() -> None:
@@ -51,7 +51,7 @@ async def fetch(source: Payloads, open_writer: Callable[[str], Writer], watcher:
         for eval in waiting:
             payload = await source.payload(eval)
             writer.put(eval.id, payload)
-            unreadable.extend([payload] if isinstance(payload, Unreadable) else [])
+            unreadable.extend([payload] if isinstance(payload, UnreadableEvidence) else [])
             done += 1
             watcher.fetched(done, len(run.failures))
 

@@ -20,12 +20,13 @@ from evalscribe.engine import LOCAL
 from evalscribe.errors import DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.lanes import in_lanes
-from evalscribe.ports import Archive, Ask, Crew, Lost, Shelf, Worker
-from evalscribe.rubric import Collection
+from evalscribe.model.collection_storage import CollectionStore
+from evalscribe.model.protocols import AskParent, LostWork, Worker, WorkerPool
+from evalscribe.model.rubric import Collection
+from evalscribe.model.storage import EvalStore
 from evalscribe.sample import checkpoints_file
-from evalscribe.sources.address import SUMMARY
-from evalscribe.sources.imports import RunOverrides, open_records
-from evalscribe.sources.imports.folder import files
+from evalscribe.sources.address import SUMMARY, RunOverrides
+from evalscribe.sources.formats import open_records, run_files
 from evalscribe.workspace import Workspace
 
 Bring = Callable[[Collection, ImportWatcher], Awaitable[Imported]]
@@ -152,7 +153,7 @@ def _given(
     elif _is_run(path, place) or place.name == SUMMARY:
         yield _Given(name=path, open=partial(of_run, path))
     elif place.is_dir():
-        for file in files(place):
+        for file in run_files(place):
             whole = file.is_dir() or file.name == SUMMARY
             opens = partial(of_run, str(file)) if whole else partial(of_file, file)
             yield _Given(name=str(file), open=opens, named=file == place)
@@ -169,7 +170,7 @@ def _is_run(path: str, place: Path) -> bool:
     return not there and ("://" in path or not ("/" in path or "." in path))
 
 
-def _parts(workspace: Workspace, *, dry_run: bool) -> tuple[Archive | None, Shelf | None]:
+def _parts(workspace: Workspace, *, dry_run: bool) -> tuple[EvalStore | None, CollectionStore | None]:
     return (None, None) if dry_run else (workspace.store.runs, workspace.store.collections)
 
 
@@ -211,19 +212,19 @@ class FilePiece(Frozen):
     collection: Collection
 
 
-Readers = Crew[FilePiece, Imported]
+Readers = WorkerPool[FilePiece, Imported]
 
 
 @dataclass(frozen=True)
 class Importer:
-    """A `ports.Factory`. The store's address crosses to the workers, with its password."""
+    """A `Factory`. The store's address crosses to the workers, with its password."""
 
     place: Path | str | None
     """None: nothing is stored."""
     version: str = __version__
 
     @asynccontextmanager
-    async def __call__(self, ask: Ask) -> AsyncIterator[Worker[FilePiece, Imported]]:  # noqa: ARG002
+    async def __call__(self, ask: AskParent) -> AsyncIterator[Worker[FilePiece, Imported]]:  # noqa: ARG002
         from evalscribe.store.parts import open_storage
 
         with ExitStack() as opened:
@@ -269,6 +270,6 @@ async def _readers(workspace: Workspace, *, dry_run: bool) -> AsyncIterator[Read
 async def _read_apart(readers: Readers, piece: FilePiece) -> Imported:
     """Raises `UnavailableError` where whoever reads this file dies."""
     done = await readers.do(piece)
-    if isinstance(done, Lost):
+    if isinstance(done, LostWork):
         raise UnavailableError(f"{piece.path} could not be read: {done.reason}")
     return done

@@ -12,7 +12,7 @@ from typing import Literal
 from evalscribe import __version__
 from evalscribe.ids import Frozen
 from evalscribe.library.new_files import NewFiles
-from evalscribe.prompts import Prompts, shipped
+from evalscribe.prompts.templates import Prompts, shipped_folder
 
 SERVER = "evalscribe"
 """What editors call the MCP server."""
@@ -124,7 +124,7 @@ def _for_claude(command: str) -> Iterator[StarterFile]:
 
 def _skills() -> Mapping[str, str]:
     """The text of every file of the skills that come with the package, by its path below their folder."""
-    top = shipped("skills")
+    top = shipped_folder("skills")
     found = (path for path in top.rglob("*") if path.is_file() and path.suffix in (".md", ".py"))
     return {path.relative_to(top).as_posix(): path.read_text("utf-8") for path in found}
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from evalscribe.errors import NotFoundError
-from evalscribe.prose import newest_of
+from evalscribe.text import join_last
 
 LATEST = "latest"
 MOST_NAMED = 10
@@ -45,14 +45,14 @@ def version_called(versions: Sequence[V], named: str) -> V | None:
 
 def no_version(of: str, named: str, versions: Sequence[Numbered]) -> NotFoundError:
     """`of`: `prompt answer`. At least one of `versions` is there."""
-    there = newest_of([f"{one.number} ({one.id})" for one in versions], MOST_NAMED)
+    there = join_last([f"{one.number} ({one.id})" for one in versions], MOST_NAMED)
     return NotFoundError(f"{of} has no version {named!r}; there is: {there}")
 
 
 def nothing_called(what: str, named: str, there: Sequence[str], maker: str) -> NotFoundError:
     """`there`: names, the newest last; `maker`: the command that makes one."""
     known = (
-        f"there is: {newest_of(there, MOST_NAMED)}" if there else f"there is none yet: `evalscribe {maker}` makes one"
+        f"there is: {join_last(there, MOST_NAMED)}" if there else f"there is none yet: `evalscribe {maker}` makes one"
     )
     return NotFoundError(f"there is no {what} {named[:80]!r}{_of_another(what, named)}; {known}")
 

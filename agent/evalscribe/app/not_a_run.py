@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from evalscribe.app.named import kind_of
-from evalscribe.experiment import ExperimentRun
+from evalscribe.model.experiment import ExperimentRun
 from evalscribe.workspace import Workspace
 
 Runs = tuple[ExperimentRun, ...]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Library
+from evalscribe.model.protocols import Library
 from evalscribe.report_markdown.kinds import untouched
 
 BESIDE = ".evalscribe"

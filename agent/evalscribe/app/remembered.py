@@ -3,8 +3,8 @@ file of most formats says nothing of it, or says what was corrected."""
 
 from collections.abc import Callable, Collection, Iterator
 
-from evalscribe.record import Record
-from evalscribe.run import Run
+from evalscribe.model.record import Record
+from evalscribe.model.run import Run
 
 EXPLICIT = ("evalscribe",)
 """Formats whose files say everything of a run themselves."""

@@ -10,9 +10,9 @@ from typing import Literal
 
 from evalscribe.errors import DataError, NotFoundError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Shelf
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import Collection, Rubric
+from evalscribe.model.collection_storage import CollectionStore
+from evalscribe.model.rubric import Collection, Rubric
+from evalscribe.prompts.templates import Prompts
 from evalscribe.rubric_file import ENDING, FOLDER, load_rubric, rubric_names, to_yaml
 
 DEFAULT_COLLECTION = "default"
@@ -54,7 +54,7 @@ class Validated(Frozen):
     """Names the file, the line where there is one, and the path in it; None for a good rubric."""
 
 
-def created(shelf: Shelf, prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION) -> Created:
+def created(shelf: CollectionStore, prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION) -> Created:
     """The next version of a rubric, from the file that `name` is, or from `prompts/rubrics/NAME.yaml`.
 
     Raises `RubricError` for a file that is no rubric, `NotFoundError` for no file or an unknown collection.
@@ -65,7 +65,7 @@ def created(shelf: Shelf, prompts: Prompts, name: str, collection: str = DEFAULT
     return Created(rubric=stored, new=before is None or before.version != stored.version)
 
 
-def stored(shelf: Shelf, prompts: Prompts, name: str) -> Rubric:
+def stored(shelf: CollectionStore, prompts: Prompts, name: str) -> Rubric:
     """The version to judge with: `NAME@2` that one, `NAME` the latest; the file is version 1 where none is stored.
 
     Raises `NotFoundError` naming what there is, `RubricError` for a file that is no rubric.
@@ -93,7 +93,7 @@ def outdated(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
     )
 
 
-def listed(shelf: Shelf, prompts: Prompts, collection: str = DEFAULT_COLLECTION) -> Listing:
+def listed(shelf: CollectionStore, prompts: Prompts, collection: str = DEFAULT_COLLECTION) -> Listing:
     """Every rubric that is shipped, in the workspace or stored, by name. Raises `NotFoundError`."""
     _make_default(shelf, collection)
     versions = {rubric.id: rubric for rubric in shelf.rubrics(collection)}
@@ -104,7 +104,7 @@ def listed(shelf: Shelf, prompts: Prompts, collection: str = DEFAULT_COLLECTION)
     return Listing(collection=collection, rubrics=tuple(rows[name] for name in sorted(rows)))
 
 
-def found(shelf: Shelf, prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION) -> Rubric:
+def found(shelf: CollectionStore, prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION) -> Rubric:
     """What `NAME`, `NAME@2` or a file says, without storing it. Raises as `stored` does."""
     rubric_id, version = parsed_name(name)
     if version is not None:
@@ -119,7 +119,7 @@ def checked(prompts: Prompts, files: Iterable[str]) -> tuple[Validated, ...]:
 
 
 def diffed(
-    shelf: Shelf, prompts: Prompts, old: str, new: str | None = None, collection: str = DEFAULT_COLLECTION
+    shelf: CollectionStore, prompts: Prompts, old: str, new: str | None = None, collection: str = DEFAULT_COLLECTION
 ) -> str:
     """Unified diff of two rubrics as YAML; by default of the latest version and the file. Empty: equal."""
     before = found(shelf, prompts, old, collection)
@@ -150,7 +150,7 @@ def _with_version(row: Listed, latest: Rubric) -> Listed:
     return row.model_copy(update={"version": latest.version, "digest": latest.digest, "changed": changed})
 
 
-def _title(shelf: Shelf, rubric: Rubric, name: str, collection: str) -> str:
+def _title(shelf: CollectionStore, rubric: Rubric, name: str, collection: str) -> str:
     """`polite@2` for the latest version too; a file as it was named."""
     latest = _latest(shelf, rubric.id, collection) if name == rubric.id else None
     return f"{name}@{latest.version}" if latest else name
@@ -164,7 +164,7 @@ def _problem(prompts: Prompts, file: str) -> str | None:
     return None
 
 
-def _latest(shelf: Shelf, rubric_id: str, collection: str) -> Rubric | None:
+def _latest(shelf: CollectionStore, rubric_id: str, collection: str) -> Rubric | None:
     _make_default(shelf, collection)
     try:
         return shelf.rubric(collection, rubric_id)
@@ -174,6 +174,6 @@ def _latest(shelf: Shelf, rubric_id: str, collection: str) -> Rubric | None:
         raise
 
 
-def _make_default(shelf: Shelf, collection: str) -> None:
+def _make_default(shelf: CollectionStore, collection: str) -> None:
     if collection == DEFAULT_COLLECTION:
         shelf.add_collection(Collection(id=DEFAULT_COLLECTION, name=DEFAULT_COLLECTION))

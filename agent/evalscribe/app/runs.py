@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING
 from evalscribe.app.collections.stored_runs import Arrivals, RunFile, bring_in, is_whole, whole_run
 from evalscribe.app.named import kind_of
 from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
-from evalscribe.ports import Source
-from evalscribe.prose import some_of
-from evalscribe.run import Eval, Run
+from evalscribe.model.protocols import RunSource
+from evalscribe.model.run import Eval, Run
 from evalscribe.sample import snapshot_folder
-from evalscribe.settings.access import for_npx
-from evalscribe.sources.address import SUMMARY, RunAddress, parse_address
-from evalscribe.sources.imports import open_records
-from evalscribe.sources.imports.folder import files
-from evalscribe.sources.imports.overrides import RunOverrides
-from evalscribe.sources.stored import StoredSource
+from evalscribe.settings.access import npx_environment
+from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, parse_address
+from evalscribe.sources.formats import open_records, run_files
+from evalscribe.sources.snapshot import StoredSource
+from evalscribe.text import join_first
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
-    from evalscribe.sources.payload_source import PayloadSource
+    from evalscribe.sources.convex_payload import PayloadSource
 
 SAMPLE = "sample"
 """What ships with the package: to import, two runs of a small agent."""
@@ -82,7 +80,7 @@ def source(workspace: Workspace, run: str) -> "PayloadSource":
 
         if options.convex_dir is None:
             raise UsageError("--via npx needs --convex-dir DIR, the folder in which `npx convex run` works")
-        named_there = for_npx(settings.places)
+        named_there = npx_environment(settings.places)
         return open_npx(options.convex_dir, run_id, links, settings=named_there, env_path=options.env_file)
     if options.via != "http":
         raise UsageError(f"--via {options.via} is not known: http or npx")
@@ -116,7 +114,7 @@ async def open_source(workspace: Workspace, run: str) -> AsyncIterator["PayloadS
 @asynccontextmanager
 async def open_run(
     workspace: Workspace, run: str, watcher: Arrivals, *, provider: str | None = None, model: str | None = None
-) -> AsyncIterator[Source]:
+) -> AsyncIterator[RunSource]:
     """The source of a run. A file of runs is imported first; what was imported is read from the store.
 
     Args:
@@ -134,7 +132,7 @@ async def open_run(
         yield fetched
 
 
-async def _stored(workspace: Workspace, run: str, watcher: Arrivals, overrides: RunOverrides) -> Source | None:
+async def _stored(workspace: Workspace, run: str, watcher: Arrivals, overrides: RunOverrides) -> RunSource | None:
     """The run in the store, where it was imported or is now."""
     if is_file_of_runs(run):
         path = Path(run)
@@ -182,7 +180,7 @@ def _files(path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
         return (RunFile(path.name, partial(open_records, path, overrides), overrides.said),)
     there: tuple[Path, ...] = ()
     with suppress(NotFoundError):  # there is none at all
-        there = files(path)
+        there = run_files(path)
     found = []
     for one in there:
         with suppress(DataError):
@@ -210,4 +208,4 @@ def _short_names(eval: Eval) -> tuple[str, ...]:
 
 
 def _some(evals: tuple[Eval, ...] | list[Eval]) -> str:
-    return some_of([eval.path for eval in evals], 5) or "none"
+    return join_first([eval.path for eval in evals], 5) or "none"

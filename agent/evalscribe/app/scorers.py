@@ -13,16 +13,18 @@ from evalscribe.app.rubrics import stored
 from evalscribe.app.unstored import require_no_secret
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.judging.scorers import binding_of, reserved, spec
-from evalscribe.judging.scorers.bindings import Specify
+from evalscribe.json_data import StrictJson
+from evalscribe.judging.scorers.bindings import Specify, binding_of
+from evalscribe.judging.scorers.catalogue import reserved
 from evalscribe.judging.scorers.config import configured
 from evalscribe.judging.scorers.kind import Configured
 from evalscribe.judging.scorers.model.specs import NAMES, Rulebook, model_spec
 from evalscribe.judging.scorers.order import in_order
-from evalscribe.ports import Definitions, Shelf
-from evalscribe.prompts import Prompts
-from evalscribe.scorer_spec import CUSTOM, Binding, Scorer, ScorerSpec
-from evalscribe.strict_json import StrictJson
+from evalscribe.judging.scorers.specs import spec
+from evalscribe.model.collection_storage import CollectionStore
+from evalscribe.model.experiment_storage import Definitions
+from evalscribe.model.score import CUSTOM, Binding, Scorer, ScorerSpec
+from evalscribe.prompts.templates import Prompts
 from evalscribe.targets.host import Described, describe
 from evalscribe.workspace import Workspace
 
@@ -44,7 +46,7 @@ class Made(Frozen):
     """False where its latest version says the same."""
 
 
-def rulebook(shelf: Shelf, prompts: Prompts) -> Rulebook:
+def rulebook(shelf: CollectionStore, prompts: Prompts) -> Rulebook:
     """Rubrics as `judge` finds them, and the workspace's own prompts before the shipped ones."""
     return Rulebook(prompts, lambda name: stored(shelf, prompts, name))
 

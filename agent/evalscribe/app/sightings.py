@@ -4,22 +4,21 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from evalscribe.across import Elsewhere, Glimpse, Passing, glimpse, passing
-from evalscribe.evidence import Unreadable
-from evalscribe.gather import METHOD, sighting
+from evalscribe.gather.sighting import METHOD, sighting
 from evalscribe.ids import same_experiment
-from evalscribe.ports import Store
-from evalscribe.recall import PastReport
-from evalscribe.run import Run
-from evalscribe.sighting import Sighting
+from evalscribe.model.evidence import FailureFingerprint, UnreadableEvidence
+from evalscribe.model.run import Run
+from evalscribe.model.storage import Store
+from evalscribe.recall.past import PastReport
 
 
-def sightings(store: Store, run: Run) -> tuple[Sighting, ...]:
+def sightings(store: Store, run: Run) -> tuple[FailureFingerprint, ...]:
     """One for each failure of a stored run; made from the stored evidence where they are missing or outdated."""
     known = store.sightings(run.id)
     if len(known) == len(run.failures) and all(one.method == METHOD for one in known):
         return known
     made = tuple(
-        sighting(run, store.get_evidence(run.id, eval.id) or Unreadable(eval=eval, reason="not in the store"))
+        sighting(run, store.get_evidence(run.id, eval.id) or UnreadableEvidence(eval=eval, reason="not in the store"))
         for eval in run.failures
     )
     store.put_sightings(run.id, made)
@@ -30,7 +29,7 @@ def stored_runs(store: Store) -> Iterable[Run]:
     return (run for run_id in store.run_ids() if (run := store.get_run(run_id)) is not None)
 
 
-def elsewhere(store: Store, run: Run, mine: Iterable[Sighting]) -> Elsewhere:
+def elsewhere(store: Store, run: Run, mine: Iterable[FailureFingerprint]) -> Elsewhere:
     """What the other runs of its experiment say of a run's failures. They are read one by one and not kept."""
     wanted = {sighting.eval for sighting in mine}
     clean: list[Passing] = []
@@ -51,14 +50,14 @@ class StoredSightings:
     def __init__(self, store: Store | None) -> None:
         self._store = store
         self._ids = store.run_ids() if store else ()
-        self._runs: dict[str, dict[str, Sighting]] = {}
+        self._runs: dict[str, dict[str, FailureFingerprint]] = {}
 
-    def __call__(self, report: PastReport, eval: str) -> Sighting | None:
+    def __call__(self, report: PastReport, eval: str) -> FailureFingerprint | None:
         named = eval.partition("#")[0]
         known = (run_id for run_id in self._ids if report.is_of(run_id))
         return next((one for run_id in known if (one := self._of(run_id).get(named))), None)
 
-    def _of(self, run_id: str) -> dict[str, Sighting]:
+    def _of(self, run_id: str) -> dict[str, FailureFingerprint]:
         if run_id not in self._runs:
             run = self._store.get_run(run_id) if self._store else None
             found = sightings(self._store, run) if self._store and run else ()

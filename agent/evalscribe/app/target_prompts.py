@@ -5,13 +5,13 @@ from pathlib import Path
 
 from evalscribe.app.named import LATEST, no_version, nothing_called, version_called
 from evalscribe.app.unstored import require_no_secret
-from evalscribe.dataset import short_id
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Definitions
-from evalscribe.settings.providers import PROVIDERS
-from evalscribe.target_prompt import TargetPrompt, TargetPromptVersion
-from evalscribe.target_prompt_file import LARGEST, PromptFile, parse_prompt
+from evalscribe.model.dataset import short_id
+from evalscribe.model.experiment_storage import Definitions
+from evalscribe.model.target import TargetPrompt, TargetPromptVersion
+from evalscribe.prompts.files import MAX_PROMPT_BYTES, PromptFile, parse_prompt
+from evalscribe.settings.access import PROVIDERS
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
@@ -28,8 +28,8 @@ def read(path: Path) -> PromptFile:
     try:
         if not path.is_file():
             raise NotFoundError(f"there is no file {path}")
-        if path.stat().st_size > LARGEST:
-            raise DataError(f"{path} is larger than {LARGEST // 1024} KiB")
+        if path.stat().st_size > MAX_PROMPT_BYTES:
+            raise DataError(f"{path} is larger than {MAX_PROMPT_BYTES // 1024} KiB")
         return parse_prompt(path.read_text(encoding="utf-8"), str(path))
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 (byte {error.start})") from None

@@ -3,7 +3,7 @@
 from pydantic import JsonValue
 
 from evalscribe.errors import UsageError
-from evalscribe.redaction import redact_json
+from evalscribe.redaction.redact import redact_json
 
 
 def require_no_secret(said: JsonValue, where: str, instead: str = "take it out") -> None:

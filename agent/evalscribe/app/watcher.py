@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from evalscribe.classify import Judged
-from evalscribe.run import Run
+from evalscribe.model.run import Run
 
 
 class Watcher(Protocol):

@@ -15,7 +15,7 @@ from evalscribe.errors import DataError, UsageError
 from evalscribe.forge import open_forge, repository_of
 from evalscribe.ids import Frozen
 from evalscribe.interrupts import run_until_signal
-from evalscribe.problem import Checked, CheckedReport
+from evalscribe.model.report import CheckedReport, CheckResult
 from evalscribe.render.check import annotations, comment, lines, notice, table
 from evalscribe.settings import Options, Settings
 from evalscribe.workspace import Workspace
@@ -65,7 +65,7 @@ def check(
     return DataError.exit_code if found.wrong else 0
 
 
-def _print(found: Checked, output: str) -> None:
+def _print(found: CheckResult, output: str) -> None:
     if output == "json":
         finish.print_json(found)
         return
@@ -73,7 +73,7 @@ def _print(found: Checked, output: str) -> None:
         finish.command(line) if output == "github" else finish.say(line)
 
 
-def _comment(found: Checked, job: "Actions | None", settings: Settings, output: str) -> str:
+def _comment(found: CheckResult, job: "Actions | None", settings: Settings, output: str) -> str:
     """What the pull request is told. Where it cannot be, that is said, and what it would have been."""
     body = comment(found, _changed(found, job))
     told = _told(body, job, settings)
@@ -85,7 +85,7 @@ def _comment(found: Checked, job: "Actions | None", settings: Settings, output: 
     return body
 
 
-def _changed(found: Checked, job: "Actions | None") -> tuple[CheckedReport, ...] | None:
+def _changed(found: CheckResult, job: "Actions | None") -> tuple[CheckedReport, ...] | None:
     if job is None or job.base is None:
         return None
     try:

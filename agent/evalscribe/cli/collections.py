@@ -19,7 +19,7 @@ def list_all(as_json: options.Json = False) -> int:
     from evalscribe.app.collections.choice import Collections, Shown
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.imports import called
-    from evalscribe.prose import counted
+    from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
@@ -30,7 +30,7 @@ def list_all(as_json: options.Json = False) -> int:
         return 0
     for one in there:
         evals = sum(run.total for run in one.runs)
-        finish.say(f"{called(one)}: {counted(len(one.runs), 'run')}, {counted(evals, 'eval')}")
+        finish.say(f"{called(one)}: {pluralise(len(one.runs), 'run')}, {pluralise(evals, 'eval')}")
     if not there:
         finish.say("There is no collection yet: `evalscribe import FILE` makes one.")
     return 0

@@ -16,9 +16,9 @@ from evalscribe.app.reports.apply import Applied, Offer, open_suite, propose, pu
 from evalscribe.cli.display.console import console
 from evalscribe.cli.display.finish import in_terminal, say, spent
 from evalscribe.compose.analysis import spent_summary
-from evalscribe.errors import InterruptedError_, TerminatedError, UsageError
-from evalscribe.prose import counted, printable
+from evalscribe.errors import InterruptError, TerminatedError, UsageError
 from evalscribe.settings import Options
+from evalscribe.text import pluralise, printable
 from evalscribe.workspace import Workspace
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ def _show(offer: Offer) -> None:
     say(f"{offer.recommendation.id}: {offer.recommendation.text}")
     say(f"{patch.judge} proposes: {patch.summary}")
     files = ", ".join(f"{change.path} ({change.counts})" for change in patch.changes)
-    say(f"{counted(len(patch.changes), 'file')}: {files}")
+    say(f"{pluralise(len(patch.changes), 'file')}: {files}")
     say()
     shown = console(sys.stdout, highlight=False, soft_wrap=True)
     for line in _LINE.split(patch.shown.rstrip("\n")):
@@ -139,7 +139,7 @@ def agreed(question: str) -> bool:
             return False
         except KeyboardInterrupt:
             say()
-            raise InterruptedError_("interrupted at the question: nothing was changed.") from None
+            raise InterruptError("interrupted at the question: nothing was changed.") from None
         except TerminatedError:
             say()
             raise

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from evalscribe.app.deployments import Made
-    from evalscribe.deployment import Component, Deployment
+    from evalscribe.model.target import Component, Deployment
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 SHOWN = 500
@@ -122,7 +122,7 @@ def _json(text: str) -> "JsonValue":
     from typing import cast
 
     from evalscribe.errors import DataError, UsageError
-    from evalscribe.strict_json import StrictJson
+    from evalscribe.json_data import StrictJson
 
     try:
         return cast("JsonValue", StrictJson().decode(text))
@@ -132,7 +132,7 @@ def _json(text: str) -> "JsonValue":
 
 def _seen(done: "Made") -> Iterator[str]:
     from evalscribe.ids import canonical_json
-    from evalscribe.prose import cut
+    from evalscribe.text import cut
 
     for one in done.seen:
         yield f"{one.component}: {one.said}"

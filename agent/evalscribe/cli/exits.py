@@ -9,7 +9,7 @@ from tempfile import NamedTemporaryFile
 
 import typer
 
-from evalscribe.errors import FULL, EvalscribeError, InterruptedError_, NotFoundError, UnavailableError, UsageError
+from evalscribe.errors import DISK_FULL, EvalscribeError, InterruptError, NotFoundError, UnavailableError, UsageError
 
 NOWHERE = "the working folder is not there any more: change into one that is"
 
@@ -29,12 +29,12 @@ def exit_code(command: Callable[[], object]) -> int:
     except typer.TyperException as error:
         return _say(f"{error.format_message()}\nTry `{_command(error)} --help`.", UsageError.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        return _say("Interrupted; what is finished is kept.", InterruptedError_.exit_code)
+        return _say("Interrupted; what is finished is kept.", InterruptError.exit_code)
     except (BrokenPipeError, SystemExit):
         # Click turns the one into the other, and nothing else here raises it.
         _mute()
     except OSError as error:
-        if error.errno in FULL:
+        if error.errno in DISK_FULL:
             return _full(error)
         return _bug() if _is_somewhere() else _say(NOWHERE, NotFoundError.exit_code)
     except Exception:
@@ -70,7 +70,7 @@ def _is_somewhere() -> bool:
 
 def _say(message: str, code: int) -> int:
     from evalscribe.cli.display.finish import say
-    from evalscribe.redaction import redact
+    from evalscribe.redaction.redact import redact
 
     say(f"evalscribe: {redact(message)}", file=sys.stderr)
     return code
@@ -101,7 +101,7 @@ def _damage() -> EvalscribeError | None:
 
 def _bug() -> int:
     """An error that nobody foresaw: the traceback goes into a file, redacted, and its path to the user."""
-    from evalscribe.redaction import redact
+    from evalscribe.redaction.redact import redact
 
     text = redact(traceback.format_exc())
     with NamedTemporaryFile("w", encoding="utf-8", prefix="evalscribe-bug-", suffix=".log", delete=False) as log:

@@ -93,10 +93,10 @@ def judge_eval(
 def _show(found: "JudgeEval") -> None:
     from evalscribe.cli.display.finish import say
     from evalscribe.cli.display.judgements import stages
-    from evalscribe.prose import counted
     from evalscribe.render.calibration import confusion, side_by_side
+    from evalscribe.text import pluralise
 
-    number = counted(found.judges[0].subjects, "subject")
+    number = pluralise(found.judges[0].subjects, "subject")
     say(f"{found.rubric} on {found.dataset}: {number}, by `{found.key}`\n")
     columns = {one.name: one.calibration for one in found.judges}
     for line in side_by_side(columns, {one.name: one.usage for one in found.judges}):

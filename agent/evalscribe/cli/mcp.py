@@ -20,7 +20,8 @@ def mcp(
     import sys
 
     from evalscribe.errors import NotFoundError
-    from evalscribe.mcp_server import Place, serve
+    from evalscribe.mcp_server import serve
+    from evalscribe.mcp_server.place import Place
 
     if folder is not None:
         try:

@@ -8,7 +8,7 @@ import typer
 from evalscribe.cli import options, run_reports
 
 if TYPE_CHECKING:
-    from evalscribe.ports import Library
+    from evalscribe.model.protocols import Library
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 Model = Annotated[str | None, typer.Argument(metavar="PROVIDER/MODEL", help="Only reports of this model.")]

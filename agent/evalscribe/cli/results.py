@@ -23,14 +23,14 @@ def list_sets(
     from evalscribe.app.collections.choice import chosen
     from evalscribe.app.requests.results import listed
     from evalscribe.cli.display import finish
+    from evalscribe.model.result import ResultSetSummary
     from evalscribe.render.result_sets import set_line
-    from evalscribe.result_set import ListedSet
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         sets = listed(workspace.store.results, chosen(workspace, collection), prefix)
     if as_json:
-        finish.print_json(RootModel[tuple[ListedSet, ...]](tuple(ListedSet.of(*one) for one in sets)))
+        finish.print_json(RootModel[tuple[ResultSetSummary, ...]](tuple(ResultSetSummary.of(*one) for one in sets)))
         return 0
     for made, counts in sets:
         finish.say(set_line(made, counts))
@@ -52,8 +52,8 @@ def show(
     from evalscribe.app.collections.choice import chosen
     from evalscribe.app.requests.results import complete, found
     from evalscribe.cli.display import finish
+    from evalscribe.model.result import Result
     from evalscribe.render.result_sets import result_text
-    from evalscribe.result_set import Result
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:

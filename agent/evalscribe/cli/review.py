@@ -42,7 +42,7 @@ def label(
     """Correct or confirm a label: the finding's heading, its row and one `Reviewer:` line change, nothing else."""
     from evalscribe.app.reports.correct import correct
     from evalscribe.cli.display import finish
-    from evalscribe.finding import CAUSE_KINDS, CLASSIFICATIONS, CauseKind, Classification
+    from evalscribe.model.finding import CAUSE_KINDS, CLASSIFICATIONS, CauseKind, Classification
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
 

@@ -65,14 +65,14 @@ def validate(files: Annotated[list[str], typer.Argument(metavar="FILE…", help=
     from evalscribe.app.rubrics import checked
     from evalscribe.cli.display import finish
     from evalscribe.errors import DataError
-    from evalscribe.prose import counted
+    from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
     done = checked(Workspace().prompts, files)
     problems = [one.problem for one in done if one.problem is not None]
     for problem in problems:
         finish.say(problem)
-    finish.say(f"{counted(len(done), 'rubric')} checked, {len(problems)} with problems")
+    finish.say(f"{pluralise(len(done), 'rubric')} checked, {len(problems)} with problems")
     return DataError.exit_code if problems else 0
 
 

@@ -43,8 +43,8 @@ def failures(
     from evalscribe.app.experiments.inspect import failures as use_case
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.formatted import checked, listing
-    from evalscribe.prose import counted
     from evalscribe.render.run_text import failure_lines
+    from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
     checked(form)
@@ -61,7 +61,7 @@ def failures(
         more = ", and more than --limit shows" if next(rows, None) else ""
     once = flaky and found.repetitions == 1
     why = "; every item was tried once, so none can be flaky" if once else ""
-    finish.say(f"({counted(number, 'try')} not passed{more}{why})", file=sys.stderr)
+    finish.say(f"({pluralise(number, 'try')} not passed{more}{why})", file=sys.stderr)
     return 0
 
 

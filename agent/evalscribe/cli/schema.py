@@ -18,7 +18,7 @@ def schema(name: Annotated[str, typer.Argument(metavar="report|rubric|exploratio
 
 
 def _report() -> dict[str, Any]:
-    from evalscribe.analysis import Analysis
+    from evalscribe.model.analysis import Analysis
 
     return Analysis.model_json_schema(mode="serialization")
 
@@ -31,6 +31,6 @@ def _rubric() -> dict[str, Any]:
 
 
 def _exploration() -> dict[str, Any]:
-    from evalscribe.exploration import Exploration
+    from evalscribe.model.exploration import Exploration
 
     return Exploration.model_json_schema(mode="serialization")

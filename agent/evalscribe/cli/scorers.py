@@ -10,8 +10,8 @@ from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.app.scorers import Made
-    from evalscribe.judging.scorers import Listed
-    from evalscribe.scorer_spec import Scorer
+    from evalscribe.judging.scorers.catalogue import Listed
+    from evalscribe.model.score import Scorer
     from evalscribe.workspace import Workspace
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
@@ -76,7 +76,7 @@ def list_scorers(
     from evalscribe.cli.display.formatted import listing
 
     if builtin:
-        from evalscribe.judging.scorers import names
+        from evalscribe.judging.scorers.catalogue import names
 
         listing(names(), ("scorer", "asks", "config"), lambda one: (one.name, _line(one), _keys(one)), form, "")
         return 0
@@ -100,7 +100,7 @@ def show(
     """Show a scorer that was made, or what a built-in one asks and what its config may hold."""
     from evalscribe.app.scorers import found
     from evalscribe.cli.display.formatted import document
-    from evalscribe.judging.scorers import names
+    from evalscribe.judging.scorers.catalogue import names
     from evalscribe.workspace import Workspace
 
     there = next((one for one in names() if one.name == scorer), None)
@@ -143,7 +143,7 @@ def _keys(one: "Listed") -> str:
 
 
 def _cells(one: "Scorer") -> tuple[object, ...]:
-    from evalscribe.prose import cut
+    from evalscribe.text import cut
 
     return one.id, one.name, one.number, _of(one), cut(_config(one), SHOWN_KEYS)
 

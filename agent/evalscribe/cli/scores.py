@@ -9,7 +9,7 @@ from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.app.experiments.scores import ShownScore
-    from evalscribe.score import Score
+    from evalscribe.model.score import Score
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 HEADS = ("id", "item", "try", "scorer", "said", "value", "label", "explanation")
@@ -51,8 +51,8 @@ def list_all(
     from evalscribe.cli.display.formatted import checked, listing
     from evalscribe.cli.times import moment
     from evalscribe.errors import UsageError
-    from evalscribe.ports import ScoreQuery
-    from evalscribe.score import ScoreStatus
+    from evalscribe.model.experiment_storage import ScoreQuery
+    from evalscribe.model.score import ScoreStatus
     from evalscribe.workspace import Workspace
 
     checked(form)
@@ -96,8 +96,8 @@ def evidence(
 
 
 def _cells(score: "Score") -> tuple[object, ...]:
-    from evalscribe.prose import one_line
     from evalscribe.render.run_text import word
+    from evalscribe.text import one_line
 
     said = word(score) if score.current else f"{word(score)} (replaced)"
     value = None if score.value is None else f"{score.value:.3f}"

@@ -10,15 +10,16 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from evalscribe.analysis import SpentSummary
 from evalscribe.app.reports.discuss import Discussion, open_discussion, stages
 from evalscribe.cli.display import finish
-from evalscribe.discuss import Answer, ends, wanted
-from evalscribe.errors import EvalscribeError, InterruptedError_, TerminatedError, UnavailableError, UsageError
+from evalscribe.discuss.answer import Answer
+from evalscribe.discuss.wishes import ends, wanted
+from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError, UsageError
 from evalscribe.llm.budget import Budget
-from evalscribe.prose import counted, visible
-from evalscribe.redaction import redact
+from evalscribe.model.analysis import CostSummary
+from evalscribe.redaction.redact import redact
 from evalscribe.settings import Options
+from evalscribe.text import pluralise, visible
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def session(
     ask: list[str] | None = None,
     repo: Path | None = None,
     as_json: bool = False,
-    spent: SpentSummary | None = None,
+    spent: CostSummary | None = None,
 ) -> int:
     """Answer until there is no further question. The exit code is 69 if a question of a program got no answer.
 
@@ -71,7 +72,7 @@ def session(
             runner.run(workspace.aclose())
 
 
-def _left(budget: Budget, spent: SpentSummary) -> Budget:
+def _left(budget: Budget, spent: CostSummary) -> Budget:
     usd = None if budget.usd is None else max(0.0, budget.usd - spent.cost_usd)
     tokens = None if budget.tokens is None else max(0, budget.tokens - spent.input_tokens - spent.output_tokens)
     return Budget(usd=usd, tokens=tokens)
@@ -177,7 +178,7 @@ class _Talk:
                 if not finish.in_terminal():
                     raise
                 finish.say(f"evalscribe: {redact(str(error))}")
-                if isinstance(error, InterruptedError_):
+                if isinstance(error, InterruptError):
                     return
             except KeyboardInterrupt:
                 self._stopped()
@@ -191,7 +192,7 @@ def _close(answer: Answer) -> None:
     if answer.broken_off:
         finish.say(f"[{'broken off' if answer.text.strip() else 'no answer'}: {answer.broken_off}]")
     if answer.unverified:
-        finish.say(f"[unverified: {answer.unverified} of {counted(len(answer.citations), 'citation')}]")
+        finish.say(f"[unverified: {answer.unverified} of {pluralise(len(answer.citations), 'citation')}]")
     finish.say()
 
 

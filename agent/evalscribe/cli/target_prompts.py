@@ -9,7 +9,7 @@ import typer
 from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
-    from evalscribe.target_prompt import TargetPrompt, TargetPromptVersion
+    from evalscribe.model.target import TargetPrompt, TargetPromptVersion
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
@@ -73,7 +73,7 @@ def show(
 
 
 def _cells(one: "TargetPrompt") -> tuple[object, ...]:
-    from evalscribe.prose import cut, one_line
+    from evalscribe.text import cut, one_line
 
     latest = one.versions[-1]
     return one.id, one.name, latest.number, latest.model, cut(one_line(latest.messages[0].content), 60)

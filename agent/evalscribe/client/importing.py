@@ -3,7 +3,7 @@
 from typing import Any
 
 from evalscribe.app.import_all import ImportedAll
-from evalscribe.ports import Added
+from evalscribe.model.storage import AddedCounts
 
 
 class Quiet:
@@ -22,7 +22,7 @@ def of_import(done: ImportedAll) -> dict[str, Any]:
     return {
         "collection_id": done.collection.id,
         "run_ids": list(dict.fromkeys(run.id for one in files for run in one.runs)),
-        **sum((one.added for one in files), Added()).model_dump(),
+        **sum((one.added for one in files), AddedCounts()).model_dump(),
         "left_out": left_out,
         "stopped": [one.stopped for one in files if one.stopped],
     }

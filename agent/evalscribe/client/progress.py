@@ -6,9 +6,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from evalscribe.app.requests.submit import Submitted
-from evalscribe.chat import Usage
-from evalscribe.prose import counted, dollars, one_line
-from evalscribe.result_set import Result
+from evalscribe.model.chat import Usage
+from evalscribe.model.result import Result
+from evalscribe.text import dollars, one_line, pluralise
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -52,7 +52,7 @@ class Bar:
             self._shown.console.print(_ended(done, self._last_error), markup=False, highlight=False)
 
     def _told(self) -> str:
-        errors = [counted(self._errors, "error")] if self._errors else []
+        errors = [pluralise(self._errors, "error")] if self._errors else []
         return ", ".join([*errors, _price(self._spent)])
 
 
@@ -72,8 +72,8 @@ def _shown() -> "Progress | None":
 
 def _ended(done: Submitted, last_error: str) -> str:
     counts, cites = done.counts, done.citations
-    line = f"{one_line(done.result_set.name)}: {counted(counts.results, 'result')}"
-    line += f", {counted(counts.errors, 'error')} (such as: {one_line(last_error)})" if counts.errors else ""
+    line = f"{one_line(done.result_set.name)}: {pluralise(counts.results, 'result')}"
+    line += f", {pluralise(counts.errors, 'error')} (such as: {one_line(last_error)})" if counts.errors else ""
     line += f"; {cites.unverified} of {cites.verified + cites.relocated + cites.unverified} citations unverified"
     return f"{line}; asked {done.asked}, spent {_price(done.spent)}"
 

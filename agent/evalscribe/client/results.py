@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalscribe.app.requests.submit import Submitted
 from evalscribe.errors import UsageError
-from evalscribe.result_set import ListedSet, Result, ResultCounts, ResultSet
+from evalscribe.model.result import Result, ResultCounts, ResultSet, ResultSetSummary
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -26,7 +26,7 @@ def of_submitted(done: Submitted) -> dict[str, Any]:
 
 
 def of_set(made: ResultSet, counts: ResultCounts) -> dict[str, Any]:
-    return ListedSet.of(made, counts).model_dump(mode="json")
+    return ResultSetSummary.of(made, counts).model_dump(mode="json")
 
 
 def of_result(result: Result) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from evalscribe.app.judging.judges import Maker
-from evalscribe.chat import Reply, Request, Usage
 from evalscribe.client.background import Background
 from evalscribe.errors import UsageError
 from evalscribe.llm.budget import Budget
-from evalscribe.ports import Model, Models, OnText
-from evalscribe.rubric import Rubric
+from evalscribe.model.chat import Reply, Request, Usage
+from evalscribe.model.protocols import Model, Models, OnText
+from evalscribe.model.rubric import Rubric
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ MAX_TOKENS = 2_000_000
 
 
 class BaseLLMService:
-    """The models of every provider whose key is in the environment, `.env.local` or `.env`; a `ports.Models`.
+    """The models of every provider whose key is in the environment, `.env.local` or `.env`; a `Models`.
 
     All that is asked through it together stays within `max_tokens`, and within `budget_usd` where that is given.
     Any thread and any event loop may use it, several one after the other too. Closing it is good manners: a program

@@ -6,20 +6,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from evalscribe.agent_run import AgentRun
 from evalscribe.app.collections.choice import ARGUMENT, chosen
 from evalscribe.app.import_all import import_all
 from evalscribe.app.judging.judges import Maker
 from evalscribe.app.requests.results import complete, counted, found, listed
-from evalscribe.chat import Effort
 from evalscribe.client import results
 from evalscribe.client.importing import Quiet, of_import
 from evalscribe.client.requests import submitted
 from evalscribe.client.service import MAX_TOKENS, BaseLLMService
 from evalscribe.engine import LOCAL
 from evalscribe.errors import NotFoundError
-from evalscribe.llm_request import LLMRequest
-from evalscribe.rubric import Collection, LabelSet, Rubric
+from evalscribe.model.chat import Effort
+from evalscribe.model.result import LLMRequest
+from evalscribe.model.rubric import Collection, LabelSet, Rubric
+from evalscribe.model.transcript import AgentRun
 from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
 

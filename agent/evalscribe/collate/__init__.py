@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from evalscribe.collate.patterns import patterns
 from evalscribe.collate.recommendations import recommendations
 from evalscribe.collate.recurrence import recurrence
-from evalscribe.finding import Correction, Finding, Precedent
-from evalscribe.pattern import Collation
-from evalscribe.run import Run
+from evalscribe.model.finding import Collation, Correction, Finding, Precedent
+from evalscribe.model.run import Run
 
 __all__ = ["collate"]
 

@@ -3,9 +3,8 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from evalscribe.finding import NOT_THE_MODEL, Finding, Verdict
-from evalscribe.pattern import Pattern, PatternKind
-from evalscribe.prose import counted, prose
+from evalscribe.model.finding import NOT_THE_MODEL, Finding, Pattern, PatternKind, Verdict
+from evalscribe.text import pluralise, prose
 
 MIN_SHARED = 2
 """So many findings make something shared; one group of evals counts as one."""
@@ -85,7 +84,7 @@ def _every_trial(findings: Sequence[Finding]) -> Pattern | None:
     if not never:
         return None
     sometimes = len(several) - len(never)
-    text = f"{counted(len(never), 'task')} with all their trials; {sometimes} more only in some of them."
+    text = f"{pluralise(len(never), 'task')} with all their trials; {sometimes} more only in some of them."
     return Pattern(name="Fails in every trial", kind="trials", evals=hit, text=text)
 
 

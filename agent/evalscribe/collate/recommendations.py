@@ -3,9 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from evalscribe.finding import CauseKind, Finding, Verdict
-from evalscribe.pattern import Recommendation, RecommendationGroup
-from evalscribe.signature import NAMES_ONLY
+from evalscribe.model.finding import CauseKind, Finding, Recommendation, RecommendationGroup, Verdict
+from evalscribe.signature.locate import NAMES_ONLY
 
 GROUP_OF_KIND: dict[CauseKind, RecommendationGroup] = {
     "task": "eval",

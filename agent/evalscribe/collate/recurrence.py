@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from evalscribe.across import Told, same_failure
-from evalscribe.finding import Precedent, Recurrence, Verdict
+from evalscribe.model.finding import Precedent, Recurrence, Verdict
 
 
 def recurrence(verdict: Verdict | None, step: str | None, precedents: Sequence[Precedent]) -> Recurrence:

@@ -4,17 +4,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from evalscribe.compare.divergence import RULES
-from evalscribe.comparison import Behaviour, Pair, Trial
-from evalscribe.signature import normalised
+from evalscribe.model.comparison import Behaviour, EvalPair, Trial
+from evalscribe.signature.wording import normalised
 
 UNKNOWN = "no reason recorded"
 SAME_ERROR = "the same error"
 
 
-def behaviours(pairs: Sequence[Pair]) -> tuple[Behaviour, ...]:
+def behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
     """Regressed evals by what they share, most frequent first: what a judge names, the cause of the run's report, the
     first call that differs, the located error, the failed step."""
-    groups: dict[tuple[str, str, str], list[Pair]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[EvalPair]] = defaultdict(list)
     for pair in pairs:
         if pair.change == "regressed":
             groups[_shared(pair)].append(pair)
@@ -31,7 +31,7 @@ def behaviours(pairs: Sequence[Pair]) -> tuple[Behaviour, ...]:
     )
 
 
-def _as_recorded(signature: str, pair: Pair) -> str:
+def _as_recorded(signature: str, pair: EvalPair) -> str:
     """As the first of a group has it: a signature has lost its capitals and numbers."""
     failed = _failed(pair)
     if failed.error and signature.endswith((normalised(failed.error), failed.error.casefold())):
@@ -39,11 +39,11 @@ def _as_recorded(signature: str, pair: Pair) -> str:
     return signature
 
 
-def _failed(pair: Pair) -> Trial:
+def _failed(pair: EvalPair) -> Trial:
     return next(trial for trial in pair.candidate if not trial.passed)
 
 
-def _shared(pair: Pair) -> tuple[str, str, str]:
+def _shared(pair: EvalPair) -> tuple[str, str, str]:
     """Name, what kind of thing is shared, who says so."""
     failed = _failed(pair)
     if pair.why and pair.why.judge != RULES:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from evalscribe.agent_run import AssistantMessage, ChatMessage, ToolMessage, Transcript
-from evalscribe.comparison import Quote, Why
-from evalscribe.prose import cut, one_line
+from evalscribe.model.comparison import Quote, RegressionExplanation
+from evalscribe.model.transcript import AssistantMessage, ChatMessage, ToolMessage, Transcript
+from evalscribe.text import cut, one_line
 
 RULES = "rules"
 LONGEST = 200
@@ -26,7 +26,7 @@ class _Call(NamedTuple):
         return cut(one_line(f"{self.name}({arguments})"), LONGEST)
 
 
-def first_divergence(base: Transcript, candidate: Transcript) -> Why | None:
+def first_divergence(base: Transcript, candidate: Transcript) -> RegressionExplanation | None:
     """What the candidate called where the base called something else; None where both called the same.
 
     Which call made the difference nobody knows from this alone: it is where to look first.
@@ -52,11 +52,11 @@ def _answers(message: ChatMessage) -> bool:
     return isinstance(message, ToolMessage)
 
 
-def _why(before: _Call | None, after: _Call | None) -> Why:
+def _why(before: _Call | None, after: _Call | None) -> RegressionExplanation:
     quotes = [_quote("base", before)] if before else []
     quotes += [_quote("candidate", after)] if after else []
     name, text = _difference(before, after)
-    return Why(behaviour=name, text=text, quotes=tuple(quotes), judge=RULES)
+    return RegressionExplanation(behaviour=name, text=text, quotes=tuple(quotes), judge=RULES)
 
 
 def _difference(before: _Call | None, after: _Call | None) -> tuple[str, str]:

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from statistics import fmean
 
-from evalscribe.comparison import CategoryFlips, Difference, Pair, ScoreDifference, Trial
-from evalscribe.statistics import Paired, Task, difference, holm, paired, stratified_permutation_test
+from evalscribe.model.comparison import CategoryFlips, EvalPair, MeanDifference, ScoreDifference, Trial
+from evalscribe.statistics.paired import Paired, Task, difference, paired
+from evalscribe.statistics.significance import holm, stratified_permutation_test
 
 FINENESS = 10_000
 """Scores are compared to so many parts of 1."""
@@ -14,19 +15,19 @@ LARGEST = 1e100
 """What is further from 0 is no score: no float can hold the squares of such differences."""
 
 
-def passes(pairs: Sequence[Pair], unnamed: int = 0) -> Difference:
+def passes(pairs: Sequence[EvalPair], unnamed: int = 0) -> MeanDifference:
     """Of the pass rates; `unnamed`: evals that both sides passed."""
     one = (Fraction(1),)
     return difference(paired([*map(_task, pairs), *[Task(one, one)] * unnamed]))
 
 
-def by_eval(pairs: Sequence[Pair]) -> float | None:
+def by_eval(pairs: Sequence[EvalPair]) -> float | None:
     """How often sides equally good at each eval differ as much in single ones; None where trials cannot tell."""
     found = stratified_permutation_test(list(map(_task, pairs)))
     return found and found.p_value
 
 
-def scores(pairs: Sequence[Pair]) -> tuple[ScoreDifference, ...]:
+def scores(pairs: Sequence[EvalPair]) -> tuple[ScoreDifference, ...]:
     """Of every score that takes more values than 0 and 1, over the evals where both sides have it."""
     found = {}
     for name in sorted({name for pair in pairs for trial in pair.base for name in trial.scores}):
@@ -38,9 +39,9 @@ def scores(pairs: Sequence[Pair]) -> tuple[ScoreDifference, ...]:
     return tuple(_score(name, tasks, result, corrected[name]) for name, (tasks, result) in found.items())
 
 
-def categories(pairs: Sequence[Pair], *, all_named: bool = True) -> tuple[CategoryFlips, ...]:
+def categories(pairs: Sequence[EvalPair], *, all_named: bool = True) -> tuple[CategoryFlips, ...]:
     """By name; none where there is only one."""
-    groups: dict[str, list[Pair]] = defaultdict(list)
+    groups: dict[str, list[EvalPair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.category].append(pair)
     if len(groups) < 2:
@@ -54,12 +55,12 @@ def rate(tried: Iterable[Sequence[Trial]], unnamed: int = 0) -> float:
     return fmean([*(sum(trial.passed for trial in trials) / len(trials) for trials in tried), *[1.0] * unnamed])
 
 
-def _task(pair: Pair) -> Task:
+def _task(pair: EvalPair) -> Task:
     base, candidate = (tuple(Fraction(trial.passed) for trial in side) for side in (pair.base, pair.candidate))
     return Task(base, candidate)
 
 
-def _scored(pair: Pair, name: str) -> Task | None:
+def _scored(pair: EvalPair, name: str) -> Task | None:
     base, candidate = (_values(side, name) for side in (pair.base, pair.candidate))
     return Task(base, candidate) if base and candidate else None
 
@@ -74,7 +75,7 @@ def _score(name: str, tasks: Sequence[Task], found: Paired, p: float) -> ScoreDi
     return ScoreDifference(name=name, base=base, candidate=candidate, found=difference(found, p))
 
 
-def _category(name: str, group: Sequence[Pair], p: float, all_named: bool) -> CategoryFlips:
+def _category(name: str, group: Sequence[EvalPair], p: float, all_named: bool) -> CategoryFlips:
     changes = [pair.change for pair in group]
     return CategoryFlips(
         category=name,

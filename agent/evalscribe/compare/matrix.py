@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from evalscribe.compare.sides import unnamed_evals
 from evalscribe.compare.tries import Played, Tries, named, tries
-from evalscribe.comparison import Column, Matrix, Row
 from evalscribe.ids import model_folder, run_id_prefix, same_experiment
+from evalscribe.model.comparison import Matrix, MatrixColumn, MatrixRow
 
 Cell = tuple[int, int] | None
 
@@ -16,7 +16,7 @@ def matrix(sides: Sequence[Sequence[Played]]) -> Matrix:
     names = named(runs)
     unnamed = unnamed_evals(runs, len(names))
     tried = [tries(side, runs) for side in sides]
-    rows = tuple(Row(eval=path, cells=tuple(_cell(one.get(path)) for one in tried)) for path in sorted(names))
+    rows = tuple(MatrixRow(eval=path, cells=tuple(_cell(one.get(path)) for one in tried)) for path in sorted(names))
     columns = tuple(_column(side, [row.cells[n] for row in rows], sides, unnamed) for n, side in enumerate(sides))
     changed = tuple(path for path in sorted(names) if _changed(path, tried))
     return Matrix(
@@ -30,9 +30,11 @@ def _cell(tries: Tries | None) -> Cell:
     return (sum(trial.passed for trial in judged), len(judged)) if judged else None
 
 
-def _column(side: Sequence[Played], cells: Sequence[Cell], sides: Sequence[Sequence[Played]], unnamed: int) -> Column:
+def _column(
+    side: Sequence[Played], cells: Sequence[Cell], sides: Sequence[Sequence[Played]], unnamed: int
+) -> MatrixColumn:
     tried = [cell for cell in cells if cell] + [(len(side), len(side))] * unnamed
-    return Column(
+    return MatrixColumn(
         name=_name(side, sides),
         runs=tuple(played.run.id for played in side),
         passed=sum(passed for passed, _ in tried),

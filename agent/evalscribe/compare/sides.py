@@ -5,8 +5,16 @@ from typing import cast
 
 from evalscribe.compare.figures import by_eval, categories, passes, rate, scores
 from evalscribe.compare.tries import Played, Tries, named, same_suite, tries
-from evalscribe.comparison import Apart, Change, Comparison, Pair, Reason, Side, Trial
 from evalscribe.ids import model_folder, run_id_prefix, same_experiment
+from evalscribe.model.comparison import (
+    Comparison,
+    ComparisonSide,
+    EvalChange,
+    EvalPair,
+    ExcludedEval,
+    ExclusionReason,
+    Trial,
+)
 
 Sided = Sequence[Played]
 """The runs of one side, all of one model."""
@@ -37,17 +45,21 @@ def compared(base: Sided, candidate: Sided) -> Comparison:
     )
 
 
-def _matched(base: Mapping[str, Tries], candidate: Mapping[str, Tries]) -> tuple[tuple[Pair, ...], tuple[Apart, ...]]:
+def _matched(
+    base: Mapping[str, Tries], candidate: Mapping[str, Tries]
+) -> tuple[tuple[EvalPair, ...], tuple[ExcludedEval, ...]]:
     pairs, apart = [], []
     for path in sorted(base.keys() | candidate.keys()):
         before, after = base.get(path), candidate.get(path)
         if before is None or after is None:
             side = "base" if after is None else "candidate"
-            apart.append(Apart(eval=path, reason=cast(Reason, f"only-{side}"), detail=f"only the {side} has it"))
+            apart.append(
+                ExcludedEval(eval=path, reason=cast(ExclusionReason, f"only-{side}"), detail=f"only the {side} has it")
+            )
         elif differs := _differs(before, after):
-            apart.append(Apart(eval=path, reason="changed", detail=f"{differs} changed in between"))
+            apart.append(ExcludedEval(eval=path, reason="changed", detail=f"{differs} changed in between"))
         elif not (before.judged and after.judged):
-            apart.append(Apart(eval=path, reason="not-judged", detail="; ".join(_not_judged(before, after))))
+            apart.append(ExcludedEval(eval=path, reason="not-judged", detail="; ".join(_not_judged(before, after))))
         else:
             pairs.append(_pair(path, before, after))
     return tuple(pairs), tuple(apart)
@@ -65,13 +77,13 @@ def _not_judged(before: Tries, after: Tries) -> Iterator[str]:
             yield f"{name}: {side.unjudged[0]}"
 
 
-def _pair(path: str, before: Tries, after: Tries) -> Pair:
+def _pair(path: str, before: Tries, after: Tries) -> EvalPair:
     base, candidate = tuple(before.judged), tuple(after.judged)
     category = after.category or before.category
-    return Pair(eval=path, category=category, base=base, candidate=candidate, change=_change(base, candidate))
+    return EvalPair(eval=path, category=category, base=base, candidate=candidate, change=_change(base, candidate))
 
 
-def _change(base: tuple[Trial, ...], candidate: tuple[Trial, ...]) -> Change:
+def _change(base: tuple[Trial, ...], candidate: tuple[Trial, ...]) -> EvalChange:
     before, after = (sum(trial.passed for trial in side) for side in (base, candidate))
     step = after * len(base) - before * len(candidate)
     if step:
@@ -87,12 +99,12 @@ def unnamed_evals(runs: Sequence[Played], names: int) -> int:
     return max(0, tried - names)
 
 
-def side_of(side: Sided, other: Sided, trials: Sequence[tuple[Trial, ...]], unnamed: int = 0) -> Side:
+def side_of(side: Sided, other: Sided, trials: Sequence[tuple[Trial, ...]], unnamed: int = 0) -> ComparisonSide:
     """What one side is, its run in the name where `other` is the same model."""
     run = side[0].run
     name = "/".join(model_folder(run.provider, run.model))
     same = any(name == "/".join(model_folder(played.run.provider, played.run.model)) for played in other)
-    return Side(
+    return ComparisonSide(
         name=f"{name} ({_runs(side)})" if same else name,
         provider=run.provider,
         model=run.model,

@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evalscribe.analysis import FindingSummary
-from evalscribe.comparison import Trial
-from evalscribe.finding import NOT_THE_MODEL
 from evalscribe.ids import same_experiment
-from evalscribe.prose import cut, one_line
-from evalscribe.prose import path as printed_path
-from evalscribe.record import Graded
-from evalscribe.run import TARGET, Eval, Run
-from evalscribe.signature import is_stock
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.comparison import Trial
+from evalscribe.model.finding import NOT_THE_MODEL
+from evalscribe.model.record import GradedEval
+from evalscribe.model.run import TARGET, Eval, Run
+from evalscribe.signature.wording import is_stock
+from evalscribe.text import cut, one_line
+from evalscribe.text import path as printed_path
 
 ERROR_LENGTH = 160
 
@@ -21,7 +21,7 @@ class Played:
     """One run with what is known of its evals."""
 
     run: Run
-    graded: tuple[Graded, ...]
+    graded: tuple[GradedEval, ...]
     findings: Mapping[str, FindingSummary] = field(default_factory=dict)
     """Of its report, by the path that is printed there."""
     signatures: Mapping[str, str | None] = field(default_factory=dict)
@@ -88,7 +88,7 @@ def same_suite(one: Played, other: Played) -> bool:
     return not {bare_path(mine.eval) for mine in one.graded}.isdisjoint(bare_path(its.eval) for its in other.graded)
 
 
-def _trials(played: Played, names: Mapping[str, str]) -> Iterator[tuple[str, str, Trial | str, Graded | None]]:
+def _trials(played: Played, names: Mapping[str, str]) -> Iterator[tuple[str, str, Trial | str, GradedEval | None]]:
     own = set()
     for one in sorted(played.graded, key=lambda one: one.eval.trial):
         own.add(path := bare_path(one.eval))
@@ -105,7 +105,7 @@ def _listed(paths: Sequence[str]) -> list[str]:
     return [path.rpartition("#")[0] if path.rpartition("#")[2].isdigit() and "#" in path else path for path in paths]
 
 
-def _trial(played: Played, one: Graded) -> Trial | str:
+def _trial(played: Played, one: GradedEval) -> Trial | str:
     """A try, or why the model's work was not judged in it."""
     eval = one.eval
     finding = None if eval.status == "passed" else played.findings.get(printed_path(eval.path))

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from evalscribe.compare.sides import side_of
 from evalscribe.compare.tries import Played, tries
-from evalscribe.comparison import Pair, Within
+from evalscribe.model.comparison import EvalPair, WithinRunComparison
 
 
-def within(side: Sequence[Played]) -> Within:
+def within(side: Sequence[Played]) -> WithinRunComparison:
     """Evals that always pass appear nowhere."""
     pairs, without, tried = [], [], []
     for path, mine in sorted(tries(side, side).items()):
@@ -17,6 +17,6 @@ def within(side: Sequence[Played]) -> Within:
         without += [path] if failed and passed is None else []
         for trial in failed if passed else ():
             pairs.append(
-                Pair(eval=path, category=mine.category, base=(passed,), candidate=(trial,), change="regressed")
+                EvalPair(eval=path, category=mine.category, base=(passed,), candidate=(trial,), change="regressed")
             )
-    return Within(side=side_of(side, (), tried), pairs=tuple(pairs), without=tuple(without))
+    return WithinRunComparison(side=side_of(side, (), tried), pairs=tuple(pairs), without=tuple(without))

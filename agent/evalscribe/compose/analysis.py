@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from evalscribe.analysis import (
+from evalscribe.model.analysis import (
     Analysis,
     CitationSummary,
+    CostSummary,
     FindingSummary,
-    SpentSummary,
     StageUsage,
     UsageSummary,
-    of_report,
+    analysis_from_report,
 )
-from evalscribe.chat import Usage
-from evalscribe.finding import Finding, Verdict
-from evalscribe.report import EvalRef, Report
-from evalscribe.run import Eval
+from evalscribe.model.chat import Usage
+from evalscribe.model.finding import Finding, Verdict
+from evalscribe.model.report import EvalRef, Report
+from evalscribe.model.run import Eval
 
 
 def analysis(
@@ -28,7 +28,7 @@ def analysis(
 ) -> Analysis:
     """`findings` add ids, groups and every citation; `spent` is this command's own usage, by stage."""
     known = {EvalRef(path=eval.path).path: (eval, finding) for finding in findings for eval in finding.evals}
-    said = of_report(report)
+    said = analysis_from_report(report)
     return said.model_copy(
         update={
             "report_path": report_path,
@@ -39,9 +39,9 @@ def analysis(
     )
 
 
-def spent_summary(spent: Mapping[str, Usage]) -> SpentSummary:
+def spent_summary(spent: Mapping[str, Usage]) -> CostSummary:
     stages = tuple(StageUsage(stage=stage, **_printed(usage)) for stage, usage in spent.items())
-    return SpentSummary(**_printed(sum(spent.values(), Usage())), stages=stages)
+    return CostSummary(**_printed(sum(spent.values(), Usage())), stages=stages)
 
 
 def _printed(usage: Usage) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-from evalscribe.cascade import Saving
 from evalscribe.compose.snippets import snippets
-from evalscribe.finding import Finding, Unclassified, Verdict
 from evalscribe.ids import content_id
-from evalscribe.pattern import Collation
-from evalscribe.report import Entry, EvalRef, Opinion, Report, RunHeader
-from evalscribe.run import Run
+from evalscribe.model.cascade import CascadeSaving
+from evalscribe.model.finding import Collation, Finding, Unclassified, Verdict
+from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader
+from evalscribe.model.run import Run
 
 
 def compose(
@@ -20,7 +19,7 @@ def compose(
     evidence: Sequence[str],
     earlier: Sequence[str] = (),
     own_prompts: bool = False,
-    cascade: Saving | None = None,
+    cascade: CascadeSaving | None = None,
 ) -> Report:
     """The report of a run as if it were the first; `publish` carries over what people wrote into the last one.
 
@@ -48,11 +47,11 @@ def _header(run: Run) -> RunHeader:
     return RunHeader(**shared, listed=len(run.failures), names_all=run.evals is not None)
 
 
-def _entry(finding: Finding) -> Entry:
+def _entry(finding: Finding) -> ReportEntry:
     refs = tuple(EvalRef(path=eval.path, url=eval.url) for eval in finding.evals)
     verdict = finding.verdict
     if isinstance(verdict, Unclassified):
-        return Entry(
+        return ReportEntry(
             evals=refs,
             step=finding.step,
             classification=None,
@@ -65,15 +64,15 @@ def _entry(finding: Finding) -> Entry:
     return _judged_entry(refs, finding, verdict)
 
 
-def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict) -> Entry:
-    return Entry(
+def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict) -> ReportEntry:
+    return ReportEntry(
         evals=refs,
         step=finding.step,
         classification=verdict.classification,
         cause=verdict.cause,
         cause_kind=verdict.cause_kind,
         uncertain=verdict.uncertain,
-        judge=Opinion(
+        judge=JudgeLabel(
             id=verdict.judge,
             classification=verdict.classification,
             confidence=verdict.confidence,

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from evalscribe.cascade import STAGES, Decided, Saving
-from evalscribe.chat import Usage
-from evalscribe.finding import Finding, Verdict
-from evalscribe.ports import Estimate
+from evalscribe.model.cascade import STAGES, CascadeSaving, JudgeShare
+from evalscribe.model.chat import Usage
+from evalscribe.model.finding import Finding, Verdict
+from evalscribe.model.protocols import Estimate
 
 
 def was_spared(verdict: Verdict) -> bool:
@@ -13,7 +13,7 @@ def was_spared(verdict: Verdict) -> bool:
     return verdict.stage in ("rules", "tag") and not verdict.provisional and verdict.before == Usage()
 
 
-def cascade_saving(findings: Sequence[Finding], spared: Mapping[str, Estimate], against: str) -> Saving:
+def cascade_saving(findings: Sequence[Finding], spared: Mapping[str, Estimate], against: str) -> CascadeSaving:
     """`spared`: by group, what the expensive model `against` is likely to have taken where it was not asked."""
     priced = all(estimate.cost_usd is not None for estimate in spared.values())
     spent = sum((finding.verdict.usage for finding in findings), Usage())
@@ -23,7 +23,7 @@ def cascade_saving(findings: Sequence[Finding], spared: Mapping[str, Estimate], 
     extra = sum((*asked, *cheap), Usage())
     kept = sum(spared.values(), Estimate())
     saved = (kept.cost_usd or 0.0) - extra.cost_usd if priced else _tokens(kept) - _tokens(extra)
-    return Saving(
+    return CascadeSaving(
         decided=_decided(findings),
         unit="usd" if priced else "tokens",
         spent=spent.cost_usd if priced else _tokens(spent),
@@ -36,11 +36,11 @@ def _tokens(what: Usage | Estimate) -> float:
     return float(what.input_tokens + what.output_tokens)
 
 
-def _decided(findings: Sequence[Finding]) -> tuple[Decided, ...]:
+def _decided(findings: Sequence[Finding]) -> tuple[JudgeShare, ...]:
     """By judge, in the order of the stages."""
     order = (*STAGES, None)
     judged = sorted((f for f in findings if f.judged), key=lambda f: order.index(f.judged.stage if f.judged else None))
     counts: dict[str, int] = {}
     for finding in judged:
         counts[finding.verdict.judge] = counts.get(finding.verdict.judge, 0) + len(finding.evals)
-    return tuple(Decided(judge=judge, evals=evals) for judge, evals in counts.items())
+    return tuple(JudgeShare(judge=judge, evals=evals) for judge, evals in counts.items())

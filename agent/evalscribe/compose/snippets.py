@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from evalscribe.evidence import Citation, Role
-from evalscribe.report import SNIPPET_LINES, Snippet
+from evalscribe.model.evidence import Citation, Role
+from evalscribe.model.report import SNIPPET_LINES, Snippet
 
 MAX_LINES_OF_ONE = 6
 ORDER: tuple[Role, ...] = ("output", "expected", "grader", "known_gaps", "task", "transcript", "log")

@@ -1,8 +1,8 @@
 """What a question in a discussion comes to."""
 
-from evalscribe.chat import Usage
 from evalscribe.ids import Frozen
-from evalscribe.judge_result import ResolvedCitation
+from evalscribe.model.chat import Usage
+from evalscribe.model.result import ResolvedCitation
 
 
 class Cited(Frozen):

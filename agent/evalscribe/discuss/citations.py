@@ -13,11 +13,11 @@ from io import StringIO
 from evalscribe.discuss.answer import Cited
 from evalscribe.discuss.dossier import REPORT, Dossier
 from evalscribe.discuss.lookalike import BARE, NAMED, NUMBERED, OPENING, START, UNDECIDED, forged, inert, seen
-from evalscribe.judge_result import ResolvedCitation, Target
-from evalscribe.judging.marks import resolve
-from evalscribe.judging.subject import Subject
-from evalscribe.prose import cut, one_line
+from evalscribe.judging.marks.resolve import resolve
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.result import CitationTarget, ResolvedCitation
 from evalscribe.report_markdown.inline import code
+from evalscribe.text import cut, one_line
 
 HELP = """\
 - `[3 role path:3-9:<RANGE>text</RANGE>]` cites what lines 3 to 9 of a document of finding 3 say; role and path as
@@ -207,13 +207,13 @@ def _numbered(n: int | None) -> str:
     return "" if n is None else f"{n} "
 
 
-def _place(n: int | None, target: Target) -> str:
+def _place(n: int | None, target: CitationTarget) -> str:
     lines = "" if target.first is None else f":{target.first}"
     lines += f"-{target.last}" if target.last is not None and target.last != target.first else ""
     return f"{_numbered(n)}{inert(one_line(target.item))}{lines}"
 
 
-def _really(target: Target, subject: Subject) -> str:
+def _really(target: CitationTarget, subject: Subject) -> str:
     """What really stands there, on one line."""
     return cut(one_line((subject.text_of(target) or "")[target.start_idx : target.end_idx]), SHOWN)
 

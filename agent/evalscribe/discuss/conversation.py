@@ -5,7 +5,6 @@ from collections.abc import Callable
 from functools import cached_property
 from io import StringIO
 
-from evalscribe.chat import CallFailed, Reply, Request, Usage
 from evalscribe.discuss.answer import Answer
 from evalscribe.discuss.citations import HELP, Resolver
 from evalscribe.discuss.dossier import Dossier
@@ -14,8 +13,9 @@ from evalscribe.discuss.tools import TOOLS, Tools
 from evalscribe.ids import canonical_json
 from evalscribe.judging.fence import numbered
 from evalscribe.judging.turns import TurnBounds, Turns, echoed, likely, served
-from evalscribe.ports import Estimate, Model, OnText
-from evalscribe.prompts import Prompts
+from evalscribe.model.chat import CallFailed, Reply, Request, Usage
+from evalscribe.model.protocols import Estimate, Model, OnText
+from evalscribe.prompts.templates import Prompts
 from evalscribe.tokens import estimate
 
 FOLDER = "discuss"

@@ -4,17 +4,18 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
 
-from evalscribe.analysis import Analysis, FindingSummary, RecommendationSummary
-from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.ids import Frozen, canonical_json, content_id
-from evalscribe.judge_result import Target
 from evalscribe.judging.classifier.tools import Toolbox
 from evalscribe.judging.fence import Fence
-from evalscribe.judging.subject import Item, Subject, of_evidence
-from evalscribe.ports import Store
-from evalscribe.prose import one_line
-from evalscribe.prose import path as printed_path
-from evalscribe.run import Eval, Run
+from evalscribe.judging.subject.failures import of_evidence
+from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.model.analysis import Analysis, FindingSummary, RecommendationSummary
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.model.result import CitationTarget
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import Store
+from evalscribe.text import one_line
+from evalscribe.text import path as printed_path
 
 REPORT = "report"
 """Mark of the report in citations."""
@@ -116,7 +117,7 @@ class Dossier:
 
     @cached_property
     def _report(self) -> Subject:
-        target = Target(kind="document", item=REPORT)
+        target = CitationTarget(kind="document", item=REPORT)
         return Subject.of(self.name, [Item(mark=REPORT, about="", text=self.text, target=target)])
 
     @cached_property
@@ -147,7 +148,7 @@ class Dossier:
             return Absent(f"the store has nothing of run {self.said.run.id or 'without an id'}; {how_to_get(self)}")
         eval = next((self._evals[path] for path in self.topics[n].paths if path in self._evals), None)
         found = self._store.get_evidence(run.id, eval.id) if eval else None
-        if isinstance(found, Unreadable):
+        if isinstance(found, UnreadableEvidence):
             return Absent(f"it could not be read: {one_line(found.reason)}")
         if found is None:
             return Absent(f"the store has none of this eval; {how_to_get(self)}")

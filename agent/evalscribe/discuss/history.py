@@ -1,7 +1,7 @@
 """What was said so far, kept within the model's window: reading is forgotten first, then whole questions."""
 
-from evalscribe.chat import Message
 from evalscribe.ids import canonical_json
+from evalscribe.model.chat import Message
 from evalscribe.tokens import estimate
 
 BROKEN_OFF = "[broken off]"

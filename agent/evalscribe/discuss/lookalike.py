@@ -4,8 +4,8 @@ import re
 import unicodedata
 
 from evalscribe.discuss.dossier import REPORT
-from evalscribe.evidence import ROLES
-from evalscribe.prose import visible
+from evalscribe.model.evidence import ROLES
+from evalscribe.text import visible
 
 _PLACES = "|".join(ROLES)
 NAMED = rf"(?:(?:{_PLACES})[ \t]{{1,9}}\S|(?:failure|{REPORT})(?![A-Za-z0-9_-]))"

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from evalscribe.analysis import CitationSummary, FindingSummary, RecommendationSummary
 from evalscribe.discuss.answer import Answer
 from evalscribe.discuss.dossier import Absent, Dossier, Topic
 from evalscribe.discuss.search import AROUND, Hit, search
-from evalscribe.evidence import Document
-from evalscribe.pattern import RECOMMENDATION_GROUPS
-from evalscribe.ports import OnText
-from evalscribe.prose import cut, printable
+from evalscribe.model.analysis import CitationSummary, FindingSummary, RecommendationSummary
+from evalscribe.model.evidence import Document
+from evalscribe.model.finding import RECOMMENDATION_GROUPS
+from evalscribe.model.protocols import OnText
+from evalscribe.text import cut, printable
 
 MOST_HITS = 10
 WIDTH = 200

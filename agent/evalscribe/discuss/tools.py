@@ -5,12 +5,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationError
 
-from evalscribe.chat import Tool, ToolCall, ToolResult
 from evalscribe.discuss.dossier import Absent, Dossier
 from evalscribe.discuss.search import search
 from evalscribe.judging.classifier.tools import READING
 from evalscribe.judging.fence import numbered, one_line, quoted
 from evalscribe.judging.tool_fields import Fields, misuse, tool_of
+from evalscribe.model.chat import Tool, ToolCall, ToolResult
 
 MOST_LINES = 300
 MOST_HITS = 30

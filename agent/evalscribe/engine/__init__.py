@@ -1,9 +1,9 @@
-"""`ports.Engine`: `local` in this process, `ray` on many machines. Ray is imported only when it is chosen."""
+"""`Engine`: `local` in this process, `ray` on many machines. Ray is imported only when it is chosen."""
 
 from evalscribe.errors import UsageError
-from evalscribe.ports import Engine
-from evalscribe.settings import Origin, Settings
-from evalscribe.settings.place import ENVIRONMENT
+from evalscribe.model.protocols import Engine
+from evalscribe.settings import Settings
+from evalscribe.settings.config import ENVIRONMENT, Origin
 
 LOCAL, RAY = "local", "ray"
 
@@ -13,13 +13,13 @@ def open_engine(settings: Settings, name: str | None = None) -> Engine:
     chosen = name or settings.engine.value
     lanes = settings.concurrency.value
     if chosen == RAY:
-        from evalscribe.engine.ray import RayEngine
+        from evalscribe.remote.ray import RayEngine
 
         _check_cluster(settings.ray_address.origin)
         return RayEngine(lanes, settings.ray_address.value)
     if chosen != LOCAL:
         raise UsageError(f"--engine {chosen} is not known: {LOCAL} or {RAY}")
-    from evalscribe.engine.local import LocalEngine
+    from evalscribe.remote.local import LocalEngine
 
     return LocalEngine(lanes)
 

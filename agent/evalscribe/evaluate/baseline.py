@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from evalscribe.gate import Clause, GateConfig
 from evalscribe.ids import Frozen
-from evalscribe.prose import counted, one_line, some_of
+from evalscribe.model.experiment import Clause, GateConfig
+from evalscribe.text import join_first, one_line, pluralise
 
 SHOWN = 5
 """Keys of items in the line of a clause; all are in `items`."""
@@ -61,9 +61,9 @@ def _regressions(named: str | None, found: Baseline, most: int) -> Clause:
 
 
 def _told(found: Baseline) -> str:
-    return counted(len(found.new_failures), "new failure")
+    return pluralise(len(found.new_failures), "new failure")
 
 
 def _keys(found: Baseline) -> str:
-    shown = some_of([*map(one_line, found.new_failures)], SHOWN)
+    shown = join_first([*map(one_line, found.new_failures)], SHOWN)
     return f": {shown}" if shown else ""

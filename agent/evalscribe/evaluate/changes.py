@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from evalscribe.evaluate.sided import Sided, Tried
-from evalscribe.run_comparison import ItemChange, ItemSide
-from evalscribe.statistics import ALPHA, fisher_exact_test
+from evalscribe.model.run_comparison import ItemChange, ItemSide
+from evalscribe.statistics.significance import ALPHA, fisher_exact_test
 
 Kind = Literal["regressed", "fixed", "flaky"]
 

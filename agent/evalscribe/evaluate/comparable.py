@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from evalscribe.evaluate.sided import Sided
-from evalscribe.prose import counted, some_of
-from evalscribe.scorer_spec import Binding
+from evalscribe.model.score import Binding
+from evalscribe.text import join_first, pluralise
 
 MOST_NAMED = 5
 
@@ -61,7 +61,7 @@ def _items(base: Sided, candidate: Sided) -> Iterator[str]:
     for what, keys in kinds.items():
         if keys:
             are = what.replace("is ", "are ").replace("differs", "differ") if len(keys) > 1 else what
-            yield f"{counted(len(keys), 'item')} {are}: {some_of(keys, MOST_NAMED)}"
+            yield f"{pluralise(len(keys), 'item')} {are}: {join_first(keys, MOST_NAMED)}"
 
 
 def _scorers(before: Mapping[str, Binding], now: Mapping[str, Binding]) -> Iterator[str]:

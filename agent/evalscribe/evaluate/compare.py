@@ -9,9 +9,9 @@ from evalscribe.evaluate.movements import clusters_of, movements, several
 from evalscribe.evaluate.outcome import Outcome, outcome
 from evalscribe.evaluate.sided import Sided, figures, judged_by, passes, rate
 from evalscribe.evaluate.warned import notes, warnings
-from evalscribe.experiment import RunItem
-from evalscribe.run_comparison import RunComparison
-from evalscribe.statistics import Paired, Task, difference, paired
+from evalscribe.model.experiment import RunItem
+from evalscribe.model.run_comparison import RunComparison
+from evalscribe.statistics.paired import Paired, Task, difference, paired
 
 
 class _Tested(NamedTuple):

@@ -4,10 +4,18 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 
 from evalscribe.evaluate.baseline import Baseline, against
-from evalscribe.gate import Clause, ClauseName, ClauseVerdict, Gate, GateConfig
-from evalscribe.prose import counted
-from evalscribe.run_summary import RunSummary, Share, percent
-from evalscribe.statistics import passing_range, wilson_interval
+from evalscribe.model.experiment import (
+    Clause,
+    ClauseName,
+    ClauseVerdict,
+    Gate,
+    GateConfig,
+    PassRate,
+    RunSummary,
+    percent,
+)
+from evalscribe.statistics.intervals import passing_range, wilson_interval
+from evalscribe.text import pluralise
 
 DEFAULT = GateConfig(passed_threshold=1.0)
 """Where an experiment states no clause."""
@@ -41,7 +49,7 @@ def headline(gate: Gate) -> str:
 
 
 def _others(number: int) -> str:
-    return f"; and {counted(number, 'other clause')}" if number else ""
+    return f"; and {pluralise(number, 'other clause')}" if number else ""
 
 
 def _ended(summary: RunSummary) -> str:
@@ -70,7 +78,7 @@ def _verdict(holds: bool) -> ClauseVerdict:
     return "passed" if holds else "failed"
 
 
-def _of(name: ClauseName, share: Share, threshold: float, holds: bool, said: str) -> Clause:
+def _of(name: ClauseName, share: PassRate, threshold: float, holds: bool, said: str) -> Clause:
     return Clause(
         name=name,
         threshold=threshold,
@@ -97,7 +105,7 @@ def _luck(summary: RunSummary, threshold: float) -> str | None:
     low, high = passing_range(ceil(threshold * number - SLACK), number)
     unit = "item" if number == summary.items else "cluster"
     return (
-        f"with {counted(number, unit)} a true pass rate of {percent(high)} or more passes in 8 of 10 runs, "
+        f"with {pluralise(number, unit)} a true pass rate of {percent(high)} or more passes in 8 of 10 runs, "
         f"one below {percent(low)} fails in 8 of 10"
     )
 
@@ -112,7 +120,7 @@ def _at_least(value: float | None, threshold: float) -> bool:
 
 
 def _failed_items(summary: RunSummary, most: int) -> Clause:
-    said = f"{counted(summary.failed_items, 'failed item')} of {summary.items:,}, at most {most:,} allowed"
+    said = f"{pluralise(summary.failed_items, 'failed item')} of {summary.items:,}, at most {most:,} allowed"
     said += " (an item fails when any of its tries did not pass)" if summary.repetitions > 1 else ""
     return Clause(
         name="max_failed_items",
@@ -145,9 +153,9 @@ def _scored(summary: RunSummary, least: float) -> Clause:
     return _of("min_scored_fraction", share, least, _at_least(share.value, least), said)
 
 
-def _share(number: int, tries: int) -> Share:
+def _share(number: int, tries: int) -> PassRate:
     low, high = wilson_interval(number, tries)
-    return Share(passed=number, of=tries, value=number / tries if tries else None, low=low, high=high)
+    return PassRate(passed=number, of=tries, value=number / tries if tries else None, low=low, high=high)
 
 
 def _labels(config: GateConfig, summary: RunSummary) -> Iterator[Clause]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pydantic import JsonValue
 
 from evalscribe.calibration import Calibration, LabelPair
-from evalscribe.run_summary import LabelRow, LabelSummary
+from evalscribe.model.experiment import LabelRow, LabelSummary
 
 FIELDS = ("classification", "label")
 """Of an output and of an expected output, either of which may hold the label."""

@@ -6,9 +6,11 @@ from statistics import fmean
 from typing import NamedTuple
 
 from evalscribe.evaluate.sided import Sided
-from evalscribe.run_comparison import PassesOf, ScoreKind, ScorerMovement
-from evalscribe.scorer_spec import Binding
-from evalscribe.statistics import Paired, Task, difference, holm, paired, pass_at, pass_every
+from evalscribe.model.run_comparison import PassAtKPair, ScoreKind, ScorerMovement
+from evalscribe.model.score import Binding
+from evalscribe.statistics.intervals import pass_at, pass_every
+from evalscribe.statistics.paired import Paired, Task, difference, paired
+from evalscribe.statistics.significance import holm
 
 FINENESS = 10_000
 """Values are compared to so many parts of 1."""
@@ -32,7 +34,7 @@ def movements(
     return tuple(_movement(one, corrected[one.binding.spec.name]) for one in moved)
 
 
-def several(base: Sided, candidate: Sided, keys: Sequence[str]) -> tuple[PassesOf, ...]:
+def several(base: Sided, candidate: Sided, keys: Sequence[str]) -> tuple[PassAtKPair, ...]:
     """For every k up to the tries that both sides have; nothing for single ones."""
     most = min(base.run.repetitions, candidate.run.repetitions)
     return tuple(found for k in range(1, most + 1) if most > 1 and (found := _passes_of(base, candidate, keys, k)))
@@ -93,12 +95,12 @@ def _movement(moved: _Moved, p: float) -> ScorerMovement:
     )
 
 
-def _passes_of(base: Sided, candidate: Sided, keys: Sequence[str], k: int) -> PassesOf | None:
+def _passes_of(base: Sided, candidate: Sided, keys: Sequence[str], k: int) -> PassAtKPair | None:
     own = [key for key in keys if min(len(base.scored(key)), len(candidate.scored(key))) >= k]
     if not own:
         return None
     of_base, of_candidate = (list(_counts(side, own)) for side in (base, candidate))
-    return PassesOf(
+    return PassAtKPair(
         k=k,
         items=len(own),
         any=(_mean(pass_at, of_base, k), _mean(pass_at, of_candidate, k)),

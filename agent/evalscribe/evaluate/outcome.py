@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
-from evalscribe.prose import counted
-from evalscribe.run_comparison import RunVerdict, luck, points
-from evalscribe.run_summary import percent
-from evalscribe.statistics import ALPHA, Paired
+from evalscribe.model.experiment import percent
+from evalscribe.model.run_comparison import RunVerdict, format_p_value, format_points
+from evalscribe.statistics.paired import Paired
+from evalscribe.statistics.significance import ALPHA
+from evalscribe.text import pluralise
 
 LEAST_COVERAGE = 0.8
 """Below it too much is unknown to say anything."""
@@ -20,7 +21,7 @@ def outcome(found: Paired, coverage: float, rates: tuple[float, float], *, clust
     """`rates`: of base and candidate over the items that were tested."""
     if coverage < LEAST_COVERAGE:
         return Outcome("inconclusive", _uncovered(coverage))
-    moved = f"{percent(rates[0])} to {percent(rates[1])} ({_difference(found)}) over {counted(found.tasks, 'item')}"
+    moved = f"{percent(rates[0])} to {percent(rates[1])} ({_difference(found)}) over {pluralise(found.tasks, 'item')}"
     if found.significant:
         better = found.difference > 0
         verdict: RunVerdict = "improved" if better else "regressed"
@@ -35,13 +36,13 @@ def outcome(found: Paired, coverage: float, rates: tuple[float, float], *, clust
         return Outcome(
             "inconclusive", f"Inconclusive: too few flips to tell; {_flipped(found, flips, units)}; {moved}."
         )
-    seen = f"a change of {points(found.detectable)} would have been seen in 8 of 10 such comparisons"
+    seen = f"a change of {format_points(found.detectable)} would have been seen in 8 of 10 such comparisons"
     return Outcome("no-detectable-change", f"No detectable change: pass rate {moved}; {seen}.")
 
 
 def _difference(found: Paired) -> str:
     low, high = (end * 100 for end in found.interval)
-    chance = luck(found.test.p_value, exact=found.test.exact)
+    chance = format_p_value(found.test.p_value, exact=found.test.exact)
     return f"{found.difference * 100:+.1f} points, 95 %: {low:+.1f} to {high:+.1f}, {chance}"
 
 

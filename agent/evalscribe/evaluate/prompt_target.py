@@ -6,16 +6,22 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from evalscribe.agent_run import AssistantMessage, ChatMessage, SystemMessage, Transcript, UserMessage
-from evalscribe.chat import CallFailed, Message, Reply, Request
 from evalscribe.errors import DataError
-from evalscribe.json_clean import clean_text
-from evalscribe.output_schema import for_provider
-from evalscribe.ports import Model
-from evalscribe.redaction import redact
-from evalscribe.strict_json import StrictJson
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
-from evalscribe.target_prompt import TargetMessage, TargetPromptVersion, Unfilled, filled
+from evalscribe.json_data import StrictJson, clean_text
+from evalscribe.model.chat import CallFailed, Message, Reply, Request
+from evalscribe.model.output_schema import provider_schema
+from evalscribe.model.protocols import Model
+from evalscribe.model.target import (
+    TargetCall,
+    TargetFailure,
+    TargetMessage,
+    TargetPromptVersion,
+    TargetReply,
+    UnknownVariable,
+    fill_template,
+)
+from evalscribe.model.transcript import AssistantMessage, ChatMessage, SystemMessage, Transcript, UserMessage
+from evalscribe.redaction.redact import redact
 
 _NO_ANSWER = {
     "max_tokens": "the answer was cut off at {max_tokens} tokens (max_tokens)",
@@ -26,7 +32,7 @@ _NO_ANSWER = {
 
 
 class PromptedModel:
-    """`ports.Target` of one version of a prompt. Its model is closed by whoever opened it.
+    """`Target` of one version of a prompt. Its model is closed by whoever opened it.
 
     The output is the answer's text; where that is a JSON object or array it is that, with an `output_schema` always.
     """
@@ -35,19 +41,19 @@ class PromptedModel:
         self._prompt = prompt
         self._model = model
 
-    async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
+    async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         """Raises `EvalscribeError` for what concerns all questions to the model."""
         began = perf_counter()
         try:
             messages = tuple(
-                message.model_copy(update={"content": filled(message.content, call.input)})
+                message.model_copy(update={"content": fill_template(message.content, call.input)})
                 for message in self._prompt.messages
             )
             reply = await self._model.complete(self._asked(messages, call.repetition))
-        except Unfilled as error:
-            return TargetFailed(reason=str(error))
+        except UnknownVariable as error:
+            return TargetFailure(reason=str(error))
         except CallFailed as error:
-            return TargetFailed(reason=redact(error.reason), usage=error.usage, duration_ms=_since(began))
+            return TargetFailure(reason=redact(error.reason), usage=error.usage, duration_ms=_since(began))
         return self._told(messages, reply, _since(began))
 
     async def close(self) -> None:
@@ -62,11 +68,11 @@ class PromptedModel:
             ),
             max_tokens=self._prompt.max_tokens,
             effort=self._prompt.effort,
-            answer_schema=for_provider(schema) if schema else None,
+            answer_schema=provider_schema(schema) if schema else None,
             rollout=repetition - 1,
         )
 
-    def _told(self, messages: Sequence[TargetMessage], reply: Reply, duration_ms: float) -> TargetReply | TargetFailed:
+    def _told(self, messages: Sequence[TargetMessage], reply: Reply, duration_ms: float) -> TargetReply | TargetFailure:
         text = redact(clean_text(reply.text))
         seen: dict[str, Any] = {
             "transcript": Transcript(messages=(*map(_spoken, messages), AssistantMessage(content=text))),
@@ -75,11 +81,11 @@ class PromptedModel:
         }
         if reply.stop in _NO_ANSWER:
             reason = _NO_ANSWER[reply.stop].format(max_tokens=self._prompt.max_tokens)
-            return TargetFailed(reason=reason, log=text, **seen)
+            return TargetFailure(reason=reason, log=text, **seen)
         try:
             output = _output(text, always=self._prompt.output_schema is not None)
         except DataError as error:
-            return TargetFailed(reason=f"the answer has to fit the prompt's output_schema: {error}", log=text, **seen)
+            return TargetFailure(reason=f"the answer has to fit the prompt's output_schema: {error}", log=text, **seen)
         return TargetReply(output=output, model=self._prompt.model, **seen)
 
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from evalscribe.analysis import FindingSummary
-from evalscribe.finding import Classification
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.finding import Classification
 
 UNJUDGED = "not in the report"
 UNCLASSIFIED = "unclassified"

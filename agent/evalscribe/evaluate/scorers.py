@@ -6,9 +6,8 @@ from itertools import groupby
 from math import fsum
 
 from evalscribe.evaluate.shares import Shares
-from evalscribe.run_summary import ScorerSummary
-from evalscribe.score import Score
-from evalscribe.scorer_spec import Binding
+from evalscribe.model.experiment import ScorerSummary
+from evalscribe.model.score import Binding, Score
 
 
 class ScorerTallies:

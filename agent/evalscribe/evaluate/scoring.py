@@ -5,14 +5,13 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from evalscribe.agent_run.told import told
-from evalscribe.dataset import Item, short_id
 from evalscribe.evaluate.trace import trace_of
 from evalscribe.evaluate.verdict import judged
-from evalscribe.experiment import Attempt, RunItem
-from evalscribe.ports import ScorerRunner
-from evalscribe.score import Score, ScoreEvidence, ScoreResult, ScorerRequest
-from evalscribe.scorer_spec import Binding
+from evalscribe.model.dataset import Item, short_id
+from evalscribe.model.experiment import ItemTrial, RunItem
+from evalscribe.model.experiment_storage import ScorerRunner
+from evalscribe.model.score import Binding, Score, ScoreEvidence, ScoreResult, ScorerRequest
+from evalscribe.model.transcript_text import render_transcript
 
 
 class Scored(NamedTuple):
@@ -33,7 +32,7 @@ class Panel:
         self._members = [(by_name[runner.name], runner) for runner in runners]
 
     async def scored(
-        self, item: Item, attempt: Attempt, peers: Mapping[str, ScoreResult] | None = None
+        self, item: Item, attempt: ItemTrial, peers: Mapping[str, ScoreResult] | None = None
     ) -> tuple[Scored, ...]:
         """`peers`: results of scorers that are not of this panel. Raises `EvalscribeError` for what concerns all."""
         request = _request(item, attempt)
@@ -97,12 +96,12 @@ def as_result(score: Score) -> ScoreResult:
     )
 
 
-def _request(item: Item, attempt: Attempt) -> ScorerRequest:
+def _request(item: Item, attempt: ItemTrial) -> ScorerRequest:
     return ScorerRequest(
         input=item.input,
         output=attempt.output,
         expected=item.expected_output,
         metadata=item.metadata,
         trace=trace_of(attempt),
-        transcript=told(attempt.transcript) if attempt.transcript else None,
+        transcript=render_transcript(attempt.transcript) if attempt.transcript else None,
     )

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from evalscribe.run_summary import Share
-from evalscribe.statistics import TrialCluster, cluster_interval, wilson_interval
+from evalscribe.model.experiment import PassRate
+from evalscribe.statistics.intervals import TrialCluster, cluster_interval, wilson_interval
 
 
 class Shares:
@@ -28,10 +28,10 @@ class Shares:
         return self._alone.total() + len(self._together)
 
     @property
-    def share(self) -> Share:
+    def share(self) -> PassRate:
         found = self._alone + Counter(self._together.values())
         passed = sum(one.passed * count for one, count in found.items())
         tries = sum(one.trials * count for one, count in found.items())
         single = all(one.trials == 1 for one in found)
         low, high = wilson_interval(passed, tries) if single else cluster_interval(found)
-        return Share(passed=passed, of=tries, value=passed / tries if tries else None, low=low, high=high)
+        return PassRate(passed=passed, of=tries, value=passed / tries if tries else None, low=low, high=high)

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from evalscribe.dataset import Item
 from evalscribe.evaluate.verdict import verdict
-from evalscribe.experiment import ExperimentRun, ExperimentVersion, ItemVerdict, RunItem
-from evalscribe.run_comparison import RunSide
-from evalscribe.score import Score, ScoreResult, ScoreStatus
-from evalscribe.scorer_spec import Binding
+from evalscribe.model.dataset import Item
+from evalscribe.model.experiment import ExperimentRun, ExperimentVersion, ItemVerdict, RunItem
+from evalscribe.model.run_comparison import RunSide
+from evalscribe.model.score import Binding, Score, ScoreResult, ScoreStatus
 
 
 class Said(NamedTuple):

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from evalscribe.chat import NoRoom, Reply, Request, Usage
 from evalscribe.errors import UnavailableError
-from evalscribe.ports import Model, Models, OnText
+from evalscribe.model.chat import BudgetExceeded, Reply, Request, Usage
+from evalscribe.model.protocols import Model, Models, OnText
 
 
 class RunModels:
-    """`ports.Models` whose calls raise `UnavailableError` where there is no money left for them."""
+    """`Models` whose calls raise `UnavailableError` where there is no money left for them."""
 
     def __init__(self, models: Models) -> None:
         self._models = models
@@ -32,7 +32,7 @@ class _RunModel:
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         try:
             return await self._model.complete(request, on_text)
-        except NoRoom as error:
+        except BudgetExceeded as error:
             raise UnavailableError(
                 f"{error.reason}: give --budget or --max-tokens to `experiments runs resume`"
             ) from error

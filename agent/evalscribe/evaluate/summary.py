@@ -9,10 +9,19 @@ from typing import NamedTuple
 
 from evalscribe.evaluate.scorers import ScorerTallies
 from evalscribe.evaluate.shares import Shares
-from evalscribe.experiment import Experiment, ExperimentRun, ExperimentVersion, RunItem
-from evalscribe.run_summary import AtK, Counts, LabelSummary, RunSummary, SplitSummary
-from evalscribe.score import Score
-from evalscribe.statistics import pass_at, pass_every
+from evalscribe.model.experiment import (
+    Experiment,
+    ExperimentRun,
+    ExperimentVersion,
+    LabelSummary,
+    PassAtK,
+    RunItem,
+    RunSummary,
+    SplitSummary,
+    TrialCounts,
+)
+from evalscribe.model.score import Score
+from evalscribe.statistics.intervals import pass_at, pass_every
 
 
 class Place(NamedTuple):
@@ -114,7 +123,7 @@ class _Tries:
 def _told(
     run: ExperimentRun, experiment: Experiment, version: ExperimentVersion, tries: _Tries, scorers: ScorerTallies
 ) -> RunSummary:
-    counts = Counts(**tries.whole.counts)
+    counts = TrialCounts(**tries.whole.counts)
     scored = counts.passed + counts.failed
     durations = sorted(tries.durations)
     return RunSummary(
@@ -157,11 +166,11 @@ def _splits(tries: _Tries) -> Iterator[SplitSummary]:
         return
     for split, part in tries.splits.items():
         yield SplitSummary(
-            split=split or "none", items=part.items, counts=Counts(**part.counts), pass_rate=part.shares.share
+            split=split or "none", items=part.items, counts=TrialCounts(**part.counts), pass_rate=part.shares.share
         )
 
 
-def _at_k(passes: Counter[tuple[int, int]], k: int) -> AtK:
+def _at_k(passes: Counter[tuple[int, int]], k: int) -> PassAtK:
     """Each item's chance over all choices of `k` of its tries, averaged; items with fewer tries are left out."""
     items, at, every = 0, 0.0, 0.0
     for (tried, passed), count in passes.items():
@@ -169,7 +178,7 @@ def _at_k(passes: Counter[tuple[int, int]], k: int) -> AtK:
             items += count
             at += count * (pass_at(passed, tried, k) or 0.0)
             every += count * (pass_every(passed, tried, k) or 0.0)
-    return AtK(k=k, items=items, pass_at=at / items if items else 0.0, pass_hat=every / items if items else 0.0)
+    return PassAtK(k=k, items=items, pass_at=at / items if items else 0.0, pass_hat=every / items if items else 0.0)
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float | None:

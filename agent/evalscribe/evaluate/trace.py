@@ -2,20 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 
-from evalscribe.agent_run import AssistantMessage, ToolMessage, Transcript, TranscriptToolCall
-from evalscribe.chat import Usage
-from evalscribe.experiment import Attempt
-from evalscribe.target import TargetFailed, TargetReply, ToolUse, Trace
+from evalscribe.model.chat import Usage
+from evalscribe.model.experiment import ItemTrial
+from evalscribe.model.target import TargetFailure, TargetReply, ToolUse, Trace
+from evalscribe.model.transcript import AssistantMessage, ToolMessage, Transcript, TranscriptToolCall
 
 
-def trace_of(given: TargetReply | TargetFailed | Attempt) -> Trace:
+def trace_of(given: TargetReply | TargetFailure | ItemTrial) -> Trace:
     """Of an answer without messages `recorded` is false: then only its time, its usage and its state are known."""
-    if isinstance(given, Attempt):
+    if isinstance(given, ItemTrial):
         reason, usage, duration = given.item.error, given.item.usage, given.item.duration_ms
     else:
-        reason = given.reason if isinstance(given, TargetFailed) else None
+        reason = given.reason if isinstance(given, TargetFailure) else None
         usage, duration = given.usage, given.duration_ms
-    state = {} if isinstance(given, TargetFailed) else given.state
+    state = {} if isinstance(given, TargetFailure) else given.state
     tools = None if given.transcript is None else tuple(_tools(given.transcript))
     return Trace(
         recorded=given.transcript is not None,

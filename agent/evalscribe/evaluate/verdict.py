@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from evalscribe.experiment import ItemVerdict
-from evalscribe.score import ScoreResult
-from evalscribe.scorer_spec import Binding
-from evalscribe.target import FailureKind
+from evalscribe.model.experiment import ItemVerdict
+from evalscribe.model.score import Binding, ScoreResult
+from evalscribe.model.target import TargetFailureKind
 
 
 def judged(result: ScoreResult, binding: Binding) -> ScoreResult:
@@ -17,7 +16,7 @@ def judged(result: ScoreResult, binding: Binding) -> ScoreResult:
 
 
 def verdict(
-    status: Literal["ok"] | FailureKind, results: Mapping[str, ScoreResult], bindings: Sequence[Binding]
+    status: Literal["ok"] | TargetFailureKind, results: Mapping[str, ScoreResult], bindings: Sequence[Binding]
 ) -> ItemVerdict:
     """`results` by the name of their binding, their thresholds applied; one that is missing counts as broken.
 

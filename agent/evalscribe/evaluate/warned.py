@@ -6,9 +6,9 @@ from evalscribe.evaluate.comparable import MOST_NAMED, Shared
 from evalscribe.evaluate.movements import clusters_of
 from evalscribe.evaluate.outcome import Outcome
 from evalscribe.evaluate.sided import Sided, passes
-from evalscribe.prose import counted, some_of
-from evalscribe.run_comparison import ScorerMovement, luck
-from evalscribe.statistics import Task, paired
+from evalscribe.model.run_comparison import ScorerMovement, format_p_value
+from evalscribe.statistics.paired import Task, paired
+from evalscribe.text import join_first, pluralise
 
 
 def warnings(
@@ -31,8 +31,8 @@ def _broken(base: Sided, candidate: Sided, keys: Sequence[str]) -> Iterator[str]
     for why, what in (("error", "gave no answer"), ("unscored", "could not be scored")):
         new = [key for key in keys if _has(candidate, key, why) and not _has(base, key, why)]
         if new:
-            named = some_of(new, MOST_NAMED)
-            yield f"{counted(len(new), 'item')} {what} in the candidate and did in the base: {named}."
+            named = join_first(new, MOST_NAMED)
+            yield f"{pluralise(len(new), 'item')} {what} in the candidate and did in the base: {named}."
 
 
 def _has(side: Sided, key: str, verdict: str) -> bool:
@@ -55,7 +55,7 @@ def _worst(base: Sided, candidate: Sided, keys: Sequence[str], found: Outcome) -
     tasks = [Task(passes(base.of(key)), passes(candidate.of(key))) for key in both]
     whole = paired(tasks, clusters=clusters_of(base, both))
     if whole.significant and whole.difference < 0:
-        chance = luck(whole.test.p_value, exact=whole.test.exact)
+        chance = format_p_value(whole.test.p_value, exact=whole.test.exact)
         yield f"Counted as failures, the tries without a verdict would make the candidate a regression ({chance})."
 
 
@@ -63,8 +63,8 @@ def _fell(found: Outcome, scorers: Sequence[ScorerMovement]) -> Iterator[str]:
     """A scorer that fell while the pass rate did not show it."""
     for one in scorers:
         if found.verdict != "regressed" and one.found.significant and one.found.difference < 0:
-            chance = luck(one.found.p, exact=one.found.exact)
-            several = f", corrected for {counted(len(scorers), 'scorer')}" if len(scorers) > 1 else ""
+            chance = format_p_value(one.found.p, exact=one.found.exact)
+            several = f", corrected for {pluralise(len(scorers), 'scorer')}" if len(scorers) > 1 else ""
             yield f"Scorer {one.name} fell from {one.base:.3g} to {one.candidate:.3g} ({chance}{several})."
 
 
@@ -72,7 +72,7 @@ def _notes(base: Sided, candidate: Sided, both: Shared, clustered: bool) -> Iter
     if both.differing:
         left = len({*base.items, *candidate.items}) - len(both.keys)
         by = ", ".join(binding.spec.name for binding in both.bindings)
-        yield f"Only what both runs share is compared: {counted(left, 'item')} left out; passing is judged by {by}."
+        yield f"Only what both runs share is compared: {pluralise(left, 'item')} left out; passing is judged by {by}."
     if base.run.repetitions != candidate.run.repetitions:
         yield "The runs made a different number of tries; the test takes as many of both, the first of each item."
     if clustered:

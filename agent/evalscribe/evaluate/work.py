@@ -5,15 +5,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from evalscribe.dataset import Item
 from evalscribe.errors import EvalscribeError
 from evalscribe.evaluate.scoring import Panel, Scored, stored
 from evalscribe.evaluate.verdict import verdict
-from evalscribe.experiment import Attempt, RunItem
-from evalscribe.ports import Target
-from evalscribe.score import Score, ScoreEvidence
-from evalscribe.scorer_spec import Binding
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.model.dataset import Item
+from evalscribe.model.experiment import ItemTrial, RunItem
+from evalscribe.model.experiment_storage import Target
+from evalscribe.model.score import Binding, Score, ScoreEvidence
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
 
 LATE_S = 2.0
 """How much longer than its time a target may take to tell of its own time-out, before we do."""
@@ -28,7 +27,7 @@ class Try(NamedTuple):
 
 
 class Done(NamedTuple):
-    attempt: Attempt
+    attempt: ItemTrial
     scores: tuple[tuple[Score, ScoreEvidence], ...]
 
     @property
@@ -42,7 +41,7 @@ def unkept(done: Done, reason: str) -> Done:
     item = done.attempt.item.model_copy(
         update={"status": "error", "verdict": "error", "error": f"what it gave cannot be kept: {reason}"}
     )
-    return Done(Attempt(item=item), ())
+    return Done(ItemTrial(item=item), ())
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class Bench:
         now = self.now()
         return Done(attempt.model_copy(update={"item": item}), tuple(stored(each, item, now) for each in scored))
 
-    async def _asked(self, one: Try) -> TargetReply | TargetFailed:
+    async def _asked(self, one: Try) -> TargetReply | TargetFailure:
         call = TargetCall(
             run_id=one.run_id,
             item_key=one.item.key,
@@ -82,7 +81,7 @@ class Bench:
                 return await self.target.answer(call)
         except TimeoutError:
             reason = f"no answer within {self.timeout_s:g} s"
-            return TargetFailed(kind="timeout", reason=reason, duration_ms=1000 * self.timeout_s)
+            return TargetFailure(kind="timeout", reason=reason, duration_ms=1000 * self.timeout_s)
 
 
 async def work(bench: Bench, tries: Iterator[Try], lanes: int, keep: Callable[[Done], None]) -> None:
@@ -109,8 +108,8 @@ async def work(bench: Bench, tries: Iterator[Try], lanes: int, keep: Callable[[D
         raise stopped[0]
 
 
-def _attempt(one: Try, given: TargetReply | TargetFailed, now: str) -> Attempt:
-    failed = given if isinstance(given, TargetFailed) else None
+def _attempt(one: Try, given: TargetReply | TargetFailure, now: str) -> ItemTrial:
+    failed = given if isinstance(given, TargetFailure) else None
     item = RunItem(
         id=RunItem.id_of(one.run_id, one.item.key, one.repetition),
         run_id=one.run_id,
@@ -122,9 +121,9 @@ def _attempt(one: Try, given: TargetReply | TargetFailed, now: str) -> Attempt:
         error=failed.reason if failed else None,
         duration_ms=given.duration_ms,
         usage=given.usage,
-        model=None if isinstance(given, TargetFailed) else given.model,
+        model=None if isinstance(given, TargetFailure) else given.model,
         created_at=now,
     )
-    if isinstance(given, TargetFailed):
-        return Attempt(item=item, transcript=given.transcript, log=given.log)
-    return Attempt(item=item, output=given.output, transcript=given.transcript, state=given.state, log=given.log)
+    if isinstance(given, TargetFailure):
+        return ItemTrial(item=item, transcript=given.transcript, log=given.log)
+    return ItemTrial(item=item, output=given.output, transcript=given.transcript, state=given.state, log=given.log)

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from evalscribe.exploration import Cluster
-from evalscribe.judge_result import JudgeResult, Target
 from evalscribe.judging.rubric.cited import JudgeResultWithCitations
-from evalscribe.judging.subject import Item, Subject
-from evalscribe.prose import counted, cut, one_line
-from evalscribe.rubric import Rubric
+from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.model.exploration import Cluster
+from evalscribe.model.result import CitationTarget, JudgeResult
+from evalscribe.model.rubric import Rubric
+from evalscribe.text import cut, one_line, pluralise
 
 MOST_SHOWN = 15
 """Clusters that are shown, those of most agent runs."""
@@ -24,10 +24,10 @@ def answering(clusters: Sequence[Cluster], explored: int) -> Subject:
 
 def _item(number: int, cluster: Cluster, explored: int) -> Item:
     mark = f"A{number}"
-    share = f"seen in {len(cluster.agent_runs)} of {counted(explored, 'agent run')}"
+    share = f"seen in {len(cluster.agent_runs)} of {pluralise(explored, 'agent run')}"
     words = (f'- "{one_line(cut(one.text, LONGEST_PASSAGE))}"' for one in cluster.passages if one.text)
     text = "\n".join([f"{cluster.name}: {cluster.text}", share, *words])
-    return Item(mark=mark, about="cluster", text=text, target=Target(kind="result", item=mark))
+    return Item(mark=mark, about="cluster", text=text, target=CitationTarget(kind="result", item=mark))
 
 
 def answered(result: JudgeResult, rubric: Rubric, subject: Subject) -> tuple[str, int]:

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from evalscribe.exploration import Member
-from evalscribe.judge_result import Target
 from evalscribe.judging.requests.shown import run_items, transcripts_of
 from evalscribe.judging.rubric.pieces import DELIMITERS, LEAST
 from evalscribe.judging.rubric.reader import LONGEST_PART, MARGIN
-from evalscribe.judging.subject import Item, Subject
-from evalscribe.record import Record
+from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.model.exploration import Member
+from evalscribe.model.record import Record
+from evalscribe.model.result import CitationTarget
 from evalscribe.tokens import estimate
 
 LONGEST_ANSWER, ANSWERS = 16_384, 0.5
@@ -68,11 +68,11 @@ class Shown:
         members = tuple(member for member, _ in together)
         return cls(members, Subject.of("exploration", items), tuple(starts[:-1]))
 
-    def member(self, target: Target) -> Member | None:
+    def member(self, target: CitationTarget) -> Member | None:
         number = self._numbers.get(target.agent_run_id or "")
         return None if number is None else self.members[number]
 
-    def place(self, target: Target) -> str:
+    def place(self, target: CitationTarget) -> str:
         """Where in its own run: `T0B3`, however many transcripts other runs of the batch have."""
         if target.kind == "document" and target.role:
             return f"{target.role} {target.path}"

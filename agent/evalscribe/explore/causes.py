@@ -3,10 +3,10 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from evalscribe.exploration import Cluster, Member, Observation, Passage
 from evalscribe.explore.clusters import Node
 from evalscribe.ids import Frozen
-from evalscribe.prose import counted, prose
+from evalscribe.model.exploration import Cluster, Member, Observation, Passage
+from evalscribe.text import pluralise, prose
 
 MOST_ERRORS = 3
 """Of one cause, in its text."""
@@ -15,7 +15,7 @@ FOREMOST = 5
 """Causes that the answer names."""
 
 
-class Failure(Frozen):
+class CausedFailure(Frozen):
     """What is said of one failed eval."""
 
     member: Member
@@ -29,7 +29,7 @@ class Failure(Frozen):
     passages: tuple[Passage, ...] = ()
 
 
-def observations_of(failures: Iterable[Failure]) -> tuple[Observation, ...]:
+def observations_of(failures: Iterable[CausedFailure]) -> tuple[Observation, ...]:
     """One for each, in order. Whatever was not proved about a failure, that it failed is no claim of a model."""
     return tuple(
         Observation(id=f"O{number}", text=_text(one), agent_runs=(one.member.id,), passages=one.passages)
@@ -37,7 +37,7 @@ def observations_of(failures: Iterable[Failure]) -> tuple[Observation, ...]:
     )
 
 
-def by_cause(failures: Sequence[Failure], observations: Sequence[Observation]) -> tuple[Node, ...]:
+def by_cause(failures: Sequence[CausedFailure], observations: Sequence[Observation]) -> tuple[Node, ...]:
     """Equal causes are one cluster; what nobody shares is none, but where it is unsure and a sure failure ends in the
     same error it joins that one."""
     causes = _causes(failures)
@@ -56,7 +56,7 @@ def by_cause(failures: Sequence[Failure], observations: Sequence[Observation]) -
     )
 
 
-def _causes(failures: Sequence[Failure]) -> list[str]:
+def _causes(failures: Sequence[CausedFailure]) -> list[str]:
     """By number; what several failures say is not taken from them, for an end (a limit, say) may have many causes."""
     shared = Counter(one.cause for one in failures)
     sure: dict[str, Counter[str]] = defaultdict(Counter)
@@ -70,11 +70,11 @@ def _causes(failures: Sequence[Failure]) -> list[str]:
     ]
 
 
-def _text(one: Failure) -> str:
+def _text(one: CausedFailure) -> str:
     return prose(f"{one.cause} ({one.kind}): {one.why or one.error}", LONGEST_ERROR * 2)
 
 
-def _told(kind: str, members: Sequence[Failure]) -> str:
+def _told(kind: str, members: Sequence[CausedFailure]) -> str:
     """`model; 3 times: returns 1 where the task asks for 2; …`."""
     said = Counter(prose(one.why or one.error, LONGEST_ERROR).removesuffix(".") for one in members)
     most = sorted(said.items(), key=lambda each: (-each[1], each[0]))[:MOST_ERRORS]
@@ -87,9 +87,9 @@ def _told(kind: str, members: Sequence[Failure]) -> str:
 
 def in_figures(clusters: Sequence[Cluster], failed: int, explored: int) -> str:
     """What the figures say, clusters cited by their numbers."""
-    said = f"{failed or 'None'} of {counted(explored, 'agent run')} failed."
+    said = f"{failed or 'None'} of {pluralise(explored, 'agent run')} failed."
     if not clusters:
         return said
     most = [f"{one.name} in {len(one.agent_runs)} ({number})" for number, one in enumerate(clusters[:FOREMOST], 1)]
-    more = f", and {counted(len(clusters) - FOREMOST, 'other')}" if len(clusters) > FOREMOST else ""
+    more = f", and {pluralise(len(clusters) - FOREMOST, 'other')}" if len(clusters) > FOREMOST else ""
     return f"{said} Causes that several share: {', '.join(most)}{more}."

@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evalscribe.chat import Usage
-from evalscribe.exploration import Observation
-from evalscribe.judge_result import JudgeResult, ResultType, Target
 from evalscribe.judging.fence import one_line
 from evalscribe.judging.lanes import in_lanes
-from evalscribe.judging.subject import Item, Subject
-from evalscribe.prose import counted, cut, slug
-from evalscribe.prose import one_line as on_one_line
+from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.model.chat import Usage
+from evalscribe.model.exploration import Observation
+from evalscribe.model.result import CitationTarget, JudgeResult, ResultType
+from evalscribe.text import cut, pluralise, slug
+from evalscribe.text import one_line as on_one_line
 from evalscribe.tokens import estimate
 
 MOST_CLUSTERS = 15
@@ -50,7 +50,7 @@ class Node:
 
     @property
     def line(self) -> str:
-        told = f"{self.name}, from {counted(len(self.agent_runs), 'agent run')}: " if self.name else ""
+        told = f"{self.name}, from {pluralise(len(self.agent_runs), 'agent run')}: " if self.name else ""
         return f"{self.id} {one_line(told + self.text)}"
 
 
@@ -97,7 +97,7 @@ async def _round(ask: Ask, chunks: Sequence[Sequence[Node]], before: Clustered, 
         result = found[number]
         usage += result.usage
         if result.result_type is ResultType.FAILURE:
-            notes.append(f"{counted(len(chunk), 'line')} of observations could not be put together: {result.reason}")
+            notes.append(f"{pluralise(len(chunk), 'line')} of observations could not be put together: {result.reason}")
             nodes += chunk
         else:
             nodes += grouped(chunk, result.output["clusters"])
@@ -169,6 +169,6 @@ def _chunks(nodes: Sequence[Node], room: int) -> Iterator[tuple[Node, ...]]:
 
 
 def _subject(nodes: Sequence[Node]) -> Subject:
-    target = Target(kind="result", item="observations")
+    target = CitationTarget(kind="result", item="observations")
     text = "\n".join(node.line for node in nodes)
     return Subject.of("exploration", [Item(mark="observations", about="", text=text, target=target)])

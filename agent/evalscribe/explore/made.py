@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from evalscribe.exploration import Cluster, Member, Observation, Passage, Share
 from evalscribe.explore.clusters import Node
+from evalscribe.model.exploration import Cluster, ClusterShare, Member, Observation, Passage
 
 MOST_PASSAGES = 6
 """Of one cluster."""
@@ -46,7 +46,7 @@ def _passages(observations: Iterable[Observation]) -> Iterator[Passage]:
     yield from chosen[:MOST_PASSAGES]
 
 
-def _shares(mine: Sequence[Member], members: Mapping[str, Member]) -> Iterator[Share]:
+def _shares(mine: Sequence[Member], members: Mapping[str, Member]) -> Iterator[ClusterShare]:
     """A kind of which there is only one among all says nothing."""
     for of, name in _KINDS.items():
         among = Counter(map(name, members.values()))
@@ -54,7 +54,7 @@ def _shares(mine: Sequence[Member], members: Mapping[str, Member]) -> Iterator[S
             most = sorted(Counter(map(name, mine)).items(), key=lambda one: (-one[1], one[0]))[:MOST_SHARES]
             if of == "trial" and 2 * most[0][1] <= len(mine):
                 continue  # which trial it was says nothing where several have it
-            yield from (Share(of=of, name=each, agent_runs=n, among=among[each]) for each, n in most)
+            yield from (ClusterShare(of=of, name=each, agent_runs=n, among=among[each]) for each, n in most)
 
 
 _KINDS = {

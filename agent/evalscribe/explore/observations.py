@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from evalscribe.exploration import Observation, Passage
 from evalscribe.explore.batches import Shown
-from evalscribe.judge_result import JudgeResult, Target
 from evalscribe.judging.marks.written import written
 from evalscribe.judging.regression import without_marks
 from evalscribe.judging.rubric.cited import JudgeResultWithCitations
-from evalscribe.prose import cut
-from evalscribe.rubric import Rubric
+from evalscribe.model.exploration import Observation, Passage
+from evalscribe.model.result import CitationTarget, JudgeResult
+from evalscribe.model.rubric import Rubric
+from evalscribe.text import cut
 
 LONGEST_TEXT = 500
 LONGEST_PASSAGE = 600
@@ -45,7 +45,7 @@ def _named(text: str, shown: Shown) -> dict[int, str | None]:
 
 def _passage(citation: Mapping[str, Any], named: str | None, shown: Shown) -> Passage | None:
     """None where nothing holds: words of another agent run than the one that is named prove nothing of it."""
-    target = Target.model_validate(citation["target"]) if citation["target"] else None
+    target = CitationTarget.model_validate(citation["target"]) if citation["target"] else None
     if target is None or citation["status"] == "unverified":
         return None
     member = shown.member(target)
@@ -63,7 +63,7 @@ def _passage(citation: Mapping[str, Any], named: str | None, shown: Shown) -> Pa
     )
 
 
-def _text(target: Target, shown: Shown) -> str:
+def _text(target: CitationTarget, shown: Shown) -> str:
     """The words that stand there; of a whole value of metadata the value."""
     if target.start_idx is None and not target.metadata_key:
         return ""

@@ -4,8 +4,8 @@ from typing import Any
 
 from evalscribe.ids import content_id
 from evalscribe.judging.fence import Fence, visible
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import PromptTemplateMessage, Rubric
+from evalscribe.model.rubric import PromptTemplateMessage, Rubric
+from evalscribe.prompts.templates import Prompts
 
 FOLDER = "explore"
 QUESTION = "explore/question.md.j2"

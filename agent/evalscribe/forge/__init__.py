@@ -3,14 +3,13 @@
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from evalscribe import git_process
 from evalscribe.errors import UsageError
 from evalscribe.forge.address import hosted
 from evalscribe.forge.by_hand import ByHand
-from evalscribe.ports import Forge, Repository
+from evalscribe.git import command
+from evalscribe.model.protocols import Forge, Repository
 from evalscribe.settings import Settings
-from evalscribe.settings.access import Access
-from evalscribe.settings.github import API
+from evalscribe.settings.access import GITHUB_API, Access
 
 
 def repository_of(folder: Path) -> Repository:
@@ -19,7 +18,7 @@ def repository_of(folder: Path) -> Repository:
     Raises:
         UsageError: git is missing, or the folder is in no repository with a working tree.
     """
-    git_process.required()
+    command.require_git()
     from evalscribe.forge.repository import open_repository  # GitPython cannot be imported without git.
 
     return open_repository(folder)
@@ -50,7 +49,7 @@ def advice(settings: Settings, remote_url: str | None) -> str | None:
         return (
             None if access.key else "Next time: set GITHUB_TOKEN or GH_TOKEN to have evalscribe open the pull request."
         )
-    if access.key and access.url != API:
+    if access.key and access.url != GITHUB_API:
         return f"Not opened by evalscribe: the API {access.url} is not that of {there.host}; --api-url names another."
     return None
 

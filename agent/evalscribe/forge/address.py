@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from evalscribe.branch import Pushed
+from evalscribe.model.repository import PushedBranch
 
 _SCP = re.compile(r"(?:(?P<login>[^@/\s]+)@)?(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<path>(?!//)\S+)")
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
@@ -54,7 +54,7 @@ def hosted(url: str | None) -> Hosted | None:
     return _hosted(host, parts.path, parts.scheme if same_server else "https", port if same_server else None)
 
 
-def page_to_open(pushed: Pushed, base: str, url: str | None) -> str:
+def page_to_open(pushed: PushedBranch, base: str, url: str | None) -> str:
     """Where a person opens the request: what the server said, where that is on its own host, else what forges have.
 
     Empty where the remote is a folder.

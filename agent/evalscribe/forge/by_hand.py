@@ -1,16 +1,16 @@
 """A forge that nothing is asked of: it only tells where a person opens the request to merge."""
 
-from evalscribe.branch import PullRequest, Pushed
 from evalscribe.forge.address import page_to_open
+from evalscribe.model.repository import PullRequest, PushedBranch
 
 
 class ByHand:
-    """`ports.Forge` for any remote, and for GitHub without a token."""
+    """`Forge` for any remote, and for GitHub without a token."""
 
     def __init__(self, remote_url: str | None) -> None:
         self.remote_url = remote_url
 
-    def propose(self, pushed: Pushed, base: str, title: str, body: str, *, draft: bool) -> PullRequest:  # noqa: ARG002
+    def propose(self, pushed: PushedBranch, base: str, title: str, body: str, *, draft: bool) -> PullRequest:  # noqa: ARG002
         return PullRequest(url=page_to_open(pushed, base, self.remote_url), state="by hand", draft=draft)
 
     def comment(self, number: int, mark: str, body: str) -> None:  # noqa: ARG002

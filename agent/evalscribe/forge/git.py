@@ -4,7 +4,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from evalscribe import git_process, redaction
+from evalscribe.git import command
+from evalscribe.redaction import redact
 
 QUIET = (
     "--no-optional-locks",
@@ -27,16 +28,16 @@ an index of our own must leave nothing beside the user's; a commit that only thi
 the one that others have; and a server that says nothing is not waited for forever."""
 
 
-class Ended(git_process.Ended):
+class Ended(command.Ended):
     """How a command ended, with an error message that may be shown."""
 
     @property
     def said(self) -> str:
         """What it complained about, on one line and without a secret."""
-        return redaction.redact(" ".join(self.err.split()))[:400]
+        return redact.redact(" ".join(self.err.split()))[:400]
 
 
-class GitFolder(git_process.Git):
+class GitFolder(command.Git):
     """Runs git in a folder."""
 
     def __init__(self, folder: Path) -> None:

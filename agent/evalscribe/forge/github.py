@@ -10,11 +10,11 @@ from github.GithubObject import NotSet
 from github.Requester import HTTPRequestsConnectionClass, HTTPSRequestsConnectionClass, Requester, RequestsResponse
 from urllib3.util import Retry
 
-from evalscribe.branch import PullRequest, Pushed
 from evalscribe.errors import EvalscribeError, UnavailableError
 from evalscribe.forge.address import page_to_open
 from evalscribe.forge.github_errors import AlreadyThere, refusal
 from evalscribe.forge.marked import has, marked, replaced
+from evalscribe.model.repository import PullRequest, PushedBranch
 
 if TYPE_CHECKING:
     from github.IssueComment import IssueComment
@@ -71,7 +71,7 @@ class _Https(HTTPSRequestsConnectionClass):
 
 
 class GitHub:
-    """`ports.Forge` for one repository. `remote_url` is for the address that is told where something fails."""
+    """`Forge` for one repository. `remote_url` is for the address that is told where something fails."""
 
     def __init__(self, api_url: str, token: str, path: str, remote_url: str | None = None) -> None:
         self.owner = path.partition("/")[0]
@@ -93,7 +93,7 @@ class GitHub:
             Requester.resetConnectionClasses()
         self.repository = self.client.get_repo(path)
 
-    def propose(self, pushed: Pushed, base: str, title: str, body: str, *, draft: bool) -> PullRequest:
+    def propose(self, pushed: PushedBranch, base: str, title: str, body: str, *, draft: bool) -> PullRequest:
         try:
             with _errors(f"open a pull request in {self.path}"):
                 return self._proposed(pushed.branch, base, title, body, draft)

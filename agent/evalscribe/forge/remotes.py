@@ -2,10 +2,10 @@
 
 import re
 
-from evalscribe.branch import Pushed
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, UsageError
 from evalscribe.forge.address import hosted, without_login
 from evalscribe.forge.git import Ended, GitFolder
+from evalscribe.model.repository import PushedBranch
 
 MAIN_NAMES = ("main", "master", "trunk")
 TRIES = 3
@@ -74,12 +74,12 @@ class Remotes:
                 return found
         raise UnavailableError(f"{branch or 'the main branch'} of {remote} moves while it is fetched; try again")
 
-    def push(self, remote: str, branch: str, commit: str) -> Pushed:
+    def push(self, remote: str, branch: str, commit: str) -> PushedBranch:
         options = ("--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no")
         ended = self.git.run("push", *options, "--", remote, f"{commit}:refs/heads/{branch}", at_most_s=TRANSFER_S)
         if ended.code:
             raise _not_pushed(remote, branch, ended)
-        return Pushed(branch=branch, commit=commit, said=_server_said(ended.err))
+        return PushedBranch(branch=branch, commit=commit, said=_server_said(ended.err))
 
     def _pushed_to(self, remote: str) -> str:
         """Where a push goes: by a `pushurl` elsewhere than a fetch. What is read there is what a push will meet."""

@@ -8,11 +8,11 @@ unreachable objects, which git collects. The branch moves in one step, from the 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from evalscribe.branch import Pushed, Tip
 from evalscribe.errors import UsageError
 from evalscribe.forge.git import GitFolder
 from evalscribe.forge.remotes import Remotes
 from evalscribe.forge.trees import Trees
+from evalscribe.model.repository import BranchTip, PushedBranch
 
 NONE_HERE = ("not a git repository", "must be run in a work tree")
 """Of git's words those that say no more than that."""
@@ -34,7 +34,7 @@ def open_repository(folder: Path) -> "GitRepository":
 
 
 class GitRepository:
-    """`ports.Repository` over a folder with a working tree."""
+    """`Repository` over a folder with a working tree."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -54,14 +54,14 @@ class GitRepository:
     def links(self, commit: str) -> tuple[str, ...]:
         return tuple(blob.path for blob in self.trees.listed("-r", commit) if not blob.regular)
 
-    def tip(self, branch: str) -> Tip | None:
+    def tip(self, branch: str) -> BranchTip | None:
         commit = self._commit_id(f"refs/heads/{branch}")
         if commit is None:
             return None
         message = self.git.ask("show", "--no-patch", "--format=%B", commit) or ""
         options = ("--root", "--no-commit-id", "--name-only", "--no-renames", "-r", "-z")
         files = (self.git.ask("diff-tree", *options, commit) or "").split("\0")
-        return Tip(commit=commit, message=message, files=tuple(filter(None, files)))
+        return BranchTip(commit=commit, message=message, files=tuple(filter(None, files)))
 
     def read(self, commit: str, path: str) -> str | None:
         blob = self.trees.blob(commit, path)
@@ -113,7 +113,7 @@ class GitRepository:
     def fetch(self, remote: str, branch: str | None = None) -> tuple[str, str] | None:
         return self.remotes.fetch(remote, branch)
 
-    def push(self, remote: str, branch: str, commit: str) -> Pushed:
+    def push(self, remote: str, branch: str, commit: str) -> PushedBranch:
         return self.remotes.push(remote, branch, commit)
 
     def close(self) -> None:

@@ -5,10 +5,10 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from evalscribe.deployment import SourceState
 from evalscribe.errors import UsageError
 from evalscribe.forge.git import GitFolder
 from evalscribe.ids import content_id
+from evalscribe.model.target import SourceState
 
 LARGEST = 16 * 1024 * 1024
 """Bytes of a file that is read; of a larger one its size counts."""

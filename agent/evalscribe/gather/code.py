@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 from evalscribe import tokens
 from evalscribe.diff import Hunk, Pair, hunks
-from evalscribe.evidence import Document, Evidence, Excerpt
 from evalscribe.gather.pieces import Range, clipped, excerpts, fitting, is_boilerplate, shown
-from evalscribe.signature import Located, Place
+from evalscribe.model.evidence import Document, Evidence, Excerpt, LocatedError, OutputLine
 
 AROUND = 4
 """Lines around a place that an error points to."""
@@ -27,7 +26,7 @@ class Differences(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def differences(both: Sequence[Pair], located: Sequence[Located], budget: int) -> Differences:
+def differences(both: Sequence[Pair], located: Sequence[LocatedError], budget: int) -> Differences:
     """Output against reference, file by file: those that an error points to first, then code, then manifests.
 
     What only one side has is named; so is what the budget leaves out.
@@ -52,7 +51,7 @@ def differences(both: Sequence[Pair], located: Sequence[Located], budget: int) -
 
 
 def code_excerpts(
-    evidence: Evidence, both: Sequence[Pair], located: Sequence[Located], told: Differences
+    evidence: Evidence, both: Sequence[Pair], located: Sequence[LocatedError], told: Differences
 ) -> list[Excerpt]:
     """The lines around each place that no printed difference covers, and the files that only the model has."""
     found: list[Excerpt] = []
@@ -96,7 +95,7 @@ def _lines(hunk: Hunk) -> Range:
     return hunk.output_first, hunk.output_first + printed - 1
 
 
-def _around(document: Document, places: Iterable[Place], covered: Iterable[Range]) -> Iterator[Range]:
+def _around(document: Document, places: Iterable[OutputLine], covered: Iterable[Range]) -> Iterator[Range]:
     covered = tuple(covered)
     for place in places:
         within = any(first <= place.line <= last for first, last in covered)

@@ -2,16 +2,17 @@
 
 import re
 
-from evalscribe.evidence import Document, Evidence, Packed, Prepared
 from evalscribe.ids import content_id
 from evalscribe.judging.rules.spoken import Spoken
-from evalscribe.signature import failed_log, signature
+from evalscribe.model.evidence import Document, Evidence, PackedEvidence, PreparedFailure
+from evalscribe.signature.locate import signature
+from evalscribe.signature.log import failed_log
 
 _ACCIDENTS = re.compile(r"\bport \d+|:\d{4,5}\b|\b\d+(?:\.\d+)?\s?m?s\b|\b\d{1,2}:\d{2}:\d{2}\b|/tmp/\S+|\b\d{9,}\b")
 _STATUS = re.compile(r"\b[1-5]\d\d\b")
 
 
-def likeness(evidence: Evidence, prepared: Prepared) -> str:
+def likeness(evidence: Evidence, prepared: PreparedFailure) -> str:
     """Content id of what two failures have in common that one verdict may answer for.
 
     For those that ended before the model produced any output, the located error is all there is.
@@ -33,7 +34,7 @@ def before_output(evidence: Evidence) -> bool:
     return not did and not any(step.status == "passed" for step in evidence.steps)
 
 
-def _read(evidence: Evidence, packed: Packed) -> list[object]:
+def _read(evidence: Evidence, packed: PackedEvidence) -> list[object]:
     """What a judge may read: the packed evidence, the documents it was packed from, and the failed step's log.
 
     In the log ports, times and temporary files do not count; anywhere else every character does but white space at

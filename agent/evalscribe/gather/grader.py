@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from evalscribe.evidence import Document, Evidence, Excerpt
 from evalscribe.gather.pieces import Range, excerpts, head
+from evalscribe.model.evidence import Document, Evidence, Excerpt
 
 MAX_BLOCK = 120
 """Lines of one test that are shown."""

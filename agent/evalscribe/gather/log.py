@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from evalscribe import signature
-from evalscribe.evidence import Evidence, Excerpt
 from evalscribe.gather.pieces import Range, excerpts
+from evalscribe.model import evidence
+from evalscribe.model.evidence import Evidence, Excerpt
+from evalscribe.signature import log as signature_log
+from evalscribe.signature import wording
 
 TAIL = 8
 """Lines from the end of the failed step's part where it holds no reason."""
@@ -13,9 +15,9 @@ ALIKE = 2
 ERRORS = 12
 
 
-def log_excerpts(evidence: Evidence, located: Sequence[signature.Located]) -> list[Excerpt]:
+def log_excerpts(evidence: Evidence, located: Sequence[evidence.LocatedError]) -> list[Excerpt]:
     """The located errors' lines; without any, the end of the failed step's part."""
-    part = signature.failed_log(evidence)
+    part = signature_log.failed_log(evidence)
     log = evidence.document("log", part.path) if part else None
     if part is None or log is None:
         return []
@@ -26,10 +28,10 @@ def log_excerpts(evidence: Evidence, located: Sequence[signature.Located]) -> li
     return list(excerpts(log, ranges))
 
 
-def _errors(located: Sequence[signature.Located]) -> Iterator[Range]:
+def _errors(located: Sequence[evidence.LocatedError]) -> Iterator[Range]:
     seen: dict[str, int] = {}
     for one in located:
-        alike = signature.normalised(one.error)
+        alike = wording.normalised(one.error)
         seen[alike] = seen.get(alike, 0) + 1
         if one.citation and seen[alike] <= ALIKE and len(seen) <= ERRORS:
             yield one.citation.first, one.citation.last

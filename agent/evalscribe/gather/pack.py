@@ -5,14 +5,15 @@ from itertools import islice
 
 from evalscribe import tokens
 from evalscribe.diff import Pair, at_positions, pairs, positions
-from evalscribe.evidence import Diagnosis, Evidence, Excerpt, Packed, Prepared
-from evalscribe.finding import Case
 from evalscribe.gather.code import Differences, code_excerpts, differences
 from evalscribe.gather.grader import grader_excerpts
 from evalscribe.gather.log import log_excerpts
 from evalscribe.gather.pieces import excerpts, fitting, head, shown
 from evalscribe.gather.transcript import transcript_excerpts
-from evalscribe.signature import locate_all, names_tests, tests
+from evalscribe.model.evidence import Diagnosis, Evidence, Excerpt, PackedEvidence, PreparedFailure
+from evalscribe.model.finding import Failure
+from evalscribe.signature.locate import locate_all, tests
+from evalscribe.signature.log import names_tests
 
 BUDGET = 6000
 """Tokens of one packed failure at most."""
@@ -29,24 +30,24 @@ SHARES = {
 """How much of the budget one kind may take; together more than one, because seldom all are long."""
 
 
-def prepare(evidence: Evidence) -> Prepared:
+def prepare(evidence: Evidence) -> PreparedFailure:
     """Locate the errors, match output with reference and pack, each once."""
     diagnosis = diagnose(evidence)
-    return Prepared(digest=evidence.digest, diagnosis=diagnosis, packed=pack(evidence, diagnosis=diagnosis))
+    return PreparedFailure(digest=evidence.digest, diagnosis=diagnosis, packed=pack(evidence, diagnosis=diagnosis))
 
 
-def case_of(evidence: Evidence, prepared: Prepared | None = None) -> Case:
+def case_of(evidence: Evidence, prepared: PreparedFailure | None = None) -> Failure:
     """The case without history; computed anew if `prepared` is missing or was computed from other evidence."""
     if prepared is None or prepared.digest != evidence.digest:
         prepared = prepare(evidence)
-    return Case(evidence=evidence, packed=prepared.packed, diagnosis=prepared.diagnosis)
+    return Failure(evidence=evidence, packed=prepared.packed, diagnosis=prepared.diagnosis)
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
     return Diagnosis(errors=locate_all(evidence), tests=tests(evidence), pairs=positions(evidence, pairs(evidence)))
 
 
-def pack(evidence: Evidence, budget: int = BUDGET, *, diagnosis: Diagnosis | None = None) -> Packed:
+def pack(evidence: Evidence, budget: int = BUDGET, *, diagnosis: Diagnosis | None = None) -> PackedEvidence:
     """Choose the evidence that matters, most important first; `left_out` names the rest. Never above the budget.
 
     Args:
@@ -59,7 +60,7 @@ def pack(evidence: Evidence, budget: int = BUDGET, *, diagnosis: Diagnosis | Non
     told = differences(both, diagnosis.errors, int(budget * SHARES["differences"]))
     chosen, cut = _within(_chosen(evidence, diagnosis, both, told, budget), budget - tokens.estimate(told.text))
     left_out = (*evidence.missing, *_untouched(evidence, chosen), *told.left_out, *cut)
-    return Packed(
+    return PackedEvidence(
         excerpts=tuple(chosen),
         differences=told.text,
         left_out=_bounded(dict.fromkeys(left_out)),

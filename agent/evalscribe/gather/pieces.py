@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from evalscribe import tokens
-from evalscribe.evidence import Document, Excerpt
-from evalscribe.prose import cut, printable
+from evalscribe.model.evidence import Document, Excerpt
+from evalscribe.text import cut, printable
 
 MAX_LINE = 600
 """Characters of one line that are worth a prompt's while."""

@@ -2,14 +2,20 @@
 
 import re
 
-from evalscribe.evidence import Diagnosis, Evidence, Unreadable, files_digest
 from evalscribe.gather.digest import before_output
 from evalscribe.gather.pack import diagnose
 from evalscribe.ids import content_id
 from evalscribe.judging.rules.unreachable import came_to_the_code
-from evalscribe.run import Eval, Run
-from evalscribe.sighting import Sighting
-from evalscribe.signature import Located, signature
+from evalscribe.model.evidence import (
+    Diagnosis,
+    Evidence,
+    FailureFingerprint,
+    LocatedError,
+    UnreadableEvidence,
+    files_digest,
+)
+from evalscribe.model.run import Eval, Run
+from evalscribe.signature.locate import signature
 
 METHOD = 2
 """Raised when this or `signature` would find something else: stored sightings are then made anew."""
@@ -17,7 +23,9 @@ _HIDDEN = re.compile(r"…|\.\.\.|\{ ?Object \(|\[(?:Object|Array)\b|\[object \w
 """How test runners cut a value short."""
 
 
-def sighting(run: Run, evidence: Evidence | Unreadable, diagnosis: Diagnosis | None = None) -> Sighting:
+def sighting(
+    run: Run, evidence: Evidence | UnreadableEvidence, diagnosis: Diagnosis | None = None
+) -> FailureFingerprint:
     """Describe a failure for comparison with other runs. Unreadable evidence only says that it failed.
 
     Args:
@@ -26,7 +34,7 @@ def sighting(run: Run, evidence: Evidence | Unreadable, diagnosis: Diagnosis | N
         diagnosis: What was found in the evidence; None to look now.
     """
     seen = _failed(run, evidence.eval)
-    if isinstance(evidence, Unreadable):
+    if isinstance(evidence, UnreadableEvidence):
         return seen
     diagnosis = diagnosis or diagnose(evidence)
     located = diagnosis.located
@@ -44,8 +52,8 @@ def sighting(run: Run, evidence: Evidence | Unreadable, diagnosis: Diagnosis | N
     )
 
 
-def _failed(run: Run, eval: Eval) -> Sighting:
-    return Sighting(
+def _failed(run: Run, eval: Eval) -> FailureFingerprint:
+    return FailureFingerprint(
         run=run.id,
         provider=run.provider,
         model=run.model,
@@ -58,6 +66,6 @@ def _failed(run: Run, eval: Eval) -> Sighting:
     )
 
 
-def _hides(located: Located) -> bool:
+def _hides(located: LocatedError) -> bool:
     """Compilers and linters quote code; only what a test compares can be hidden by cutting it short."""
     return located.test is not None and _HIDDEN.search(located.error) is not None

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from evalscribe import tokens
-from evalscribe.agent_run.actions import changes
-from evalscribe.evidence import Document, Evidence, Excerpt
 from evalscribe.gather.pieces import Range, clipped, excerpts, fitting
 from evalscribe.judging.rules.spoken import Made, Said, Spoken
+from evalscribe.model.evidence import Document, Evidence, Excerpt
+from evalscribe.model.tool_calls import changes_state
 
 LAST_TURNS = 3
 MOST_OF_TURN = 25
@@ -35,7 +35,7 @@ def _chosen(spoken: Spoken, document: Document) -> Iterator[Range]:
     made = [one for one in spoken.made if one.call.document is document]
     yield from (_turn(said) for said in reversed(turns[-LAST_TURNS:]))
     yield from (_turn(said) for said in turns if said.turn.role == "user" and said is _first(turns, "user"))
-    yield from (place for one in made if changes(one.action.tool) for place in _call(one))
+    yield from (place for one in made if changes_state(one.action.tool) for place in _call(one))
     yield from (place for one in made if one.failed for place in _call(one))
     yield from (_turn(said) for said in turns if said is _first(turns, "system"))
     yield from (_turn(said) for said in turns if said.turn.role in ("user", "assistant") and said.turn.kind == "says")

@@ -24,11 +24,11 @@ from langsmith import tracing_context
 from typing_extensions import TypedDict  # pydantic reads no other one before Python 3.12, and Studio shows it
 
 from evalscribe.classify import Counts, JudgeQueue
-from evalscribe.finding import Finding
 from evalscribe.graph.checkpoints import checkpoints
 from evalscribe.ids import Frozen
-from evalscribe.recall import History
-from evalscribe.run import Run
+from evalscribe.model.finding import Finding
+from evalscribe.model.run import Run
+from evalscribe.recall.history import History
 
 ANCIENT_TRACERS = ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER")
 """Switches of a tracer that no longer exists: langchain raises if it finds one while tracing is off."""

@@ -7,7 +7,7 @@ words of two lines joined into one never pass. What is returned holds the docume
 import re
 from collections.abc import Iterator, Sequence
 
-from evalscribe.evidence import ROLES, Citation, Document, Evidence, Role
+from evalscribe.model.evidence import ROLES, Citation, Document, Evidence, Role
 
 MAX_QUOTED_LINES = 400
 """A longer quotation is no quotation."""

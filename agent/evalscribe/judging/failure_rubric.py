@@ -3,9 +3,9 @@
 from functools import cache
 
 from evalscribe.errors import UsageError
-from evalscribe.finding import CLASSIFICATIONS, Classification
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import Rubric
+from evalscribe.model.finding import CLASSIFICATIONS, Classification
+from evalscribe.model.rubric import Rubric
+from evalscribe.prompts.templates import Prompts
 
 DEFAULT = "failure"
 """The shipped rubric for failures."""

@@ -2,28 +2,28 @@
 
 from collections.abc import Awaitable, Callable
 
-from evalscribe.finding import Case, Unclassified, Verdict
-from evalscribe.ports import Estimate, Judge, Lost
+from evalscribe.model.finding import Failure, Unclassified, Verdict
+from evalscribe.model.protocols import Estimate, Judge, LostWork
 
-Decide = Callable[[Case], Awaitable[Verdict | Unclassified | Lost]]
+Decide = Callable[[Failure], Awaitable[Verdict | Unclassified | LostWork]]
 
 
 class FarJudge:
-    """A `ports.Judge`: the near one says what would be asked, another one like it is asked where `decide` leads."""
+    """A `Judge`: the near one says what would be asked, another one like it is asked where `decide` leads."""
 
     def __init__(self, near: Judge, decide: Decide) -> None:
         self.id = near.id
         self._near = near
         self._decide = decide
 
-    def key(self, case: Case) -> str:
+    def key(self, case: Failure) -> str:
         return self._near.key(case)
 
-    def estimate(self, case: Case) -> Estimate:
+    def estimate(self, case: Failure) -> Estimate:
         return self._near.estimate(case)
 
-    async def judge(self, case: Case) -> Verdict | Unclassified:
+    async def judge(self, case: Failure) -> Verdict | Unclassified:
         answer = await self._decide(case)
-        if isinstance(answer, Lost):
+        if isinstance(answer, LostWork):
             return Unclassified(reason=answer.reason, judge=self.id, cause="service")
         return answer

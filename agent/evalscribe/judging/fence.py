@@ -4,8 +4,8 @@ import json
 import re
 from collections.abc import Sequence
 
-from evalscribe.finding import Case
 from evalscribe.ids import canonical_json, content_id
+from evalscribe.model.finding import Failure
 
 LONGEST_LINE = 1000
 """Characters of one line that are shown; what is longer is data, not code that somebody wrote."""
@@ -23,7 +23,7 @@ class Fence:
         self.tag = _tag(digest, contents)
 
     @classmethod
-    def of(cls, case: Case) -> "Fence":
+    def of(cls, case: Failure) -> "Fence":
         return cls(case.evidence.digest, (canonical_json(case),))
 
     def block(self, about: str, lines: str) -> str:

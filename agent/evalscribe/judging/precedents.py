@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evalscribe.finding import Precedent
+from evalscribe.model.finding import Precedent
 
 MOST = 6
 

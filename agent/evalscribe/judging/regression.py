@@ -4,15 +4,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from evalscribe.comparison import Quote, Why
-from evalscribe.finding import CAUSE_KINDS
-from evalscribe.judge_result import JudgeResult, Target
 from evalscribe.judging.requests.shown import run_items, transcripts_of
 from evalscribe.judging.rubric.cited import JudgeResultWithCitations
-from evalscribe.judging.subject import Subject
-from evalscribe.prose import one_line, slug
-from evalscribe.record import Record
-from evalscribe.rubric import Rubric
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.comparison import Quote, RegressionExplanation
+from evalscribe.model.finding import CAUSE_KINDS
+from evalscribe.model.record import Record
+from evalscribe.model.result import CitationTarget, JudgeResult
+from evalscribe.model.rubric import Rubric
+from evalscribe.text import one_line, slug
 
 _SPACE_BEFORE = re.compile(r"\s+(?=[.,;:!?)])")
 _JOINS = re.compile(r"\s*[,;]?\s*(?:and)?\s*")
@@ -30,12 +30,12 @@ def of_two(base: Record | None, candidate: Record) -> Subject:
     return Subject.of(candidate.eval.id, [*before, *run_items(1, first, candidate)])
 
 
-def why(result: JudgeResult, rubric: Rubric, subject: Subject, base_id: str | None) -> Why:
+def why(result: JudgeResult, rubric: Rubric, subject: Subject, base_id: str | None) -> RegressionExplanation:
     """What the judge says, its citations as quotations; `base_id`: of the base's agent run."""
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject)
     explanation = cited.output["explanation"]
     kind = cited.output.get("kind")
-    return Why(
+    return RegressionExplanation(
         behaviour=slug(str(cited.output["behaviour"])).lower() or "unnamed",
         text=without_marks(explanation),
         kind=kind if kind in CAUSE_KINDS else None,
@@ -57,7 +57,7 @@ def without_marks(cited: Mapping[str, Any]) -> str:
 
 def _quotes(citations: Iterable[Mapping[str, Any]], subject: Subject, base_id: str | None) -> Iterator[Quote]:
     for one in citations:
-        target = Target.model_validate(one["target"]) if one["target"] else None
+        target = CitationTarget.model_validate(one["target"]) if one["target"] else None
         if target is None:
             said = one["quote"]
             yield from [Quote(side="candidate", place="nowhere", text=said, verified=False)] if said else []
@@ -67,11 +67,11 @@ def _quotes(citations: Iterable[Mapping[str, Any]], subject: Subject, base_id: s
         yield from [Quote(side=side, place=_place(target), text=text, verified=True)] if text else []
 
 
-def _text(target: Target, subject: Subject) -> str:
+def _text(target: CitationTarget, subject: Subject) -> str:
     return (subject.text_of(target) or "")[target.start_idx : target.end_idx]
 
 
-def _place(target: Target) -> str:
+def _place(target: CitationTarget) -> str:
     if target.kind == "document":
         return f"{target.role} {target.path}"
     if target.block_idx is not None:

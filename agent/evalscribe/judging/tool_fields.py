@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from evalscribe.chat import Tool
+from evalscribe.model.chat import Tool
 
 LONGEST_RESULT = 24_000
 """Characters of one tool result."""

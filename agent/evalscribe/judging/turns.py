@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from evalscribe.chat import CallFailed, Message, Reply, Request, ToolCall, ToolResult, Usage
 from evalscribe.ids import Frozen
-from evalscribe.ports import Estimate, Model, OnText
+from evalscribe.model.chat import CallFailed, Message, Reply, Request, ToolCall, ToolResult, Usage
+from evalscribe.model.protocols import Estimate, Model, OnText
 
 T = TypeVar("T")
 MOST_CALLS = 8

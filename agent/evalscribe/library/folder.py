@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from evalscribe import git_process
-from evalscribe.errors import DataError, not_written
-from evalscribe.ids import ROUTES, folder_fit, report_stems, same_model
-from evalscribe.report_file import (
-    LARGEST,
+from evalscribe.errors import DataError, write_error
+from evalscribe.git import command
+from evalscribe.ids import ROUTING_PROVIDERS, folder_fit, report_stems, same_model
+from evalscribe.model.repository import (
+    MAX_REPORT_BYTES,
     FileVersion,
     MergedReports,
     ReportFile,
@@ -32,7 +32,7 @@ _SHORTEST_PREFIX = 6
 
 
 class ReportsFolder:
-    """`ports.Library` over a folder; every path stays inside it, symbolic links followed."""
+    """`Library` over a folder; every path stays inside it, symbolic links followed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -68,19 +68,19 @@ class ReportsFolder:
             target.parent.mkdir(parents=True, exist_ok=True)
             _replace(target, text.encode("utf-8", "replace"))
         except OSError as error:
-            raise not_written(f"cannot write {target}", error, "Make the file and its folder writable.") from error
+            raise write_error(f"cannot write {target}", error, "Make the file and its folder writable.") from error
         return target
 
     def commit(self, path: Path, message: str) -> str:
         """One commit with only this file on the current branch; its id. Raises `UsageError`, `DataError`."""
-        git_process.required()
+        command.require_git()
         from evalscribe.library.git_commit import commit_only
 
         return commit_only(path, message)
 
     def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
         """Every merged version of a report. Raises `UsageError`, `DataError` at once."""
-        git_process.required()
+        command.require_git()
         from evalscribe.library import git_history as git
 
         with git.repository(self.root) as repo:
@@ -91,7 +91,7 @@ class ReportsFolder:
 
     def merged(self, ref: str | None = None) -> MergedReports:
         """What is merged into `ref`. Raises `UsageError`, `DataError`."""
-        git_process.required()
+        command.require_git()
         from evalscribe.library import git_history as git
 
         with git.repository(self.root) as repo:
@@ -101,7 +101,7 @@ class ReportsFolder:
 
     def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
         """Reports that are not merged as they are. Raises `UsageError`, `DataError` at once."""
-        git_process.required()
+        command.require_git()
         from evalscribe.library import git_history as git
         from evalscribe.library.git_unmerged import unmerged
 
@@ -126,7 +126,7 @@ class ReportsFolder:
     def _text(self, file: Path) -> str | None:
         try:
             inside = file.resolve().is_relative_to(self.root.resolve())
-            if not inside or not file.is_file() or file.stat().st_size > LARGEST:
+            if not inside or not file.is_file() or file.stat().st_size > MAX_REPORT_BYTES:
                 return None
             return file.read_bytes().decode("utf-8-sig", "replace")
         except (OSError, RuntimeError):  # a link may lead to itself
@@ -165,7 +165,7 @@ def _is_about(report: ReportFile, model: str) -> bool:
     named = re.findall(rf"([\w.-]+)/{spelled}(?![\w.-])", report.text[:_HEAD], re.IGNORECASE)
     if any(same_model("", f"{one}/x", "", f"{vendor}/x") for one in named):
         return True
-    return not named and report.name.partition("/")[0] in ROUTES
+    return not named and report.name.partition("/")[0] in ROUTING_PROVIDERS
 
 
 def _replace(target: Path, content: bytes) -> None:

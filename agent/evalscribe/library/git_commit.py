@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from evalscribe.errors import DataError, EvalscribeError, UsageError
-from evalscribe.git_process import GitError, Repository
+from evalscribe.git.command import GitError, Repository
 
 _NAMED = ("-c", "user.useConfigOnly=true")
 IN_PROGRESS = {

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from evalscribe import prose
+from evalscribe import text as prose
 from evalscribe.errors import DataError, UsageError
-from evalscribe.git_process import GitError, Repository
-from evalscribe.report_file import LARGEST, FileVersion, is_report
+from evalscribe.git.command import GitError, Repository
+from evalscribe.model.repository import MAX_REPORT_BYTES, FileVersion, is_report
 
 MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
 _REF = "%(refname) %(symref)"
@@ -158,7 +158,7 @@ def resolved(repo: Repository, ref: str | None) -> tuple[str, str]:
 def text_of(repo: Repository, blob: str) -> str | None:
     """None for what is too large to be a report. Bytes that are no UTF-8 are replaced."""
     content = repo.blob(blob)
-    return content.decode("utf-8-sig", "replace") if len(content) <= LARGEST else None
+    return content.decode("utf-8-sig", "replace") if len(content) <= MAX_REPORT_BYTES else None
 
 
 def inside(repo: Repository, folder: Path) -> str:

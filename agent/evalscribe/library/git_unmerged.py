@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from evalscribe.git_process import Repository
+from evalscribe.git.command import Repository
 from evalscribe.library.git_history import inside, text_of
-from evalscribe.report_file import UnmergedReport, is_report
+from evalscribe.model.repository import UnmergedReport, is_report
 
 MOST_BRANCHES = 100
 """Those with the newest commits; an old repository may have thousands."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from evalscribe.errors import DataError, not_written
+from evalscribe.errors import DataError, write_error
 
 LARGEST = 1024 * 1024
 """Bytes of a file that is there already that are looked at."""
@@ -55,7 +55,7 @@ class NewFiles:
         except FileExistsError:
             return False
         except OSError as error:
-            raise not_written(f"cannot write {target}", error) from error
+            raise write_error(f"cannot write {target}", error) from error
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(text.encode())
@@ -63,7 +63,7 @@ class NewFiles:
             with suppress(OSError):
                 target.unlink()  # ours: nobody else could have made it
             if isinstance(error, OSError):
-                raise not_written(f"cannot write {target}", error) from error
+                raise write_error(f"cannot write {target}", error) from error
             raise
         return True
 

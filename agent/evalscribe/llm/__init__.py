@@ -1,4 +1,4 @@
-"""Models behind `ports.Model`, each layer of one kind of care.
+"""Models behind `Model`, each layer of one kind of care.
 
     Persistent(Budgeted(AnthropicModel))            # what `service` opens, by name
     Budgeted(Batched(AnthropicModel))               # with it beside, for what a batch leaves: `--batch`

@@ -1,18 +1,16 @@
-"""One attempt at one answer from Anthropic's Messages API."""
+"""Ask Anthropic's Messages API, and build its message from a stream."""
 
 import json
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-from evalscribe.chat import CallFailed, Message, Reply, Request, Stop, ToolCall, Usage
 from evalscribe.errors import EvalscribeError, UnavailableError
-from evalscribe.llm.attempt import CONNECT_S, attempt, host_of, sendable, without_key
-from evalscribe.llm.message_stream import WrittenMessage
-from evalscribe.llm.prices import Price
-from evalscribe.llm.streaming import Hearing, pieces
-from evalscribe.ports import OnText
-from evalscribe.settings.connections import as_environment_says
-from evalscribe.settings.providers import ANTHROPIC
+from evalscribe.llm.attempt import CONNECT_S, TextForwarder, attempt, host_of, sendable, stream_text, without_key
+from evalscribe.llm.budget import Price
+from evalscribe.model.chat import CallFailed, Message, Reply, Request, StopReason, ToolCall, Usage
+from evalscribe.model.protocols import OnText
+from evalscribe.settings.access import ANTHROPIC
+from evalscribe.settings.http import explain_connection_errors
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncStream
@@ -20,9 +18,106 @@ if TYPE_CHECKING:
     from anthropic.types import MessageParam, OutputConfigParam, RawMessageStreamEvent, TextBlockParam, ToolParam
     from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
 
+
+GROWN = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "input_json_delta": "partial_json",
+}
+"""What a delta makes longer, by its type."""
+
+
+class StreamedMessage:
+    """A `streaming.Written`. Events and deltas of other types are left out, as the vendor asks of its readers."""
+
+    def __init__(self) -> None:
+        self.whole = False
+        self._message: dict[str, Any] = {}
+        self.counted = False
+        """Whether the length of the answer was told: what a message begins with is no count of it."""
+        self._blocks: list[dict[str, Any]] = []
+        self._grown: dict[tuple[int, str], list[str]] = {}
+
+    def take(self, event: dict[str, Any]) -> str:
+        """Raises `KeyError`, `IndexError`, `TypeError` or `ValueError` for what is no event, or has no place here."""
+        match event["type"]:
+            case "message_start":
+                self._start(event["message"])
+            case "content_block_start":
+                return self._begin(event["index"], dict(event["content_block"]))
+            case "content_block_delta":
+                return self._grow(event["index"], event["delta"])
+            case "message_delta":
+                self._end(event["delta"], event.get("usage") or {})
+            case "message_stop":
+                self.whole = bool(self._message)
+            case "message":
+                self._start(event)
+                self._blocks, self.whole, self.counted = event["content"], True, True
+            case "error":
+                raise ValueError("an error for an answer")
+        return ""
+
+    def body(self) -> dict[str, Any]:
+        """The message as it would have come whole."""
+        for (index, field), parts in self._grown.items():
+            block, text = self._blocks[index], "".join(parts)
+            if field == "partial_json":
+                block["input"] = _input(text)
+            else:
+                block[field] = (block.get(field) or "") + text
+        self._grown = {}
+        return {**self._message, "content": self._blocks}
+
+    def _start(self, message: dict[str, Any]) -> None:
+        if self._message:
+            raise ValueError("a second message")
+        self._message = {**message, "usage": dict(message.get("usage") or {})}
+
+    def _begin(self, index: int, block: dict[str, Any]) -> str:
+        if index != len(self._blocks) or not self._message:
+            raise ValueError("a block out of place")
+        another = any(earlier["type"] == "text" for earlier in self._blocks)
+        self._blocks.append(block)
+        if block["type"] != "text":
+            return ""
+        return ("\n" if another else "") + str(block["text"])
+
+    def _grow(self, index: int, delta: dict[str, Any]) -> str:
+        block = self._blocks[index]
+        if delta["type"] == "citations_delta":
+            block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
+            return ""
+        field = GROWN.get(delta["type"])
+        if field is None:
+            return ""
+        text = delta[field]
+        if not isinstance(text, str):
+            raise TypeError(field)
+        self._grown.setdefault((index, field), []).append(text)
+        return text if field == "text" else ""
+
+    def _end(self, delta: dict[str, Any], usage: dict[str, Any]) -> None:
+        """Counts are totals so far; those that are not told stay as they were."""
+        self._message.update(delta)
+        self.counted = self.counted or usage.get("output_tokens") is not None
+        self._message["usage"].update({name: count for name, count in usage.items() if count is not None})
+
+
+def _input(text: str) -> Any:
+    """Of a call of a tool; text where it was cut off."""
+    if not text:
+        return {}
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 CONTEXT_TOKENS = 1_000_000
 """Of every current model of the vendor."""
-STOPS: dict[str, Stop] = {
+STOPS: dict[str, StopReason] = {
     "end_turn": "end",
     "stop_sequence": "end",
     "tool_use": "tool_use",
@@ -34,7 +129,7 @@ STOPS: dict[str, Stop] = {
 
 
 class AnthropicModel:
-    """A `ports.Model` that tries once: repeating and budgets are for the models that wrap it."""
+    """A `Model` that tries once: repeating and budgets are for the models that wrap it."""
 
     def __init__(
         self,
@@ -56,18 +151,18 @@ class AnthropicModel:
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Raises `Transient` for what may pass, `CallFailed` for this call, `EvalscribeError` for all."""
-        from evalscribe.llm.failures import TooLong
+        from evalscribe.llm.attempt import PromptTooLong
 
         try:
             if on_text:
-                return await self._heard(request, Hearing(on_text))
+                return await self._heard(request, TextForwarder(on_text))
             return self._reply(await attempt(self._create(request), self._timeout_s, self.failure))
-        except TooLong:
+        except PromptTooLong:
             return Reply(text="", stop="context_exceeded", usage=Usage())
 
-    async def _heard(self, request: Request, hearing: Hearing) -> Reply:
-        written = WrittenMessage()
-        received = pieces(self._stream(request), written, self.host, self._timeout_s, self.failure)
+    async def _heard(self, request: Request, hearing: TextForwarder) -> Reply:
+        written = StreamedMessage()
+        received = stream_text(self._stream(request), written, self.host, self._timeout_s, self.failure)
         async with aclosing(received) as texts:
             async for text in texts:
                 hearing.say(text)
@@ -123,19 +218,21 @@ class AnthropicModel:
 
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
         """What an exception of the SDK means, without the key."""
-        from evalscribe.llm.anthropic_errors import mapped
-        from evalscribe.llm.failures import Asked
+        from evalscribe.llm.anthropic_errors import map_anthropic_error
+        from evalscribe.llm.attempt import CallTarget
 
-        return without_key(mapped(error, Asked(provider=ANTHROPIC, model=self._name, host=self.host)), self._key)
+        return without_key(
+            map_anthropic_error(error, CallTarget(provider=ANTHROPIC, model=self._name, host=self.host)), self._key
+        )
 
     def client(self) -> "AsyncAnthropic":
         """The one client of this process, made on the first call; explicit about all that it would else look up."""
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
-        from evalscribe.http_limits import limit_answers, model_limits
+        from evalscribe.settings.http import limit_answers, model_limits
 
         if self._client is None:
-            with as_environment_says():
+            with explain_connection_errors():
                 # A redirect would carry the evidence to a host that nobody chose.
                 connections = DefaultAsyncHttpxClient(
                     follow_redirects=False, event_hooks={"response": [limit_answers(model_limits)]}
@@ -154,7 +251,7 @@ class AnthropicModel:
         from anthropic.types import Message as Answer
 
         try:
-            if isinstance(answer, WrittenMessage):
+            if isinstance(answer, StreamedMessage):
                 return reply_of(Answer.construct(**answer.body()), self._price, counted=answer.counted)
             return reply_of(cast("Answer", answer), self._price)
         except (AttributeError, TypeError, ValueError, KeyError):

@@ -3,19 +3,18 @@
 import anthropic
 import httpx2
 
-from evalscribe.chat import CallFailed
 from evalscribe.errors import AccessError, EvalscribeError
-from evalscribe.llm.failures import (
-    Asked,
-    Refusal,
-    in_one_line,
-    of_answer,
-    of_connection,
-    of_size,
+from evalscribe.llm.attempt import (
+    CallTarget,
+    ErrorResponse,
+    map_connection_error,
+    map_response,
+    map_size_error,
+    one_short_line,
     retry_after,
-    unreadable,
+    unreadable_answer,
 )
-from evalscribe.llm.transient import Transient
+from evalscribe.model.chat import CallFailed, TransientFailure
 
 IN_A_STREAM = {
     "invalid_request_error": 400,
@@ -32,30 +31,30 @@ IN_A_STREAM = {
 """The status that an error would have had, had it not come in the middle of an answer."""
 
 
-def mapped(error: Exception, asked: Asked) -> CallFailed | EvalscribeError:
+def map_anthropic_error(error: Exception, asked: CallTarget) -> CallFailed | EvalscribeError:
     """Nothing of the request is kept in it."""
-    if refused := of_size(error, asked):
+    if refused := map_size_error(error, asked):
         return refused
     if isinstance(error, anthropic.APIStatusError):
-        return of_answer(_refusal(error), asked)
+        return map_response(_refusal(error), asked)
     if isinstance(error, anthropic.APIConnectionError | TimeoutError):
-        return of_connection(error, asked, late=isinstance(error, anthropic.APITimeoutError | TimeoutError))
+        return map_connection_error(error, asked, late=isinstance(error, anthropic.APITimeoutError | TimeoutError))
     if isinstance(error, anthropic.CredentialsError):
         return AccessError(f"No usable key for {asked.host}: set {asked.provider.key_name}.")
     if isinstance(error, anthropic.RetryableError):
-        return Transient(f"{asked.host} asked to try again")
+        return TransientFailure(f"{asked.host} asked to try again")
     if isinstance(error, httpx2.TransportError):
         # The SDK gives what breaks a stream as it came.
-        return of_connection(error, asked, late=isinstance(error, httpx2.TimeoutException))
-    return unreadable(error, asked)
+        return map_connection_error(error, asked, late=isinstance(error, httpx2.TimeoutException))
+    return unreadable_answer(error, asked)
 
 
-def _refusal(error: anthropic.APIStatusError) -> Refusal:
+def _refusal(error: anthropic.APIStatusError) -> ErrorResponse:
     spent = (error.error_code or "").endswith("spend_limit_reached")
     status = IN_A_STREAM.get(str(error.type), error.status_code) if error.status_code == 200 else error.status_code
-    return Refusal(
+    return ErrorResponse(
         status=status,
-        words=in_one_line(error.api_message),
+        words=one_short_line(error.api_message),
         code="billing_error" if spent else str(error.type or ""),
         after=retry_after(error.response.headers),
     )

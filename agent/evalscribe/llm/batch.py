@@ -1,65 +1,219 @@
-"""Many questions in one Message Batch: half the price, and an answer within a day.
-
-    waves = Batched(AnthropicModel(…), intents, price)            # one for each model, whatever stages ask it
-    model = batched(waves, Persistent(…), budget, price, stage)    # what `Service.open` gives where it has intents
-
-Calls gather into a wave; when none came for a moment, the wave goes out as one batch, and each call returns when the
-batch has ended. So whoever calls must call many times at once, and must not bound the time of a call: a day is normal.
-The intent to send a batch is stored before it is sent. After a kill anywhere, asking the same again finds the batch,
-by its id or, where that was not heard any more, among the service's recent ones, and sends only what is in none.
-An answer is billed once: whoever takes it after the first is given it as billed before, until it is forgotten.
-"""
+"""Send many requests in one Message Batch, and find it again after a kill."""
 
 import asyncio
 import copy
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, TypeVar
 
-from evalscribe.chat import CallFailed, Reply, Request, Usage
-from evalscribe.errors import EvalscribeError
-from evalscribe.ids import canonical_json, content_id
+from evalscribe.errors import EvalscribeError, NotFoundError, UnavailableError
+from evalscribe.ids import Frozen, canonical_json, content_id
 from evalscribe.llm.anthropic import AnthropicModel
-from evalscribe.llm.batch_api import BatchApi, Gone, Outcome
-from evalscribe.llm.batch_delivery import Delivery, Pace
-from evalscribe.llm.budget import Budgeted, Purse
-from evalscribe.llm.prices import Price
-from evalscribe.ports import Intent, Intents, Model, OnText, Unanswered
+from evalscribe.llm.batch_api import BatchApi, BatchGone, BatchOutcome, SubmissionUncertain
+from evalscribe.llm.budget import BudgetedModel, Price, SpendingLimit
+from evalscribe.model.chat import CallFailed, Reply, Request, TransientFailure, Usage
+from evalscribe.model.protocols import Model, OnText
+from evalscribe.model.storage import BatchIntent, BatchStore, UnansweredQuestion
 
 if TYPE_CHECKING:
     from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 
 
-Failure = CallFailed | EvalscribeError
+T = TypeVar("T")
+
+CLOCK_SKEW = timedelta(hours=1)
+"""How far the service's clock may be from ours."""
+RESULTS_KEPT = timedelta(days=29)
+"""How long the service keeps results."""
 
 
-class NotAnswered(CallFailed):
+class BatchPacing(Frozen):
+    """How long to wait for what."""
+
+    quiet_s: float = 2.0
+    """A wave goes out when no call has joined it for so long."""
+    most: int = 1000
+    """Questions of one batch."""
+    most_bytes: int = 32_000_000
+    poll_s: float = 5.0
+    longest_poll_s: float = 60.0
+    settle_s: float = 30.0
+    """A submission that was cut off may reach the service so much later."""
+    failures: int = 8
+    """How often in a row the service may fail to answer."""
+
+    def wait(self, times: int, asked: float | None = None) -> float:
+        """Seconds before trying again, after so many times and where the service asks for so much."""
+        return min(self.longest_poll_s, max(asked or 0.0, self.poll_s * 1.5 ** min(times, 20)))
+
+
+class BatchDelivery:
+    """What becomes of intents at the service."""
+
+    def __init__(self, api: BatchApi, intents: BatchStore, pace: BatchPacing) -> None:
+        self._api = api
+        self._intents = intents
+        self._pace = pace
+
+    async def submit(self, intent: BatchIntent, params: Mapping[str, "MessageCreateParamsNonStreaming"]) -> str:
+        """The id of the batch, stored. To be called by who has claimed the intent, once.
+
+        Where a batch may have been made unseen, it is looked for before the next attempt. Raises `CallFailed` and
+        `EvalscribeError`; the intent is then dropped, unless there may be a batch of it.
+        """
+        for failures in count(1):
+            try:
+                found: str | None = await self._api.create(params)
+            except (SubmissionUncertain, TransientFailure) as error:
+                await self._pause(error, failures)
+                found = await self._found(intent) if isinstance(error, SubmissionUncertain) else None
+            except (CallFailed, EvalscribeError):
+                self._intents.drop(intent.id)
+                raise
+            if found:
+                self._intents.submitted(intent.id, found)
+                return found
+        raise AssertionError("the last attempt returns or raises")
+
+    async def recovered(self, intent: BatchIntent) -> str | None:
+        """The batch of an intent that an earlier or another process has stored. None: there is none, it is dropped."""
+        while True:
+            with self._intents.claim(intent.id) as mine:
+                now = self._intents.of(intent.keys[0])
+                if now is None or now.id != intent.id or now.batch_id:
+                    return now.batch_id if now and now.id == intent.id else None
+                if mine:
+                    return await self._looked_for(now)
+            await asyncio.sleep(self._pace.wait(0))
+
+    async def outcomes(self, intent: BatchIntent, batch_id: str) -> AsyncGenerator[dict[str, BatchOutcome], None]:
+        """What the batch says in the end, stored before it is told, some at a time; after a failure from the start.
+
+        Raises `BatchGone` where the results are too old to be there.
+        """
+        try:
+            await self._ended(batch_id)
+            for failures in count(1):
+                try:
+                    missing = set(intent.keys)
+                    async with aclosing(self._api.results(batch_id)) as results:
+                        async for some in results:
+                            ours = {key: some[key] for key in some.keys() & missing}
+                            missing -= ours.keys()
+                            self._intents.settle(ours)
+                            yield ours
+                    nothing: BatchOutcome = UnansweredQuestion(reason=f"{batch_id} says nothing of it", charged=True)
+                    left_out = dict.fromkeys(missing, nothing)
+                    self._intents.settle(left_out)
+                    yield left_out
+                    return
+                except TransientFailure as error:
+                    await self._pause(error, failures)
+        except BatchGone:
+            if datetime.now(UTC) - intent.created > RESULTS_KEPT:
+                self._intents.drop(intent.id)
+                raise
+            raise NotFoundError(
+                f"the batch {batch_id} is not there, though it was sent {intent.created:%Y-%m-%d}: was it deleted, "
+                "or sent with the key of another account?\nWithout --batch, its questions are asked one by one."
+            ) from None
+
+    async def _looked_for(self, intent: BatchIntent) -> str | None:
+        found = await self._found(intent)
+        if found is None:
+            self._intents.drop(intent.id)
+        else:
+            self._intents.submitted(intent.id, found)
+        return found
+
+    async def _found(self, intent: BatchIntent) -> str | None:
+        """Looked for twice: what was cut off may still be on its way."""
+        found = await self._match(intent)
+        if found is None:
+            await asyncio.sleep(self._pace.settle_s)
+            found = await self._match(intent)
+        return found
+
+    async def _match(self, intent: BatchIntent) -> str | None:
+        """The batch with the intent's questions among those that nobody knows; it names them only at its end."""
+        known = self._intents.batch_ids()
+        listed = await self._patiently(lambda: self._api.since(intent.created - CLOCK_SKEW))
+        for one in listed:
+            if one.id not in known and one.size == len(intent.keys) and await self._is_of(one.id, intent):
+                return one.id
+        return None
+
+    async def _is_of(self, batch_id: str, intent: BatchIntent) -> bool:
+        keys = frozenset(intent.keys)
+        try:
+            await self._ended(batch_id)
+            return await self._patiently(lambda: self._has_keys(batch_id, keys))
+        except BatchGone:
+            return False
+
+    async def _has_keys(self, batch_id: str, keys: frozenset[str]) -> bool:
+        seen: set[str] = set()
+        async with aclosing(self._api.results(batch_id)) as results:
+            async for some in results:
+                seen |= some.keys()
+                if not seen <= keys:
+                    return False
+        return seen == keys
+
+    async def _ended(self, batch_id: str) -> None:
+        for times in count():
+            if await self._patiently(lambda: self._api.has_ended(batch_id)):
+                return
+            await asyncio.sleep(self._pace.wait(times))
+
+    async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+        for failures in count(1):
+            try:
+                return await call()
+            except TransientFailure as error:
+                await self._pause(error, failures)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _pause(self, error: CallFailed, failures: int) -> None:
+        """Wait until the next attempt; raises `UnavailableError` where there is none."""
+        if failures >= self._pace.failures:
+            raise UnavailableError(
+                f"{error.reason} (tried {failures} times).\nRun the same again: what was sent is found, not sent again."
+            ) from None
+        await asyncio.sleep(self._pace.wait(failures, error.after if isinstance(error, TransientFailure) else None))
+
+
+BatchFailure = CallFailed | EvalscribeError
+
+
+class BatchNotAnswered(CallFailed):
     """The batch did not answer this question: ask it by itself."""
 
 
 @dataclass
-class Question:
+class PendingQuestion:
     """A question that somebody waits for."""
 
     params: "MessageCreateParamsNonStreaming"
-    answer: "asyncio.Future[Outcome | Failure]"
+    answer: "asyncio.Future[BatchOutcome | BatchFailure]"
     callers: int = 0
 
 
-class Batched:
-    """A `ports.Model` whose calls go out together."""
+class BatchModel:
+    """A `Model` whose calls go out together."""
 
     def __init__(
         self,
         adapter: AnthropicModel,
-        intents: Intents,
+        intents: BatchStore,
         price: Price | None,
         *,
-        pace: Pace | None = None,
+        pace: BatchPacing | None = None,
         fresh: bool = False,
     ) -> None:
         """`price`: of a single call; what comes through a batch is counted at the batch's.
@@ -70,11 +224,11 @@ class Batched:
         self.context_tokens = adapter.context_tokens
         self._adapter = adapter
         self._intents = intents
-        self._pace = pace or Pace()
+        self._pace = pace or BatchPacing()
         self._fresh = fresh
-        self._delivery = Delivery(BatchApi(adapter, price.batch() if price else None), intents, self._pace)
-        self._asked: dict[str, Question] = {}
-        self._wave: dict[str, Question] = {}
+        self._delivery = BatchDelivery(BatchApi(adapter, price.batch() if price else None), intents, self._pace)
+        self._asked: dict[str, PendingQuestion] = {}
+        self._wave: dict[str, PendingQuestion] = {}
         self._wave_bytes = 0
         self._quiet: asyncio.TimerHandle | None = None
         self._followed: set[str] = set()
@@ -82,7 +236,7 @@ class Batched:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
-        """Raises `NotAnswered` where the batch has no answer, `EvalscribeError` for what concerns all calls.
+        """Raises `BatchNotAnswered` where the batch has no answer, `EvalscribeError` for what concerns all calls.
 
         `on_text` hears the whole text at once: a batch writes no answer while anybody waits.
         """
@@ -113,8 +267,8 @@ class Batched:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._adapter.close()
 
-    def _ask(self, key: str, params: "MessageCreateParamsNonStreaming") -> Question:
-        asked = Question(params, asyncio.get_running_loop().create_future())
+    def _ask(self, key: str, params: "MessageCreateParamsNonStreaming") -> PendingQuestion:
+        asked = PendingQuestion(params, asyncio.get_running_loop().create_future())
         self._asked[key] = asked
         try:
             if self._fresh:
@@ -124,12 +278,12 @@ class Batched:
             self._answer(key, error)
         return asked
 
-    def _taken(self, key: str, outcome: Outcome | Failure) -> Reply:
+    def _taken(self, key: str, outcome: BatchOutcome | BatchFailure) -> Reply:
         if isinstance(outcome, Reply):
             return outcome if self._intents.take(key) else outcome.model_copy(update={"billed_before": True})
-        if isinstance(outcome, Unanswered):
+        if isinstance(outcome, UnansweredQuestion):
             free = not (outcome.charged and self._intents.take(key))
-            raise NotAnswered(f"the batch did not answer ({outcome.reason})", free=free)
+            raise BatchNotAnswered(f"the batch did not answer ({outcome.reason})", free=free)
         # Whoever catches one may change it, and many wait for the same.
         raise copy.copy(outcome)
 
@@ -146,7 +300,7 @@ class Batched:
                 self._followed.update(intent.keys)
                 self._start(lambda: self._deliver(intent, lambda: self._delivery.recovered(intent)), intent.keys)
 
-    def _answer(self, key: str, outcome: Outcome | Failure) -> None:
+    def _answer(self, key: str, outcome: BatchOutcome | BatchFailure) -> None:
         asked = self._asked.get(key)
         if asked and not asked.answer.done():
             asked.answer.set_result(outcome)
@@ -176,16 +330,16 @@ class Batched:
         try:
             await work()
         except Exception as error:
-            if not isinstance(error, Failure):
+            if not isinstance(error, BatchFailure):
                 error = EvalscribeError(f"a batch of {self.id} came to nothing: {error!r}")
             for key in keys:
                 self._answer(key, error)
 
-    async def _send(self, wave: Mapping[str, Question]) -> None:
+    async def _send(self, wave: Mapping[str, PendingQuestion]) -> None:
         """Store the intent, and only then send the questions that are in no other process's."""
         intent_id = secrets.token_hex(16)
         with self._intents.claim(intent_id):
-            wanted = Intent(id=intent_id, keys=tuple(wave), created=datetime.now(UTC))
+            wanted = BatchIntent(id=intent_id, keys=tuple(wave), created=datetime.now(UTC))
             intent = self._intents.add(wanted)
             params = {key: wave[key].params for key in intent.keys}
             for key in wave.keys() - params.keys():
@@ -195,14 +349,14 @@ class Batched:
                 sent = partial(self._delivery.submit, intent, params)
                 await self._guarded(lambda: self._deliver(intent, sent), intent.keys)
 
-    async def _deliver(self, intent: Intent, sent: Callable[[], Awaitable[str | None]]) -> None:
+    async def _deliver(self, intent: BatchIntent, sent: Callable[[], Awaitable[str | None]]) -> None:
         """Answer everybody who asked what is in the intent; what turns out to be in no batch is asked anew."""
         try:
             batch_id = await sent()
             if batch_id is not None:
                 await self._read(intent, batch_id)
                 return
-        except Gone:
+        except BatchGone:
             pass
         finally:
             self._followed.difference_update(intent.keys)
@@ -210,15 +364,15 @@ class Batched:
             if key in self._asked:
                 self._pursue(key)
 
-    async def _read(self, intent: Intent, batch_id: str) -> None:
+    async def _read(self, intent: BatchIntent, batch_id: str) -> None:
         async with aclosing(self._delivery.outcomes(intent, batch_id)) as outcomes:
             async for some in outcomes:
                 for key, outcome in some.items():
                     self._answer(key, outcome)
 
 
-class Either:
-    """A `ports.Model` that asks by itself what the batch did not answer."""
+class BatchOrSingleModel:
+    """A `Model` that asks by itself what the batch did not answer."""
 
     def __init__(self, waves: Model, single: Model) -> None:
         self.id = waves.id
@@ -229,7 +383,7 @@ class Either:
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         try:
             return await self._waves.complete(request, on_text)
-        except NotAnswered as lost:
+        except BatchNotAnswered as lost:
             return await self._alone(request, lost.usage, on_text)
 
     async def _alone(self, request: Request, lost: Usage, on_text: OnText | None) -> Reply:
@@ -248,12 +402,12 @@ class Either:
         await self._single.close()
 
 
-def batched(waves: Batched, single: Model, budget: Purse, price: Price | None, stage: str) -> Model:
+def with_batches(waves: BatchModel, single: Model, budget: SpendingLimit, price: Price | None, stage: str) -> Model:
     """Through the batch at its price, and what that did not answer by a single call, which is budgeted on its own.
 
     Each holds its own worst case of the budget, one after the other: calls that do not fit join the next wave.
     """
-    return Either(Budgeted(waves, budget, price.batch() if price else None, stage), single)
+    return BatchOrSingleModel(BudgetedModel(waves, budget, price.batch() if price else None, stage), single)
 
 
 def question_key(params: "MessageCreateParamsNonStreaming", rollout: int) -> str:

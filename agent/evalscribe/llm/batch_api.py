@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
-from evalscribe.chat import CallFailed, Reply
 from evalscribe.errors import EvalscribeError, UnavailableError
 from evalscribe.ids import Frozen
 from evalscribe.llm.anthropic import AnthropicModel, reply_of
 from evalscribe.llm.attempt import CONNECT_S
-from evalscribe.llm.prices import Price
-from evalscribe.llm.transient import Transient
-from evalscribe.ports import Unanswered
+from evalscribe.llm.budget import Price
+from evalscribe.model.chat import CallFailed, Reply, TransientFailure
+from evalscribe.model.storage import UnansweredQuestion
 
 if TYPE_CHECKING:
     from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
@@ -25,22 +24,22 @@ PAGE = 100
 RESULTS_AT_ONCE = 100
 RESULTS_BYTES = 16_000_000
 """Most characters of results held in memory at once; a single line may have 8 MiB."""
-MOST_LISTED = 10_000
+MAX_LISTED = 10_000
 """Most batches read from one listing, in case a server repeats the same page without end."""
 STATES = ("processing", "succeeded", "errored", "canceled", "expired")
 
-Outcome = Reply | Unanswered
+BatchOutcome = Reply | UnansweredQuestion
 
 
-class Gone(CallFailed):
+class BatchGone(CallFailed):
     """There is no such batch, or no longer."""
 
 
-class Unsure(CallFailed):
+class SubmissionUncertain(CallFailed):
     """It cannot be known whether the batch was made."""
 
 
-class Listed(Frozen):
+class BatchListing(Frozen):
     """A batch as a list shows it, which does not name its questions."""
 
     id: str
@@ -57,7 +56,10 @@ class BatchApi:
         self._price = price
 
     async def create(self, params: Mapping[str, "MessageCreateParamsNonStreaming"]) -> str:
-        """Submit the questions by their keys; the batch's id. Raises `Unsure` where it may have been made unseen."""
+        """Submit the questions by their keys and return the batch's id.
+
+        Raises `SubmissionUncertain` if the batch may exist although its id was not received.
+        """
         from anthropic import APIStatusError, Timeout
 
         try:
@@ -75,7 +77,7 @@ class BatchApi:
             raise _unsure(self._adapter.failure(error)) from None
 
     async def has_ended(self, batch_id: str) -> bool:
-        """Raises `Gone`; anything else that goes wrong may pass."""
+        """Raises `BatchGone`; anything else that goes wrong may pass."""
         from anthropic import Timeout
 
         async with self._asked():
@@ -86,13 +88,13 @@ class BatchApi:
                 raise ValueError("no batch")
             return batch.processing_status == "ended"
 
-    async def results(self, batch_id: str) -> AsyncGenerator[dict[str, Outcome], None]:
+    async def results(self, batch_id: str) -> AsyncGenerator[dict[str, BatchOutcome], None]:
         """What an ended batch says, by key, some at a time. Raises as `has_ended` does."""
         from anthropic import AsyncStream, Timeout
         from anthropic._decoders.jsonl import AsyncJSONLDecoder
         from anthropic.types.messages import MessageBatchIndividualResponse
 
-        some: dict[str, Outcome] = {}
+        some: dict[str, BatchOutcome] = {}
         size = 0
         async with self._asked():
             # Not the address that the service names: the key goes to no host but the one that was chosen.
@@ -114,19 +116,19 @@ class BatchApi:
                 await lines.close()
         yield some
 
-    async def since(self, moment: datetime) -> Sequence[Listed]:
+    async def since(self, moment: datetime) -> Sequence[BatchListing]:
         """Batches made at this moment or later, oldest first."""
         from anthropic import Timeout
 
-        found: list[Listed] = []
+        found: list[BatchListing] = []
         async with self._asked():
             batches = self._adapter.client().messages.batches
             async for batch in batches.list(limit=PAGE, timeout=Timeout(READ_S, connect=CONNECT_S)):
                 listed = _listed(batch)
                 if listed.created < moment:
                     break
-                if len(found) == MOST_LISTED:
-                    raise UnavailableError(f"{self._adapter.host} lists more than {MOST_LISTED:,} batches")
+                if len(found) == MAX_LISTED:
+                    raise UnavailableError(f"{self._adapter.host} lists more than {MAX_LISTED:,} batches")
                 found.append(listed)
         return found[::-1]
 
@@ -135,32 +137,32 @@ class BatchApi:
         """Nothing inside costs anything, so whatever fails may be tried again, but for what concerns all calls."""
         from anthropic import NotFoundError
 
-        from evalscribe.llm.failures import AnswerRefused
+        from evalscribe.llm.attempt import AnswerNotRead
 
         try:
             yield
         except EvalscribeError:
             raise
         except NotFoundError:
-            raise Gone("the batch is not there", free=True) from None
+            raise BatchGone("the batch is not there", free=True) from None
         except Exception as error:
             failure = self._adapter.failure(error)
             if isinstance(failure, EvalscribeError):
                 raise failure from None
-            if isinstance(failure, AnswerRefused):
+            if isinstance(failure, AnswerNotRead):
                 raise UnavailableError(failure.reason) from None
-            raise Transient(failure.reason, free=True, after=getattr(failure, "after", None)) from None
+            raise TransientFailure(failure.reason, free=True, after=getattr(failure, "after", None)) from None
 
-    def _outcome(self, line: "MessageBatchIndividualResponse") -> Outcome:
+    def _outcome(self, line: "MessageBatchIndividualResponse") -> BatchOutcome:
         try:
             result = line.result
             if result.type == "succeeded":
                 return reply_of(result.message, self._price)
             words = getattr(getattr(getattr(result, "error", None), "error", None), "message", None)
-            return Unanswered(reason=f"{result.type}: {words}" if words else str(result.type))
+            return UnansweredQuestion(reason=f"{result.type}: {words}" if words else str(result.type))
         except (AttributeError, TypeError, ValueError, KeyError):
             said = f"{self._adapter.host} put something that is not a message into the batch"
-            return Unanswered(reason=said, charged=True)
+            return UnansweredQuestion(reason=said, charged=True)
 
 
 def _id(batch: "MessageBatch") -> str:
@@ -171,14 +173,14 @@ def _id(batch: "MessageBatch") -> str:
     return found
 
 
-def _listed(batch: "MessageBatch") -> Listed:
+def _listed(batch: "MessageBatch") -> BatchListing:
     created = cast(object, batch.created_at)
     moment = datetime.fromisoformat(created) if isinstance(created, str) else created
     if not isinstance(moment, datetime):
         raise ValueError("no batch")
     size = sum(getattr(batch.request_counts, name) for name in STATES)
-    return Listed(id=_id(batch), created=moment if moment.tzinfo else moment.replace(tzinfo=UTC), size=size)
+    return BatchListing(id=_id(batch), created=moment if moment.tzinfo else moment.replace(tzinfo=UTC), size=size)
 
 
 def _unsure(failure: CallFailed | EvalscribeError) -> CallFailed | EvalscribeError:
-    return failure if isinstance(failure, EvalscribeError) else Unsure(failure.reason)
+    return failure if isinstance(failure, EvalscribeError) else SubmissionUncertain(failure.reason)

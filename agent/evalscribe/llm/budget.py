@@ -1,25 +1,101 @@
-"""Money and tokens that may be spent: a call starts only if its worst case still fits."""
+"""Prices, and the budget that all calls share, in one process or in many."""
 
 import asyncio
 import math
+import re
+import tomllib
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import cache, partial
+from importlib.resources import files
+from itertools import count
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, cast
 
-from evalscribe.chat import CallFailed, NoRoom, Reply, Request, Usage
 from evalscribe.errors import AccessError, UsageError
-from evalscribe.ids import canonical_json
-from evalscribe.llm.prices import Price
-from evalscribe.ports import Model, OnText
+from evalscribe.ids import Frozen, canonical_json
+from evalscribe.model.chat import BudgetExceeded, CallFailed, Reply, Request, Usage
+from evalscribe.model.protocols import AskParent, Model, OnText
+
+MILLION = 1_000_000
+BATCH_FACTOR = 0.5
+"""What a token costs in a Message Batch, beside a single call: half, cached or not."""
+
+
+class Rate(Frozen):
+    """US dollars per million tokens, for prompts of more than `above` tokens."""
+
+    above: int = 0
+    input: float
+    output: float
+    cache_write: float
+    cache_read: float
+
+    def cost(self, usage: Usage) -> float:
+        fresh = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
+        return (
+            max(0, fresh) * self.input
+            + usage.cache_write_tokens * self.cache_write
+            + usage.cache_read_tokens * self.cache_read
+            + usage.output_tokens * self.output
+        ) / MILLION
+
+    def times(self, factor: float) -> "Rate":
+        rates = {name: getattr(self, name) * factor for name in ("input", "output", "cache_write", "cache_read")}
+        return self.model_copy(update=rates)
+
+
+class Price(Frozen):
+    """What one model costs; the longest prompt it was asked decides which rate holds."""
+
+    model: str
+    rates: tuple[Rate, ...]
+    """By `above`, rising; the first holds from 0."""
+
+    def cost(self, usage: Usage) -> float:
+        """US dollars of one call."""
+        rate = max((r for r in self.rates if r.above < max(1, usage.input_tokens)), key=lambda r: r.above)
+        return rate.cost(usage)
+
+    def worst(self, input_tokens: int, output_tokens: int) -> float:
+        """The most that a call of this size can cost: all of its prompt written to the cache."""
+        usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+        written = usage.model_copy(update={"cache_write_tokens": input_tokens})
+        return max(self.cost(usage), self.cost(written))
+
+    def batch(self) -> "Price":
+        """The price of the same model in a batch."""
+        return self.model_copy(update={"rates": tuple(rate.times(BATCH_FACTOR) for rate in self.rates)})
+
+
+def price_of(model: str) -> Price | None:
+    """The price of `provider/name`, dated names (`…-20261007`) included; None where the file has none."""
+    return _prices().get(re.sub(r"-\d{8}$", "", model))
+
+
+def cost_of(model: Model, *, batch: bool = False) -> Callable[[Usage], float] | None:
+    """What one call costs in US dollars, in a batch or alone; None where the model has no price."""
+    cost = price_of(model.id)
+    if cost is None:
+        return None
+    return cost.batch().cost if batch else cost.cost
+
+
+@cache
+def _prices() -> dict[str, Price]:
+    table = tomllib.loads(files("evalscribe.llm").joinpath("prices.toml").read_text(encoding="utf-8"))
+    rates: dict[str, list[Rate]] = {}
+    for row in table["price"]:
+        rates.setdefault(row.pop("model"), []).append(Rate(**row))
+    return {model: Price(model=model, rates=tuple(sorted(r, key=lambda x: x.above))) for model, r in rates.items()}
+
 
 BYTES_PER_TOKEN = 2
 """Of the densest ASCII that evidence holds (ids, hashes, minified code); prose and code take three to four.
 Beyond ASCII a token may be a single byte."""
-OF_EACH_CALL = 64
+TOKENS_PER_CALL = 64
 """Tokens that a provider adds to every prompt: roles, separators."""
-OF_TOOLS = 1024
+TOKENS_FOR_TOOLS = 1024
 """Tokens of the instructions that a provider adds where there are tools or a schema for the answer."""
 
 LEFT_UNDONE = "left undone, run again with more"
@@ -27,7 +103,7 @@ Settle = Callable[[Usage], None]
 """Counts what a call consumed."""
 
 
-class Purse(Protocol):
+class SpendingLimit(Protocol):
     """Where the money of calls comes from: a `Budget`, or one that is kept in another process."""
 
     usd: float | None
@@ -70,7 +146,7 @@ class Budget:
         """
         while not self._fits(worst, self._held):
             if not self._fits(worst, _Held()):
-                raise NoRoom(f"{self._name()} has no room for another call: {LEFT_UNDONE}")
+                raise BudgetExceeded(f"{self._name()} has no room for another call: {LEFT_UNDONE}")
             await self._settled.wait()
         self._by_stage.setdefault(stage, Usage())
         self._held.add(worst)
@@ -115,10 +191,10 @@ class _Held:
         self.usd = self.usd - worst.cost_usd if self._calls else 0.0
 
 
-class Budgeted:
-    """A `ports.Model` that spends from a budget shared with others, on behalf of one stage of the work."""
+class BudgetedModel:
+    """A `Model` that spends from a budget shared with others, on behalf of one stage of the work."""
 
-    def __init__(self, model: Model, budget: Purse, price: Price | None, stage: str = "judge") -> None:
+    def __init__(self, model: Model, budget: SpendingLimit, price: Price | None, stage: str = "judge") -> None:
         """Raises `UsageError` for a model without a price where nothing but dollars would bound it."""
         if price is None and budget.usd is not None and budget.tokens is None:
             raise UsageError(f"{model.id} has no price here, so a budget in dollars cannot hold: give --max-tokens N")
@@ -161,8 +237,8 @@ class Budgeted:
 def worst_case(request: Request, price: Price | None) -> Usage:
     """The most that one call can consume: the whole prompt written to the cache, the answer as long as allowed."""
     prompt = _most_tokens(canonical_json([request.system, request.tools, request.messages, request.answer_schema]))
-    prompt += OF_EACH_CALL * (1 + len(request.messages))
-    prompt += OF_TOOLS if request.tools or request.answer_schema else 0
+    prompt += TOKENS_PER_CALL * (1 + len(request.messages))
+    prompt += TOKENS_FOR_TOOLS if request.tools or request.answer_schema else 0
     cost = price.worst(prompt, request.max_tokens) if price else 0.0
     return Usage(calls=1, input_tokens=prompt, output_tokens=request.max_tokens, cost_usd=cost)
 
@@ -188,3 +264,85 @@ def _consumed(error: CallFailed, worst: Usage) -> Usage:
     if error.usage.calls or error.free:
         return error.usage
     return worst
+
+
+class BudgetHold(Frozen):
+    """A worker asks for room; answered with a number as soon as there is some."""
+
+    worst: Usage
+    stage: str
+
+
+class BudgetRelease(Frozen):
+    """A worker tells what its call consumed."""
+
+    number: int
+    used: Usage | None
+    """None: nothing was asked."""
+
+
+class RemoteBudget:
+    """A `SpendingLimit` in a worker's process."""
+
+    def __init__(self, ask: AskParent, usd: float | None, tokens: int | None) -> None:
+        self.usd = usd
+        self.tokens = tokens
+        self._ask = ask
+        self._late: set[asyncio.Future[None]] = set()
+
+    @property
+    def by_stage(self) -> Mapping[str, Usage]:
+        """Only the budget itself knows."""
+        return {}
+
+    @asynccontextmanager
+    async def hold(self, worst: Usage, stage: str) -> AsyncIterator[Settle]:
+        """A call that is cancelled while it waits gives its room back when it gets it."""
+        asking = asyncio.ensure_future(self._ask(BudgetHold(worst=worst, stage=stage)))
+        try:
+            number = cast(int, await asyncio.shield(asking))
+        except asyncio.CancelledError:
+            late = asyncio.ensure_future(self._give_back(asking))
+            self._late.add(late)
+            late.add_done_callback(self._late.discard)
+            raise
+        used = [worst]
+        try:
+            yield used.append
+        finally:
+            await self._ask(BudgetRelease(number=number, used=used[-1]))
+
+    async def _give_back(self, asking: "asyncio.Future[object]") -> None:
+        (number,) = await asyncio.gather(asking, return_exceptions=True)
+        if isinstance(number, int):
+            await self._ask(BudgetRelease(number=number, used=None))
+
+
+@asynccontextmanager
+async def serve_budget(budget: SpendingLimit) -> AsyncIterator[AskParent]:
+    """Answers one worker; what it never told is counted at its worst: a worker that died may have been charged."""
+    async with AsyncExitStack() as dying:
+        held: dict[int, tuple[AsyncExitStack, Settle, Usage]] = {}
+        numbers = count()
+
+        async def bury() -> None:
+            for stack, settle, worst in held.values():
+                settle(worst)
+                await stack.aclose()
+
+        async def ask(question: object) -> object:
+            if isinstance(question, BudgetHold):
+                stack = AsyncExitStack()
+                settle = await stack.enter_async_context(budget.hold(question.worst, question.stage))
+                number = next(numbers)
+                held[number] = stack, settle, question.worst
+                return number
+            assert isinstance(question, BudgetRelease), question
+            stack, settle, _ = held.pop(question.number)
+            if question.used is not None:
+                settle(question.used)
+            await stack.aclose()
+            return None
+
+        dying.push_async_callback(bury)
+        yield ask

@@ -1,14 +1,64 @@
-"""A chat completion, as it is asked for and as it is read: plain JSON on both sides."""
+"""Chat completions: requests, answers, streams, and how the services differ."""
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
-from evalscribe.chat import Message, Reply, Request, Stop, Tool, ToolCall, ToolResult, Usage
+from pydantic import Field
+
+from evalscribe.ids import Frozen
 from evalscribe.llm.attempt import sendable
-from evalscribe.llm.prices import Price
+from evalscribe.llm.budget import Price
+from evalscribe.model.chat import Effort, Message, Reply, Request, StopReason, Tool, ToolCall, ToolResult, Usage
+from evalscribe.settings.access import GOOGLE, OPENAI, OPENROUTER, Provider
 
-STOPS: dict[str, Stop] = {
+EFFORTS: tuple[Effort, ...] = ("minimal", "low", "medium", "high", "xhigh", "max")
+
+
+class Dialect(Frozen):
+    limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """What the bound of the answer is called."""
+    strict: bool = False
+    """Whether tools are held to their schemas when asked to be; a server that cannot may refuse the word."""
+    most_effort: Effort = "high"
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """Sent with every call."""
+    structured: dict[str, Any] = Field(default_factory=dict)
+    """Sent with calls that want structured output."""
+    check: str = "/models"
+    """What can be asked for that costs nothing and needs the key."""
+    context_tokens: int = 128_000
+    """What most models have at least; a prompt beyond the real window comes back as `context_exceeded`."""
+
+    def effort(self, wanted: Effort) -> Effort:
+        """The nearest that the service knows."""
+        return min(wanted, self.most_effort, key=EFFORTS.index)
+
+
+COMPATIBLE = Dialect(context_tokens=32_768)
+"""Any other server: Ollama, vLLM, llama.cpp. Some cut a longer prompt without a word."""
+DIALECTS = {
+    OPENAI.name: Dialect(limit="max_completion_tokens", strict=True, most_effort="max"),
+    OPENROUTER.name: Dialect(
+        strict=True,
+        most_effort="xhigh",
+        extra={"usage": {"include": True}},
+        # Without it a call may go to a host that leaves the schema out of account.
+        structured={"provider": {"require_parameters": True}},
+        check="/key",
+    ),
+    GOOGLE.name: Dialect(context_tokens=1_000_000),
+}
+
+
+def dialect_of(provider: Provider, url: str) -> Dialect:
+    """How to speak to this provider at this address; a gateway or a proxy of a provider's speaks as it does."""
+    if provider.compatible and url != provider.url:
+        return COMPATIBLE
+    return DIALECTS[provider.name]
+
+
+STOPS: dict[str, StopReason] = {
     "stop": "end",
     "length": "max_tokens",
     "tool_calls": "tool_use",
@@ -78,7 +128,7 @@ def is_strict(schema: object) -> bool:
     return all(is_strict(value) for value in schema.values())
 
 
-def plain(answer: object) -> dict[str, Any]:
+def to_plain(answer: object) -> dict[str, Any]:
     """Raises `AttributeError` or `TypeError` for a page or anything else that is no object."""
     if isinstance(answer, dict):
         return answer
@@ -148,7 +198,7 @@ def _count(told: dict[str, Any], name: str) -> int:
     return number
 
 
-def _stop(reason: object, said: dict[str, Any]) -> Stop:
+def _stop(reason: object, said: dict[str, Any]) -> StopReason:
     if not isinstance(reason, str):
         raise TypeError("no reason to stop")
     if said.get("refusal"):
@@ -190,3 +240,110 @@ def _echoable(said: dict[str, Any]) -> dict[str, Any]:
         kept.setdefault("content", "")
     cleaned: dict[str, Any] = json.loads(sendable(json.dumps(kept, ensure_ascii=False)))
     return cleaned
+
+
+GROWN = ("text", "summary", "data")
+"""What a further piece of a thought makes longer."""
+LATEST = ("reasoning_details", "tool_calls", "content", "refusal")
+
+
+class StreamError(Exception):
+    """An error that came as a chunk."""
+
+    def __init__(self, error: object) -> None:
+        super().__init__("an error for a chunk")
+        self.error = error
+
+
+class StreamedCompletion:
+    """A `streaming.Written`. A refusal's words are not told as they come: they are the text only where no other is."""
+
+    def __init__(self) -> None:
+        self.whole = False
+        self._content: list[str] = []
+        self._refusal: list[str] = []
+        self._calls: list[dict[str, Any]] = []
+        self._arguments: list[list[str]] = []
+        self._thoughts: list[dict[str, Any]] = []
+        self._other: dict[str, Any] = {}
+        self._stop: Any = None
+        self._usage: Any = None
+
+    def take(self, event: dict[str, Any]) -> str:
+        """Raises `StreamError`, and `AttributeError`, `KeyError` or `TypeError` for what is no chunk."""
+        if (error := error_inside(event)) is not None:
+            raise StreamError(error)
+        # Some services tell it with every chunk, as a total so far.
+        self._usage = event.get("usage") or self._usage
+        choices = event.get("choices") or ()
+        return "".join(self._choice(choice) for choice in choices[:1])
+
+    def body(self) -> dict[str, Any]:
+        """The completion as it would have come whole."""
+        for call, arguments in zip(self._calls, self._arguments, strict=True):
+            call["function"]["arguments"] = "".join(arguments)
+            call.pop("index")
+        said = {
+            **self._other,
+            "content": "".join(self._content) if self._content else None,
+            "refusal": "".join(self._refusal) or None,
+            "tool_calls": self._calls or None,
+            "reasoning_details": self._thoughts or None,
+        }
+        return {"choices": [{"message": said, "finish_reason": self._stop}], "usage": self._usage}
+
+    def _choice(self, choice: dict[str, Any]) -> str:
+        self._stop = choice.get("finish_reason") or self._stop
+        self.whole = self._stop is not None
+        # A server that does not stream sends the whole message.
+        delta = (choice["delta"] or {}) if "delta" in choice else dict(choice["message"])
+        for call in delta.get("tool_calls") or ():
+            self._call(call)
+        for thought in delta.get("reasoning_details") or ():
+            self._think(thought)
+        self._other |= {name: value for name, value in delta.items() if value is not None and name not in LATEST}
+        if delta.get("refusal"):
+            self._refusal.append(delta["refusal"])
+        if delta.get("content") is None:
+            return ""
+        text = text_of(delta["content"])
+        self._content.append(text)
+        return text
+
+    def _call(self, delta: dict[str, Any]) -> None:
+        index, function = delta.get("index"), delta.get("function") or {}
+        number = self._number(index, delta.get("id"), function.get("name"))
+        call = self._calls[number]
+        call["id"] = call["id"] or delta.get("id")
+        call["function"]["name"] = call["function"]["name"] or function.get("name")
+        if extra := delta.get("extra_content"):
+            call["extra_content"] = extra
+        if arguments := function.get("arguments"):
+            # Some servers send them as the object that they stand for.
+            self._arguments[number].append(arguments if isinstance(arguments, str) else json.dumps(arguments))
+
+    def _number(self, index: object, called: object, name: object) -> int:
+        """Which call a delta belongs to. Some services give every call of a turn the index 0, or none."""
+        for number in reversed(range(len(self._calls))):
+            call = self._calls[number]
+            same = not called or not call["id"] or call["id"] == called
+            if call["index"] == index and same and not (index is None and name):
+                return number
+        self._calls.append({"index": index, "id": None, "type": "function", "function": {"name": None}})
+        self._arguments.append([])
+        return len(self._calls) - 1
+
+    def _think(self, thought: dict[str, Any]) -> None:
+        """Signatures hold for the thought as a whole, so its pieces are put together again."""
+        last = self._thoughts[-1] if self._thoughts else {}
+        ids = {last.get("id"), thought.get("id")} - {None}
+        if (
+            thought.get("index") is None
+            or len(ids) > 1
+            or any(last.get(k) != thought.get(k) for k in ("index", "type"))
+        ):
+            self._thoughts.append(dict(thought))
+            return
+        for name, value in thought.items():
+            if value is not None:
+                last[name] = (last.get(name) or "") + value if name in GROWN else value

@@ -4,21 +4,29 @@ from contextlib import aclosing, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from evalscribe.chat import CallFailed, Effort, Reply, Request, Usage
 from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
-from evalscribe.llm.attempt import CONNECT_S, attempt, host_of, without_key
-from evalscribe.llm.completion import error_inside, messages, plain, reply_of, response_format, tool, usage_of
-from evalscribe.llm.completion_stream import WrittenCompletion
-from evalscribe.llm.dialects import Dialect, dialect_of
-from evalscribe.llm.prices import Price
-from evalscribe.llm.streaming import Hearing, pieces
-from evalscribe.ports import OnText
-from evalscribe.settings.providers import OPENAI, Provider
+from evalscribe.llm.attempt import CONNECT_S, TextForwarder, attempt, host_of, stream_text, without_key
+from evalscribe.llm.budget import Price
+from evalscribe.llm.completion import (
+    Dialect,
+    StreamedCompletion,
+    dialect_of,
+    error_inside,
+    messages,
+    reply_of,
+    response_format,
+    to_plain,
+    tool,
+    usage_of,
+)
+from evalscribe.model.chat import CallFailed, Effort, Reply, Request, Usage
+from evalscribe.model.protocols import OnText
+from evalscribe.settings.access import OPENAI, Provider
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-    from evalscribe.llm.failures import Asked
+    from evalscribe.llm.attempt import CallTarget
 
 FALLBACK: dict[Effort, tuple[Effort, ...]] = {"max": ("high",), "xhigh": ("high",), "minimal": ("low",)}
 """What is asked for where a model refuses the degree; else none."""
@@ -34,7 +42,7 @@ class NotStreamed(CallFailed):
 
 
 class OpenAIModel:
-    """A `ports.Model` that tries once: repeating and budgets are for the models that wrap it."""
+    """A `Model` that tries once: repeating and budgets are for the models that wrap it."""
 
     def __init__(
         self,
@@ -71,22 +79,22 @@ class OpenAIModel:
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Raises `Transient` for what may pass, `CallFailed` for this call, `EvalscribeError` for all."""
-        from evalscribe.llm.failures import TooLong
+        from evalscribe.llm.attempt import PromptTooLong
 
         try:
             if on_text and self._streams:
                 with suppress(NotStreamed):
-                    return await self._heard(request, Hearing(on_text))
+                    return await self._heard(request, TextForwarder(on_text))
             reply = self._reply(await attempt(self._create(request), self._timeout_s, self.failure))
-        except TooLong:
+        except PromptTooLong:
             return Reply(text="", stop="context_exceeded", usage=Usage())
         if on_text and reply.text:
             on_text(reply.text)
         return reply
 
-    async def _heard(self, request: Request, hearing: Hearing) -> Reply:
-        written = WrittenCompletion()
-        received = pieces(self._create(request, streamed=True), written, self.host, self._timeout_s, self.failure)
+    async def _heard(self, request: Request, hearing: TextForwarder) -> Reply:
+        written = StreamedCompletion()
+        received = stream_text(self._create(request, streamed=True), written, self.host, self._timeout_s, self.failure)
         async with aclosing(received) as texts:
             async for text in texts:
                 hearing.say(text)
@@ -178,36 +186,36 @@ class OpenAIModel:
     def client(self) -> "AsyncOpenAI":
         """The one client of this model, made on the first call; explicit about all that it would else look up."""
         if self._client is None:
-            from evalscribe.llm.openai_client import client
+            from evalscribe.llm.openai_sdk import open_client
 
-            self._client = client(self._key, self._base_url)
+            self._client = open_client(self._key, self._base_url)
         return self._client
 
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
         """What an exception of the SDK means, without the key."""
-        from evalscribe.llm.openai_errors import mapped
+        from evalscribe.llm.openai_sdk import map_openai_error
 
         if isinstance(error, CallFailed):
             return error
-        return without_key(mapped(error, self._asked()), self._key)
+        return without_key(map_openai_error(error, self._asked()), self._key)
 
     def _reply(self, answer: object) -> Reply:
         """Our words for the answer. Raises `CallFailed` where it is a page, half a body or of another shape."""
-        from evalscribe.llm.openai_errors import of_error_inside
+        from evalscribe.llm.openai_sdk import map_stream_error
 
         try:
-            body = answer.body() if isinstance(answer, WrittenCompletion) else plain(answer)
+            body = answer.body() if isinstance(answer, StreamedCompletion) else to_plain(answer)
             if (error := error_inside(body)) is None:
                 return reply_of(body, self._price)
             usage = usage_of(body, self._price)
         except (AttributeError, TypeError, ValueError, KeyError, IndexError):
             raise CallFailed(f"{self.host} sent something that is not a completion") from None
-        raise without_key(of_error_inside(error, self._asked(), usage), self._key)
+        raise without_key(map_stream_error(error, self._asked(), usage), self._key)
 
-    def _asked(self) -> "Asked":
-        from evalscribe.llm.failures import Asked
+    def _asked(self) -> "CallTarget":
+        from evalscribe.llm.attempt import CallTarget
 
-        return Asked(provider=self._provider, model=self._name, host=self.host)
+        return CallTarget(provider=self._provider, model=self._name, host=self.host)
 
 
 def _look_for_package(provider: Provider) -> None:

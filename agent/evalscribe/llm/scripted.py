@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable, Iterable
 
-from evalscribe.chat import Reply, Request, Stop, ToolCall, Usage
-from evalscribe.ports import OnText
+from evalscribe.model.chat import Reply, Request, StopReason, ToolCall, Usage
+from evalscribe.model.protocols import OnText
 
 Step = Reply | Exception | Callable[[Request], Reply]
 PIECES = re.compile(r"\s*\S+|\s+")
@@ -12,7 +12,7 @@ PIECES = re.compile(r"\s*\S+|\s+")
 
 
 class ScriptedModel:
-    """A `ports.Model` whose n-th answer is the n-th step of its script; an exception is raised."""
+    """A `Model` whose n-th answer is the n-th step of its script; an exception is raised."""
 
     def __init__(self, script: Iterable[Step], name: str = "scripted/model", context_tokens: int = 200_000) -> None:
         self.id = name
@@ -42,13 +42,13 @@ class ScriptedModel:
         return None
 
 
-def says(text: str = "", stop: Stop = "end", usage: Usage | None = None) -> Reply:
+def text_reply(text: str = "", stop: StopReason = "end", usage: Usage | None = None) -> Reply:
     """A reply without tool calls."""
     return Reply(text=text, stop=stop, usage=usage or Usage(calls=1))
 
 
-def calls(*named: tuple[str, dict[str, object]], usage: Usage | None = None) -> Reply:
-    """A reply that calls tools: `calls(("read_lines", {...}), ("submit", {...}))`."""
+def tool_reply(*named: tuple[str, dict[str, object]], usage: Usage | None = None) -> Reply:
+    """A reply that calls tools: `tool_reply(("read_lines", {...}), ("submit", {...}))`."""
     tool_calls = tuple(ToolCall(id=f"call_{n}", name=name, input=fields) for n, (name, fields) in enumerate(named, 1))
     raw = [{"type": "tool_use", **call.model_dump()} for call in tool_calls]
     return Reply(text="", tool_calls=tool_calls, stop="tool_use", usage=usage or Usage(calls=1), raw=raw)

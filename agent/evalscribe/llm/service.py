@@ -1,45 +1,150 @@
-"""Every model that can be asked, by name; all of them spend from one budget."""
+"""Open models by name, retry what may pass, and pause when a provider limits the rate."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from evalscribe.chat import Usage
 from evalscribe.errors import AccessError, UsageError
-from evalscribe.llm.budget import Budgeted, Purse
-from evalscribe.llm.pause import Pause
-from evalscribe.llm.prices import Price, price
-from evalscribe.llm.retry import Patience, Persistent
-from evalscribe.ports import Intents, Model
-from evalscribe.settings import Access
-from evalscribe.settings.providers import ANTHROPIC, PROVIDERS, Provider
+from evalscribe.ids import Frozen
+from evalscribe.llm.budget import BudgetedModel, Price, SpendingLimit, price_of
+from evalscribe.model.chat import CallFailed, Reply, Request, TransientFailure, Usage
+from evalscribe.model.protocols import Model, OnText
+from evalscribe.model.storage import BatchStore
+from evalscribe.settings.access import ANTHROPIC, PROVIDERS, Access, Provider
 
 if TYPE_CHECKING:
-    from evalscribe.llm.batch import Batched
+    from evalscribe.llm.batch import BatchModel
 
-Find = Callable[[str], Access | None]
+
+MAX_REFUSALS = 3
+
+
+class RateLimitPause:
+    """Shared by all calls to one provider, whichever model and stage they are for."""
+
+    def __init__(self) -> None:
+        self._refused = 0
+        self._until = 0.0
+        """On the loop's clock: when the longest wait ends that was asked for since the last answer."""
+        self._answered = asyncio.Event()
+
+    def refused(self, wait_s: float) -> None:
+        """A call was one too many, and the next may come after so many seconds."""
+        self._refused += 1
+        self._until = max(self._until, asyncio.get_running_loop().time() + wait_s)
+
+    def answered(self) -> None:
+        """A call went through, so the others may go too."""
+        self._refused, self._until = 0, 0.0
+        self._answered.set()
+        self._answered = asyncio.Event()
+
+    def left_s(self) -> float:
+        """Seconds for which nobody should call, as things are now."""
+        if self._refused < MAX_REFUSALS:
+            return 0.0
+        return max(0.0, self._until - asyncio.get_running_loop().time())
+
+    async def over(self) -> None:
+        """Return once nobody has to wait, or as soon as a call went through."""
+        while (left := self.left_s()) > 0:
+            try:
+                async with asyncio.timeout(left):
+                    await self._answered.wait()
+            except TimeoutError:
+                continue
+
+
+class RetryPolicy(Frozen):
+    """How long one answer is tried for."""
+
+    attempts: int = 5
+    first_wait_s: float = 0.5
+    longest_wait_s: float = 8.0
+    total_s: float = 120.0
+    """No wait ends later than this after the first attempt began, a service's retry-after included."""
+
+    def wait(self, failures: int) -> float:
+        """Seconds to wait after so many failed attempts, where the service asks for nothing longer."""
+        return min(self.longest_wait_s, self.first_wait_s * 2.0 ** (failures - 1))
+
+
+class RetryingModel:
+    """A `Model` that repeats another's transient failures."""
+
+    def __init__(self, model: Model, patience: RetryPolicy | None = None, pause: RateLimitPause | None = None) -> None:
+        """`pause`: shared with the other models of the same provider."""
+        self.id = model.id
+        self.context_tokens = model.context_tokens
+        self._model = model
+        self._patience = patience or RetryPolicy()
+        self._shared = pause or RateLimitPause()
+
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
+        await self._shared.over()
+        deadline = asyncio.get_running_loop().time() + self._patience.total_s
+        lost = Usage()
+        for failures in range(1, self._patience.attempts + 1):
+            try:
+                reply = await self._model.complete(request, on_text)
+                self._shared.answered()
+                return reply.model_copy(update={"usage": lost + reply.usage})
+            except TransientFailure as error:
+                lost += error.usage
+                await self._pause(error, failures, deadline, lost)
+            except CallFailed as error:
+                error.usage, error.free = lost + error.usage, error.free and not lost.calls
+                raise  # as what it is: whether the budget had no room concerns others
+        raise AssertionError("the last attempt returns or raises")
+
+    def forget(self, request: Request) -> None:
+        self._model.forget(request)
+
+    async def _pause(self, error: TransientFailure, failures: int, deadline: float, lost: Usage) -> None:
+        """Wait until the next attempt; raises what the failure comes to where there is none."""
+        wait = max(error.after or 0.0, self._patience.wait(failures))
+        if error.limited and wait <= self._patience.total_s:
+            # Nobody waits for what no call has the patience for: each is told by itself.
+            self._shared.refused(wait)
+        late = asyncio.get_running_loop().time() + max(wait, self._shared.left_s()) > deadline
+        if not late and failures < self._patience.attempts:
+            await asyncio.sleep(wait)
+            await self._shared.over()
+            return
+        if error.ends_all is not None:
+            raise error.ends_all from None
+        asked = f", which asks to wait {error.after:.0f} s" if late and error.after else ""
+        tried = "once" if failures == 1 else f"{failures} times"
+        raise CallFailed(f"{error.reason}{asked} (tried {tried})", lost, free=error.free and not lost.calls) from None
+
+    async def close(self) -> None:
+        await self._model.close()
+
+
+FindAccess = Callable[[str], Access | None]
 """The host and key of a provider, as `Settings.provider` finds them."""
 TIMEOUT_S = 300.0
 
 
-class Adapter(Model, Protocol):
+class ModelAdapter(Model, Protocol):
     """One attempt at one answer; what repeats it and what it may spend are for those that wrap it."""
 
     async def check(self) -> None:
         """Ask for something that costs nothing. Raises `EvalscribeError` where the host or the key is no good."""
 
 
-class Service:
-    """A `ports.Models`. Each model keeps one connection pool, whatever stages ask it."""
+class ModelService:
+    """A `Models`. Each model keeps one connection pool, whatever stages ask it."""
 
     def __init__(
         self,
-        access: Find,
-        budget: Purse,
+        access: FindAccess,
+        budget: SpendingLimit,
         *,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
         timeout_s: float = TIMEOUT_S,
         context_tokens: int | None = None,
-        intents: Intents | None = None,
+        intents: BatchStore | None = None,
         fresh: bool = False,
     ) -> None:
         """`context_tokens`: of models whose window cannot be known here.
@@ -54,22 +159,22 @@ class Service:
         self._context_tokens = context_tokens
         self._intents = intents
         self._fresh = fresh
-        self._adapters: dict[str, Adapter] = {}
-        self._waves: dict[str, Batched] = {}
-        self._pauses: dict[str, Pause] = {}
+        self._adapters: dict[str, ModelAdapter] = {}
+        self._waves: dict[str, BatchModel] = {}
+        self._pauses: dict[str, RateLimitPause] = {}
 
     def open(self, name: str, stage: str) -> Model:
         """Raises `UsageError` for no model, no package or a model that the budget cannot hold, `AccessError`
         for a missing key."""
-        provider, model = parsed(name)
+        provider, model = parse_model_name(name)
         if self._intents and provider != ANTHROPIC:
             raise UsageError(f"--batch is for models of anthropic, not for {name}: leave it out")
-        cost = price(name)
+        cost = price_of(name)
         if name not in self._adapters:
-            found = access_of(provider, name, self._access)
-            self._adapters[name] = adapter(provider, model, found, cost, self._timeout_s, self._context_tokens)
-        budgeted = Budgeted(self._adapters[name], self._budget, cost, stage)
-        single = Persistent(budgeted, self._patience, self._pauses.setdefault(provider.name, Pause()))
+            found = require_access(provider, name, self._access)
+            self._adapters[name] = open_adapter(provider, model, found, cost, self._timeout_s, self._context_tokens)
+        budgeted = BudgetedModel(self._adapters[name], self._budget, cost, stage)
+        single = RetryingModel(budgeted, self._patience, self._pauses.setdefault(provider.name, RateLimitPause()))
         return single if self._intents is None else self._in_batches(name, single, self._intents, stage)
 
     def spent(self) -> Mapping[str, Usage]:
@@ -81,18 +186,18 @@ class Service:
         if self._intents:
             self._intents.close()
 
-    def _in_batches(self, name: str, single: Model, intents: Intents, stage: str) -> Model:
+    def _in_batches(self, name: str, single: Model, intents: BatchStore, stage: str) -> Model:
         from evalscribe.llm.anthropic import AnthropicModel
-        from evalscribe.llm.batch import Batched, batched
+        from evalscribe.llm.batch import BatchModel, with_batches
 
-        adapter, cost = self._adapters[name], price(name)
+        adapter, cost = self._adapters[name], price_of(name)
         assert isinstance(adapter, AnthropicModel), "no other provider comes here"
         if name not in self._waves:
-            self._waves[name] = Batched(adapter, intents, cost, fresh=self._fresh)
-        return batched(self._waves[name], single, self._budget, cost, stage)
+            self._waves[name] = BatchModel(adapter, intents, cost, fresh=self._fresh)
+        return with_batches(self._waves[name], single, self._budget, cost, stage)
 
 
-def parsed(name: str) -> tuple[Provider, str]:
+def parse_model_name(name: str) -> tuple[Provider, str]:
     """The provider and its own name of the model, which may have slashes. Raises `UsageError`."""
     provider, _, model = name.partition("/")
     if provider not in PROVIDERS or not model:
@@ -100,7 +205,7 @@ def parsed(name: str) -> tuple[Provider, str]:
     return PROVIDERS[provider], model
 
 
-def access_of(provider: Provider, name: str, find: Find) -> Access:
+def require_access(provider: Provider, name: str, find: FindAccess) -> Access:
     """Raises `AccessError` naming the variable that is missing."""
     found = find(provider.name)
     if found is None:
@@ -109,14 +214,14 @@ def access_of(provider: Provider, name: str, find: Find) -> Access:
     return found
 
 
-def adapter(
+def open_adapter(
     provider: Provider,
     model: str,
     found: Access,
     cost: Price | None,
     timeout_s: float,
     context_tokens: int | None = None,
-) -> Adapter:
+) -> ModelAdapter:
     """One attempt at one answer of this model. Raises `UsageError` where the package for it is missing."""
     key = found.key.get_secret_value() if found.key else ""
     if provider == ANTHROPIC:

@@ -10,8 +10,8 @@ from evalscribe.ids import Frozen
 from evalscribe.mcp_server import fields
 from evalscribe.mcp_server.page import NOTICE, TextPage, some, text_page
 from evalscribe.mcp_server.place import NOTHING_YET, Place
-from evalscribe.rubric import Collection
-from evalscribe.run import EvalStatus, Run
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import EvalStatus, Run
 
 MOST_ITEMS = 400
 """Of an eval's table of contents."""

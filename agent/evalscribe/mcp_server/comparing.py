@@ -6,17 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
-from evalscribe.comparison import (
-    Apart,
-    Behaviour,
-    CategoryFlips,
-    Column,
-    Comparison,
-    Difference,
-    Matrix,
-    Side,
-    Within,
-)
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
 from evalscribe.mcp_server import fields
@@ -24,7 +13,18 @@ from evalscribe.mcp_server.asking import Asking, asking
 from evalscribe.mcp_server.page import NOTICE
 from evalscribe.mcp_server.place import Place
 from evalscribe.mcp_server.progress import Told, watched
-from evalscribe.ports.model import Estimate
+from evalscribe.model.comparison import (
+    Behaviour,
+    CategoryFlips,
+    Comparison,
+    ComparisonSide,
+    ExcludedEval,
+    Matrix,
+    MatrixColumn,
+    MeanDifference,
+    WithinRunComparison,
+)
+from evalscribe.model.protocols import Estimate
 
 if TYPE_CHECKING:
     from evalscribe.app.comparisons.compare import Compared
@@ -46,12 +46,12 @@ class ComparedRuns(Frozen):
     kind: Literal["two", "within", "many"]
     sides: tuple[SideLine, ...]
     """Base first."""
-    difference: Difference | None = None
+    difference: MeanDifference | None = None
     """Of two sides: how far the candidate is from the base, and whether that is noise."""
     regressed: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     """Names of evals."""
-    apart: tuple[Apart, ...] = ()
+    apart: tuple[ExcludedEval, ...] = ()
     """Evals that are left out of the figures, and why."""
     categories: tuple[CategoryFlips, ...] = ()
     behaviours: tuple[Behaviour, ...] = ()
@@ -141,13 +141,15 @@ def _answer(done: "Compared") -> ComparedRuns:
     )
 
 
-def _sides(found: Comparison | Within | Matrix) -> tuple[Literal["two", "within", "many"], tuple[SideLine, ...]]:
+def _sides(
+    found: Comparison | WithinRunComparison | Matrix,
+) -> tuple[Literal["two", "within", "many"], tuple[SideLine, ...]]:
     if isinstance(found, Comparison):
         return "two", (_side(found.base), _side(found.candidate))
-    if isinstance(found, Within):
+    if isinstance(found, WithinRunComparison):
         return "within", (_side(found.side),)
     return "many", tuple(map(_side, found.columns))
 
 
-def _side(side: Side | Column) -> SideLine:
+def _side(side: ComparisonSide | MatrixColumn) -> SideLine:
     return SideLine(name=side.name, runs=side.runs, passed=side.passed, trials=side.trials)

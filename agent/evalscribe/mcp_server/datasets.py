@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from evalscribe.dataset import DatasetVersion, Item
-from evalscribe.finding import Classification
 from evalscribe.ids import Frozen
 from evalscribe.mcp_server import fields
 from evalscribe.mcp_server.page import NOTICE, excerpt, fitting, some
 from evalscribe.mcp_server.place import NO_EXPERIMENT, Place
+from evalscribe.model.dataset import DatasetVersion, Item
+from evalscribe.model.finding import Classification
 
 if TYPE_CHECKING:
     from evalscribe.app.experiments.regression import RegressionMade
-    from evalscribe.dataset import Dataset
-    from evalscribe.ports import Datasets
+    from evalscribe.model.dataset import Dataset
+    from evalscribe.model.experiment_storage import Datasets
 
 DRAFT = "draft"
 MOST_CHARACTERS = 40_000

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
-from evalscribe.gate import Gate
 from evalscribe.ids import Frozen
 from evalscribe.mcp_server import fields
 from evalscribe.mcp_server.apart import aside
@@ -15,13 +14,13 @@ from evalscribe.mcp_server.page import NOTICE, excerpt, fitting
 from evalscribe.mcp_server.place import Place
 from evalscribe.mcp_server.progress import Told, watched
 from evalscribe.mcp_server.tool import by_tools
-from evalscribe.run_comparison import RunComparison
-from evalscribe.run_summary import RunReport, RunSummary, ToldTry
+from evalscribe.model.experiment import Gate, RunReport, RunSummary, TrialDetail
+from evalscribe.model.run_comparison import RunComparison
 
 if TYPE_CHECKING:
     from evalscribe.app.experiments.tries import Page
-    from evalscribe.experiment import ExperimentRun, ItemVerdict
-    from evalscribe.score import Score
+    from evalscribe.model.experiment import ExperimentRun, ItemVerdict
+    from evalscribe.model.score import Score
     from evalscribe.workspace import Workspace
 
 MOST_CHARACTERS = 40_000
@@ -222,7 +221,7 @@ def _left(what: str, number: int) -> list[str]:
     return [f"{what}: {number - MOST_NAMED:,} more are not named"] if number > MOST_NAMED else []
 
 
-def _try(workspace: "Workspace", one: ToldTry, characters: int) -> TryLine:
+def _try(workspace: "Workspace", one: TrialDetail, characters: int) -> TryLine:
     return TryLine(
         item=one.item_key,
         repetition=one.repetition,

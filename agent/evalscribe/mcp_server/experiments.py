@@ -10,13 +10,13 @@ from evalscribe.ids import Frozen
 from evalscribe.mcp_server import fields
 from evalscribe.mcp_server.page import excerpt, fitting, some
 from evalscribe.mcp_server.place import NO_EXPERIMENT, Place
-from evalscribe.run_summary import Counts
+from evalscribe.model.experiment import TrialCounts
 
 if TYPE_CHECKING:
     from evalscribe.app.experiments.listing import ListedExperiment
     from evalscribe.app.experiments.runs import ListedRun
-    from evalscribe.deployment import Deployment
-    from evalscribe.experiment import Experiment, ExperimentVersion
+    from evalscribe.model.experiment import Experiment, ExperimentVersion
+    from evalscribe.model.target import Deployment
     from evalscribe.workspace import Workspace
 
 MOST_CHARACTERS = 40_000
@@ -38,7 +38,7 @@ class ExperimentRunLine(Frozen):
     deployment_id: str | None
     """The build that ran."""
     tries: int
-    counts: Counts
+    counts: TrialCounts
     pass_rate: float
     """Of all tries."""
     gate: Literal["passed", "failed"] | None

@@ -12,7 +12,7 @@ from evalscribe.mcp_server.asking import Asking, asking
 from evalscribe.mcp_server.page import NOTICE
 from evalscribe.mcp_server.place import Place
 from evalscribe.mcp_server.progress import Told, watched
-from evalscribe.ports.model import Estimate
+from evalscribe.model.protocols import Estimate
 
 if TYPE_CHECKING:
     from evalscribe.app.explorations.explore import Explored

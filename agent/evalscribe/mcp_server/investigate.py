@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
-from evalscribe.analysis import (
-    FindingSummary,
-    NetImpactSummary,
-    PatternSummary,
-    RecommendationSummary,
-    RunSummary,
-    SpentSummary,
-)
 from evalscribe.ids import Frozen
 from evalscribe.mcp_server import fields
 from evalscribe.mcp_server.asking import RULES, Asking, asking
 from evalscribe.mcp_server.page import NOTICE
 from evalscribe.mcp_server.place import Place
 from evalscribe.mcp_server.progress import Told, watched
-from evalscribe.ports.model import Estimate
-from evalscribe.prose import counted
+from evalscribe.model.analysis import (
+    AnalyzedRun,
+    CostSummary,
+    FindingSummary,
+    NetImpactSummary,
+    PatternSummary,
+    RecommendationSummary,
+)
+from evalscribe.model.protocols import Estimate
+from evalscribe.text import pluralise
 
 if TYPE_CHECKING:
     from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan
@@ -63,7 +63,7 @@ class Analysed(Frozen):
     outcome: Literal["analysed", "plan", "nothing-failed"]
     message: str
     """What became of it, and what to do next."""
-    run: RunSummary
+    run: AnalyzedRun
     labels: dict[str, int] = Field(default_factory=dict)
     findings: tuple[FindingLine, ...] = ()
     findings_left_out: int = 0
@@ -75,7 +75,7 @@ class Analysed(Frozen):
     """What a model would take: of a plan for all of it, of rules for what they are not sure of."""
     report: str | None = None
     """The report's name below the reports folder, where it was written or is there unchanged."""
-    spent: SpentSummary | None = None
+    spent: CostSummary | None = None
     notes: tuple[str, ...] = ()
     notice: str = NOTICE.replace("`text`", "What findings quote")
 
@@ -87,7 +87,7 @@ class Explained(Frozen):
     recommendations: tuple[RecommendationSummary, ...]
     text: str
     """The same in full, with history and what the judge had to read."""
-    spent: SpentSummary | None
+    spent: CostSummary | None
     notes: tuple[str, ...]
     notice: str = NOTICE
 
@@ -194,8 +194,8 @@ def _nothing(done: "NothingFailed", told: Told) -> Analysed:
     return Analysed(outcome="nothing-failed", message=done.message, run=_run(done), notes=told.notes)
 
 
-def _run(done: "Plan | NothingFailed") -> RunSummary:
-    return RunSummary(**{name: getattr(done.run, name) for name in RunSummary.model_fields})
+def _run(done: "Plan | NothingFailed") -> AnalyzedRun:
+    return AnalyzedRun(**{name: getattr(done.run, name) for name in AnalyzedRun.model_fields})
 
 
 def _done(done: "Analyzed", told: Told, report: str | None) -> Analysed:
@@ -206,7 +206,7 @@ def _done(done: "Analyzed", told: Told, report: str | None) -> Analysed:
     unsure = f" Uncertain: {len(done.uncertain)}." if done.uncertain else ""
     return Analysed(
         outcome="analysed",
-        message=f"{counted(len(findings), 'failed eval')}.{unsure} {state} explain tells all of one.",
+        message=f"{pluralise(len(findings), 'failed eval')}.{unsure} {state} explain tells all of one.",
         run=said.run,
         labels=dict(Counter(one.classification or "unclassified" for one in findings)),
         findings=kept,

@@ -8,13 +8,13 @@ from pydantic import Field, JsonValue
 
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
-from evalscribe.judge_result import CitationCounts
 from evalscribe.mcp_server import fields
 from evalscribe.mcp_server.asking import asking
 from evalscribe.mcp_server.page import NOTICE
 from evalscribe.mcp_server.place import Place
 from evalscribe.mcp_server.progress import Told, watched
-from evalscribe.ports.model import Estimate
+from evalscribe.model.protocols import Estimate
+from evalscribe.model.result import CitationCounts
 
 if TYPE_CHECKING:
     from evalscribe.app.judging.judge import JudgeOutcome

@@ -6,7 +6,7 @@ from typing import TypeVar
 from pydantic import BaseModel, JsonValue
 
 from evalscribe.ids import Frozen, canonical_json
-from evalscribe.prose import visible
+from evalscribe.text import visible
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from evalscribe.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from evalscribe.ports import Library
-    from evalscribe.rubric import Collection
+    from evalscribe.model.protocols import Library
+    from evalscribe.model.rubric import Collection
     from evalscribe.settings import Options, Settings
     from evalscribe.workspace import Workspace
 

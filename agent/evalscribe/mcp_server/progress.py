@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mcp.server.mcpserver import Context
 
 from evalscribe.mcp_server.apart import apart, unheard
-from evalscribe.prose import one_line
-from evalscribe.redaction import redact
+from evalscribe.redaction.redact import redact
+from evalscribe.text import one_line
 
 if TYPE_CHECKING:
     from evalscribe.classify import Judged
-    from evalscribe.experiment import ExperimentRun, ItemVerdict
-    from evalscribe.run import Run
+    from evalscribe.model.experiment import ExperimentRun, ItemVerdict
+    from evalscribe.model.run import Run
 
 T = TypeVar("T")
 PAUSE_S = 0.1

@@ -11,8 +11,8 @@ from evalscribe.ids import Frozen
 from evalscribe.mcp_server import fields
 from evalscribe.mcp_server.page import NOTICE, TextPage, some, text_page
 from evalscribe.mcp_server.place import Place
-from evalscribe.redaction import redact
-from evalscribe.result_set import ListedSet
+from evalscribe.model.result import ResultSetSummary
+from evalscribe.redaction.redact import redact
 
 if TYPE_CHECKING:
     from evalscribe.recall.across_models import AlikeRow
@@ -72,7 +72,7 @@ class Recurrences(Frozen):
 
 class ResultSets(Frozen):
     collection: str
-    sets: tuple[ListedSet, ...]
+    sets: tuple[ResultSetSummary, ...]
 
 
 class ResultLine(Frozen):
@@ -87,7 +87,7 @@ class ResultLine(Frozen):
 
 
 class Results(Frozen):
-    result_set: ListedSet
+    result_set: ResultSetSummary
     results: tuple[ResultLine, ...]
     total: int
     next_offset: int | None
@@ -159,7 +159,7 @@ class Reading:
 
         with self.place.collection_of(collection) as (workspace, chosen):
             sets = listed(workspace.store.results, chosen, prefix)
-        return ResultSets(collection=chosen.id, sets=tuple(ListedSet.of(*one) for one in sets))
+        return ResultSets(collection=chosen.id, sets=tuple(ResultSetSummary.of(*one) for one in sets))
 
     def get_results(
         self,
@@ -175,7 +175,7 @@ class Reading:
         with self.place.collection_of(collection) as (workspace, chosen):
             made = found(workspace.store.results, chosen, name)
             there = complete(workspace.store.results, made, include_incomplete=include_incomplete)
-            line = ListedSet.of(made, counted(workspace.store.results, made))
+            line = ResultSetSummary.of(made, counted(workspace.store.results, made))
         names = list(ResultLine.model_fields)
         lines = [ResultLine(**{name: getattr(one, name) for name in names}) for one in there[offset : offset + limit]]
         kept = _bounded(lines)

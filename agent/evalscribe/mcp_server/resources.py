@@ -11,7 +11,7 @@ from mcp.types import Resource as Listed
 from evalscribe.errors import EvalscribeError
 from evalscribe.mcp_server.place import Place
 from evalscribe.mcp_server.queries import Queries
-from evalscribe.redaction import redact
+from evalscribe.redaction.redact import redact
 
 MARKDOWN, JSON = "text/markdown", "application/json"
 REPORTS = "report://{+name}"
@@ -80,18 +80,18 @@ class _Page:
 
     @property
     def there(self) -> bool:
-        from evalscribe.prompts import shipped
+        from evalscribe.prompts.templates import shipped_folder
 
-        return (shipped("docs") / f"{self.name}.md").is_file()
+        return (shipped_folder("docs") / f"{self.name}.md").is_file()
 
     def __call__(self) -> str:
-        from evalscribe.prompts import shipped
+        from evalscribe.prompts.templates import shipped_folder
 
-        return (shipped("docs") / f"{self.name}.md").read_text("utf-8")
+        return (shipped_folder("docs") / f"{self.name}.md").read_text("utf-8")
 
 
 def _report_schema() -> str:
-    from evalscribe.analysis import Analysis
+    from evalscribe.model.analysis import Analysis
 
     return _json(Analysis.model_json_schema(mode="serialization"))
 

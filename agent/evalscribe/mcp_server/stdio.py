@@ -17,7 +17,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from evalscribe.errors import DataError
-from evalscribe.json_clean import clean
+from evalscribe.json_data import clean_json
 from evalscribe.mcp_server.apart import aside
 
 LONGEST_NUMBER = 300
@@ -63,7 +63,7 @@ def as_readable(line: str) -> str | None:
     if _is_readable(line):
         return line
     try:
-        message = json.dumps(clean(json.loads(line, parse_int=_number)))
+        message = json.dumps(clean_json(json.loads(line, parse_int=_number)))
     except (ValueError, RecursionError, DataError):
         return None
     return message if _is_readable(message) else None
@@ -79,7 +79,7 @@ def id_of(line: str) -> int | str | None:
                 found = json.loads(part)
             except ValueError:
                 return None
-            return clean(found) if isinstance(found, str) else found if type(found) is int else None  # type: ignore[return-value]
+            return clean_json(found) if isinstance(found, str) else found if type(found) is int else None  # type: ignore[return-value]
         depth += (part in "{[") - (part in "}]")
         before = (before[1], part)
     return None

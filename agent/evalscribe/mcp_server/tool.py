@@ -15,10 +15,10 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, ValidationError
 
 from evalscribe.errors import EvalscribeError, UsageError
-from evalscribe.llm_request import problem
 from evalscribe.mcp_server.apart import aside
-from evalscribe.prose import visible
-from evalscribe.redaction import redact
+from evalscribe.model.result import describe_validation_error
+from evalscribe.redaction.redact import redact
+from evalscribe.text import visible
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 """Changes nothing, costs nothing, asks nobody."""
@@ -55,7 +55,7 @@ class _Tool(Tool):
             self.fn_metadata.validate_arguments(arguments)
         except ValidationError as error:
             known = ", ".join(self.parameters["properties"])
-            wrong = UsageError(f"{problem(self.name, error)}\nIts arguments: {known or 'none'}")
+            wrong = UsageError(f"{describe_validation_error(self.name, error)}\nIts arguments: {known or 'none'}")
             raise ToolError(told(wrong)) from None
         return await super().run(arguments, context, convert_result)
 

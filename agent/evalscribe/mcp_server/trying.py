@@ -10,20 +10,19 @@ from mcp.server.mcpserver import Context
 from pydantic import Field, JsonValue
 
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.gate import Gate
 from evalscribe.ids import Frozen
 from evalscribe.mcp_server import fields
 from evalscribe.mcp_server.asking import require_within
 from evalscribe.mcp_server.experiment_runs import bounded, how_it_stands, waited_for
 from evalscribe.mcp_server.place import NO_EXPERIMENT, SAMPLE, Place
 from evalscribe.mcp_server.progress import Told, watched
-from evalscribe.prose import counted
-from evalscribe.run_summary import Counts
+from evalscribe.model.experiment import Gate, TrialCounts
 from evalscribe.settings import Options
+from evalscribe.text import pluralise
 
 if TYPE_CHECKING:
     from evalscribe.app.experiments.launch import Planned
-    from evalscribe.experiment import Experiment, ExperimentRun, ExperimentVersion
+    from evalscribe.model.experiment import Experiment, ExperimentRun, ExperimentVersion
     from evalscribe.workspace import Workspace
 
 
@@ -44,7 +43,7 @@ class RunStarted(Frozen):
     """Items, times repetitions."""
     asks_models: tuple[str, ...] = ()
     """Which its tries and scores are asked of, so that it costs money."""
-    counts: Counts | None = None
+    counts: TrialCounts | None = None
     """Of what is done, where it was waited for or gone on with."""
     gate: Gate | None = None
     """Where it was waited for and has ended."""
@@ -180,7 +179,7 @@ async def _resumed(place: Place, named: str, asked: _Asked, told: Told) -> RunSt
         left = run.tries - sum(workspace.store.experiment_runs.tally(run.id).values())
         if not asked.start:
             message = (
-                f"Nothing was started: {left:,} of {counted(run.tries, 'try')} are left. Call again with start=true."
+                f"Nothing was started: {left:,} of {pluralise(run.tries, 'try')} are left. Call again with start=true."
             )
             return answer.model_copy(update={"message": message, "state": run.state})
         run = resumed(workspace, run, asked.budget_usd or None)
@@ -197,12 +196,12 @@ def _plan(workspace: "Workspace", run: "ExperimentRun", version: "ExperimentVers
     models = models_asked(version)
     if models and asked.start and not asked.budget_usd:
         raise UsageError(
-            f"this asks {', '.join(models)} in {counted(run.tries, 'try')}: say in budget_usd what it may spend"
+            f"this asks {', '.join(models)} in {pluralise(run.tries, 'try')}: say in budget_usd what it may spend"
         )
     own = own_prompts(version.bindings, workspace.prompts)
     return RunStarted(
         started=False,
-        message=f"Nothing was started: it would be {counted(run.tries, 'try')}. {_what_to_say(models)}",
+        message=f"Nothing was started: it would be {pluralise(run.tries, 'try')}. {_what_to_say(models)}",
         experiment=experiment_of(workspace, run).name,
         version=version.number,
         target=target_line(version.target),

@@ -72,6 +72,6 @@ class Workflows:
         )
 
     def _page(self, template: str, **values: str) -> str:
-        from evalscribe.prompts import Prompts
+        from evalscribe.prompts.templates import Prompts
 
         return Prompts(self.place.settings().root).render(template, **values)

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from evalscribe.finding import CAUSE_KINDS, NOT_THE_MODEL, CauseKind
+from evalscribe.model.finding import CAUSE_KINDS, NOT_THE_MODEL, CauseKind
+from evalscribe.model.report import Report, ReportEntry
 from evalscribe.proofread.parts import FINDINGS, Part
-from evalscribe.report import Entry, Report
-from evalscribe.report_markdown import UnreadableReport, labels
+from evalscribe.report_markdown import labels
 from evalscribe.report_markdown.labels import Label
+from evalscribe.report_markdown.unreadable import UnreadableReport
 
 MANY = 6
 """Corrections whose every combination is tried."""
@@ -25,7 +26,7 @@ class Corrected(NamedTuple):
     line: int
     at: int
     """Index of the entry."""
-    states: tuple[Entry, ...]
+    states: tuple[ReportEntry, ...]
     """The entry as it is in force, and as it may have been when the lines were generated."""
 
     @property
@@ -61,7 +62,7 @@ def before(report: Report, corrected: Sequence[Corrected]) -> Iterator[Report]:
         yield Report.model_construct(**(fields | {"entries": tuple(entries)}))
 
 
-def _choices(corrected: Sequence[Corrected]) -> Iterator[Sequence[Entry]]:
+def _choices(corrected: Sequence[Corrected]) -> Iterator[Sequence[ReportEntry]]:
     if len(corrected) <= MANY:
         yield from product(*(one.states for one in corrected))
         return
@@ -100,7 +101,7 @@ def _label(source: str, line: int) -> Label | None:
         return None
 
 
-def _states(entry: Entry, said: Sequence[Label], part: Part) -> Iterator[Entry]:
+def _states(entry: ReportEntry, said: Sequence[Label], part: Part) -> Iterator[ReportEntry]:
     kind = _caused(part)
     for label in said:
         yield _as(entry, label, kind)
@@ -110,7 +111,7 @@ def _states(entry: Entry, said: Sequence[Label], part: Part) -> Iterator[Entry]:
         yield _as(entry, Label(classification=judged, kind=printed, uncertain=uncertain), kind)
 
 
-def _as(entry: Entry, label: Label, kind: CauseKind | None) -> Entry:
+def _as(entry: ReportEntry, label: Label, kind: CauseKind | None) -> ReportEntry:
     usual = None if kind in NOT_THE_MODEL else kind
     changes = {
         "classification": label.classification,

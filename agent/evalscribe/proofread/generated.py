@@ -6,14 +6,14 @@ was there before it.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from evalscribe import prose
-from evalscribe.problem import Level
+from evalscribe import text as prose
+from evalscribe.model.report import ProblemLevel, Report
 from evalscribe.proofread.corrected import MANY, Corrected, before, corrections, label_cell, without_label
 from evalscribe.proofread.differences import IMPACT, Difference, apart, bare, differences
 from evalscribe.proofread.parts import FINDINGS, LAST, Part, parts
 from evalscribe.proofread.said import Said
-from evalscribe.report import Report
-from evalscribe.report_markdown import net_impact, render, summary
+from evalscribe.report_markdown import net_impact, summary
+from evalscribe.report_markdown.page import render
 
 CLASSIFICATION = "classification"
 SHOWN = 160
@@ -43,7 +43,7 @@ def generated(report: Report, page: Mapping[str, Part]) -> Iterator[Said]:
         of_part = [found for found in sums if (found.key == "summary") == first]
         unexplained = _unexplained(report, of_part, reviewed)
         behind += len(of_part) - len(unexplained)
-        level: Level = "warning" if len(reviewed) > MANY else "error"
+        level: ProblemLevel = "warning" if len(reviewed) > MANY else "error"
         yield from (_said("", found)._replace(level=level) for found in unexplained)
     if behind and corrected:
         yield _behind(behind, corrected)
@@ -113,7 +113,7 @@ def _column(said: str, meant: str) -> str | None:
 
 def _behind(count: int, corrected: Sequence[Corrected]) -> Said:
     numbers = ", ".join(str(one.at + 1) for one in corrected[:10]) + (" …" if len(corrected) > 10 else "")
-    lines = f"{prose.counted(count, 'generated line')} still {'says' if count == 1 else 'say'}"
+    lines = f"{prose.pluralise(count, 'generated line')} still {'says' if count == 1 else 'say'}"
     return Said(
         corrected[0].line,
         "notice",

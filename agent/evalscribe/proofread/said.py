@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from evalscribe.problem import Level
+from evalscribe.model.report import ProblemLevel
 
 
 class Said(NamedTuple):
     line: int
-    level: Level
+    level: ProblemLevel
     what: str

@@ -1,16 +1,16 @@
 """The conversation that ends in a patch: a bounded loop of answers, tool results and at last a submission."""
 
-from evalscribe import prose
-from evalscribe.chat import CallFailed, Message, Reply, Request, ToolCall, ToolResult
+from evalscribe import text as prose
 from evalscribe.errors import DataError, UnavailableError
 from evalscribe.judging.turns import TurnBounds, Turns, echoed, served
-from evalscribe.patch import Edit, Proposal
-from evalscribe.ports import Model
+from evalscribe.model.chat import CallFailed, Message, Reply, Request, ToolCall, ToolResult
+from evalscribe.model.protocols import Model
+from evalscribe.model.repository import Edit, Proposal
 from evalscribe.propose.edits import Refusal, changes
 from evalscribe.propose.files import Files
 from evalscribe.propose.scope import Scope
 from evalscribe.propose.tools import Misused, NoChange, SubmitPatch, Toolbox, fields_of
-from evalscribe.redaction import redact
+from evalscribe.redaction.redact import redact
 
 LONGEST_SUMMARY = 90
 NUDGE = "That was no patch. Call `submit_patch`, `no_change`, or another tool if you still need to read."

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 
 from evalscribe.ids import Frozen
-from evalscribe.patch import Edit, FileChange
+from evalscribe.model.repository import Edit, FileChange
 from evalscribe.propose.protected import is_unseen
 from evalscribe.propose.scope import Scope
 from evalscribe.propose.tool_tables import beyond_tools
-from evalscribe.redaction import redact
+from evalscribe.redaction.redact import redact
 
 MOST_EDITS = 60
 LONGEST_NEW = 100_000

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from evalscribe.propose.edits import Read
 from evalscribe.propose.protected import holds_secrets
-from evalscribe.redaction import redact
+from evalscribe.redaction.redact import redact
 
 LARGEST = 400_000
 """Characters of one file that is shown or changed."""

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Sequence
 
-from evalscribe.chat import Effort, Message, Request
 from evalscribe.errors import DataError, UnavailableError
 from evalscribe.ids import content_id
-from evalscribe.patch import FileChange, Patch, Proposal
-from evalscribe.pattern import Recommendation
-from evalscribe.ports import Model, Store
-from evalscribe.prompts import Prompts
+from evalscribe.model.chat import Effort, Message, Request
+from evalscribe.model.finding import Recommendation
+from evalscribe.model.protocols import Model
+from evalscribe.model.repository import FileChange, Patch, Proposal
+from evalscribe.model.storage import Store
+from evalscribe.prompts.templates import Prompts
 from evalscribe.propose.conversation import Bounds, Conversation
 from evalscribe.propose.edits import Refusal, changes
 from evalscribe.propose.files import Files

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 
 from evalscribe import tokens
-from evalscribe.evidence import Packed
 from evalscribe.ids import Frozen, canonical_json, content_id
 from evalscribe.judging.fence import Fence, marked, numbered, one_line, quoted
-from evalscribe.pattern import Recommendation
-from evalscribe.prompts import Prompts
+from evalscribe.model.evidence import PackedEvidence
+from evalscribe.model.finding import Recommendation
+from evalscribe.model.report import ReportEntry
+from evalscribe.prompts.templates import Prompts
 from evalscribe.propose.files import Files
 from evalscribe.propose.scope import Scope
-from evalscribe.report import Entry
 
 FOLDER = "propose"
 SHOWN_FILES = 8_000
@@ -22,8 +22,8 @@ MOST_NAMED = 100
 class Concern(Frozen):
     """One finding that the recommendation is about."""
 
-    entry: Entry
-    packed: Packed | None = None
+    entry: ReportEntry
+    packed: PackedEvidence | None = None
     """None where its evidence is not in the store, or others were enough."""
 
 
@@ -62,7 +62,7 @@ def question(
     )
 
 
-def _finding(entry: Entry) -> str:
+def _finding(entry: ReportEntry) -> str:
     facts = {
         "Evals": ", ".join(entry.paths[:MOST_NAMED]),
         "Failed step": entry.step or "none: grading never began",

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from evalscribe import prose
-from evalscribe.branch import Tip
+from evalscribe import text as prose
 from evalscribe.errors import DataError
 from evalscribe.ids import run_id_prefix
-from evalscribe.patch import Patch
-from evalscribe.pattern import Recommendation
-from evalscribe.report import Report, replaced
-from evalscribe.report_markdown import actions, blocks, inline, parse
+from evalscribe.model.finding import Recommendation
+from evalscribe.model.report import Report, replaced
+from evalscribe.model.repository import BranchTip, Patch
+from evalscribe.report_markdown import actions, blocks, inline
+from evalscribe.report_markdown.page import parse
 
 MOST_EVALS = 8
 MOST_BRANCHES = 50
@@ -46,7 +46,7 @@ def message(patch: Patch, evals: Sequence[str], report: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def is_of(tip: Tip, recommendation: str, run: str) -> bool:
+def is_of(tip: BranchTip, recommendation: str, run: str) -> bool:
     """Whether a commit says that it is this recommendation's."""
     return set(_trailers(run, recommendation)) <= set(tip.message.rstrip().split("\n\n")[-1].split("\n"))
 

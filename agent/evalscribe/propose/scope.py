@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Literal
 
-from evalscribe.evidence import Document
 from evalscribe.ids import Frozen
+from evalscribe.model.evidence import Document
 from evalscribe.propose.places import Inside, Named, parents, parts_of
 from evalscribe.propose.protected import refused, spelling
 

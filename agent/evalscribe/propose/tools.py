@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationError
 
-from evalscribe.chat import ToolCall, ToolResult
 from evalscribe.judging.fence import Fence, numbered, one_line, quoted
 from evalscribe.judging.tool_fields import Fields, bounded, misuse, tool_of
+from evalscribe.model.chat import ToolCall, ToolResult
 from evalscribe.propose.files import MOST_SEARCHED, Files
 from evalscribe.propose.scope import Scope
 

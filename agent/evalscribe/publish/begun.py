@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
+from evalscribe.model.report import Report
 from evalscribe.publish.reading import same_text
-from evalscribe.report import Report
-from evalscribe.report_markdown import UnreadableReport, parse, render
+from evalscribe.report_markdown.page import parse, render
+from evalscribe.report_markdown.unreadable import UnreadableReport
 
 
 def begun(current: str, texts: Iterable[str]) -> str | None:

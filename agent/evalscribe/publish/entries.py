@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
-from evalscribe.prose import prose
-from evalscribe.report import Entry, Note, Report, replaced
+from evalscribe.model.report import Report, ReportEntry, ReportNote, replaced
 from evalscribe.report_markdown import snippets
+from evalscribe.text import prose
 
 GENERATED = ("why", "error", "reasoning")
 """What a judge writes; a person's wording of it is kept as a note."""
 
 
-def carried(entries: tuple[Entry, ...], old: Report, written: Report | None) -> tuple[Entry, ...]:
+def carried(entries: tuple[ReportEntry, ...], old: Report, written: Report | None) -> tuple[ReportEntry, ...]:
     """The new entries, corrected as the old ones of the same evals.
 
     A group whose evals people had treated differently is split: each part has its own correction.
@@ -22,7 +22,7 @@ def carried(entries: tuple[Entry, ...], old: Report, written: Report | None) -> 
     return tuple(_corrected(part, known.get(part.paths[0]), last.get(part.paths[0])) for part in divided)
 
 
-def worded(entries: tuple[Entry, ...], old: Report) -> tuple[Entry, ...]:
+def worded(entries: tuple[ReportEntry, ...], old: Report) -> tuple[ReportEntry, ...]:
     """The new entries with a note of what the same judge is said to have written, where nobody knows who wrote it."""
     known = by_path(old)
     pairs = ((entry, known.get(entry.paths[0])) for entry in entries)
@@ -32,7 +32,7 @@ def worded(entries: tuple[Entry, ...], old: Report) -> tuple[Entry, ...]:
     )
 
 
-def other_words(new: Entry, old: Entry) -> Iterator[str]:
+def other_words(new: ReportEntry, old: ReportEntry) -> Iterator[str]:
     """A judge says the same again of the same evidence."""
     judges = [entry.judge.id if entry.judge else None for entry in (new, old)]
     if judges[0] != judges[1]:
@@ -46,7 +46,7 @@ def other_words(new: Entry, old: Entry) -> Iterator[str]:
         yield "\n".join(snippets.render(old.snippets))
 
 
-def departed(old: Report, entries: tuple[Entry, ...]) -> Iterator[Note]:
+def departed(old: Report, entries: tuple[ReportEntry, ...]) -> Iterator[ReportNote]:
     """What people said about evals that are no longer among the failures."""
     here = {path for entry in entries for path in entry.paths}
     for entry in old.entries:
@@ -56,19 +56,19 @@ def departed(old: Report, entries: tuple[Entry, ...]) -> Iterator[Note]:
             label = entry.classification or "not classified"
             which = "Not among the failures that the source lists" if own else "No longer among the failures"
             text = "\n\n".join((f"{which}: {', '.join(entry.paths)} ({label}).", *said))
-            yield Note(section="findings", text=text)
+            yield ReportNote(section="findings", text=text)
 
 
-def by_path(report: Report) -> Mapping[str, Entry]:
+def by_path(report: Report) -> Mapping[str, ReportEntry]:
     return {path: entry for entry in report.entries for path in entry.paths}
 
 
-def _touched(entry: Entry, written: Entry | None) -> bool:
+def _touched(entry: ReportEntry, written: ReportEntry | None) -> bool:
     """Whether a person wrote into the entry."""
     return entry.reviewed or bool(entry.notes) or (written is not None and entry != written)
 
 
-def parts(entry: Entry, known: Mapping[str, Entry]) -> Iterator[Entry]:
+def parts(entry: ReportEntry, known: Mapping[str, ReportEntry]) -> Iterator[ReportEntry]:
     """The entry, divided where its evals belong to different ones of the `known`."""
     order = {id(old): number for number, old in enumerate(known.values())}
     of = {ref: order[id(known[ref.path])] if ref.path in known else -1 for ref in entry.evals}
@@ -76,7 +76,7 @@ def parts(entry: Entry, known: Mapping[str, Entry]) -> Iterator[Entry]:
         yield replaced(entry, evals=tuple(refs))
 
 
-def _corrected(new: Entry, old: Entry | None, written: Entry | None) -> Entry:
+def _corrected(new: ReportEntry, old: ReportEntry | None, written: ReportEntry | None) -> ReportEntry:
     if old is None:
         return new
     said = (*old.reviewer, *_unsaid(new, old, written))
@@ -95,7 +95,7 @@ def _corrected(new: Entry, old: Entry | None, written: Entry | None) -> Entry:
     )
 
 
-def _unsaid(new: Entry, old: Entry, written: Entry | None) -> Iterator[str]:
+def _unsaid(new: ReportEntry, old: ReportEntry, written: ReportEntry | None) -> Iterator[str]:
     """Lines that keep a correction visible which nothing else on the page would show from now on."""
     if old.reviewer:
         return
@@ -107,7 +107,7 @@ def _unsaid(new: Entry, old: Entry, written: Entry | None) -> Iterator[str]:
         yield f"cause {old.cause or 'unknown'} ({old.cause_kind or 'of no kind'})"
 
 
-def _rewordings(new: Entry, old: Entry, written: Entry | None) -> Iterator[str]:
+def _rewordings(new: ReportEntry, old: ReportEntry, written: ReportEntry | None) -> Iterator[str]:
     """A person's own wording of what the judge wrote."""
     for field in GENERATED if written else ():
         text = getattr(old, field)
@@ -117,6 +117,6 @@ def _rewordings(new: Entry, old: Entry, written: Entry | None) -> Iterator[str]:
         yield old.reasoning
 
 
-def _reasoning_among(notes: tuple[str, ...], new: Entry) -> bool:
+def _reasoning_among(notes: tuple[str, ...], new: ReportEntry) -> bool:
     """Whether what was read as a person's note is our reasoning: then the person wrote the paragraph above it."""
     return bool(new.reasoning) and any(prose(note) == new.reasoning for note in notes)

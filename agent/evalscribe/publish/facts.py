@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from evalscribe.proofread import lines_of
+from evalscribe.model.report import Report, RunHeader
+from evalscribe.proofread.parts import lines_of
 from evalscribe.publish.losses import LOST
 from evalscribe.publish.reading import Reading
-from evalscribe.report import Report, RunHeader
-from evalscribe.report_markdown import UnreadableReport
+from evalscribe.report_markdown.unreadable import UnreadableReport
 
 JUDGE = re.compile(r"\W*judge\b", re.IGNORECASE)
 

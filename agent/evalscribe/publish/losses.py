@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
-from evalscribe.proofread import generated, lines_of, parts
 from evalscribe.proofread.corrected import without_label
-from evalscribe.proofread.parts import TOP
+from evalscribe.proofread.generated import generated
+from evalscribe.proofread.parts import TOP, lines_of, parts
 from evalscribe.publish.reading import Reading
-from evalscribe.report_markdown import UnreadableReport, fields
+from evalscribe.report_markdown import fields
+from evalscribe.report_markdown.unreadable import UnreadableReport
 
 READ_ALREADY = re.compile(r"### \d+[.)] .*: |revision: *\d+$")
 """Lines whose edits have been taken or refused: a finding's heading, the revision."""

@@ -1,15 +1,15 @@
 """A new report with everything that people wrote into the one on disk."""
 
 from evalscribe.ids import Frozen
-from evalscribe.pattern import Recommendation
+from evalscribe.model.finding import Recommendation
+from evalscribe.model.report import Report, ReportNote, replaced
 from evalscribe.publish.entries import by_path, carried, departed, worded
 from evalscribe.publish.facts import refuse_changed_facts
 from evalscribe.publish.losses import refuse_losses
 from evalscribe.publish.numbering import numbered
 from evalscribe.publish.reading import Reading, read, same_text
 from evalscribe.publish.rewordings import reworded
-from evalscribe.report import Note, Report, replaced
-from evalscribe.report_markdown import render
+from evalscribe.report_markdown.page import render
 
 
 class Merged(Frozen):
@@ -63,7 +63,7 @@ def _kept(new: Report, reading: Reading) -> Report:
         entries=entries,
         recommendations=numbered(new.recommendations, _proposed(reading), old.actions_taken),
         actions_taken=old.actions_taken,
-        notes=tuple(dict.fromkeys(Note(section=note.section, text=note.text) for note in notes)),
+        notes=tuple(dict.fromkeys(ReportNote(section=note.section, text=note.text) for note in notes)),
     )
 
 

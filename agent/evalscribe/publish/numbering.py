@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from evalscribe.pattern import Recommendation
-from evalscribe.report import replaced
+from evalscribe.model.finding import Recommendation
+from evalscribe.model.report import replaced
 
 
 def numbered(

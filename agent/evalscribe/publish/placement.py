@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from evalscribe.ids import Frozen, chosen_folder, path_part, report_stems, run_id_prefix
-from evalscribe.prose import name as printed
+from evalscribe.ids import Frozen, choose_folder, path_part, report_stems, run_id_prefix
+from evalscribe.model.repository import ReportFile
+from evalscribe.model.run import Run
 from evalscribe.publish.reading import read
-from evalscribe.report_file import ReportFile
-from evalscribe.report_markdown import ConflictingEdits, UnreadableReport, run_of
-from evalscribe.run import Run
+from evalscribe.report_markdown.front_matter import run_of
+from evalscribe.report_markdown.unreadable import ConflictingEdits, UnreadableReport
+from evalscribe.text import name as printed
 
 BESIDE = ".evalscribe.md"
 """Ends the name of a report that stands beside a file which cannot be read as one, and is never overwritten."""
@@ -55,7 +56,7 @@ def folder_of(run: Run, files: Sequence[ReportFile]) -> str:
     """
     own = sorted(file.name for file in files if _is_of(run, file))
     name = next(iter(own), None)
-    return name.rpartition("/")[0] if name else chosen_folder(run.provider, run.model, (file.name for file in files))
+    return name.rpartition("/")[0] if name else choose_folder(run.provider, run.model, (file.name for file in files))
 
 
 def _is_of(run: Run, file: ReportFile) -> bool:

@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
-from evalscribe.proofread import lines_of
-from evalscribe.report import Report
-from evalscribe.report_markdown import UnreadableReport, parse
+from evalscribe.model.report import Report
+from evalscribe.proofread.parts import lines_of
+from evalscribe.report_markdown.page import parse
+from evalscribe.report_markdown.unreadable import UnreadableReport
 
 
 class Reading(NamedTuple):

@@ -3,13 +3,15 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
+from evalscribe.model.report import Report, ReportEntry, ReportNote, replaced
 from evalscribe.publish.entries import GENERATED, by_path, departed, other_words, parts
 from evalscribe.publish.facts import refuse_changed_facts
 from evalscribe.publish.losses import refuse_losses
 from evalscribe.publish.reading import Reading, read, same_text
 from evalscribe.publish.rewordings import reworded
-from evalscribe.report import Entry, Note, Report, replaced
-from evalscribe.report_markdown import ConflictingEdits, UnreadableReport, places, render
+from evalscribe.report_markdown.page import render
+from evalscribe.report_markdown.places import places
+from evalscribe.report_markdown.unreadable import ConflictingEdits, UnreadableReport
 
 T = TypeVar("T")
 
@@ -73,7 +75,7 @@ def _united(copies: Copies) -> Report:
     entries = tuple(_entries(copies))
     notes = _of_both(lead.notes, other.notes, base.notes if base else ())
     found = (*departed(other, entries), *reworded(other, copies.other.written, lead))
-    added = (Note(section=note.section, text=note.text) for note in found)
+    added = (ReportNote(section=note.section, text=note.text) for note in found)
     return replaced(
         lead,
         date=min(lead.date, other.date),
@@ -98,7 +100,7 @@ def _actions(lead: str, other: str, base: str) -> str:
     return "\n".join((lead, *new))
 
 
-def _entries(copies: Copies) -> Iterator[Entry]:
+def _entries(copies: Copies) -> Iterator[ReportEntry]:
     """The lead's, a group split where the other copy has people treat its evals differently."""
     base = by_path(copies.base) if copies.base else {}
     known = by_path(copies.other.current)
@@ -109,11 +111,11 @@ def _entries(copies: Copies) -> Iterator[Entry]:
             yield _entry(copies, part, known[path], base.get(path)) if path in known else part
 
 
-def _edited(entry: Entry, base: Entry | None) -> bool:
+def _edited(entry: ReportEntry, base: ReportEntry | None) -> bool:
     return entry.reviewed or bool(entry.notes) or (base is not None and entry != base)
 
 
-def _entry(copies: Copies, lead: Entry, other: Entry, base: Entry | None) -> Entry:
+def _entry(copies: Copies, lead: ReportEntry, other: ReportEntry, base: ReportEntry | None) -> ReportEntry:
     labelled = other if _gave(other, base) else lead
     if labelled is other and _gave(lead, base):
         if _contradict(lead, other, base):
@@ -133,7 +135,7 @@ def _entry(copies: Copies, lead: Entry, other: Entry, base: Entry | None) -> Ent
     )
 
 
-def _gave(entry: Entry, base: Entry | None) -> bool:
+def _gave(entry: ReportEntry, base: ReportEntry | None) -> bool:
     """Whether a person gave or confirmed the label that it has, after the `base` was written."""
     if base is None:
         return entry.reviewed
@@ -143,12 +145,12 @@ def _gave(entry: Entry, base: Entry | None) -> bool:
     return entry.reviewed or entry.judge == base.judge
 
 
-def _contradict(lead: Entry, other: Entry, base: Entry | None) -> bool:
+def _contradict(lead: ReportEntry, other: ReportEntry, base: ReportEntry | None) -> bool:
     kinds = {lead.cause_kind, other.cause_kind} - ({base.cause_kind} if base else set())
     return lead.classification != other.classification or len(kinds) > 1
 
 
-def _contradiction(copies: Copies, lead: Entry, other: Entry) -> ConflictingEdits:
+def _contradiction(copies: Copies, lead: ReportEntry, other: ReportEntry) -> ConflictingEdits:
     """Ours first."""
     said = ((copies.lead, lead), (copies.other, other))
     ours, theirs = said if copies.ours_lead else said[::-1]
@@ -160,24 +162,24 @@ def _contradiction(copies: Copies, lead: Entry, other: Entry) -> ConflictingEdit
     )
 
 
-def _label(entry: Entry) -> str:
+def _label(entry: ReportEntry) -> str:
     return f"{entry.classification or 'UNCLASSIFIED'} ({entry.cause_kind or 'of no kind'})"
 
 
-def _line(copy: Reading, entry: Entry) -> int:
+def _line(copy: Reading, entry: ReportEntry) -> int:
     """The heading that names the entry's first eval."""
     at = next(n for n, one in enumerate(copy.current.entries) if set(one.paths) & set(entry.paths))
     return list(places(copy.text).values())[at].heading
 
 
-def _unsaid(lead: Entry, other: Entry) -> Iterator[str]:
+def _unsaid(lead: ReportEntry, other: ReportEntry) -> Iterator[str]:
     """A correction that nothing else would show, because the newer judge is of the same opinion."""
     agrees = lead.judge is not None and lead.judge.classification == other.classification
     if agrees and other.reviewed and not other.reviewer and lead.judge != other.judge:
         yield f"{other.classification}, before the judge said so"
 
 
-def _wording(copies: Copies, lead: Entry, other: Entry) -> Iterator[tuple[str, object]]:
+def _wording(copies: Copies, lead: ReportEntry, other: ReportEntry) -> Iterator[tuple[str, object]]:
     """What the other copy's people reworded of the analysis that stands."""
     written = by_path(copies.lead.written).get(lead.paths[0]) if copies.lead.written else None
     for name in GENERATED if written and copies.other.written else ():
@@ -185,7 +187,7 @@ def _wording(copies: Copies, lead: Entry, other: Entry) -> Iterator[tuple[str, o
             yield name, getattr(other, name)
 
 
-def _rewordings(copies: Copies, lead: Entry, other: Entry) -> Iterator[str]:
+def _rewordings(copies: Copies, lead: ReportEntry, other: ReportEntry) -> Iterator[str]:
     """What they reworded besides, as notes. Without the text last written only an equal verdict tells."""
     written = by_path(copies.other.written).get(other.paths[0]) if copies.other.written else None
     if written is None:

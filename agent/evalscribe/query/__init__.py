@@ -6,10 +6,3 @@
 The text is parsed; every part of the tree must be on an allow-list, every column must be one of a documented table,
 and all tables and inner queries get names of ours before sqlglot writes the tree for the engine.
 """
-
-from evalscribe.query.check import functions
-from evalscribe.query.result import json_value, value
-from evalscribe.query.statement import Named, Statement, checked
-from evalscribe.query.tables import Column, Table, tables
-
-__all__ = ["Column", "Named", "Statement", "Table", "checked", "functions", "json_value", "tables", "value"]

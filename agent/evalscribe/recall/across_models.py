@@ -5,13 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import PurePosixPath
 
 from evalscribe.across import Elsewhere, Glimpse, Passing
-from evalscribe.finding import Across, Classification
-from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
+from evalscribe.model.finding import Classification, CrossModelFailures, HumanLabel
+from evalscribe.model.repository import ReportFile
 from evalscribe.recall.follow_ups import SeenIn
 from evalscribe.recall.past import SHORTEST_PREFIX
 from evalscribe.recall.recurring import ActionSeen, Kept, actions, kept_reports
-from evalscribe.report_file import ReportFile
 
 
 class ModelSeen(Frozen):
@@ -53,7 +52,7 @@ class AcrossModels(Frozen):
 def across_models(
     experiments: Iterable[tuple[Sequence[Glimpse], Sequence[Passing]]],
     files: Sequence[ReportFile],
-    labels: Sequence[GivenLabel] = (),
+    labels: Sequence[HumanLabel] = (),
     *,
     least: int = 2,
     seen_in: SeenIn = lambda *_: None,
@@ -94,7 +93,9 @@ def _folder(file: ReportFile) -> str:
     return str(PurePosixPath(file.name).parent)
 
 
-def _alike(failures: Sequence[Glimpse], passing: Sequence[Passing]) -> Iterator[tuple[list[Glimpse], Across]]:
+def _alike(
+    failures: Sequence[Glimpse], passing: Sequence[Passing]
+) -> Iterator[tuple[list[Glimpse], CrossModelFailures]]:
     """Failures of one version of an eval that look the same, with what is known of all models."""
     by_eval: dict[str, list[Glimpse]] = defaultdict(list)
     alike: dict[tuple[object, ...], list[Glimpse]] = defaultdict(list)
@@ -110,10 +111,10 @@ def _alike(failures: Sequence[Glimpse], passing: Sequence[Passing]) -> Iterator[
 
 def _row(
     alike: Sequence[Glimpse],
-    found: Across,
+    found: CrossModelFailures,
     kept: Sequence[Kept],
     of_run: Mapping[str, Sequence[Kept]],
-    given: Mapping[tuple[str, str], GivenLabel],
+    given: Mapping[tuple[str, str], HumanLabel],
     seen_in: SeenIn,
 ) -> AlikeRow:
     first = alike[0]
@@ -137,7 +138,7 @@ def _row(
 
 
 def _model(
-    mine: Sequence[Glimpse], of_run: Mapping[str, Sequence[Kept]], given: Mapping[tuple[str, str], GivenLabel]
+    mine: Sequence[Glimpse], of_run: Mapping[str, Sequence[Kept]], given: Mapping[tuple[str, str], HumanLabel]
 ) -> ModelSeen:
     runs = tuple(dict.fromkeys(one.run for one in mine))
     named = ModelSeen(model=mine[0].model, runs=runs)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from evalscribe.analysis import ActionTaken, Analysis, FindingSummary, PatternSummary, RecommendationSummary
+from evalscribe.model.analysis import ActionTaken, Analysis, FindingSummary, PatternSummary, RecommendationSummary
 from evalscribe.recall.blocks import Block, Line, blocks, marked, plain
 from evalscribe.recall.mentions import TOKEN, Mentions
 from evalscribe.recall.sections import Sections, Topic

@@ -5,25 +5,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from evalscribe.across import Told
-from evalscribe.analysis import FindingSummary
-from evalscribe.finding import Finding
 from evalscribe.ids import model_folder, same_model
-from evalscribe.pattern import FollowUp, Outcome
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.finding import Finding, FollowUp, FollowUpOutcome
+from evalscribe.model.repository import ReportFile
+from evalscribe.model.run import Run
 from evalscribe.recall.history import EvalPaths, History, comparable
 from evalscribe.recall.outcome import Now, few_open, outcome, told, undated
 from evalscribe.recall.past import PastReport, past_reports
-from evalscribe.report_file import ReportFile
-from evalscribe.run import Run
-from evalscribe.sighting import Sighting
 
 MOST = 12
 """Lines of a report about what was done."""
-ORDER: tuple[Outcome, ...] = ("did not hold", "not yet seen", "held")
+ORDER: tuple[FollowUpOutcome, ...] = ("did not hold", "not yet seen", "held")
 LONGEST = 200
 """Characters of an action in a report."""
 COMMIT = re.compile(r",? commit `[0-9a-f]{7,64}`(?: on `[^`]*`)?$")
 NOTHING_DONE = "\n## Actions taken\nNone."
-SeenIn = Callable[[PastReport, str], Sighting | None]
+SeenIn = Callable[[PastReport, str], FailureFingerprint | None]
 """The failure of an eval in the run of a report, where the store has it."""
 
 
@@ -33,7 +32,7 @@ def follow_ups(
     history: History,
     others: Sequence[ReportFile],
     findings: Iterable[Finding],
-    seen: Mapping[str, Sighting],
+    seen: Mapping[str, FailureFingerprint],
     seen_in: SeenIn,
 ) -> tuple[FollowUp, ...]:
     """What a run of this date says of what was done, worst first, at most twelve.
@@ -45,7 +44,7 @@ def follow_ups(
     paths = EvalPaths(run, (finding.eval for report in reports for finding in report.analysis.findings))
     here = _Here(run, date, findings, seen)
     settled: dict[str, str] = {}
-    grouped: dict[tuple[Outcome, str, str], list[str]] = {}
+    grouped: dict[tuple[FollowUpOutcome, str, str], list[str]] = {}
     for report in reports:
         for text, finding in done(report):
             for path in paths.of(finding.eval):
@@ -61,7 +60,9 @@ def follow_ups(
 class _Here:
     """What the run says of each eval."""
 
-    def __init__(self, run: Run, date: str, findings: Iterable[Finding], seen: Mapping[str, Sighting]) -> None:
+    def __init__(
+        self, run: Run, date: str, findings: Iterable[Finding], seen: Mapping[str, FailureFingerprint]
+    ) -> None:
         self.run, self.date, self.seen = run, date, seen
         self.failing = {eval.path: (eval.id, finding) for finding in findings for eval in finding.evals}
         self.whole = len(run.failures) >= run.failed and few_open(run.total, run.incomplete)

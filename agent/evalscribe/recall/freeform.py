@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from evalscribe.analysis import ActionTaken, Analysis
+from evalscribe.model.analysis import ActionTaken, Analysis
 from evalscribe.recall.afterwards import afterwards
 from evalscribe.recall.blocks import Block
 from evalscribe.recall.entries import Entries

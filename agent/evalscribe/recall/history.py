@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from evalscribe.analysis import FindingSummary
-from evalscribe.finding import Precedent
 from evalscribe.ids import Frozen, model_folder, same_experiment
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.finding import Precedent
+from evalscribe.model.repository import ReportFile
+from evalscribe.model.run import Run
 from evalscribe.recall.past import PastReport, past_reports
 from evalscribe.recall.words import bare
-from evalscribe.report_file import ReportFile
-from evalscribe.run import Run
 
 
 class History(Frozen):

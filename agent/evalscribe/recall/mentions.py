@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from evalscribe.analysis import FindingSummary
+from evalscribe.model.analysis import FindingSummary
 from evalscribe.recall.words import bare, is_marked_name
 
 TOKEN = re.compile(r"#\d+\b|[A-Za-z0-9][\w.-]*(?:/[\w.-]+)*(?:#\d+)?")

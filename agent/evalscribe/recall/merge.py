@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from evalscribe.analysis import ActionTaken, FindingSummary
 from evalscribe.ids import content_id
+from evalscribe.model.analysis import ActionTaken, FindingSummary
 from evalscribe.recall.drafts import Draft
 from evalscribe.recall.lead import Named
 from evalscribe.recall.words import KINDS, NOTHING, STEPS, Label, bare, is_label, is_name

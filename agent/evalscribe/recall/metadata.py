@@ -7,7 +7,7 @@ from datetime import date, datetime
 
 import yaml
 
-from evalscribe.analysis import RunSummary
+from evalscribe.model.analysis import AnalyzedRun
 from evalscribe.recall.blocks import Block, Span, plain
 from evalscribe.recall.fields import HEADER_KEYS, Field, Key, fields
 
@@ -23,7 +23,7 @@ MAX_BRACKETS = 100
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    run: RunSummary
+    run: AnalyzedRun
     date: str | None
     """ISO date of the report, where it says one."""
     run_ids: tuple[str, ...]
@@ -43,7 +43,7 @@ def metadata(blocks: Sequence[Block], first: int | None) -> Metadata:
     model, provider = _model(told, blocks)
     run_ids = _run_ids(told)
     return Metadata(
-        RunSummary(
+        AnalyzedRun(
             id=next(iter(run_ids), None),
             provider=_word(told, "provider") or provider,
             model=model,

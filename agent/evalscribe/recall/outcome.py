@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from evalscribe.across import Told, alike, same_failure, same_version
-from evalscribe.analysis import FindingSummary, RunSummary
-from evalscribe.finding import NOT_THE_MODEL
-from evalscribe.pattern import Outcome
-from evalscribe.sighting import Sighting
+from evalscribe.model.analysis import AnalyzedRun, FindingSummary
+from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.finding import NOT_THE_MODEL, FollowUpOutcome
 
 DATED = re.compile(r"\W*(\d{4}-\d{2}-\d{2})\b[:,]?\s*")
 OF_THE_EVAL = re.compile(
@@ -31,10 +30,10 @@ class Now(NamedTuple):
     """Whether a judge or person is sure why it failed, and that was no provider or network."""
     ran: bool = True
     """Whether an eval that is not among the failures surely ran, but for the few that never completed."""
-    sighting: Sighting | None = None
+    sighting: FailureFingerprint | None = None
 
 
-def outcome(text: str, then: Told, acted_on: Sighting | None, now: Now) -> Outcome:
+def outcome(text: str, then: Told, acted_on: FailureFingerprint | None, now: Now) -> FollowUpOutcome:
     """What a run says of an action: `text` is the action, `then` and `acted_on` the failure that it was for.
 
     Did not hold: the eval fails for the same cause. Held: it ran and does not fail, or passes this step and fails at
@@ -58,7 +57,7 @@ def outcome(text: str, then: Told, acted_on: Sighting | None, now: Now) -> Outco
     return "held" if passed or known else "not yet seen"
 
 
-def together(outcomes: Iterable[Outcome]) -> Outcome:
+def together(outcomes: Iterable[FollowUpOutcome]) -> FollowUpOutcome:
     """What several later runs say: one in which it did not hold is enough."""
     said = set(outcomes)
     return "did not hold" if "did not hold" in said else "held" if "held" in said else "not yet seen"
@@ -82,7 +81,7 @@ def few_open(total: int | None, incomplete: int | None) -> bool:
     return not incomplete or (total is not None and incomplete <= OPEN_SHARE * total)
 
 
-def ran_whole(run: RunSummary, listed: int) -> bool:
+def ran_whole(run: AnalyzedRun, listed: int) -> bool:
     """As a report tells it."""
     return (run.failed is None or listed >= run.failed) and few_open(run.total, run.incomplete)
 
@@ -92,7 +91,9 @@ def _made_after(text: str, date: str | None) -> bool:
     return bool(made and date and made[1] > date)
 
 
-def _never_came_so_far(then: Told, acted_on: Sighting | None, failed: Told, now: Sighting | None) -> bool:
+def _never_came_so_far(
+    then: Told, acted_on: FailureFingerprint | None, failed: Told, now: FailureFingerprint | None
+) -> bool:
     """Whether the eval ended before the model's work, as it had not when something was done about it."""
     never_did = acted_on is not None and not acted_on.judged
     same_end = then.kind in NOT_THE_MODEL and then.step == failed.step
@@ -100,6 +101,6 @@ def _never_came_so_far(then: Told, acted_on: Sighting | None, failed: Told, now:
     return ended and not never_did and not same_end
 
 
-def _without_the_change(text: str, acted_on: Sighting | None, now: Sighting | None) -> bool:
+def _without_the_change(text: str, acted_on: FailureFingerprint | None, now: FailureFingerprint | None) -> bool:
     known = acted_on is not None and now is not None and same_version(acted_on, now)
     return known and OF_THE_EVAL.search(text) is not None

@@ -5,11 +5,11 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from evalscribe.analysis import Analysis, FindingSummary
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen
+from evalscribe.model.analysis import Analysis, FindingSummary
+from evalscribe.model.repository import ReportFile
 from evalscribe.recall.reading import reading
-from evalscribe.report_file import ReportFile
 
 SHORTEST_PREFIX = 6
 """People shorten run ids, in file names too: `jn7922_2026-02-06.md`."""

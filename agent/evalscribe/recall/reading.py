@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from evalscribe import report_markdown
-from evalscribe.analysis import Analysis, of_report
 from evalscribe.errors import DataError
+from evalscribe.model.analysis import Analysis, analysis_from_report
+from evalscribe.model.report import Report
 from evalscribe.recall.afterwards import actions_in
 from evalscribe.recall.blocks import blocks
 from evalscribe.recall.freeform import read_freeform
 from evalscribe.recall.metadata import front_values, iso_date
-from evalscribe.report import Report
+from evalscribe.report_markdown import page
 
 OURS = "evalscribe-report/"
 
@@ -44,21 +44,21 @@ def reading(text: str, name: str) -> Reading:
 
 
 def _reading(text: str, name: str) -> Reading:
-    from evalscribe.redaction import redact  # `reports list` on an empty folder imports no judging code
+    from evalscribe.redaction.redact import redact  # `reports list` on an empty folder imports no judging code
 
     text = redact(text)
     kind = _kind(text)
     if kind is not None and not kind.startswith(OURS):
         raise DataError(f"a document of kind {kind!r}, not a report")
     if kind is not None:
-        report = report_markdown.parse(text)
+        report = page.parse(text)
         return Reading(_ours(report), report.date, (report.run.id,), ())
     analysis, header = read_freeform(blocks(text))
     return Reading(analysis, header.date or iso_date(name), header.run_ids, header.other_experiments)
 
 
 def _ours(report: Report) -> Analysis:
-    analysis = of_report(report)
+    analysis = analysis_from_report(report)
     return analysis.model_copy(update={"actions_taken": actions_in(report.actions_taken, analysis)})
 
 

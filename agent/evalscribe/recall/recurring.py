@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from evalscribe.analysis import FindingSummary
-from evalscribe.finding import Classification
 from evalscribe.ids import Frozen, model_key, same_experiment
-from evalscribe.pattern import Outcome
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.finding import Classification, FollowUpOutcome
+from evalscribe.model.repository import ReportFile
 from evalscribe.recall.follow_ups import SeenIn, done
 from evalscribe.recall.outcome import Now, outcome, ran_whole, tells_why, together, told
 from evalscribe.recall.past import PastReport, past_reports
 from evalscribe.recall.words import bare
-from evalscribe.report_file import ReportFile
 
 
 class Seen(Frozen):
@@ -31,7 +30,7 @@ class ActionSeen(Frozen):
     """The model whose report names it: its folder below the reports folder."""
     seen: Seen
     text: str
-    held: Outcome
+    held: FollowUpOutcome
     """By the later runs of every model that have the same experiment."""
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
-from evalscribe.pattern import RecommendationGroup
+from evalscribe.model.finding import RecommendationGroup
 from evalscribe.recall.words import LABEL, Label, label_in
 
 Topic = Literal["failures", "actions", "recommendations", "patterns", "aside", "none"]

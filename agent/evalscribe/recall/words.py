@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from evalscribe.finding import CLASSIFICATIONS, NOT_THE_MODEL, CauseKind, Classification
+from evalscribe.model.finding import CLASSIFICATIONS, NOT_THE_MODEL, CauseKind, Classification
 
 KINDS: dict[str, CauseKind] = {
     "infrastructure": "infrastructure",

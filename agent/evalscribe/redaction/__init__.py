@@ -6,8 +6,3 @@ A secret is recognised in three ways: by a shape that only keys have (`shapes`, 
 Matching takes linear time: a pattern is tried only at certain words or long runs of characters, and the length of its
 match is bounded. `tests/benchmarks/redaction.py` measures misses, false alarms and time.
 """
-
-from evalscribe.redaction.text import NONE, Hints, hints_in, redact
-from evalscribe.redaction.values import redact_json
-
-__all__ = ["NONE", "Hints", "hints_in", "redact", "redact_json"]

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from evalscribe.calibration import Calibration
-from evalscribe.chat import Usage
-from evalscribe.prose import dollars, printable
-from evalscribe.statistics import Interval
+from evalscribe.model.chat import Usage
+from evalscribe.statistics.intervals import Interval
+from evalscribe.text import dollars, printable
 
 NONE = "-"
 """Where a share has nothing to be a share of."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from evalscribe.problem import LEVELS, Checked, CheckedReport, Problem, tame
-from evalscribe.prose import counted, cut, prose
+from evalscribe.model.report import PROBLEM_LEVELS, CheckedReport, CheckResult, Problem, escape_ci_commands
+from evalscribe.text import cut, pluralise, prose
 
 ANNOTATIONS = 10
 """Of each level GitHub shows so many per step."""
@@ -16,7 +16,7 @@ COMMENT_LIMIT = 60_000
 """Characters; GitHub takes 65,536."""
 
 
-def lines(checked: Checked) -> Iterator[str]:
+def lines(checked: CheckResult) -> Iterator[str]:
     """A line per problem, then what was looked at."""
     for problem in checked.problems:
         yield _line(problem)
@@ -24,9 +24,9 @@ def lines(checked: Checked) -> Iterator[str]:
     yield f"{_total(checked)}{_others(checked)}"
 
 
-def annotations(checked: Checked) -> Iterator[str]:
+def annotations(checked: CheckResult) -> Iterator[str]:
     """Commands of a GitHub runner, as many as it shows; the others as plain lines of the log."""
-    for level in LEVELS:
+    for level in PROBLEM_LEVELS:
         found = checked.of(level)
         yield from (_annotation(problem) for problem in found[:ANNOTATIONS])
         for problem in found[ANNOTATIONS:]:
@@ -39,12 +39,12 @@ def annotations(checked: Checked) -> Iterator[str]:
 
 def notice(text: str) -> str:
     """A command of a GitHub runner."""
-    return f"::notice title=evalscribe::{_data(tame(text))}"
+    return f"::notice title=evalscribe::{_data(escape_ci_commands(text))}"
 
 
-def table(checked: Checked, rows: int = ROWS) -> str:
+def table(checked: CheckResult, rows: int = ROWS) -> str:
     """Markdown: the total and a row per problem, worst first; other people's words cannot be more than words."""
-    worst = [problem for level in LEVELS for problem in checked.of(level)]
+    worst = [problem for level in PROBLEM_LEVELS for problem in checked.of(level)]
     out = [f"**{_total(checked)}**{_others(checked)}"]
     if worst:
         out += ["", "| | Where | What |", "|---|---|---|", *map(_row, worst[:rows])]
@@ -54,7 +54,7 @@ def table(checked: Checked, rows: int = ROWS) -> str:
     return "\n".join(out) + "\n"
 
 
-def comment(checked: Checked, changed: Sequence[CheckedReport] | None) -> str:
+def comment(checked: CheckResult, changed: Sequence[CheckedReport] | None) -> str:
     """What a pull request is told. `changed`: its reports; None where nobody knows which they are."""
     out = [table(checked, COMMENT_ROWS)]
     for report in (changed or ())[:COMMENT_REPORTS]:
@@ -101,10 +101,10 @@ def _row(problem: Problem) -> str:
     return f"| {problem.level} | {where} | {what} |"
 
 
-def _total(checked: Checked) -> str:
-    return f"{counted(len(checked.reports), 'report')} checked, {checked.wrong} with problems"
+def _total(checked: CheckResult) -> str:
+    return f"{pluralise(len(checked.reports), 'report')} checked, {checked.wrong} with problems"
 
 
-def _others(checked: Checked) -> str:
-    said = [counted(len(checked.of(level)), level) for level in LEVELS[1:] if checked.of(level)]
+def _others(checked: CheckResult) -> str:
+    said = [pluralise(len(checked.of(level)), level) for level in PROBLEM_LEVELS[1:] if checked.of(level)]
     return f"; {', '.join(said)}" if said else ""

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from evalscribe.analysis import FindingSummary
-from evalscribe.evidence import Citation, Evidence, Unreadable
-from evalscribe.finding import Across, Case, Finding, Precedent, Unclassified, Verdict
-from evalscribe.prose import printable
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.evidence import Citation, Evidence, UnreadableEvidence
+from evalscribe.model.finding import CrossModelFailures, Failure, Finding, Precedent, Unclassified, Verdict
+from evalscribe.text import printable
 
 
-def explanation(finding: Finding, case: Case | Unreadable, reviewed: FindingSummary | None = None) -> str:
+def explanation(finding: Finding, case: Failure | UnreadableEvidence, reviewed: FindingSummary | None = None) -> str:
     """Label, error, reasoning, every quotation with its place, history, and what the judge had to read.
 
     `reviewed`: what a person made of it in the run's report.
@@ -22,10 +22,10 @@ def explanation(finding: Finding, case: Case | Unreadable, reviewed: FindingSumm
         lines.append(f"In force: {reviewed.classification}, as a person says in the report{note}")
     if eval.url:
         lines.append(eval.url)
-    never_graded = isinstance(case, Case) and case.evidence.never_graded
+    never_graded = isinstance(case, Failure) and case.evidence.never_graded
     step = finding.step or ("none: grading never began" if never_graded else "not recorded")
     lines += ["", *_verdict(finding.verdict, step), *_across(finding.across)]
-    if isinstance(case, Case):
+    if isinstance(case, Failure):
         lines += [*_history(finding, case.precedents), *_evidence(case.evidence), *_left_out(case)]
     return "\n".join(printable(line.expandtabs(4)) for line in lines)
 
@@ -57,7 +57,7 @@ def _verdict(verdict: Verdict | Unclassified, step: str) -> Iterator[str]:
         yield from _citation(citation)
 
 
-def _across(across: Across | None) -> Iterator[str]:
+def _across(across: CrossModelFailures | None) -> Iterator[str]:
     if across is None:
         return
     yield ""
@@ -96,7 +96,7 @@ def _evidence(evidence: Evidence) -> Iterator[str]:
         yield f"  missing: {missing}"
 
 
-def _left_out(case: Case) -> Iterator[str]:
+def _left_out(case: Failure) -> Iterator[str]:
     left_out = [what for what in case.packed.left_out if what not in case.evidence.missing]
     if left_out:
         yield from ("", "Not read at first, for the token budget", *(f"  {what}" for what in left_out))

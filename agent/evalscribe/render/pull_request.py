@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import quote
 
-from evalscribe import prose
-from evalscribe.analysis import Analysis
-from evalscribe.finding import RecurrenceKind
+from evalscribe import text as prose
 from evalscribe.ids import Frozen, model_folder, run_id_prefix
-from evalscribe.report import Entry, Report
+from evalscribe.model.analysis import Analysis
+from evalscribe.model.finding import RecurrenceKind
+from evalscribe.model.report import Report, ReportEntry
 
 LIMIT = 40_000
 """Characters of a text; GitHub takes 65,536, with our marks and all that people write around them."""
@@ -142,7 +142,7 @@ def _correcting(report: Report, where: Published) -> Iterator[str]:
     yield "Labels that people gave in merged reports are evidence for the next analysis of this model."
 
 
-REASONS: Mapping[str, Callable[[Entry], bool]] = {
+REASONS: Mapping[str, Callable[[ReportEntry], bool]] = {
     "could not be judged": lambda entry: entry.classification is None,
     "uncertain": lambda entry: entry.uncertain and not entry.reviewed,
     "a fix may not have held": lambda entry: entry.recurrence.kind == "fix-in-doubt",
@@ -153,7 +153,7 @@ REASONS: Mapping[str, Callable[[Entry], bool]] = {
 }
 
 
-def _subject(entry: Entry) -> str:
+def _subject(entry: ReportEntry) -> str:
     return entry.paths[0] if len(entry.evals) == 1 else f"{len(entry.evals)} evals, first {entry.paths[0]}"
 
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from evalscribe.prose import counted, one_line
+from evalscribe.model.result import Result, ResultCounts, ResultSet
 from evalscribe.render.results import citations_line, field
-from evalscribe.result_set import Result, ResultCounts, ResultSet
+from evalscribe.text import one_line, pluralise
 
 
 def set_line(made: ResultSet, counts: ResultCounts) -> str:
     """`failures/causes/v1  29 results, 1 error, 2 pending  2026-11-21`."""
-    told = [counted(counts.results, "result")]
-    told += [counted(counts.errors, "error")] if counts.errors else []
+    told = [pluralise(counts.results, "result")]
+    told += [pluralise(counts.errors, "error")] if counts.errors else []
     told += [f"{counts.pending} pending"] if counts.pending else []
     return f"{one_line(made.name)}  {', '.join(told)}  {made.created_at[:10]}"
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evalscribe.judge_result import CitationCounts, JudgeResult, ResultType
-from evalscribe.prose import one_line, visible
+from evalscribe.model.result import CitationCounts, JudgeResult, ResultType
+from evalscribe.text import one_line, visible
 
 _RANGE = re.compile(r":?<RANGE>(.*?)</RANGE>", re.S)
 

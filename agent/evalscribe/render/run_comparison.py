@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 
-from evalscribe.prose import counted, one_line
-from evalscribe.run_comparison import (
+from evalscribe.model.experiment import percent
+from evalscribe.model.run_comparison import (
     ItemChange,
     ItemSide,
-    PassesOf,
+    PassAtKPair,
     RunComparison,
     RunSide,
     ScorerMovement,
-    luck,
+    format_p_value,
 )
-from evalscribe.run_summary import percent
+from evalscribe.text import one_line, pluralise
 
 MOST_SHOWN = 50
 """Items of a kind; all of them are in the JSON."""
@@ -58,9 +58,9 @@ def _rates(found: RunComparison) -> Iterator[str]:
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
     judged = (
-        f"{found.judged:,} of {counted(found.items, 'item')} judged in both ({percent(found.coverage)} of the tries)"
+        f"{found.judged:,} of {pluralise(found.items, 'item')} judged in both ({percent(found.coverage)} of the tries)"
     )
-    yield judged + (f", {counted(found.clusters, 'independent observation')}" if found.clusters else "")
+    yield judged + (f", {pluralise(found.clusters, 'independent observation')}" if found.clusters else "")
 
 
 def _side(what: str, side: RunSide) -> Sequence[str]:
@@ -87,8 +87,8 @@ def _scorer(one: ScorerMovement) -> str:
     )
     name = f"{one_line(one.name)}{'' if one.required else ' (not required)'}"
     broken = f"; {one.broken[0]:,} and {one.broken[1]:,} broke or abstained" if any(one.broken) else ""
-    moved = f"{one.fell:,} fell, {one.rose:,} rose of {counted(one.found.tasks, 'item')}"
-    return f"{name}: {values[0]} to {values[1]}, {luck(one.found.p, exact=one.found.exact)}; {moved}{broken}"
+    moved = f"{one.fell:,} fell, {one.rose:,} rose of {pluralise(one.found.tasks, 'item')}"
+    return f"{name}: {values[0]} to {values[1]}, {format_p_value(one.found.p, exact=one.found.exact)}; {moved}{broken}"
 
 
 def _changed(kind: str, items: Sequence[ItemChange]) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _said(side: ItemSide) -> str:
     return " | ".join(one_line(part) for part in (side.output, side.said) if part)
 
 
-def _several(found: Sequence[PassesOf]) -> Iterator[str]:
+def _several(found: Sequence[PassAtKPair]) -> Iterator[str]:
     if not found:
         return
     yield ""

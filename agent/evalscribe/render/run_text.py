@@ -4,11 +4,21 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from evalscribe.gate import RULE, Gate
 from evalscribe.ids import canonical_json
-from evalscribe.prose import counted, cut, dollars, one_line, some_of
-from evalscribe.run_summary import AtK, Counts, LabelRow, RunReport, RunSummary, ScorerSummary, ToldTry, percent
-from evalscribe.score import Score
+from evalscribe.model.experiment import (
+    RULE,
+    Gate,
+    LabelRow,
+    PassAtK,
+    RunReport,
+    RunSummary,
+    ScorerSummary,
+    TrialCounts,
+    TrialDetail,
+    percent,
+)
+from evalscribe.model.score import Score
+from evalscribe.text import cut, dollars, join_first, one_line, pluralise
 
 SHORT = 200
 """Characters of an input or an output in a list of failures."""
@@ -33,7 +43,7 @@ def origin_lines(found: RunSummary) -> Iterator[str]:
     """What ran, on what, and when."""
     yield f"state      {found.state}{f' ({one_line(found.reason)})' if found.reason else ''}"
     yield f"target     {target_line(found)}"
-    yield f"dataset    {found.dataset} ({found.dataset_version_id}), {counted(found.items, 'item')}{_repeated(found)}"
+    yield f"dataset    {found.dataset} ({found.dataset_version_id}), {pluralise(found.items, 'item')}{_repeated(found)}"
     yield f"version    {found.experiment_version_id}"
     yield f"times      {_times(found)}"
 
@@ -46,7 +56,7 @@ def target_line(found: RunSummary) -> str:
 
 def item_lines(found: RunSummary) -> Iterator[str]:
     """How many items failed, and with several tries how often one passes and all do."""
-    yield f"failed     {counted(found.failed_items, 'item')} of {found.items:,}{_flaky(found)}"
+    yield f"failed     {pluralise(found.failed_items, 'item')} of {found.items:,}{_flaky(found)}"
     yield from (_at_k(found, one) for one in _some_k(found))
 
 
@@ -86,13 +96,13 @@ def scorer_line(one: ScorerSummary) -> str:
     return f"{one_line(one.scorer)}{'' if one.required else ' (not required)'}: {one.pass_rate.said}{mean}{beside}"
 
 
-def counts_line(counts: Counts) -> str:
+def counts_line(counts: TrialCounts) -> str:
     """`18 passed, 1 failed, 1 error, 0 unscored`; what was not run is told where there is some."""
     told = f"{counts.passed:,} passed, {counts.failed:,} failed, {counts.error:,} error, {counts.unscored:,} unscored"
     return f"{told}, {counts.missing:,} not run" if counts.missing else told
 
 
-def failure_lines(one: ToldTry, *, repeated: bool) -> Iterator[str]:
+def failure_lines(one: TrialDetail, *, repeated: bool) -> Iterator[str]:
     """What was asked, expected and answered, in short, and which scorer said what."""
     repetition = f" #{one.repetition}" if repeated else ""
     yield f"{one.verdict.upper()}  {one_line(one.item_key)}{repetition}  {one.run_item_id or ''}".rstrip()
@@ -158,16 +168,16 @@ def _of_scored(found: RunSummary) -> str:
 def _flaky(found: RunSummary) -> str:
     if not found.flaky:
         return ""
-    return f"; {len(found.flaky):,} flaky: {some_of([*map(one_line, found.flaky)], SHOWN_FLAKY)}"
+    return f"; {len(found.flaky):,} flaky: {join_first([*map(one_line, found.flaky)], SHOWN_FLAKY)}"
 
 
-def _some_k(found: RunSummary) -> Iterator[AtK]:
+def _some_k(found: RunSummary) -> Iterator[PassAtK]:
     yield from found.at_k[:MOST_K]
     yield from found.at_k[MOST_K:][-1:]
 
 
-def _at_k(found: RunSummary, one: AtK) -> str:
-    over = "" if one.items == found.items else f"   (of {counted(one.items, 'item')} with so many tries)"
+def _at_k(found: RunSummary, one: PassAtK) -> str:
+    over = "" if one.items == found.items else f"   (of {pluralise(one.items, 'item')} with so many tries)"
     return f"{f'pass@{one.k}':<10} {percent(one.pass_at)}   pass^{one.k} {percent(one.pass_hat)}{over}"
 
 

@@ -1,6 +1,6 @@
 """What people did: the last section, kept as they wrote it."""
 
-from evalscribe.report import Report
+from evalscribe.model.report import Report
 from evalscribe.report_markdown.blocks import Block
 
 HEADING = "Actions taken"

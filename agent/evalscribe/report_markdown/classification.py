@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from evalscribe.ids import Frozen
-from evalscribe.report import Entry, Report
+from evalscribe.model.report import Report, ReportEntry
 from evalscribe.report_markdown import inline, labels, notes, steps
 from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.labels import Label
@@ -28,12 +28,12 @@ def render(report: Report) -> list[str]:
     return [f"## {HEADING}", *table, *notes.of(report, "classification")]
 
 
-def subject(entry: Entry) -> str:
+def subject(entry: ReportEntry) -> str:
     """An eval's path, or how many evals the group has."""
     return inline.path(entry.evals[0].path) if len(entry.evals) == 1 else f"{len(entry.evals)} evals"
 
 
-def _row(number: int, entry: Entry) -> str:
+def _row(number: int, entry: ReportEntry) -> str:
     url = entry.evals[0].url if len(entry.evals) == 1 else None
     label = labels.render(labels.of(entry))
     eval_ = inline.link(subject(entry), url)

@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from evalscribe.cascade import Stage
-from evalscribe.finding import Across, CauseKind, Classification, Recurrence, RecurrenceKind
-from evalscribe.prose import masked
-from evalscribe.report import Entry, Opinion
+from evalscribe.model.cascade import Stage
+from evalscribe.model.finding import CauseKind, Classification, CrossModelFailures, Recurrence, RecurrenceKind
+from evalscribe.model.report import JudgeLabel, ReportEntry
 from evalscribe.report_markdown import inline
 from evalscribe.report_markdown.unreadable import UnreadableReport
+from evalscribe.text import mask_code
 
 OWN_PROMPTS = " with the workspace's own prompts"
 CAUSE = re.compile(r"([\w.-]*)(?: ?\((model|task|grader|lint|harness|infrastructure)\))?")
@@ -26,23 +26,23 @@ REVIEWER = re.compile(rf"(?:\[[ x]\]\s+)?[*_]*reviewers?[*_]*{NAMED}?[*_]*\s*:[*
 """As people write it: with a check box, in bold, with their name, several of them."""
 
 
-def render(entry: Entry, own_prompts: bool) -> list[str]:
+def render(entry: ReportEntry, own_prompts: bool) -> list[str]:
     seen, across = _seen(entry.recurrence, entry.cause), _across(entry.across)
     missing = f"Missing: {entry.missing}" if entry.missing else ""
     facts = (_error(entry), missing, _cause(entry), _judge(entry.judge, own_prompts), seen, across)
     return [*(f"- {fact}" for fact in facts if fact), *(f"- Reviewer: {text}".rstrip() for text in entry.reviewer)]
 
 
-def _error(entry: Entry) -> str:
+def _error(entry: ReportEntry) -> str:
     return f"Error: {inline.code(entry.error)}" if entry.error else ""
 
 
-def _cause(entry: Entry) -> str:
+def _cause(entry: ReportEntry) -> str:
     kind = f"({entry.cause_kind})" if entry.cause_kind else ""
     return f"Cause: {' '.join(filter(None, (entry.cause, kind)))}" if entry.cause or kind else ""
 
 
-def _judge(judge: Opinion | None, own_prompts: bool) -> str:
+def _judge(judge: JudgeLabel | None, own_prompts: bool) -> str:
     if judge is None:
         return ""
     stage = f" ({judge.stage})" if judge.stage else ""
@@ -61,7 +61,7 @@ def _seen(recurrence: Recurrence, cause: str | None) -> str:
     return said + ("; the run may predate the fix" if recurrence.kind == "fix-in-doubt" else "")
 
 
-def _across(across: Across | None) -> str:
+def _across(across: CrossModelFailures | None) -> str:
     if across is None:
         return ""
     also = f", also {_models(across.alike, across.more)}" if across.alike else ""
@@ -80,7 +80,7 @@ def names(text: str) -> str | None:
 
 
 def parse(facts: Mapping[str, tuple[str, int]]) -> dict[str, object]:
-    """Fields of `Entry` from the text and line of each fact. Raises `UnreadableReport`."""
+    """Fields of `ReportEntry` from the text and line of each fact. Raises `UnreadableReport`."""
     fields: dict[str, object] = {}
     for fact, (text, line) in facts.items():
         fields |= PARSERS[fact](text.partition(":")[2].strip(), line)
@@ -109,14 +109,14 @@ def _parse_judge(text: str, line: int) -> dict[str, object]:
             raise ValueError("no judge")
         label = cast(Classification, match[1])
         stage = cast(Stage | None, match[4])
-        opinion = Opinion(id=inline.uncode(match[3]), classification=label, confidence=float(match[2]), stage=stage)
+        opinion = JudgeLabel(id=inline.uncode(match[3]), classification=label, confidence=float(match[2]), stage=stage)
         return {"judge": opinion}
     except ValueError as error:
         raise UnreadableReport("`Judge:` wants label, confidence and the judge's id", line) from error
 
 
 def _parse_seen(text: str, line: int) -> dict[str, object]:
-    match = SEEN.fullmatch(masked(text))
+    match = SEEN.fullmatch(mask_code(text))
     if match is None:
         raise UnreadableReport("`Seen:` wants new, repeat, changed or fix-in-doubt", line)
     action = text[slice(*match.span(2))] if match[2] is not None else None
@@ -125,12 +125,12 @@ def _parse_seen(text: str, line: int) -> dict[str, object]:
 
 
 def _parse_across(text: str, line: int) -> dict[str, object]:
-    match = MODELS.fullmatch(masked(text))
+    match = MODELS.fullmatch(mask_code(text))
     if match is None:
         raise UnreadableReport("`Models:` wants `fails the same way for 2 of 3 models, also provider/model`", line)
     alike, earlier = (inline.parse_list(text[slice(*match.span(n))]) if match[n] else [] for n in (2, 4))
     more, more_earlier = int(match[3] or 0), int(match[5] or 0)
-    said = Across(alike=alike, more=more, models=int(match[1]), earlier=earlier, more_earlier=more_earlier)
+    said = CrossModelFailures(alike=alike, more=more, models=int(match[1]), earlier=earlier, more_earlier=more_earlier)
     return {"across": said}
 
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import dedent
 
-from evalscribe.finding import CauseKind
-from evalscribe.report import Entry, EvalRef, Opinion, Report
+from evalscribe.model.finding import CauseKind
+from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry
 from evalscribe.report_markdown import classification, fields, inline, labels, members, notes, snippets
 from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.classification import Row
@@ -27,7 +27,7 @@ def render(report: Report) -> list[str]:
     return lines
 
 
-def _entry(number: int, entry: Entry, own_prompts: bool) -> list[str]:
+def _entry(number: int, entry: ReportEntry, own_prompts: bool) -> list[str]:
     title = f"### {number}. {classification.subject(entry)}: {labels.render(labels.of(entry))}"
     reasoning = ["", entry.reasoning] if entry.reasoning else []
     return [
@@ -40,9 +40,9 @@ def _entry(number: int, entry: Entry, own_prompts: bool) -> list[str]:
     ]
 
 
-def parse(blocks: Sequence[Block], rows: Mapping[int, Row], written: Mapping[str, Label]) -> dict[int, Entry]:
+def parse(blocks: Sequence[Block], rows: Mapping[int, Row], written: Mapping[str, Label]) -> dict[int, ReportEntry]:
     """Entries by number, from the section's blocks and the classification table. Raises `UnreadableReport`."""
-    found: dict[int, tuple[int, Entry]] = {}
+    found: dict[int, tuple[int, ReportEntry]] = {}
     for part in parts(blocks):
         number, line = int(titled(part[0], rows)[0][1]), part[0].line
         if number in found:
@@ -52,7 +52,7 @@ def parse(blocks: Sequence[Block], rows: Mapping[int, Row], written: Mapping[str
     return {number: entry for number, (_, entry) in sorted(found.items())}
 
 
-def _refuse_gaps(found: Mapping[int, tuple[int, Entry]], rows: Mapping[int, Row]) -> None:
+def _refuse_gaps(found: Mapping[int, tuple[int, ReportEntry]], rows: Mapping[int, Row]) -> None:
     """What refers to findings does so by their number."""
     numbers = range(1, max(found, default=0))
     gone = next((number for number in numbers if number not in found and number not in rows), None)
@@ -103,14 +103,14 @@ def _is_title(block: Block) -> bool:
     return block.kind == "heading" and block.level <= 3
 
 
-def _parse(blocks: Sequence[Block], rows: Mapping[int, Row], written: Mapping[str, Label]) -> Entry:
+def _parse(blocks: Sequence[Block], rows: Mapping[int, Row], written: Mapping[str, Label]) -> ReportEntry:
     title = blocks[0]
     match, row = titled(title, rows)
     body = Body(blocks[1:])
     known = fields.parse(body.facts)
     evals = _evals(match[2], row, body, title.line)
     label, kind, confirmed = _label(labels.parse(match[3], title.line), row, known, written.get(evals[0].path), title)
-    return Entry.model_validate(
+    return ReportEntry.model_validate(
         {
             **known,
             "evals": evals,
@@ -147,7 +147,7 @@ def _label(
 ) -> tuple[Label, CauseKind | None, Iterator[str]]:
     """The label, the kind of cause, and a line that keeps a person's kind visible where only the kind was changed."""
     opinion, kind = known.get("judge"), known.get("cause_kind")
-    judge = opinion if isinstance(opinion, Opinion) else None
+    judge = opinion if isinstance(opinion, JudgeLabel) else None
     caused: CauseKind | None = kind  # type: ignore[assignment]
     label = labels.settle(heading, row.label, (title.line, row.line), written, judge, caused)
     in_force = labels.kind_in_force(label, written, judge, caused)

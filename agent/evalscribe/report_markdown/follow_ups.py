@@ -4,14 +4,14 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from evalscribe.pattern import FollowUp, Outcome
-from evalscribe.prose import masked
-from evalscribe.report import Entry, Report
+from evalscribe.model.finding import FollowUp, FollowUpOutcome
+from evalscribe.model.report import Report, ReportEntry
 from evalscribe.report_markdown import inline, references
 from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.unreadable import UnreadableReport
+from evalscribe.text import mask_code
 
-LEAD: dict[Outcome, str] = {"held": "Held", "did not hold": "Did not hold", "not yet seen": "Not yet seen"}
+LEAD: dict[FollowUpOutcome, str] = {"held": "Held", "did not hold": "Did not hold", "not yet seen": "Not yet seen"}
 LINE = re.compile(
     rf"({'|'.join(LEAD.values())}) since (\[[^\[\]]*\]\([^\s()]*\))(?: of [^\s:]+)?"
     r"(?: \(or among the \d+ that never completed\))?: \"(.*)\"(?: \(([^()]*)\))?\."
@@ -31,9 +31,9 @@ def unless_incomplete(report: Report) -> str:
     return f" (or among the {open_} that never completed)" if open_ else ""
 
 
-def parse(item: Block, entries: Sequence[Entry]) -> FollowUp | None:
+def parse(item: Block, entries: Sequence[ReportEntry]) -> FollowUp | None:
     """None for an item that is none. Raises `UnreadableReport` for a number that no entry has."""
-    match = LINE.fullmatch(masked(item.text))
+    match = LINE.fullmatch(mask_code(item.text))
     if match is None:
         return None
     link, text, evals = (item.text[slice(*match.span(n))] if match[n] else "" for n in (2, 3, 4))

@@ -8,7 +8,7 @@ import yaml
 from pydantic import ValidationError
 
 from evalscribe.ids import Frozen
-from evalscribe.report import Report
+from evalscribe.model.report import Report
 from evalscribe.report_markdown import blocks
 from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.unreadable import UnreadableReport

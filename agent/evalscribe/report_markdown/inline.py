@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote, unquote
 
-from evalscribe.prose import HAZARD, masked
+from evalscribe.text import HAZARD, mask_code
 
 PLAIN_NAME = re.compile(r"[^\W_](?:[\w./+-]*[^\W_])?")
 VERSIONED = re.compile(r"[a-z]+@\d+")
@@ -30,7 +30,7 @@ def code(text: str) -> str:
 
 def uncode(source: str) -> str:
     """The text of a code span; any other source is its own text."""
-    if not source.startswith("`") or masked(source).strip("\0"):
+    if not source.startswith("`") or mask_code(source).strip("\0"):
         return source
     fence = len(source) - len(source.lstrip("`"))
     text = source[fence:-fence]
@@ -58,7 +58,7 @@ def parse_list(source: str) -> list[str]:
 
 def split(source: str, separator: str) -> list[str]:
     """The parts between separators that stand outside code spans, stripped."""
-    mask, parts, start = masked(source), [], 0
+    mask, parts, start = mask_code(source), [], 0
     for match in re.finditer(re.escape(separator), mask):
         parts.append(source[start : match.start()].strip())
         start = match.end()
@@ -71,7 +71,7 @@ def link(text: str, url: str | None) -> str:
 
 def parse_link(source: str) -> tuple[str, str | None]:
     """Text and address of a line that is one link, or the line itself."""
-    match = LINK.fullmatch(masked(source))
+    match = LINK.fullmatch(mask_code(source))
     return (source[match.start(1) : match.end(1)], match[2] or None) if match else (source, None)
 
 
@@ -83,7 +83,7 @@ def report_link(file: str) -> str:
 
 
 def parse_report_links(source: str) -> tuple[str, ...]:
-    return tuple(unquote(match[2]) for match in LINK.finditer(masked(source)))
+    return tuple(unquote(match[2]) for match in LINK.finditer(mask_code(source)))
 
 
 def cell(text: str) -> str:

@@ -3,9 +3,9 @@
 import re
 from typing import cast
 
-from evalscribe.finding import CAUSE_KINDS, CLASSIFICATIONS, NOT_THE_MODEL, CauseKind, Classification
 from evalscribe.ids import Frozen
-from evalscribe.report import Entry, Opinion
+from evalscribe.model.finding import CAUSE_KINDS, CLASSIFICATIONS, NOT_THE_MODEL, CauseKind, Classification
+from evalscribe.model.report import JudgeLabel, ReportEntry
 from evalscribe.report_markdown.unreadable import ConflictingEdits, UnreadableReport
 
 UNCLASSIFIED = "UNCLASSIFIED"
@@ -28,7 +28,7 @@ class Label(Frozen):
     uncertain: bool = False
 
 
-def of(entry: Entry) -> Label:
+def of(entry: ReportEntry) -> Label:
     kind = entry.cause_kind if entry.never_judged_the_model else None
     return Label(classification=entry.classification, kind=kind, uncertain=entry.uncertain)
 
@@ -64,7 +64,7 @@ def settle(
     row: Label,
     lines: tuple[int, int],
     written: Label | None,
-    judge: Opinion | None,
+    judge: JudgeLabel | None,
     kind: CauseKind | None,
 ) -> Label:
     """The label in force: what a person edited since it was `written`, or, unknown, what differs from the judge's line.
@@ -89,7 +89,7 @@ def settle(
 
 
 def kind_in_force(
-    label: Label, written: Label | None, judge: Opinion | None, kind: CauseKind | None
+    label: Label, written: Label | None, judge: JudgeLabel | None, kind: CauseKind | None
 ) -> CauseKind | None:
     """A kind in the label replaces that of `Cause:`; one that a person took out of the label is gone.
 

@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from itertools import groupby
 
-from evalscribe.prose import masked
-from evalscribe.report import Entry, EvalRef
+from evalscribe.model.report import EvalRef, ReportEntry
 from evalscribe.report_markdown import inline
 from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.unreadable import UnreadableReport
+from evalscribe.text import mask_code
 
 OPEN = "<details><summary>"
 OPENING = re.compile(rf"{OPEN}\d+ evals, \d+ categor(?:y|ies)</summary>")
@@ -16,7 +16,7 @@ CLOSE = "</details>"
 NO_CATEGORY = "(no category)"
 
 
-def render(entry: Entry) -> list[str]:
+def render(entry: ReportEntry) -> list[str]:
     """Nothing for a single eval."""
     if len(entry.evals) == 1:
         return []
@@ -48,7 +48,7 @@ def _member(ref: EvalRef) -> str:
 
 
 def _parse_item(item: Block) -> list[EvalRef]:
-    category, colon, _ = masked(item.text).partition(": ")
+    category, colon, _ = mask_code(item.text).partition(": ")
     if not colon:
         raise UnreadableReport("a line of a group's members has no category", item.line)
     head, names = item.text[: len(category)], item.text[len(category) + 2 :]

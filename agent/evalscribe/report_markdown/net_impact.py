@@ -1,6 +1,6 @@
 """What the run's rate would be without what never judged the model, and if the recommendations hold. Derived."""
 
-from evalscribe.report import Report
+from evalscribe.model.report import Report
 from evalscribe.report_markdown import inline, notes, references
 
 HEADING = "Net impact"

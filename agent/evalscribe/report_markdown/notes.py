@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from evalscribe.report import Report, Section
+from evalscribe.model.report import Report, Section
 from evalscribe.report_markdown.blocks import Block
 
 

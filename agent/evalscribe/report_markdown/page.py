@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
-from evalscribe.pattern import Recommendation, RecommendationGroup
-from evalscribe.report import Entry, Note, Report, Section
+from evalscribe.model.finding import Recommendation, RecommendationGroup
+from evalscribe.model.report import Report, ReportEntry, ReportNote, Section
 from evalscribe.report_markdown import (
     actions,
     blocks,
@@ -65,7 +65,7 @@ class Page:
     def __init__(self, text: str, written: Mapping[str, labels.Label]) -> None:
         self.written = written
         self.sections: dict[Section, list[Block]] = {"summary": []}
-        self.notes: list[Note] = []
+        self.notes: list[ReportNote] = []
         self.page = page = blocks.read(text)
         torn.refuse_markers(page)
         self.headings: dict[Section, int] = {}
@@ -131,13 +131,13 @@ class Page:
             )
         title = next((block for block in page if block.kind == "heading" and block.level == 1), None)
         first = next((block for block in page if summary.is_ours(block)), None)
-        self.notes += (Note(section="summary", text=note) for note in notes.rest(page, (table, title, first)))
+        self.notes += (ReportNote(section="summary", text=note) for note in notes.rest(page, (table, title, first)))
         fields = run_table.parse(table)
         if fields["run"]["id"] != self.front.run:
             raise UnreadableReport("front matter and table name two runs", 1, table.line)
         return fields
 
-    def _findings(self, rows: Mapping[int, classification.Row]) -> tuple[Entry, ...]:
+    def _findings(self, rows: Mapping[int, classification.Row]) -> tuple[ReportEntry, ...]:
         found = self.sections["findings"]
         self._keep("findings", findings.before(found))
         if findings.parts(found) and not rows:
@@ -150,14 +150,14 @@ class Page:
             raise UnreadableReport(error.reason, rows[missing].line, *error.lines)
         return tuple(entries.values())
 
-    def _patterns(self, entries: tuple[Entry, ...]) -> patterns.Parsed:
+    def _patterns(self, entries: tuple[ReportEntry, ...]) -> patterns.Parsed:
         page = self.sections["patterns"]
         items = [item for block in page if block.kind == "bullet_list" for item in block.items]
         parsed = patterns.parse(items, entries)
         self._keep("patterns", [block for block in page if block.kind != "bullet_list"], parsed.added)
         return parsed
 
-    def _recommendations(self, entries: tuple[Entry, ...]) -> list[Recommendation]:
+    def _recommendations(self, entries: tuple[ReportEntry, ...]) -> list[Recommendation]:
         found: list[Recommendation] = []
         group: RecommendationGroup | None = None
         rest: list[Block] = []
@@ -177,4 +177,4 @@ class Page:
         """What is not ours is a note of its section."""
         ours = classification.table_of(page) if table else None
         rest = [block for block in page if block is not ours and block.text != NOTHING]
-        self.notes += (Note(section=section, text=text) for text in (*notes.rest(rest, ()), *added))
+        self.notes += (ReportNote(section=section, text=text) for text in (*notes.rest(rest, ()), *added))

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
-from evalscribe.pattern import FollowUp, Pattern, PatternKind, implied_kind
-from evalscribe.prose import masked
-from evalscribe.report import Entry, Report
+from evalscribe.model.finding import FollowUp, Pattern, PatternKind, implied_kind
+from evalscribe.model.report import Report, ReportEntry
 from evalscribe.report_markdown import follow_ups, inline, notes, references
 from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.unreadable import UnreadableReport
+from evalscribe.text import mask_code
 
 HEADING = "Patterns"
 KIND = r"(?:cause|rule|category|known-gaps|recurring|across-models|not-the-model)"
@@ -36,7 +36,7 @@ def render(report: Report) -> list[str]:
     return [f"## {HEADING}", *(lines or ["None."]), *notes.of(report, "patterns")]
 
 
-def _pattern(pattern: Pattern, entries: Sequence[Entry]) -> str:
+def _pattern(pattern: Pattern, entries: Sequence[ReportEntry]) -> str:
     evals = ", ".join(references.render(pattern.evals, entries))
     told = implied_kind(pattern.name) == pattern.kind and evals and not re.match(rf"{KIND}\b", evals)
     about = evals if told else f"{pattern.kind}{': ' if evals else ''}{evals}"
@@ -53,13 +53,13 @@ def _resolved(report: Report) -> str:
     return f"No longer failing{since}{follow_ups.unless_incomplete(report)}: {names}."
 
 
-def parse(items: Iterable[Block], entries: Sequence[Entry]) -> Parsed:
+def parse(items: Iterable[Block], entries: Sequence[ReportEntry]) -> Parsed:
     patterns: list[Pattern] = []
     resolved: list[str] = []
     followed: list[FollowUp] = []
     added: list[str] = []
     for item in items:
-        mask = masked(item.text)
+        mask = mask_code(item.text)
         gone, pattern = RESOLVED.fullmatch(mask), PATTERN.fullmatch(mask)
         if gone and item.simple and not resolved:
             resolved = inline.parse_list(item.text[slice(*gone.span(1))])
@@ -72,7 +72,7 @@ def parse(items: Iterable[Block], entries: Sequence[Entry]) -> Parsed:
     return Parsed(patterns, resolved, followed, added)
 
 
-def _parse(item: Block, match: re.Match[str], entries: Sequence[Entry]) -> Pattern:
+def _parse(item: Block, match: re.Match[str], entries: Sequence[ReportEntry]) -> Pattern:
     name, few, evals, text = (item.text[slice(*match.span(n))] if match[n] else "" for n in (1, 3, 4, 5))
     evals = evals or few
     try:

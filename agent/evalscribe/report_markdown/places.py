@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from evalscribe.finding import CauseKind
 from evalscribe.ids import Frozen
-from evalscribe.report import Opinion
+from evalscribe.model.finding import CauseKind
+from evalscribe.model.report import JudgeLabel
 from evalscribe.report_markdown import classification, fields, findings, labels
 from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.labels import Label
@@ -29,7 +29,7 @@ class Place(Frozen):
     label: Label
     """The heading's."""
     row_label: Label
-    judge: Opinion | None
+    judge: JudgeLabel | None
     cause_kind: CauseKind | None
     """That of the `Cause:` line."""
     reviewer: tuple[str, ...]
@@ -64,7 +64,7 @@ def _place(part: Sequence[Block], rows: Mapping[int, classification.Row]) -> Pla
         label=labels.parse(match[3], title.line),
         row_label=row.label,
         cause_kind=cast(CauseKind | None, known.get("cause_kind")),
-        judge=judge if isinstance(judge, Opinion) else None,
+        judge=judge if isinstance(judge, JudgeLabel) else None,
         reviewer=tuple(body.reviewer),
         facts_end=last.end if last else title.end,
         marker=marker[0] if marker else "- ",

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from evalscribe.pattern import RECOMMENDATION_GROUPS, Recommendation, RecommendationGroup
-from evalscribe.prose import masked
-from evalscribe.report import Entry, Report
+from evalscribe.model.finding import RECOMMENDATION_GROUPS, Recommendation, RecommendationGroup
+from evalscribe.model.report import Report, ReportEntry
 from evalscribe.report_markdown import inline, notes, references
 from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.unreadable import UnreadableReport
+from evalscribe.text import mask_code
 
 HEADING = "Recommendations"
 WITH_ID = re.compile(r"(R\d+)(?: \(([^()]+)\))?:(?: (.*))?")
@@ -25,7 +25,7 @@ def render(report: Report) -> list[str]:
     return lines
 
 
-def _item(item: Recommendation, entries: Sequence[Entry]) -> str:
+def _item(item: Recommendation, entries: Sequence[ReportEntry]) -> str:
     concerns = references.render(item.evals, entries)
     if item.id is None:
         return f"{', '.join([*(concerns or [GENERAL]), *_claim(item)])}: {item.text}".rstrip()
@@ -46,13 +46,13 @@ def group_of(heading: Block) -> RecommendationGroup:
 
 
 def parse(
-    items: Iterable[Block], group: RecommendationGroup, entries: Sequence[Entry]
+    items: Iterable[Block], group: RecommendationGroup, entries: Sequence[ReportEntry]
 ) -> tuple[list[Recommendation], list[str]]:
     """The group's recommendations, and items that a person added."""
     found: list[Recommendation] = []
     added: list[str] = []
     for item in items:
-        mask = masked(item.text)
+        mask = mask_code(item.text)
         match = WITH_ID.fullmatch(mask) or WITHOUT_ID.fullmatch(mask)
         evals = _evals(item, match, entries) if match and item.simple else None
         if match is None or evals is None:
@@ -68,7 +68,7 @@ def _parse(item: Block, match: re.Match[str], group: RecommendationGroup, evals:
     return Recommendation(id=match[1] or None, group=group, text=text, evals=tuple(evals), would_pass=claim)
 
 
-def _evals(item: Block, match: re.Match[str], entries: Sequence[Entry]) -> list[str] | None:
+def _evals(item: Block, match: re.Match[str], entries: Sequence[ReportEntry]) -> list[str] | None:
     """None where what stands in their place is no list of evals: then a person wrote the line."""
     names = inline.split(item.text[slice(*match.span(2))], ",") if match[2] else []
     concerns = [name for name in names if name not in (PASSES, GENERAL)]

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from evalscribe.report import Entry
+from evalscribe.model.report import ReportEntry
 from evalscribe.report_markdown import inline
 
 
-def render(paths: Sequence[str], entries: Sequence[Entry]) -> list[str]:
+def render(paths: Sequence[str], entries: Sequence[ReportEntry]) -> list[str]:
     """One reference each, in the order of the entries; paths have the report's order already."""
     left = dict.fromkeys(paths)
     references = []
@@ -17,7 +17,7 @@ def render(paths: Sequence[str], entries: Sequence[Entry]) -> list[str]:
     return references + [inline.path(path) for path in left if path not in reported]
 
 
-def parse(references: Sequence[str], entries: Sequence[Entry]) -> list[str]:
+def parse(references: Sequence[str], entries: Sequence[ReportEntry]) -> list[str]:
     """Paths. Raises `LookupError` for a number that no entry has."""
     paths: list[str] = []
     for reference in references:

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evalscribe.prose import masked
-from evalscribe.report import Report
+from evalscribe.model.report import Report
 from evalscribe.report_markdown import inline, saving
 from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.unreadable import UnreadableReport
+from evalscribe.text import mask_code
 
 NAMES = re.compile(r": (.+) \((.+)\), experiment (.+)")
 RESULT = re.compile(
@@ -83,7 +83,7 @@ def _text(rows: Mapping[str, Block], name: str) -> str:
 
 def _matched(pattern: re.Pattern[str], rows: Mapping[str, Block], name: str, line: int) -> re.Match[str]:
     """The pattern found at the end of the row's text with code spans masked."""
-    text = masked(_text(rows, name))
+    text = mask_code(_text(rows, name))
     match = next((m for m in pattern.finditer(text) if m.end() == len(text)), None)
     if match is None:
         raise UnreadableReport(

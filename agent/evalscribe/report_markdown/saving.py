@@ -5,10 +5,10 @@
 
 import re
 
-from evalscribe.cascade import Decided, Saving
-from evalscribe.prose import masked
+from evalscribe.model.cascade import CascadeSaving, JudgeShare
 from evalscribe.report_markdown import inline
 from evalscribe.report_markdown.unreadable import UnreadableReport
+from evalscribe.text import mask_code
 
 NOTHING = "nothing decided"
 AMOUNTS = re.compile(
@@ -18,7 +18,7 @@ AMOUNTS = re.compile(
 """USD in letters: between two dollar signs GitHub reads a formula."""
 
 
-def render(saving: Saving) -> str:
+def render(saving: CascadeSaving) -> str:
     counts = [f"{inline.name(one.judge)} {one.evals}" for one in saving.decided]
     if saving.decided:
         counts[0] = f"{inline.name(saving.decided[0].judge)} decided {saving.decided[0].evals}"
@@ -27,18 +27,18 @@ def render(saving: Saving) -> str:
     return f"{who}; about {spent} spent, {saved} saved against asking {inline.name(saving.against)} for all"
 
 
-def _amount(saving: Saving, value: float) -> str:
+def _amount(saving: CascadeSaving, value: float) -> str:
     return f"{value:,.2f} USD" if saving.unit == "usd" else f"{value:,.0f} tokens"
 
 
-def parse(text: str, line: int) -> Saving:
+def parse(text: str, line: int) -> CascadeSaving:
     """Raises `UnreadableReport`."""
     who, *rest = inline.split(text, ";")
-    amounts = AMOUNTS.fullmatch(masked(rest[0])) if len(rest) == 1 else None
+    amounts = AMOUNTS.fullmatch(mask_code(rest[0])) if len(rest) == 1 else None
     try:
         if amounts is None:
             raise ValueError("no amounts")
-        return Saving(
+        return CascadeSaving(
             decided=() if who == NOTHING else tuple(map(_decided, inline.split(who, ","))),
             unit="usd" if amounts["unit"] == "USD" else "tokens",
             spent=_number(amounts["spent"]),
@@ -51,9 +51,9 @@ def parse(text: str, line: int) -> Saving:
         ) from error
 
 
-def _decided(item: str) -> Decided:
+def _decided(item: str) -> JudgeShare:
     name, _, evals = item.rpartition(" ")
-    return Decided(judge=inline.uncode(name.removesuffix(" decided")), evals=int(evals))
+    return JudgeShare(judge=inline.uncode(name.removesuffix(" decided")), evals=int(evals))
 
 
 def _number(text: str) -> float:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import cast
 from urllib.parse import quote, unquote
 
-from evalscribe.evidence import ROLES, Role
-from evalscribe.report import MARKS, Snippet
+from evalscribe.model.evidence import ROLES, Role
+from evalscribe.model.report import MARKS, Snippet
 from evalscribe.report_markdown.blocks import Block
 from evalscribe.report_markdown.unreadable import UnreadableReport
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from evalscribe.report import Report
+from evalscribe.model.report import Report
 from evalscribe.report_markdown import inline, notes
 
 HEADING = "Failures by step"

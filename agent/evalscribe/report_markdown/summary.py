@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from evalscribe.evidence import CitationStatus
-from evalscribe.report import Entry, Report
+from evalscribe.model.evidence import CitationStatus
+from evalscribe.model.report import Report, ReportEntry
 from evalscribe.report_markdown import inline, net_impact, notes
 from evalscribe.report_markdown.blocks import Block
 
@@ -96,7 +96,7 @@ def _look(report: Report) -> Iterator[str]:
         yield f"Look first at {_and(said)}."
 
 
-def _again_despite_a_fix(entry: Entry) -> bool:
+def _again_despite_a_fix(entry: ReportEntry) -> bool:
     """What was not judged may have failed for any cause; it is named as such, once."""
     return entry.recurrence.kind == "fix-in-doubt" and entry.classification is not None
 
@@ -111,15 +111,15 @@ def _quotations(report: Report) -> Iterator[str]:
         yield f"All {len(states)} quotations are verified." if len(states) > 1 else "The one quotation is verified."
 
 
-def _numbers(report: Report, chosen: Callable[[Entry], bool]) -> list[str]:
+def _numbers(report: Report, chosen: Callable[[ReportEntry], bool]) -> list[str]:
     return [str(number) for number, entry in enumerate(report.entries, 1) if chosen(entry)]
 
 
-def _evals(report: Report, chosen: Callable[[Entry], bool]) -> int:
+def _evals(report: Report, chosen: Callable[[ReportEntry], bool]) -> int:
     return sum(len(entry.evals) for entry in report.entries if chosen(entry))
 
 
-def _has(entry: Entry, status: CitationStatus) -> bool:
+def _has(entry: ReportEntry, status: CitationStatus) -> bool:
     return any(snippet.status == status for snippet in entry.snippets)
 
 

@@ -5,10 +5,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from evalscribe.errors import DataError
-from evalscribe.finding import NOT_THE_MODEL, CauseKind, Classification
-from evalscribe.prose import masked, one_line
-from evalscribe.redaction import redact
-from evalscribe.report_markdown import ConflictingEdits, Label, Place, label_text, parse, places
+from evalscribe.model.finding import NOT_THE_MODEL, CauseKind, Classification
+from evalscribe.redaction.redact import redact
+from evalscribe.report_markdown.labels import Label, render
+from evalscribe.report_markdown.page import parse
+from evalscribe.report_markdown.places import Place, places
+from evalscribe.report_markdown.unreadable import ConflictingEdits
+from evalscribe.text import mask_code, one_line
 
 LINE_END = re.compile(r"(\r\n|\r|\n)")
 CELL_END = re.compile(r"(?<!\\)\|")
@@ -67,14 +70,14 @@ def _said(place: Place, new: Label, note: str) -> str | None:
     old = in_force(place)
     judged = place.judge.classification if place.judge else None
     if (new.classification, new.kind) != (old.classification, old.kind):
-        return f"{label_text(new)}, not {label_text(old)}"
+        return f"{render(new)}, not {render(old)}"
     reviewed = old.classification != judged or place.reviewer
-    return None if reviewed and not old.uncertain else f"{label_text(new)} confirmed"
+    return None if reviewed and not old.uncertain else f"{render(new)} confirmed"
 
 
 def _harmless(note: str) -> str:
     """HTML is shown, not obeyed; a person's links and mentions are theirs."""
-    mask = masked(note)
+    mask = mask_code(note)
     return "".join(
         f"\\{character}" if TAG.match(mask, at) and not mask[:at].endswith("\\") else character
         for at, character in enumerate(note)
@@ -84,7 +87,7 @@ def _harmless(note: str) -> str:
 def _retitled(line: str, place: Place, new: Label) -> str:
     start = line.rindex(place.title) + len(place.title)
     closing = re.search(r" +#+ *$", line[start:])
-    return f"{line[:start]}{label_text(new)}{closing[0] if closing else ''}"
+    return f"{line[:start]}{render(new)}{closing[0] if closing else ''}"
 
 
 def _relabelled(line: str, new: Label) -> str:
@@ -93,7 +96,7 @@ def _relabelled(line: str, new: Label) -> str:
     ends = [match.start() for match in CELL_END.finditer(line)]
     start, end = ends[LABEL_CELL - 1 - first] + 1, ends[LABEL_CELL - first]
     aligned = line[start:end].endswith("  ")
-    cell = f" {label_text(new)} "
+    cell = f" {render(new)} "
     return line[:start] + (cell.ljust(end - start) if aligned else cell) + line[end:]
 
 

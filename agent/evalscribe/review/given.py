@@ -5,11 +5,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from evalscribe.analysis import Analysis, FindingSummary
-from evalscribe.finding import Classification
-from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
-from evalscribe.report_file import FileVersion
+from evalscribe.model.analysis import Analysis, FindingSummary
+from evalscribe.model.finding import Classification, HumanLabel
+from evalscribe.model.repository import FileVersion
 
 Read = Callable[[str], Analysis | None]
 """What a version says; None for one that cannot be read."""
@@ -34,14 +33,14 @@ class State:
 
     revision: int | None
     findings: Mapping[str, FindingSummary]
-    labels: Mapping[str, tuple[GivenLabel, ...]]
+    labels: Mapping[str, tuple[HumanLabel, ...]]
     """Of each person the newest, oldest first."""
     hinted: Mapping[str, FileVersion]
     """Unreviewed evals beside the version in which a person changed how sure the verdict is, or its cause: a newer
     analysis takes that for a correction and says so in a line of its own."""
 
 
-def given(versions: Sequence[FileVersion], read: Read, about: About) -> tuple[GivenLabel, ...]:
+def given(versions: Sequence[FileVersion], read: Read, about: About) -> tuple[HumanLabel, ...]:
     """The labels of a report, by eval in its order; of each person the latest.
 
     `versions`: oldest first. One that cannot be read is passed over: what it changed counts as changed by the commit
@@ -93,7 +92,7 @@ def _labels(
     before: Sequence[State],
     about: About,
     order: Mapping[str, int],
-) -> tuple[GivenLabel, ...]:
+) -> tuple[HumanLabel, ...]:
     """The labels of one reviewed eval after a version."""
     earlier = sorted(
         (label for old in before for label in old.labels.get(now.eval, ())), key=lambda label: order[label.commit]
@@ -133,10 +132,10 @@ def _judge_came_over(was: FindingSummary, now: FindingSummary) -> bool:
     return bool(was.judge and now.judge) and was.judge != now.judge and _judged(now) == now.classification
 
 
-def _new(version: FileVersion, now: FindingSummary, known: Collection[str], about: About) -> GivenLabel:
+def _new(version: FileVersion, now: FindingSummary, known: Collection[str], about: About) -> HumanLabel:
     assert now.classification is not None
     note = "\n".join(line for line in _lines(now) if _bare(line) not in known)
-    return GivenLabel(
+    return HumanLabel(
         run=about.run,
         provider=about.provider,
         model=about.model,
@@ -159,7 +158,7 @@ def _new(version: FileVersion, now: FindingSummary, known: Collection[str], abou
     )
 
 
-def _now(label: GivenLabel, now: FindingSummary) -> GivenLabel:
+def _now(label: HumanLabel, now: FindingSummary) -> HumanLabel:
     """A label beside what the report has now: in force or not, without words that were taken back."""
     in_force = label.label == now.classification
     there = set(map(_bare, _lines(now)))

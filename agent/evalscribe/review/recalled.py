@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from evalscribe.across import alike, look, same_version
-from evalscribe.finding import Classification, Example, Precedent
-from evalscribe.given_label import GivenLabel
 from evalscribe.ids import model_folder, model_key
-from evalscribe.sighting import Sighting
-from evalscribe.signature import is_stock, normalised
+from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.finding import Classification, HumanLabel, LabelledExample, Precedent
+from evalscribe.signature.wording import is_stock, normalised
 
 MOST = 4
 """Examples for one failure."""
@@ -19,7 +18,7 @@ SAME_ERROR = "the same error in another eval"
 SAME_CODE = "the same rule or code of error at the same step"
 SAME_CAUSE = "the same cause"
 
-Sighted = Mapping[tuple[str, str], Sighting]
+Sighted = Mapping[tuple[str, str], FailureFingerprint]
 """Failures by run and path, as far as their runs are in the store."""
 Subject = tuple[str, str]
 
@@ -27,7 +26,7 @@ Subject = tuple[str, str]
 class AtHand(NamedTuple):
     """What is known of the failure at hand before anybody judges it."""
 
-    sighting: Sighting
+    sighting: FailureFingerprint
     path: str
     """Of the eval, with its trial."""
     error: str | None = None
@@ -38,7 +37,7 @@ class AtHand(NamedTuple):
     """As rules name it."""
 
 
-def precedents_from(labels: Iterable[GivenLabel], now: AtHand, sighted: Sighted) -> tuple[Precedent, ...]:
+def precedents_from(labels: Iterable[HumanLabel], now: AtHand, sighted: Sighted) -> tuple[Precedent, ...]:
     """Labels of the same failure: same eval in the same version, looking the same, in another run of any model."""
     same = (label for label in labels if (seen := _seen(label, now, sighted)) and _same_failure(now.sighting, seen))
     return tuple(_precedent(label, now) for label in _newest_first(same))
@@ -46,7 +45,7 @@ def precedents_from(labels: Iterable[GivenLabel], now: AtHand, sighted: Sighted)
 
 def with_labels(
     history: Sequence[Precedent],
-    labels: Iterable[GivenLabel],
+    labels: Iterable[HumanLabel],
     now: AtHand,
     sighted: Sighted,
     names: Mapping[str, str],
@@ -59,7 +58,7 @@ def with_labels(
     another version of the eval or another failure is no evidence, whether git knows of it or not.
     """
     labels = tuple(labels)
-    given: dict[tuple[str | None, Classification | None], GivenLabel] = {
+    given: dict[tuple[str | None, Classification | None], HumanLabel] = {
         (names.get(label.report), label.label): label for label in labels if _of_eval(label, now)
     }
     known = tuple(
@@ -73,7 +72,7 @@ def with_labels(
     return tuple(sorted((*known, *added), key=lambda one: one.date or "", reverse=True)) if added else known
 
 
-def examples_from(labels: Iterable[GivenLabel], now: AtHand, sighted: Sighted) -> tuple[Example, ...]:
+def examples_from(labels: Iterable[HumanLabel], now: AtHand, sighted: Sighted) -> tuple[LabelledExample, ...]:
     """Similar failures of other evals in other runs, on whose label people agree: most alike first, then newest."""
     labels = tuple(labels)
     disputed = {subject_of(label) for pair in disagreements(labels) for label in pair}
@@ -88,15 +87,15 @@ def examples_from(labels: Iterable[GivenLabel], now: AtHand, sighted: Sighted) -
     return tuple(_chosen((label, why) for _, label, why in sorted(found, key=lambda one: one[0])))
 
 
-def disagreements(labels: Iterable[GivenLabel]) -> tuple[tuple[GivenLabel, ...], ...]:
+def disagreements(labels: Iterable[HumanLabel]) -> tuple[tuple[HumanLabel, ...], ...]:
     """All labels of each failure that people labelled differently."""
-    by_subject: dict[Subject, list[GivenLabel]] = {}
+    by_subject: dict[Subject, list[HumanLabel]] = {}
     for label in labels:
         by_subject.setdefault(subject_of(label), []).append(label)
     return tuple(tuple(told) for told in by_subject.values() if len({label.label for label in told}) > 1)
 
 
-def subject_of(label: GivenLabel) -> Subject:
+def subject_of(label: HumanLabel) -> Subject:
     return label.run, label.eval
 
 
@@ -106,7 +105,7 @@ def untried(path: str) -> str:
     return name if numbered and number.isdecimal() else path
 
 
-def _chosen(similar: Iterable[tuple[GivenLabel, str]]) -> Iterator[Example]:
+def _chosen(similar: Iterable[tuple[HumanLabel, str]]) -> Iterator[LabelledExample]:
     """Few, of no label too many, and of no eval the same label twice."""
     counts: Counter[Classification] = Counter()
     seen: set[tuple[str, Classification]] = set()
@@ -115,13 +114,13 @@ def _chosen(similar: Iterable[tuple[GivenLabel, str]]) -> Iterator[Example]:
         if key not in seen and counts[label.label] < MOST_OF_A_LABEL and counts.total() < MOST:
             seen.add(key)
             counts[label.label] += 1
-            yield Example(**{name: getattr(label, name) for name in _SHARED}, why=why)
+            yield LabelledExample(**{name: getattr(label, name) for name in _SHARED}, why=why)
 
 
 _SHARED = ("eval", "step", "error", "label", "cause_kind", "note", "reviewer", "date")
 
 
-def _similar(label: GivenLabel, now: AtHand, sighted: Sighted) -> tuple[int, str]:
+def _similar(label: HumanLabel, now: AtHand, sighted: Sighted) -> tuple[int, str]:
     """How alike, 0 the most, and in what; nothing where they are not."""
     seen = sighted.get(subject_of(label))
     mine = look(now.sighting)
@@ -132,7 +131,7 @@ def _similar(label: GivenLabel, now: AtHand, sighted: Sighted) -> tuple[int, str
     return (2, SAME_CAUSE) if now.cause and label.cause == now.cause else (3, "")
 
 
-def _same_words(label: GivenLabel, now: AtHand) -> bool:
+def _same_words(label: HumanLabel, now: AtHand) -> bool:
     """For failures of runs that are not here; a stock message equals nothing."""
     if not now.error or not label.error or is_stock(label.error) or label.step != now.sighting.step:
         return False
@@ -143,20 +142,20 @@ def _names(text: str, code: str) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(code)}(?![\w-])", text, re.IGNORECASE) is not None
 
 
-def _seen(label: GivenLabel, now: AtHand, sighted: Sighted) -> Sighting | None:
+def _seen(label: HumanLabel, now: AtHand, sighted: Sighted) -> FailureFingerprint | None:
     """The labelled failure, where it is of this eval in another run and its run is here."""
     return sighted.get(subject_of(label)) if _of_eval(label, now) else None
 
 
-def _of_eval(label: GivenLabel, now: AtHand) -> bool:
+def _of_eval(label: HumanLabel, now: AtHand) -> bool:
     return label.run != now.sighting.run and untried(label.eval) == now.sighting.eval
 
 
-def _same_failure(now: Sighting, seen: Sighting) -> bool:
+def _same_failure(now: FailureFingerprint, seen: FailureFingerprint) -> bool:
     return same_version(now, seen) and alike(now, seen)
 
 
-def _precedent(label: GivenLabel, now: AtHand) -> Precedent:
+def _precedent(label: HumanLabel, now: AtHand) -> Precedent:
     own = model_key(now.sighting.provider, now.sighting.model) == model_key(label.provider, label.model)
     return Precedent(
         report=label.report,
@@ -174,7 +173,7 @@ def _precedent(label: GivenLabel, now: AtHand) -> Precedent:
     )
 
 
-def _enriched(told: Precedent, label: GivenLabel | None, now: AtHand, sighted: Sighted, run: str) -> Precedent:
+def _enriched(told: Precedent, label: HumanLabel | None, now: AtHand, sighted: Sighted, run: str) -> Precedent:
     """A precedent with what git and the store know about its label."""
     if not told.by_person:
         return told
@@ -185,16 +184,16 @@ def _enriched(told: Precedent, label: GivenLabel | None, now: AtHand, sighted: S
     return told.model_copy(update={**known, "alike": seen is not None and _same_failure(now.sighting, seen)})
 
 
-def _different(now: Sighting, seen: Sighting) -> bool:
+def _different(now: FailureFingerprint, seen: FailureFingerprint) -> bool:
     """Whether it is known that the eval was another or failed otherwise; where it is not, the words have to decide."""
     versions = now.task and now.grader and seen.task and seen.grader
     looks = look(now) and look(seen)
     return bool(versions and not _same_task(now, seen)) or bool(looks and not alike(now, seen))
 
 
-def _same_task(a: Sighting, b: Sighting) -> bool:
+def _same_task(a: FailureFingerprint, b: FailureFingerprint) -> bool:
     return (a.task, a.grader) == (b.task, b.grader)
 
 
-def _newest_first(labels: Iterable[GivenLabel]) -> list[GivenLabel]:
+def _newest_first(labels: Iterable[HumanLabel]) -> list[HumanLabel]:
     return sorted(labels, key=lambda label: label.date, reverse=True)

@@ -5,11 +5,11 @@ from itertools import combinations
 from typing import NamedTuple
 
 from evalscribe.calibration import Calibration, LabelPair, LabelScore
-from evalscribe.finding import CLASSIFICATIONS, Classification
-from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
+from evalscribe.model.finding import CLASSIFICATIONS, Classification, HumanLabel
 from evalscribe.review.recalled import Subject, subject_of
-from evalscribe.statistics import Interval, Kappa
+from evalscribe.statistics.agreement import Kappa
+from evalscribe.statistics.intervals import Interval
 
 
 class Judged(NamedTuple):
@@ -69,7 +69,7 @@ class Stats(Frozen):
     between: tuple[ReviewerRow, ...]
 
 
-def stats(labels: Sequence[GivenLabel], findings: Findings) -> Stats:
+def stats(labels: Sequence[HumanLabel], findings: Findings) -> Stats:
     reviewed = findings.keys() & {subject_of(label) for label in labels if label.in_force}
     return Stats(
         labels=sum(label.in_force for label in labels),
@@ -80,18 +80,18 @@ def stats(labels: Sequence[GivenLabel], findings: Findings) -> Stats:
     )
 
 
-def truths(labels: Iterable[GivenLabel]) -> tuple[GivenLabel, ...]:
+def truths(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
     """One label in force of each failure; none where two reports of a run contradict each other."""
-    by_subject: dict[Subject, dict[str, GivenLabel]] = {}
+    by_subject: dict[Subject, dict[str, HumanLabel]] = {}
     for label in labels:
         if label.in_force:
             by_subject.setdefault(subject_of(label), {}).setdefault(label.label, label)
     return tuple(next(iter(told.values())) for told in by_subject.values() if len(told) == 1)
 
 
-def verdicts(labels: Iterable[GivenLabel]) -> tuple[GivenLabel, ...]:
+def verdicts(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
     """The first label of each group and every other one: a verdict that was given once counts once."""
-    first: dict[tuple[str, str, str], GivenLabel] = {}
+    first: dict[tuple[str, str, str], HumanLabel] = {}
     for label in labels:
         first.setdefault((label.run, label.group or label.eval, label.label), label)
     return tuple(first.values())
@@ -104,7 +104,7 @@ def calibration(row: JudgeRow) -> Calibration:
     return Calibration(pairs, CLASSIFICATIONS)
 
 
-def _beside(labels: Iterable[GivenLabel], findings: Findings) -> Iterator[GivenLabel]:
+def _beside(labels: Iterable[HumanLabel], findings: Findings) -> Iterator[HumanLabel]:
     """The labels; one of a report that a person wrote with what a judge's report of the same run says."""
     for label in labels:
         found = None if label.judge else findings.get(subject_of(label))
@@ -114,8 +114,8 @@ def _beside(labels: Iterable[GivenLabel], findings: Findings) -> Iterator[GivenL
             yield label.model_copy(update={"judge": found.judge, "judged": found.label, "group": found.group})
 
 
-def _judges(labels: Sequence[GivenLabel]) -> tuple[JudgeRow, ...]:
-    by_judge: dict[str, list[GivenLabel]] = {}
+def _judges(labels: Sequence[HumanLabel]) -> tuple[JudgeRow, ...]:
+    by_judge: dict[str, list[HumanLabel]] = {}
     for label in labels:
         if label.judge and label.judged:
             by_judge.setdefault(label.judge, []).append(label)
@@ -124,7 +124,7 @@ def _judges(labels: Sequence[GivenLabel]) -> tuple[JudgeRow, ...]:
     return tuple(_judge(name, told) for name, told in (*rows.items(), *sorted(by_judge.items())))
 
 
-def _judge(name: str, labels: Sequence[GivenLabel]) -> JudgeRow:
+def _judge(name: str, labels: Sequence[HumanLabel]) -> JudgeRow:
     found = Calibration((LabelPair(expected=label.label, predicted=label.judged) for label in labels), CLASSIFICATIONS)
     return JudgeRow(
         judge=name,
@@ -138,15 +138,15 @@ def _judge(name: str, labels: Sequence[GivenLabel]) -> JudgeRow:
     )
 
 
-def _between(labels: Sequence[GivenLabel]) -> tuple[ReviewerRow, ...]:
-    said: dict[str, dict[Subject, GivenLabel]] = {}
+def _between(labels: Sequence[HumanLabel]) -> tuple[ReviewerRow, ...]:
+    said: dict[str, dict[Subject, HumanLabel]] = {}
     for label in labels:
         said.setdefault(label.reviewer, {})[subject_of(label)] = label
     return tuple(row for pair in combinations(sorted(said), 2) if (row := _pair(pair, said[pair[0]], said[pair[1]])))
 
 
 def _pair(
-    names: tuple[str, str], one: dict[Subject, GivenLabel], other: dict[Subject, GivenLabel]
+    names: tuple[str, str], one: dict[Subject, HumanLabel], other: dict[Subject, HumanLabel]
 ) -> ReviewerRow | None:
     both = [(one[subject], other[subject]) for subject in one if subject in other]
     shared = {

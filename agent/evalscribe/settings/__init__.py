@@ -15,37 +15,41 @@ from typing import TypeVar
 
 from evalscribe.errors import EvalscribeError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.settings import access, database, github, providers
+from evalscribe.settings import access, database
+from evalscribe.settings import access as github
+from evalscribe.settings import access as providers
 from evalscribe.settings.access import Access
-from evalscribe.settings.cascade import CascadeTable
-from evalscribe.settings.config_file import NAME, ConfigFile, load_config
-from evalscribe.settings.place import (
+from evalscribe.settings.config import (
     BUILT_IN,
     COMMAND_LINE,
+    CONFIG_NAME,
     DEFAULT,
     ENV_FILES,
     ENVIRONMENT,
     FOLDER,
+    CascadeTable,
+    ConfigFile,
     Origin,
-    Place,
-    Places,
-    Value,
-    env_file,
-    find,
-    place,
-    read,
+    SettingsSource,
+    SettingsSources,
+    SettingValue,
+    find_setting,
+    load_config,
+    read_env_file,
+    read_settings_file,
+    settings_source,
 )
 
-__all__ = ["RULES", "Access", "Options", "Origin", "Row", "Settings", "Value", "load", "workspace_root"]
+__all__ = ["RULES", "Access", "Options", "Origin", "SettingRow", "SettingValue", "Settings", "load", "workspace_root"]
 
 T = TypeVar("T")
 RAY_ADDRESS = "EVALSCRIBE_RAY_ADDRESS"
 _OWN_NAMES = (*ConfigFile().named(), RAY_ADDRESS)
-_NAMES = (*_OWN_NAMES, *access.CONVEX_NAMES, *providers.NAMES, *github.NAMES)
+_NAMES = (*_OWN_NAMES, *access.CONVEX_NAMES, *providers.PROVIDER_NAMES, *github.GITHUB_NAMES)
 DEFAULT_BUDGET = 5.0
 DEFAULT_CONCURRENCY = 4
 DEFAULT_ENGINE = "local"
-MOST_LANES = 64
+MAX_CONCURRENCY = 64
 
 
 RULES = "rules"
@@ -79,7 +83,7 @@ class Options(Frozen):
     """Ignore stored answers."""
 
 
-class Row(Frozen):
+class SettingRow(Frozen):
     """A line of `doctor`: never a secret, only `set` or `missing`."""
 
     name: str
@@ -90,26 +94,26 @@ class Row(Frozen):
 class Settings(Frozen):
     root: Path
     """The workspace: the nearest folder upwards with evalscribe.toml or .git, else the working folder."""
-    judge: Value[str | None]
+    judge: SettingValue[str | None]
     """None: chosen by what keys there are."""
-    budget: Value[float]
+    budget: SettingValue[float]
     """USD that one command may spend on models."""
-    concurrency: Value[int]
-    max_tokens: Value[int | None]
-    context_tokens: Value[int | None]
+    concurrency: SettingValue[int]
+    max_tokens: SettingValue[int | None]
+    context_tokens: SettingValue[int | None]
     """How many tokens prompt and answer may have together, for models whose window cannot be known here."""
-    engine: Value[str]
+    engine: SettingValue[str]
     """Where judges work: `local` or `ray`."""
-    ray_address: Value[str | None]
+    ray_address: SettingValue[str | None]
     """`HOST:PORT` of a Ray cluster's head; None for one of this machine."""
-    reports: Value[Path]
-    collection: Value[str | None]
+    reports: SettingValue[Path]
+    collection: SettingValue[str | None]
     """Id or name of the collection that is meant where none is named."""
-    visualizer: Value[str | None]
+    visualizer: SettingValue[str | None]
     """Address of the page that shows runs, for links; never contacted."""
     cascade: CascadeTable = CascadeTable()
     """What `--cascade` means here."""
-    places: Places
+    places: SettingsSources
 
     @property
     def store(self) -> Path:
@@ -122,29 +126,29 @@ class Settings(Frozen):
 
         Raises `UsageError` where the address can be none.
         """
-        found = database.url(self.places)
+        found = database.store_url(self.places)
         return found.value if found else self.store
 
     def convex(self) -> Access:
         """The deployment and its key. Raises `AccessError` or `UsageError` saying what to set."""
-        return access.convex(self.places)
+        return access.convex_access(self.places)
 
     @property
     def names_convex(self) -> bool:
         """Whether a deployment or a key for one is set, valid or not."""
-        return access.is_set(self.places)
+        return access.names_deployment(self.places)
 
     def provider(self, name: str) -> Access | None:
         """The host and key of `anthropic`, `openai` …; None without a key where one is needed.
 
         Raises `UsageError` where the key would go to a host that a stranger could have named.
         """
-        return access.model(self.places, providers.PROVIDERS[name])
+        return access.model_access(self.places, providers.PROVIDERS[name])
 
     @property
     def judge_name(self) -> str:
         """`rules` or `provider/name`. Raises `UsageError` for anything else."""
-        from evalscribe.rubric import DEFAULT_MODEL
+        from evalscribe.model.rubric import DEFAULT_MODEL
 
         name = self.judge.value or (DEFAULT_MODEL.id if self.provider(DEFAULT_MODEL.provider) else RULES)
         provider, _, model = name.partition("/")
@@ -157,13 +161,13 @@ class Settings(Frozen):
 
     def github(self) -> Access:
         """GitHub's API, with a token where one is set. Raises `UsageError` where a stranger could have named it."""
-        return github.access(self.places)
+        return github.github_access(self.places)
 
-    def describe(self) -> tuple[Row, ...]:
+    def describe(self) -> tuple[SettingRow, ...]:
         """What is configured and where, for `doctor`."""
-        named: dict[str, Value[str]] = {
+        named: dict[str, SettingValue[str]] = {
             "judge": _printed(self.judge, "by the keys that are set"),
-            "budget": Value(value=f"{self.budget.value:g} USD", origin=self.budget.origin),
+            "budget": SettingValue(value=f"{self.budget.value:g} USD", origin=self.budget.origin),
             "concurrency": _printed(self.concurrency),
             "max tokens": _printed(self.max_tokens, "no bound"),
             "context tokens": _printed(self.context_tokens, "by the provider"),
@@ -172,12 +176,12 @@ class Settings(Frozen):
             "reports": _printed(self.reports),
             "collection": _printed(self.collection, "the only one there is"),
             "visualizer": _printed(self.visualizer),
-            "cascade": Value(
+            "cascade": SettingValue(
                 value=f"{self.cascade.tag}, then {self.cascade.judge}",
-                origin=DEFAULT if self.cascade == CascadeTable() else Origin(where=NAME, trust=FOLDER),
+                origin=DEFAULT if self.cascade == CascadeTable() else Origin(where=CONFIG_NAME, trust=FOLDER),
             ),
         }
-        rows = [Row(name=name, value=value.value, origin=value.origin.where) for name, value in named.items()]
+        rows = [SettingRow(name=name, value=value.value, origin=value.origin.where) for name, value in named.items()]
         models = (
             _access_rows(one.title, partial(self.provider, one.name), one.key_name)
             for one in providers.PROVIDERS.values()
@@ -185,14 +189,14 @@ class Settings(Frozen):
         forges = _access_rows("GitHub", self.github)
         return (*rows, self._store_row(), *_access_rows("Convex", self.convex), *chain.from_iterable(models), *forges)
 
-    def _store_row(self) -> Row:
+    def _store_row(self) -> SettingRow:
         try:
-            found = database.url(self.places)
+            found = database.store_url(self.places)
         except EvalscribeError as error:
-            return Row(name="store", value=str(error).split("\n")[0], origin="refused")
+            return SettingRow(name="store", value=str(error).split("\n")[0], origin="refused")
         if found is None:
-            return Row(name="store", value=str(self.store), origin="beside the reports")
-        return Row(name="store", value=database.without_password(found.value), origin=found.origin.where)
+            return SettingRow(name="store", value=str(self.store), origin="beside the reports")
+        return SettingRow(name="store", value=database.without_password(found.value), origin=found.origin.where)
 
 
 def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
@@ -202,16 +206,16 @@ def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
     places = _places(options, cwd, root, environ, config)
     return Settings(
         root=root,
-        judge=_optional(find(places, "EVALSCRIBE_JUDGE")),
+        judge=_optional(find_setting(places, "EVALSCRIBE_JUDGE")),
         budget=_number(places, "EVALSCRIBE_BUDGET", float, DEFAULT_BUDGET, least=0),
-        concurrency=_number(places, "EVALSCRIBE_CONCURRENCY", int, DEFAULT_CONCURRENCY, least=1, most=MOST_LANES),
+        concurrency=_number(places, "EVALSCRIBE_CONCURRENCY", int, DEFAULT_CONCURRENCY, least=1, most=MAX_CONCURRENCY),
         max_tokens=_number(places, "EVALSCRIBE_MAX_TOKENS", int, None, least=1),
         context_tokens=_number(places, "EVALSCRIBE_CONTEXT_TOKENS", int, None, least=1),
-        engine=find(places, "EVALSCRIBE_ENGINE") or Value(value=DEFAULT_ENGINE, origin=DEFAULT),
-        ray_address=_optional(find(places, RAY_ADDRESS)),
-        reports=_reports(find(places, "EVALSCRIBE_REPORTS"), cwd, root),
-        collection=_optional(find(places, "EVALSCRIBE_COLLECTION_ID")),
-        visualizer=_visualizer(find(places, "EVALSCRIBE_VISUALIZER")),
+        engine=find_setting(places, "EVALSCRIBE_ENGINE") or SettingValue(value=DEFAULT_ENGINE, origin=DEFAULT),
+        ray_address=_optional(find_setting(places, RAY_ADDRESS)),
+        reports=_reports(find_setting(places, "EVALSCRIBE_REPORTS"), cwd, root),
+        collection=_optional(find_setting(places, "EVALSCRIBE_COLLECTION_ID")),
+        visualizer=_visualizer(find_setting(places, "EVALSCRIBE_VISUALIZER")),
         cascade=config.cascade,
         places=places,
     )
@@ -219,23 +223,25 @@ def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
 
 def workspace_root(cwd: Path) -> Path:
     here = cwd.resolve()
-    marked = (folder for folder in (here, *here.parents) if (folder / NAME).is_file() or (folder / ".git").exists())
+    marked = (
+        folder for folder in (here, *here.parents) if (folder / CONFIG_NAME).is_file() or (folder / ".git").exists()
+    )
     return next(marked, here)
 
 
-def _places(options: Options, cwd: Path, root: Path, environ: Mapping[str, str], config: ConfigFile) -> Places:
+def _places(options: Options, cwd: Path, root: Path, environ: Mapping[str, str], config: ConfigFile) -> SettingsSources:
     """Most trusted first. A file named with --env-file stands for all that would otherwise name a deployment."""
     given = _given(options, cwd)
     if options.env_file:
-        names = (*_OWN_NAMES, *providers.NAMES, *github.NAMES)
-        files = (env_file(cwd / options.env_file, str(options.env_file), COMMAND_LINE, _NAMES),)
-        rest: Places = (*files, place("environment", ENVIRONMENT, environ, names))
+        names = (*_OWN_NAMES, *providers.PROVIDER_NAMES, *github.GITHUB_NAMES)
+        files = (read_env_file(cwd / options.env_file, str(options.env_file), COMMAND_LINE, _NAMES),)
+        rest: SettingsSources = (*files, settings_source("environment", ENVIRONMENT, environ, names))
     else:
-        rest = (place("environment", ENVIRONMENT, environ, _NAMES), *_folder_files(cwd, root))
-    return (given, *rest, place(NAME, FOLDER, config.named(), _NAMES))
+        rest = (settings_source("environment", ENVIRONMENT, environ, _NAMES), *_folder_files(cwd, root))
+    return (given, *rest, settings_source(CONFIG_NAME, FOLDER, config.named(), _NAMES))
 
 
-def _given(options: Options, cwd: Path) -> Place:
+def _given(options: Options, cwd: Path) -> SettingsSource:
     plain = {
         "EVALSCRIBE_JUDGE": options.judge,
         "EVALSCRIBE_BUDGET": options.budget,
@@ -246,45 +252,49 @@ def _given(options: Options, cwd: Path) -> Place:
         RAY_ADDRESS: options.ray_address,
         "EVALSCRIBE_DEPLOYMENT": options.deployment,
         "EVALSCRIBE_COLLECTION_ID": options.collection,
-        github.API_URL: options.api_url,
+        github.GITHUB_API_NAME: options.api_url,
     }
     settings = {name: None if value is None else str(value) for name, value in plain.items()}
     if options.key_file:
         settings[access.DEPLOY_KEYS[0]] = _key_in(cwd / options.key_file)
-    return place("command line", COMMAND_LINE, settings, _NAMES)
+    return settings_source("command line", COMMAND_LINE, settings, _NAMES)
 
 
 def _key_in(path: Path) -> str:
-    lines = [line.strip() for line in read(path).splitlines() if line.strip()]
+    lines = [line.strip() for line in read_settings_file(path).splitlines() if line.strip()]
     if len(lines) != 1:
         raise UsageError(f"{path} must hold the key on one line and nothing else")
     return lines[0]
 
 
-def _folder_files(cwd: Path, root: Path) -> Places:
+def _folder_files(cwd: Path, root: Path) -> SettingsSources:
     folders = dict.fromkeys((cwd.resolve(), root))
     paths = [folder / name for name in ENV_FILES for folder in folders]
-    return tuple(env_file(path, _shown(path, cwd), FOLDER, _NAMES) for path in paths if path.is_file())
+    return tuple(read_env_file(path, _shown(path, cwd), FOLDER, _NAMES) for path in paths if path.is_file())
 
 
 def _shown(path: Path, cwd: Path) -> str:
     return path.name if path.parent == cwd.resolve() else str(path)
 
 
-def _optional(found: Value[str] | None) -> Value[str | None]:
-    return Value[str | None](value=found.value, origin=found.origin) if found else Value(value=None, origin=DEFAULT)
+def _optional(found: SettingValue[str] | None) -> SettingValue[str | None]:
+    return (
+        SettingValue[str | None](value=found.value, origin=found.origin)
+        if found
+        else SettingValue(value=None, origin=DEFAULT)
+    )
 
 
 def _number(
-    places: Places, name: str, kind: Callable[[str], T], default: T, least: float, most: float = float_info.max
-) -> Value[T]:
-    found = find(places, name)
+    places: SettingsSources, name: str, kind: Callable[[str], T], default: T, least: float, most: float = float_info.max
+) -> SettingValue[T]:
+    found = find_setting(places, name)
     if found is None:
-        return Value(value=default, origin=DEFAULT)
+        return SettingValue(value=default, origin=DEFAULT)
     try:
         number = kind(found.value)
         if least <= float(found.value) <= most:
-            return Value(value=number, origin=found.origin)
+            return SettingValue(value=number, origin=found.origin)
     except (ValueError, OverflowError):
         pass
     setting = name.removeprefix("EVALSCRIBE_").lower().replace("_", "-")
@@ -292,10 +302,10 @@ def _number(
     raise UsageError(f"{setting} ({found.origin.where}) must be a number of at least {least:g}{at_most}")
 
 
-def _reports(found: Value[str] | None, cwd: Path, root: Path) -> Value[Path]:
+def _reports(found: SettingValue[str] | None, cwd: Path, root: Path) -> SettingValue[Path]:
     """A folder; one that only the workspace names is relative to it and stays inside, symbolic links followed."""
     if found is None:
-        found = Value(value="reports", origin=DEFAULT)
+        found = SettingValue(value="reports", origin=DEFAULT)
     inside = found.origin.trust in (FOLDER, BUILT_IN)
     try:
         folder = ((root if inside else cwd) / found.value).resolve()
@@ -303,28 +313,28 @@ def _reports(found: Value[str] | None, cwd: Path, root: Path) -> Value[Path]:
         raise UsageError(f"reports ({found.origin.where}) can be no folder") from None
     if inside and not folder.is_relative_to(root):
         raise UsageError(f"reports ({found.origin.where}) lies outside {root}: name it with --reports")
-    return Value(value=folder, origin=found.origin)
+    return SettingValue(value=folder, origin=found.origin)
 
 
-def _visualizer(found: Value[str] | None) -> Value[str | None]:
+def _visualizer(found: SettingValue[str] | None) -> SettingValue[str | None]:
     if found is None:
-        return Value(value=None, origin=DEFAULT)
-    return Value(value=access.host_url(found, "visualizer"), origin=found.origin)
+        return SettingValue(value=None, origin=DEFAULT)
+    return SettingValue(value=access.host_url(found, "visualizer"), origin=found.origin)
 
 
-def _printed(value: Value[T], absent: str = "none") -> Value[str]:
-    return Value(value=absent if value.value is None else str(value.value), origin=value.origin)
+def _printed(value: SettingValue[T], absent: str = "none") -> SettingValue[str]:
+    return SettingValue(value=absent if value.value is None else str(value.value), origin=value.origin)
 
 
-def _access_rows(vendor: str, read_access: Callable[[], Access | None], key_name: str = "") -> tuple[Row, ...]:
+def _access_rows(vendor: str, read_access: Callable[[], Access | None], key_name: str = "") -> tuple[SettingRow, ...]:
     name = f"{vendor} key"
     try:
         found = read_access()
     except EvalscribeError as error:
-        return (Row(name=name, value=str(error).split("\n")[0], origin="missing or refused"),)
+        return (SettingRow(name=name, value=str(error).split("\n")[0], origin="missing or refused"),)
     if found is None:
-        return (Row(name=name, value="missing", origin=f"set {key_name}"),)
-    host = Row(name=f"{vendor} host", value=found.url, origin=found.url_origin.where)
+        return (SettingRow(name=name, value="missing", origin=f"set {key_name}"),)
+    host = SettingRow(name=f"{vendor} host", value=found.url, origin=found.url_origin.where)
     if found.key_origin is None:
-        return (Row(name=name, value="none set", origin="default"), host)
-    return (Row(name=name, value="set", origin=found.key_origin.where), host)
+        return (SettingRow(name=name, value="none set", origin="default"), host)
+    return (SettingRow(name=name, value="set", origin=found.key_origin.where), host)

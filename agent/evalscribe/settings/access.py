@@ -1,4 +1,4 @@
-"""Which key goes to which host."""
+"""Which key goes to which host: model providers, Convex and GitHub."""
 
 import re
 from urllib.parse import urlsplit
@@ -7,12 +7,48 @@ from pydantic import SecretStr
 
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.settings.place import COMMAND_LINE, DEFAULT, Origin, Place, Places, Value, find
-from evalscribe.settings.providers import Provider
+from evalscribe.settings.config import (
+    COMMAND_LINE,
+    DEFAULT,
+    Origin,
+    SettingsSource,
+    SettingsSources,
+    SettingValue,
+    find_setting,
+)
+
+
+class Provider(Frozen):
+    name: str
+    """As in `provider/name`."""
+    title: str
+    """As people write it."""
+    url: str
+    """The vendor's own address, without a slash at its end."""
+    compatible: bool = False
+    """Whether its address may be changed to a server that speaks the same protocol and needs no key."""
+
+    @property
+    def key_name(self) -> str:
+        return f"{self.name.upper()}_API_KEY"
+
+    @property
+    def url_name(self) -> str:
+        return f"{self.name.upper()}_BASE_URL"
+
+
+ANTHROPIC = Provider(name="anthropic", title="Anthropic", url="https://api.anthropic.com")
+OPENAI = Provider(name="openai", title="OpenAI", url="https://api.openai.com/v1", compatible=True)
+OPENROUTER = Provider(name="openrouter", title="OpenRouter", url="https://openrouter.ai/api/v1")
+GOOGLE = Provider(name="google", title="Google", url="https://generativelanguage.googleapis.com/v1beta/openai")
+PROVIDERS = {provider.name: provider for provider in (ANTHROPIC, OPENAI, OPENROUTER, GOOGLE)}
+PROVIDER_NAMES = tuple(name for provider in PROVIDERS.values() for name in (provider.key_name, provider.url_name))
+"""Of the environment."""
+
 
 DEPLOY_KEYS = ("CONVEX_DEPLOY_KEY", "CONVEX_DEPLOYMENT_TOKEN")
 SELF_HOSTED_KEY, SELF_HOSTED_URL = "CONVEX_SELF_HOSTED_ADMIN_KEY", "CONVEX_SELF_HOSTED_URL"
-DEPLOYMENT = "EVALSCRIBE_DEPLOYMENT"
+DEPLOYMENT_NAME = "EVALSCRIBE_DEPLOYMENT"
 CONVEX_NAMES = (*DEPLOY_KEYS, SELF_HOSTED_KEY, SELF_HOSTED_URL, "CONVEX_DEPLOYMENT")
 _IGNORED = "<ignore_deploy_key>"
 _MISSING = "<missing_deploy_key:"
@@ -42,7 +78,7 @@ class Access(Frozen):
 class _Key(Frozen):
     name: str
     secret: SecretStr
-    place: Place
+    place: SettingsSource
 
     @property
     def origin(self) -> Origin:
@@ -55,12 +91,12 @@ class _Key(Frozen):
         return f"https://{named[1]}.convex.cloud" if named else None
 
 
-def model(places: Places, provider: Provider) -> Access | None:
+def model_access(places: SettingsSources, provider: Provider) -> Access | None:
     """None without a key, but for a compatible server that needs none.
 
     Raises `UsageError` where a less trusted place names the host.
     """
-    key, host = find(places, provider.key_name), find(places, provider.url_name)
+    key, host = find_setting(places, provider.key_name), find_setting(places, provider.url_name)
     url = host_url(host, provider.url_name) if host else provider.url
     origin = host.origin if host else DEFAULT
     if key and not (key.value.isascii() and key.value.isprintable()):
@@ -72,9 +108,9 @@ def model(places: Places, provider: Provider) -> Access | None:
     return Access(url=url, url_origin=origin, key=SecretStr(key.value), key_origin=key.origin)
 
 
-def convex(places: Places) -> Access:
+def convex_access(places: SettingsSources) -> Access:
     """The deployment and its key. Raises `AccessError` where nothing is set, `UsageError` where they do not fit."""
-    key, host = _convex_key(places), find(places, DEPLOYMENT)
+    key, host = _convex_key(places), find_setting(places, DEPLOYMENT_NAME)
     if key is None:
         if host is None:
             raise AccessError(_nothing_set(places))
@@ -85,7 +121,7 @@ def convex(places: Places) -> Access:
     return Access(url=url, url_origin=origin, key=key.secret, key_origin=key.origin)
 
 
-def host_url(value: Value[str], name: str) -> str:
+def host_url(value: SettingValue[str], name: str) -> str:
     """An http address without login, query and final slash. Raises `UsageError` naming setting and place."""
     try:
         parts = urlsplit(value.value)
@@ -106,7 +142,7 @@ def check_host(host: str, host_origin: Origin, key: str, key_origin: Origin) -> 
         )
 
 
-def for_npx(places: Places) -> dict[str, str]:
+def npx_environment(places: SettingsSources) -> dict[str, str]:
     """Return the key of `--key-file` as a variable for `npx convex`, which also reads the environment and its folder.
 
     Raises `UsageError` if the command line names a deployment, because that cannot be passed on.
@@ -114,7 +150,7 @@ def for_npx(places: Places) -> dict[str, str]:
     given = next((place for place in places if place.origin.trust == COMMAND_LINE), None)
     if given is None:
         return {}
-    if given.get(DEPLOYMENT):
+    if given.get(DEPLOYMENT_NAME):
         raise UsageError(
             "--deployment is for HTTP: with --via npx the folder or CONVEX_DEPLOY_KEY names the deployment"
         )
@@ -122,12 +158,12 @@ def for_npx(places: Places) -> dict[str, str]:
     return {DEPLOY_KEYS[0]: key.value} if key else {}
 
 
-def _nothing_set(places: Places) -> str:
-    logged_in = find(places, "CONVEX_DEPLOYMENT")
+def _nothing_set(places: SettingsSources) -> str:
+    logged_in = find_setting(places, "CONVEX_DEPLOYMENT")
     return _LOGGED_IN.format(origin=logged_in.origin.where) if logged_in else _NOTHING
 
 
-def _convex_key(places: Places) -> _Key | None:
+def _convex_key(places: SettingsSources) -> _Key | None:
     """The key of the most trusted place that has one; within a place a deploy key comes first, as for `npx convex`."""
     for place in places:
         for name in (*DEPLOY_KEYS, SELF_HOSTED_KEY):
@@ -142,11 +178,11 @@ def missing_key(value: str) -> str:
     return value.removeprefix(_MISSING).rstrip(">") if value.startswith(_MISSING) else ""
 
 
-def is_set(places: Places) -> bool:
+def names_deployment(places: SettingsSources) -> bool:
     """Whether any setting names a deployment or a key for one, valid or not."""
     names = (*DEPLOY_KEYS, SELF_HOSTED_KEY)
     keys = (place.get(name) for place in places for name in names)
-    return find(places, DEPLOYMENT) is not None or any(key and key.value != _IGNORED for key in keys)
+    return find_setting(places, DEPLOYMENT_NAME) is not None or any(key and key.value != _IGNORED for key in keys)
 
 
 def _checked(key: _Key) -> _Key:
@@ -160,10 +196,10 @@ def _checked(key: _Key) -> _Key:
     return key
 
 
-def _convex_host(places: Places, key: _Key, host: Value[str] | None) -> tuple[str, Origin]:
+def _convex_host(places: SettingsSources, key: _Key, host: SettingValue[str] | None) -> tuple[str, Origin]:
     if host:
         return host_url(host, "deployment"), host.origin
-    beside = find(places, SELF_HOSTED_URL)
+    beside = find_setting(places, SELF_HOSTED_URL)
     if key.name == SELF_HOSTED_KEY:
         return _self_hosted(key, beside)
     if beside and beside.origin.trust < key.origin.trust and not _is_pair(places, beside.origin):
@@ -173,7 +209,7 @@ def _convex_host(places: Places, key: _Key, host: Value[str] | None) -> tuple[st
     return key.deployment, key.origin
 
 
-def _self_hosted(key: _Key, url: Value[str] | None) -> tuple[str, Origin]:
+def _self_hosted(key: _Key, url: SettingValue[str] | None) -> tuple[str, Origin]:
     if url is None:
         raise UsageError(
             f"{SELF_HOSTED_KEY} ({key.origin.where}) needs {SELF_HOSTED_URL} beside it, or --deployment URL"
@@ -186,6 +222,32 @@ def _self_hosted(key: _Key, url: Value[str] | None) -> tuple[str, Origin]:
     return host_url(url, SELF_HOSTED_URL), url.origin
 
 
-def _is_pair(places: Places, origin: Origin) -> bool:
+def _is_pair(places: SettingsSources, origin: Origin) -> bool:
     """Whether that place has a self-hosted key of its own, so that its address was never meant for another key."""
     return any(place.origin == origin and place.get(SELF_HOSTED_KEY) for place in places)
+
+
+GITHUB_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
+GITHUB_API_NAME = "GITHUB_API_URL"
+"""Set by Actions, too."""
+GITHUB_NAMES = (*GITHUB_TOKENS, GITHUB_API_NAME)
+GITHUB_API = "https://api.github.com"
+
+
+def github_access(places: SettingsSources) -> Access:
+    """The API and, where one is set, its token.
+
+    Raises `UsageError` where files of the folder would send a token from elsewhere to an API that they name.
+    """
+    token, named = find_setting(places, *GITHUB_TOKENS), find_setting(places, GITHUB_API_NAME)
+    url = host_url(named, GITHUB_API_NAME) if named else GITHUB_API
+    origin = named.origin if named else DEFAULT
+    if token is None:
+        return Access(url=url, url_origin=origin)
+    if not (token.value.isascii() and token.value.isprintable()):
+        raise UsageError(
+            f"{GITHUB_TOKENS[0]} ({token.origin.where}) is damaged: it holds what no token has. Set it whole"
+        )
+    if url != GITHUB_API:
+        check_host(GITHUB_API_NAME, origin, GITHUB_TOKENS[0], token.origin)
+    return Access(url=url, url_origin=origin, key=SecretStr(token.value), key_origin=token.origin)

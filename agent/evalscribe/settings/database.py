@@ -8,9 +8,9 @@ none of these.
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from evalscribe.errors import UsageError
-from evalscribe.settings.place import FOLDER, Places, Value, find
+from evalscribe.settings.config import FOLDER, SettingsSources, SettingValue, find_setting
 
-URL = "EVALSCRIBE_STORE_URL"
+URL_NAME = "EVALSCRIBE_STORE_URL"
 SCHEMES = ("postgresql", "postgres")
 PARAMETERS = ("host", "sslmode", "sslrootcert", "connect_timeout", "target_session_attrs", "application_name")
 """Others could name files and services of the user's."""
@@ -19,19 +19,19 @@ NO_FILE = "/dev/null/none"
 _IN_GIT = "evalscribe.toml"
 
 
-def url(places: Places) -> Value[str] | None:
+def store_url(places: SettingsSources) -> SettingValue[str] | None:
     """The address of the store's database, as libpq may have it; None where the store is a folder.
 
     Raises `UsageError` naming the place, never the address.
     """
-    found = find(places, URL)
+    found = find_setting(places, URL_NAME)
     if found is None:
         return None
-    where = f"{URL} ({found.origin.where})" if found.origin.where != _IN_GIT else f"store_url ({_IN_GIT})"
+    where = f"{URL_NAME} ({found.origin.where})" if found.origin.where != _IN_GIT else f"store_url ({_IN_GIT})"
     parts = urlsplit(_checked(found.value, where))
     if parts.password and found.origin.where == _IN_GIT:
-        raise UsageError(f"{where} has a password, and that file is kept in git: set {URL} in .env.local")
-    return found if found.origin.trust > FOLDER else Value(value=_on_its_own(found.value), origin=found.origin)
+        raise UsageError(f"{where} has a password, and that file is kept in git: set {URL_NAME} in .env.local")
+    return found if found.origin.trust > FOLDER else SettingValue(value=_on_its_own(found.value), origin=found.origin)
 
 
 def without_password(address: str) -> str:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from evalscribe.evidence import Severity
+from evalscribe.model.evidence import Severity
 from evalscribe.signature.found import Found, place_in
 from evalscribe.signature.log import Line
 

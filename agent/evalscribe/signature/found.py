@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from evalscribe.evidence import Severity
+from evalscribe.model.evidence import Severity
 
 PATH_LINE = re.compile(r"(?P<path>[^\s:()'\"<>|]{1,400}\.\w{1,8})[:(](?P<line>\d{1,7})\b")
 

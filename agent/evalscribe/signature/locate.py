@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from evalscribe.evidence import Citation, Document, Evidence, FailedTest, Located, Place, TestOutcome
+from evalscribe.model.evidence import Citation, Document, Evidence, FailedTest, LocatedError, OutputLine, TestOutcome
 from evalscribe.signature.diagnostics import diagnostics
 from evalscribe.signature.found import Found
 from evalscribe.signature.general import (
@@ -36,7 +36,7 @@ _ASSERTION = re.compile(
 )
 
 
-def locate_all(evidence: Evidence) -> tuple[Located, ...]:
+def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
     """Every error of the failed step, errors before warnings, at most fifty.
 
     Where the log says nothing, what the source recorded as the reason, unless it is a stock message; that has no
@@ -55,12 +55,12 @@ def locate_all(evidence: Evidence) -> tuple[Located, ...]:
     return tuple(_located(one, log, evidence) for one in found[:MAX_LOCATED])
 
 
-def locate(evidence: Evidence) -> Located | None:
+def locate(evidence: Evidence) -> LocatedError | None:
     """The best of the errors; None where the log ends before the reason."""
     return next(iter(locate_all(evidence)), None)
 
 
-def signature(step: str | None, located: Located | None) -> str | None:
+def signature(step: str | None, located: LocatedError | None) -> str | None:
     """Step and normalised error; None, which equals nothing, where no error was located."""
     if located is None:
         return None
@@ -163,8 +163,8 @@ def _reason(failure: Failure) -> str | None:
     return " ".join([message.partition(" // ")[0], *values[:2]])
 
 
-def _located(one: Found, log: Document | None, evidence: Evidence) -> Located:
-    return Located(
+def _located(one: Found, log: Document | None, evidence: Evidence) -> LocatedError:
+    return LocatedError(
         error=quoted(one.error),
         tool=one.tool or None,
         code=one.code,
@@ -181,7 +181,7 @@ def _cited(log: Document, first: int, last: int) -> Citation:
     return Citation(role="log", path=log.path, first=first, last=last, text=text, status="verified")
 
 
-def _places(named: Iterable[tuple[str, int]], evidence: Evidence) -> Iterator[Place]:
+def _places(named: Iterable[tuple[str, int]], evidence: Evidence) -> Iterator[OutputLine]:
     """The output documents that paths of a log mean: equal from the end, and no reference fits better."""
     seen = set()
     for path, line in named:
@@ -190,7 +190,7 @@ def _places(named: Iterable[tuple[str, int]], evidence: Evidence) -> Iterator[Pl
             continue
         if line <= len(document.lines) and (document.path, line) not in seen:
             seen.add((document.path, line))
-            yield Place(path=document.path, line=line)
+            yield OutputLine(path=document.path, line=line)
 
 
 def _means_reference(path: str, document: Document, evidence: Evidence) -> bool:

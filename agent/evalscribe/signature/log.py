@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from evalscribe.evidence import Document, Evidence, Excerpt
+from evalscribe.model.evidence import Document, Evidence, Excerpt
 from evalscribe.signature.wording import is_stock
 
 MAX_LINE = 20_000

@@ -1,15 +1,42 @@
-"""What the RUN argument of a command names: a page of the visualizer, a run id, or a snapshot folder. Pure but for
-asking whether a folder is there; the host of a page is never contacted.
-"""
+"""Parse the RUN argument, apply the user's provider and model, and link to the pages that show a run."""
 
 import re
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote, urlsplit
 
+from pydantic import JsonValue
+
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.sources.links import Links
+from evalscribe.model.run import UNKNOWN, Run
+
+
+class Links(Frozen):
+    """Where the visualizer shows this run; without either address nothing links anywhere."""
+
+    base: str | None = None
+    """What stands before `/run/` in the address that the user gave: `https://host/experiment/default`."""
+    visualizer: str | None = None
+    """The configured visualizer, to which the run's experiment is added."""
+
+    def run(self, run_id: str, experiment: str) -> str | None:
+        base = self._base(experiment)
+        return f"{base}/run/{_part(run_id)}" if base else None
+
+    def eval(self, run_id: str, experiment: str, category: str, eval_id: str) -> str | None:
+        run = self.run(run_id, experiment)
+        return f"{run}/{_part(category or 'none')}/{_part(eval_id)}" if run else None
+
+    def _base(self, experiment: str) -> str | None:
+        if self.base or not self.visualizer:
+            return self.base
+        return f"{self.visualizer.rstrip('/')}/experiment/{_part(experiment)}"
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="", errors="replace")
+
 
 SUMMARY = "failed_evals.json"
 """The file that makes a folder a snapshot of a run."""
@@ -123,3 +150,31 @@ def _ascii(host: str) -> str:
         return host.encode("idna").decode()
     except UnicodeError:
         raise UsageError(f"the URL's host {host[:80]!r} cannot be one") from None
+
+
+class RunOverrides(Frozen):
+    provider: str | None = None
+    model: str | None = None
+    """`gpt-4o`, or `openai/gpt-4o` where no provider is given."""
+    experiment: str | None = None
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Names of what the user said; a model with its provider in front is both."""
+        given = {"provider": self.provider or "/" in (self.model or ""), "model": self.model}
+        return tuple(name for name, value in {**given, "experiment": self.experiment}.items() if value)
+
+
+def agent_metadata(run: Run) -> dict[str, JsonValue]:
+    """What every record's metadata says of who was tested."""
+    return {"model_name": run.model, "provider": run.provider}
+
+
+def provider_and_model(overrides: RunOverrides, model: str | None, provider: str | None = None) -> tuple[str, str]:
+    """Provider and model of a run: the overrides, else what the file has. `openai/gpt-4o` is both in one."""
+    whole = overrides.model or model or UNKNOWN
+    given = overrides.provider or (None if overrides.model else provider)
+    if given:
+        return given, whole
+    before, slash, after = whole.partition("/")
+    return (before, after) if slash and before and after else (provider or UNKNOWN, whole)

@@ -1,24 +1,239 @@
-"""A Convex deployment over its HTTP API."""
+"""Read runs from a Convex deployment over HTTP."""
 
 import asyncio
 import random
+import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, Protocol
 
 import httpx2
 from pydantic import SecretStr
 
-from evalscribe.errors import DataError, UnavailableError
-from evalscribe.http_limits import MIB, AnswerLimits, AnswerTooLarge, limit_answers
+from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UnavailableError
 from evalscribe.ids import Frozen
-from evalscribe.settings.connections import as_environment_says
-from evalscribe.sources.deployment import DeploymentPayloads, FunctionFailed, NoAnswer, refuses_access
-from evalscribe.sources.json_value import Members, optional_text, parse
-from evalscribe.sources.links import Links
-from evalscribe.sources.payload_source import PayloadSource
-from evalscribe.sources.shown import shown
+from evalscribe.json_data import JsonObject, optional_text_field, parse_json
+from evalscribe.redaction.redact import safe_message
+from evalscribe.settings.http import MIB, AnswerLimits, AnswerTooLarge, explain_connection_errors, limit_answers
+from evalscribe.sources.address import Links
+from evalscribe.sources.convex_payload import EvalPayloadError, PayloadSource
 
-LARGEST = 64 * MIB
+SUMMARY = "debugQueries:getFailedEvalsForRun"
+DEBUG = "debug:getEvalDebugInfo"
+UNKNOWN_RUN, UNKNOWN_EVAL = "jn700000000000000000000000001rx8", "jh700000000000000000000000001rmp"
+"""Ids of no document, with valid checksums and the table numbers of `runs` and `evals` in convex-evals' deployment
+(10005 and 10004). A function that gets them answers; with a malformed id it would not run."""
+_NO_FUNCTION = re.compile(r"could not find (?:public )?function", re.IGNORECASE)
+_BAD_ID = re.compile(r"ArgumentValidationError|does not match the table name|Unable to decode ID", re.IGNORECASE)
+_REQUEST = re.compile(r"\[Request ID: \w+\] Server Error\s*(?=\S)")
+"""Stands before every reason and differs from call to call, so a report that kept it would never be unchanged."""
+_WITHHELD = re.compile(r"\[Request ID: \w+\] (?=Server Error$)")
+"""The whole error message of a deployment that hides reasons (`--redact-logs-to-client`)."""
+_PERMISSION = ("OperationNotPermitted", "You do not have permission")
+_IN_A_ROW = 5
+"""So many evals in a row without an answer are no longer a matter of one eval."""
+
+
+class FunctionFailed(Exception):
+    """The function was called and threw; the message is the deployment's and may be withheld."""
+
+
+class FunctionUnavailable(Exception):
+    """No usable answer to this one call, after the retries; another call may fare better."""
+
+
+class ConvexFunctions(Protocol):
+    """A way to call the functions of a deployment."""
+
+    where: str
+    """What is called, for messages."""
+    has_key: bool
+    chosen_by: str
+    """The option or file that names the deployment, for messages."""
+
+    async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:
+        """Call a function and return its value.
+
+        Raises `FunctionFailed`, `FunctionUnavailable`, or `EvalscribeError` for what concerns all calls.
+        """
+
+    async def close(self) -> None: ...
+
+
+def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessError:
+    """Return the error for a key that is missing, wrong or lacks a permission. `reason` is the deployment's own."""
+    message = f"{where} refuses access: {reason}"
+    if any(sign in reason for sign in _PERMISSION):
+        return AccessError(f"{message}\nthe key may run queries but not actions: use a deploy key that may run both")
+    if not has_key:
+        return AccessError(f"{message}\nno key was sent: set CONVEX_DEPLOY_KEY to a deploy key of this deployment")
+    return AccessError(
+        f"{message}\nset CONVEX_DEPLOY_KEY to a deploy key of this deployment, including the part before `|`"
+    )
+
+
+async def check_deployment(functions: ConvexFunctions) -> str:
+    """Check that the key may run the query and the action that reading a run takes.
+
+    Asks for ids that cannot exist, so no data is read.
+
+    Returns:
+        A note on anything that could not be checked, else an empty string.
+
+    Raises:
+        EvalscribeError: The same error that reading a run would raise.
+    """
+    payloads = DeploymentPayloads(functions, UNKNOWN_RUN)
+    in_doubt = ""
+    calls: tuple[tuple[Literal["query", "action"], str, dict[str, str]], ...] = (
+        ("query", SUMMARY, {"runId": UNKNOWN_RUN}),
+        ("action", DEBUG, {"evalId": UNKNOWN_EVAL}),
+    )
+    for kind, path, args in calls:
+        try:
+            value = await functions.call(kind, path, args)
+        except FunctionUnavailable as failure:
+            raise UnavailableError(f"{functions.where} gave no answer: {failure}") from None
+        except FunctionFailed as failure:
+            message = str(failure)
+            if _is_withheld(message) and functions.has_key:
+                # The tables of another deployment may have other numbers, so the id may be refused.
+                in_doubt = "; it hides the reasons for errors, so it is not known whether it has the functions"
+            elif not _BAD_ID.search(message):
+                raise await payloads.refused(message, path) from None
+        else:
+            if not (value is None or (isinstance(value, dict) and "error" in value)):
+                raise UnavailableError(f"{functions.where}: {path} is not the function of convex-evals")
+    return in_doubt
+
+
+class DeploymentPayloads:
+    """The payloads of one run (`payload_source.Payloads`)."""
+
+    def __init__(self, functions: ConvexFunctions, run_id: str) -> None:
+        self._functions = functions
+        self._run_id = run_id
+        self._unanswered = 0
+
+    async def summary(self) -> object:
+        where = self._functions.where
+        try:
+            value = await self._functions.call("query", SUMMARY, {"runId": self._run_id})
+        except FunctionUnavailable as failure:
+            raise UnavailableError(f"{where} gave no answer about run {self._run_id}: {failure}") from None
+        except FunctionFailed as failure:
+            raise await self.refused(str(failure)) from None
+        if value is None:
+            raise NotFoundError(
+                f"{where} has no run {self._run_id}\ncheck the id and the deployment ({self._functions.chosen_by})"
+            )
+        return value
+
+    async def debug(self, eval_id: str) -> object:
+        try:
+            value = await self._functions.call("action", DEBUG, {"evalId": eval_id})
+        except FunctionUnavailable as failure:
+            raise self._one_more_unanswered(str(failure)) from None
+        except FunctionFailed as failure:
+            if _NO_FUNCTION.search(str(failure)):
+                raise self._no_function(DEBUG) from None
+            raise EvalPayloadError(f"the deployment cannot read it: {_reason(str(failure))}") from None
+        self._unanswered = 0
+        if value is None:
+            raise EvalPayloadError("the deployment has no such eval")
+        return value
+
+    async def close(self) -> None:
+        await self._functions.close()
+
+    async def refused(self, message: str, path: str = SUMMARY) -> EvalscribeError:
+        """Return the error to raise for a function's error message."""
+        where = self._functions.where
+        if _NO_FUNCTION.search(message):
+            return self._no_function(path)
+        if _BAD_ID.search(message):
+            return NotFoundError(
+                f"{where} knows no run {self._run_id!r}: {_reason(message)}\ncopy the id from the run's address"
+            )
+        if not self._functions.has_key:
+            return refuses_access(where, safe_message(message), has_key=False)
+        if _is_withheld(message):
+            return await self._withheld(safe_message(message))
+        return UnavailableError(f"{where} could not list the failures of run {self._run_id}: {safe_message(message)}")
+
+    async def _withheld(self, message: str) -> EvalscribeError:
+        """Explain an error without a reason: the id or functions are at fault, as a wrong key has another message."""
+        where = self._functions.where
+        if not _is_well_formed(self._run_id):
+            return NotFoundError(
+                f"{where} knows no run {self._run_id!r}: it is not a Convex id ({message})\n"
+                "copy the id from the run's address"
+            )
+        if await self._answers_about_runs():
+            return NotFoundError(
+                f"{where} knows no run {self._run_id!r}: it is the id of something else ({message})\n"
+                "name the run, not one of its evals; the deployment hides the reasons for errors"
+            )
+        return UnavailableError(
+            f"{where} could not list the failures of run {self._run_id}, and hides the reason: {message}\n"
+            f"check that the id is a run's, and that the deployment ({self._functions.chosen_by}) has the functions"
+        )
+
+    async def _answers_about_runs(self) -> bool:
+        try:
+            return await self._functions.call("query", SUMMARY, {"runId": UNKNOWN_RUN}) is None
+        except (FunctionFailed, FunctionUnavailable):
+            return False
+
+    def _one_more_unanswered(self, reason: str) -> Exception:
+        self._unanswered += 1
+        if self._unanswered < _IN_A_ROW:
+            return EvalPayloadError(reason)
+        return UnavailableError(f"{self._functions.where} left {self._unanswered} evals in a row unanswered: {reason}")
+
+    def _no_function(self, path: str) -> EvalscribeError:
+        """An unknown function and a missing key have one and the same answer."""
+        where = self._functions.where
+        if not self._functions.has_key:
+            return AccessError(
+                f"{where} shows no function {path}: the key is missing, or the function is not deployed\n"
+                "set CONVEX_DEPLOY_KEY to a deploy key of this deployment, or name another one "
+                f"({self._functions.chosen_by})"
+            )
+        return UnavailableError(
+            f"{where} has no function {path}: it is not deployed there, or the key is no admin key\n"
+            f"check that the key belongs to the deployment that holds the runs ({self._functions.chosen_by})"
+        )
+
+
+def _is_withheld(message: str) -> bool:
+    return bool(_WITHHELD.match(message.strip()))
+
+
+_BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def _is_well_formed(document_id: str) -> bool:
+    """Whether this can be a document id: base32 of a table number, 16 bytes and a Fletcher-16 checksum of both.
+
+    Used only to explain a refusal; the deployment decides whether an id is valid.
+    """
+    bits = "".join(f"{_BASE32.find(character):05b}" for character in document_id if character in _BASE32)
+    content = [int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8)]
+    if len(bits) != 5 * len(document_id) or not 19 <= len(content) <= 23:
+        return False
+    first = second = 0
+    for byte in content[:-2]:
+        first = (first + byte) % 256
+        second = (second + first) % 256
+    return content[-2:] == [first, second]
+
+
+def _reason(message: str) -> str:
+    """What the deployment says of one eval, without the number of the request."""
+    return safe_message(_WITHHELD.sub("", _REQUEST.sub("", message.strip())))
+
+
+MAX_ANSWER_BYTES = 64 * MIB
 """Most bytes of one answer, the same as for a snapshot file. Convex limits a result to 16 MiB, and an escape such as
 `\\u00e9` takes three times the bytes of its character."""
 SHORTEST_KEY = 12
@@ -27,7 +242,7 @@ _RETRIED = (408, 425, 429, 500, 502, 503, 504)
 _REFUSED = (401, 403)
 
 
-class Patience(Frozen):
+class ConvexRetryPolicy(Frozen):
     """How long to wait for one call, in seconds, and how often to try."""
 
     attempts: int = 4
@@ -43,9 +258,14 @@ class Patience(Frozen):
 
 
 def open_convex(
-    url: str, key: SecretStr | None, run_id: str, links: Links, patience: Patience | None = None, concurrency: int = 8
+    url: str,
+    key: SecretStr | None,
+    run_id: str,
+    links: Links,
+    patience: ConvexRetryPolicy | None = None,
+    concurrency: int = 8,
 ) -> PayloadSource:
-    functions = ConvexHttp(url, key, patience or Patience(), concurrency)
+    functions = ConvexHttp(url, key, patience or ConvexRetryPolicy(), concurrency)
     return PayloadSource(DeploymentPayloads(functions, run_id), links, functions.where)
 
 
@@ -63,19 +283,19 @@ class ConvexHttp:
 
     chosen_by = "--deployment"
 
-    def __init__(self, url: str, key: SecretStr | None, patience: Patience, concurrency: int = 8) -> None:
+    def __init__(self, url: str, key: SecretStr | None, patience: ConvexRetryPolicy, concurrency: int = 8) -> None:
         self.where = url
         self.has_key = key is not None
         self._secret = key.get_secret_value() if key else ""
         self._ours = [part for part in (self._secret, self._secret.partition("|")[2]) if len(part) >= SHORTEST_KEY]
         self._patience = patience
         self._slots = asyncio.Semaphore(concurrency)
-        with as_environment_says():
+        with explain_connection_errors():
             self._client = httpx2.AsyncClient(
                 timeout=httpx2.Timeout(patience.read, connect=patience.connect, pool=None),
                 headers={"Authorization": f"Convex {self._secret}"} if key else {},
                 follow_redirects=False,
-                event_hooks={"response": [limit_answers(AnswerLimits(whole=LARGEST))]},
+                event_hooks={"response": [limit_answers(AnswerLimits(whole=MAX_ANSWER_BYTES))]},
             )
 
     async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:
@@ -86,7 +306,7 @@ class ConvexHttp:
                 async with asyncio.timeout(self._patience.whole):
                     return await self._persist(f"{self.where}/api/{kind}", body)
             except TimeoutError:
-                raise NoAnswer(f"no whole answer within {self._patience.whole:g} s") from None
+                raise FunctionUnavailable(f"no whole answer within {self._patience.whole:g} s") from None
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -104,7 +324,7 @@ class ConvexHttp:
 
     def _given_up(self, failure: _TryAgain) -> Exception:
         if not failure.unreachable:
-            return NoAnswer(str(failure))
+            return FunctionUnavailable(str(failure))
         return UnavailableError(f"{self.where} cannot be reached: {failure}\ncheck the network and --deployment")
 
     def _pause(self, attempt: int, failure: _TryAgain) -> float:
@@ -124,13 +344,13 @@ class ConvexHttp:
                     )
                 return response.status_code, content
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
-            raise _TryAgain(shown(str(error)) or type(error).__name__, unreachable=True) from None
+            raise _TryAgain(safe_message(str(error)) or type(error).__name__, unreachable=True) from None
         except AnswerTooLarge as error:
-            raise NoAnswer(f"the deployment sent {error}") from None
+            raise FunctionUnavailable(f"the deployment sent {error}") from None
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             raise _TryAgain(_broken(error)) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise UnavailableError(f"{self.where} cannot be called: {shown(str(error), self._secret)}") from None
+            raise UnavailableError(f"{self.where} cannot be called: {safe_message(str(error), self._secret)}") from None
 
     def _without_key(self, content: bytes) -> bytes:
         """A deployment that sends our own key back must not get it into a snapshot or report."""
@@ -149,7 +369,9 @@ class ConvexHttp:
                 "name the deployment itself (https://NAME.convex.cloud), not the dashboard or the site"
             )
         if answer.get("status") == "error":
-            raise FunctionFailed(shown(optional_text(answer, "errorMessage") or "no reason given", self._secret))
+            raise FunctionFailed(
+                safe_message(optional_text_field(answer, "errorMessage") or "no reason given", self._secret)
+            )
         if status >= 400:
             raise UnavailableError(f"{self.where} answers {status} {self._error(content)}")
         return answer.get("value")
@@ -157,14 +379,14 @@ class ConvexHttp:
     def _error(self, content: bytes) -> str:
         """`code: message` of an error, or the beginning of whatever else it is."""
         answer = _members(content) or {}
-        code, message = optional_text(answer, "code"), optional_text(answer, "message")
+        code, message = optional_text_field(answer, "code"), optional_text_field(answer, "message")
         text = ": ".join(filter(None, (code, message))) or content[:200].decode("utf-8", "replace")
-        return shown(text, self._secret)
+        return safe_message(text, self._secret)
 
 
-def _members(content: bytes) -> Members | None:
+def _members(content: bytes) -> JsonObject | None:
     try:
-        answer = parse(content)
+        answer = parse_json(content)
     except DataError:
         return None
     return answer if isinstance(answer, dict) else None
@@ -178,4 +400,4 @@ def _seconds(retry_after: str | None) -> float | None:
 def _broken(error: httpx2.RequestError) -> str:
     if isinstance(error, httpx2.TimeoutException):
         return "the deployment stopped answering"
-    return f"the connection broke ({shown(str(error)) or type(error).__name__})"
+    return f"the connection broke ({safe_message(str(error)) or type(error).__name__})"

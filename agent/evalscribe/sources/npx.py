@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Literal
 
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, UsageError
+from evalscribe.json_data import optional_text_field, parse_json
+from evalscribe.redaction.redact import safe_message
 from evalscribe.settings.access import DEPLOY_KEYS, SELF_HOSTED_URL, missing_key
-from evalscribe.settings.place import ENV_FILES, FOLDER, env_file
-from evalscribe.sources.deployment import DeploymentPayloads, FunctionFailed, NoAnswer, refuses_access
-from evalscribe.sources.json_value import optional_text, parse
-from evalscribe.sources.links import Links
-from evalscribe.sources.payload_source import PayloadSource
-from evalscribe.sources.shown import shown
+from evalscribe.settings.config import ENV_FILES, FOLDER, read_env_file
+from evalscribe.sources.address import Links
+from evalscribe.sources.convex import DeploymentPayloads, FunctionFailed, FunctionUnavailable, refuses_access
+from evalscribe.sources.convex_payload import PayloadSource
 
 TIMEOUT = 180.0
 """Time limit of one call, in seconds."""
@@ -82,7 +82,7 @@ def _require_convex(folder: Path) -> None:
     if not package.is_file():
         raise UsageError(f"{folder} has no package.json: --convex-dir names the folder in which `npx convex run` works")
     try:
-        said = parse(package.read_bytes())
+        said = parse_json(package.read_bytes())
     except (OSError, DataError):
         raise UsageError(f"{package} cannot be read: --convex-dir names a folder with a package.json") from None
     tables = [said.get(name) for name in _DEPENDENCIES] if isinstance(said, dict) else []
@@ -142,7 +142,7 @@ class ConvexNpx:
         """
         names = (*DEPLOY_KEYS, SELF_HOSTED_URL)
         paths = [env_path] if env_path else [self._folder / name for name in ENV_FILES]
-        places = [env_file(path, str(path), FOLDER, names) for path in paths if env_path or path.is_file()]
+        places = [read_env_file(path, str(path), FOLDER, names) for path in paths if env_path or path.is_file()]
         values = {name: found.value for place in reversed(places) for name in names if (found := place.get(name))}
         if env_path is None:
             values |= {name: self._environment[name] for name in names if name in self._environment}
@@ -159,7 +159,7 @@ class ConvexNpx:
             async with asyncio.timeout(self._timeout):
                 output, errors = await process.communicate()
         except TimeoutError:
-            raise NoAnswer(f"npx convex did not end within {self._timeout:g} s") from None
+            raise FunctionUnavailable(f"npx convex did not end within {self._timeout:g} s") from None
         finally:
             await _end(process)
         return process.returncode or 0, output, errors
@@ -182,12 +182,12 @@ class ConvexNpx:
         except OSError as error:
             raise UsageError(f"npx cannot be started: {error.strerror}") from None
 
-    def _failure(self, stderr: str) -> EvalscribeError | FunctionFailed | NoAnswer:
+    def _failure(self, stderr: str) -> EvalscribeError | FunctionFailed | FunctionUnavailable:
         """Return the error for a call that failed, by the tool's output; the same errors as over HTTP."""
         message, ran = _reason(stderr)
         if message.startswith("[Request ID"):
             return FunctionFailed(message)  # the function itself may have thrown any text
-        said = shown(message) or "no reason given"
+        said = safe_message(message) or "no reason given"
         if _PERMISSION in message or any(code in message for code in _KEY):
             return refuses_access(self.where, said.removesuffix('"}'))
         if _LOGIN.search(message):
@@ -198,7 +198,7 @@ class ConvexNpx:
             return UsageError(f"{self.where}: {said}")
         if _NO_NETWORK.search(message):
             return UnavailableError(f"{self.where} cannot reach the deployment: {said}\ncheck the network")
-        return FunctionFailed(said) if ran else NoAnswer(said)
+        return FunctionFailed(said) if ran else FunctionUnavailable(said)
 
 
 def _reason(stderr: str) -> tuple[str, bool]:
@@ -213,15 +213,19 @@ def _reason(stderr: str) -> tuple[str, bool]:
     if not _ANSWER.match(message):
         return message, bool(ran)
     try:
-        answer = parse(message.encode())
+        answer = parse_json(message.encode())
     except DataError:
         return message, False
-    pair = (optional_text(answer, "code"), optional_text(answer, "message")) if isinstance(answer, dict) else ()
+    pair = (
+        (optional_text_field(answer, "code"), optional_text_field(answer, "message"))
+        if isinstance(answer, dict)
+        else ()
+    )
     return ": ".join(filter(None, pair)) or message, False
 
 
 def _result(output: bytes) -> object:
-    """Parse the value that the tool printed, after any warnings. Raises `NoAnswer` if there is none.
+    """Parse the value that the tool printed, after any warnings. Raises `FunctionUnavailable` if there is none.
 
     The value starts at the beginning of a line and extends to the end of the output.
     """
@@ -229,8 +233,8 @@ def _result(output: bytes) -> object:
     starts = [0, *(found.start() + 1 for found in re.finditer(r"\n(?=[{\[n])", text))]
     for start in starts[:MOST_WARNINGS]:
         with contextlib.suppress(DataError):
-            return parse(text[start:].encode())
-    raise NoAnswer(f"npx convex printed something other than a result: {shown(text[:200])}")
+            return parse_json(text[start:].encode())
+    raise FunctionUnavailable(f"npx convex printed something other than a result: {safe_message(text[:200])}")
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -1,4 +1,4 @@
-"""Runs kept as files: `failed_evals.json` and `debug/<evalId>.json` in one folder. Nothing else there is read."""
+"""Runs that are kept locally: snapshot folders and the store."""
 
 import asyncio
 import json
@@ -9,11 +9,13 @@ import tempfile
 from pathlib import Path
 
 from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
-from evalscribe.evidence import Unreadable
-from evalscribe.sources.address import SUMMARY
-from evalscribe.sources.json_value import members, optional_text, parse
-from evalscribe.sources.links import Links
-from evalscribe.sources.payload_source import OneEvalFailed, PayloadSource
+from evalscribe.json_data import optional_text_field, parse_json, require_object
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.model.record import evidence_of
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import EvalStore, Store
+from evalscribe.sources.address import SUMMARY, Links
+from evalscribe.sources.convex_payload import EvalPayloadError, PayloadSource
 
 DEBUG = "debug"
 LARGEST = 64 * 1024 * 1024
@@ -56,9 +58,9 @@ class SnapshotWriter:
         if held not in (None, run_id):
             raise UsageError(f"{folder} holds run {held}, not {run_id}: name a new folder")
 
-    def put(self, eval_id: str, payload: object | Unreadable) -> None:
+    def put(self, eval_id: str, payload: object | UnreadableEvidence) -> None:
         """One eval; what could not be read is kept as the reason, so that reading the snapshot says the same."""
-        if isinstance(payload, Unreadable):
+        if isinstance(payload, UnreadableEvidence):
             payload = {"error": payload.reason}
         _write(self._folder / DEBUG / _debug_name(eval_id), payload)
 
@@ -71,8 +73,8 @@ def _held_run(folder: Path) -> str | None:
     if not (folder / SUMMARY).exists():
         return None
     try:
-        summary = members(_read_summary(folder.resolve(), folder), SUMMARY)
-        return optional_text(members(summary.get("run"), "`run`"), "_id") or "without an id"
+        summary = require_object(_read_summary(folder.resolve(), folder), SUMMARY)
+        return optional_text_field(require_object(summary.get("run"), "`run`"), "_id") or "without an id"
     except DataError as error:
         raise UsageError(f"{folder} holds an unreadable {SUMMARY} ({error}): name a new folder") from None
 
@@ -80,7 +82,7 @@ def _held_run(folder: Path) -> str | None:
 def _read_summary(root: Path, folder: Path) -> object:
     path = root / SUMMARY
     try:
-        return parse(_read(path, root))
+        return parse_json(_read(path, root))
     except FileNotFoundError:
         raise NotFoundError(f"{folder} is no snapshot of a run: it has no {SUMMARY}") from None
     except PermissionError:
@@ -91,11 +93,11 @@ def _read_summary(root: Path, folder: Path) -> object:
 
 def _read_debug(root: Path, eval_id: str) -> object:
     try:
-        return parse(_read(root / DEBUG / _debug_name(eval_id), root))
+        return parse_json(_read(root / DEBUG / _debug_name(eval_id), root))
     except FileNotFoundError:
-        raise OneEvalFailed(f"the snapshot has no {DEBUG}/{eval_id}.json") from None
+        raise EvalPayloadError(f"the snapshot has no {DEBUG}/{eval_id}.json") from None
     except (OSError, DataError) as error:
-        raise OneEvalFailed(f"the snapshot's file for this eval: {_reason(error)}") from None
+        raise EvalPayloadError(f"the snapshot's file for this eval: {_reason(error)}") from None
 
 
 def _debug_name(eval_id: str) -> str:
@@ -133,3 +135,30 @@ def _write(path: Path, payload: object) -> None:
 
 def _reason(error: Exception) -> str:
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error)
+
+
+class StoredSource:
+    """Reads nothing but the store, so nothing is redacted twice."""
+
+    def __init__(self, store: Store, archive: EvalStore, run_id: str) -> None:
+        """Store and archive are closed by whoever opened them."""
+        self._store = store
+        self._archive = archive
+        self._run_id = run_id
+
+    async def run(self) -> Run:
+        run = self._store.get_run(self._run_id)
+        if run is None:
+            raise NotFoundError(f"there is no run {self._run_id} in the store")
+        return run
+
+    async def evidence(self, eval: Eval) -> Evidence | UnreadableEvidence:
+        """Of a record; where the eval was never imported, what an earlier analysis kept."""
+        record = self._archive.record(eval.id, run_id=self._run_id)
+        if record is not None:
+            return evidence_of(record)
+        kept = self._store.get_evidence(self._run_id, eval.id)
+        return kept or UnreadableEvidence(eval=eval, reason="its evidence is not in the store")
+
+    async def close(self) -> None:
+        return None

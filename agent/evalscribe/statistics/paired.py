@@ -6,7 +6,7 @@ from math import floor, fsum, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
-from evalscribe.comparison import Difference
+from evalscribe.model.comparison import MeanDifference
 from evalscribe.statistics.intervals import Interval, student_quantile
 from evalscribe.statistics.significance import ALPHA, PermutationResult, sign_flip_test
 
@@ -134,14 +134,14 @@ def _reconciled(interval: Interval, p_value: float, mean: float) -> Interval:
     return Interval(max(low, 0.0), high) if mean > 0 else Interval(low, min(high, 0.0))
 
 
-def difference(result: Paired, p_value: float | None = None) -> Difference:
+def difference(result: Paired, p_value: float | None = None) -> MeanDifference:
     """A paired result as comparisons store it.
 
     Args:
         p_value: Corrected for several comparisons.
     """
     p = result.test.p_value if p_value is None else p_value
-    return Difference(
+    return MeanDifference(
         difference=result.difference,
         low=result.interval.low,
         high=result.interval.high,

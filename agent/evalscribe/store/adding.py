@@ -7,16 +7,16 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select
 
 from evalscribe.errors import DataError
-from evalscribe.ports import Added
-from evalscribe.record import Record
-from evalscribe.run import Run
+from evalscribe.model.record import Record
+from evalscribe.model.run import Run
+from evalscribe.model.storage import AddedCounts
 from evalscribe.store import documents, record_rows, run_rows
 from evalscribe.store.database import Database
 from evalscribe.store.record_rows import Key, RecordRows
 from evalscribe.store.run_rows import Counts, of_status
 from evalscribe.store.shelf import require
 from evalscribe.store.statements import unless_there
-from evalscribe.store.tables import collection_runs, evals, evidence, runs
+from evalscribe.store.tables.runs import collection_runs, evals, evidence, runs
 
 _STATE: Select[Any] = select(evals.c.eval_id, evals.c.digest, evals.c.status, evals.c.number).where(
     evals.c.run_id == bindparam("run_id"), evals.c.eval_id.in_(bindparam("ids", expanding=True))
@@ -41,7 +41,7 @@ class Addition:
         self._runs = runs
         self._records = {(rows := RecordRows(record)).key: rows for record in records}
 
-    def made(self) -> Added:
+    def made(self) -> AddedCounts:
         """All of it or nothing. Raises as `Archive.add` does."""
         with self._database.writing() as connection:
             require(connection, self._collection_id)
@@ -125,7 +125,7 @@ class Addition:
     def _same(self, key: Key, there: dict[Key, Row[Any]]) -> bool:
         return key in there and there[key].digest == self._records[key].digest
 
-    def _added(self, there: dict[Key, Row[Any]]) -> Added:
+    def _added(self, there: dict[Key, Row[Any]]) -> AddedCounts:
         same = sum(self._same(key, there) for key in self._records)
         changed = sum(row.digest is not None for row in there.values()) - same
-        return Added(new=len(self._records) - same - changed, changed=changed, same=same)
+        return AddedCounts(new=len(self._records) - same - changed, changed=changed, same=same)

@@ -6,19 +6,18 @@ from typing import Any
 
 from sqlalchemy import Row, Select, bindparam, delete, select
 
-from evalscribe.evidence import Document
-from evalscribe.ports import Added, Forgotten
-from evalscribe.record import Graded, Record
-from evalscribe.run import EvalStatus, Run
-from evalscribe.sighting import Sighting
+from evalscribe.model.evidence import Document, FailureFingerprint
+from evalscribe.model.record import GradedEval, Record
+from evalscribe.model.run import EvalStatus, Run
+from evalscribe.model.storage import AddedCounts, SweptRows
 from evalscribe.store import documents, record_rows, run_rows
 from evalscribe.store.adding import Addition
 from evalscribe.store.database import Database, open_database
 from evalscribe.store.shelf import require
 from evalscribe.store.sql import SqlStore
 from evalscribe.store.sweeping import sweep
-from evalscribe.store.tables import collection_runs, evals, transcripts
-from evalscribe.store.tables import runs as runs_table
+from evalscribe.store.tables.runs import collection_runs, evals, transcripts
+from evalscribe.store.tables.runs import runs as runs_table
 
 AT_ONCE = 100
 """Records that are read in one go."""
@@ -58,12 +57,12 @@ def open_archive(place: Path | str) -> "SqlArchive":
 
 
 class SqlArchive:
-    """An `evalscribe.ports.Archive`; usable by many processes at once."""
+    """An `evalscribe.model.storage.EvalStore`; usable by many processes at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, collection_id: str, runs: Sequence[Run], records: Sequence[Record]) -> Added:
+    def add(self, collection_id: str, runs: Sequence[Run], records: Sequence[Record]) -> AddedCounts:
         return Addition(self._database, collection_id, runs, records).made()
 
     def runs(self, collection_id: str) -> tuple[Run, ...]:
@@ -77,7 +76,7 @@ class SqlArchive:
             row = connection.execute(_RUN, {"run_id": run_id}).one_or_none()
             return None if row is None else run_rows.without_failures(self._database, row)
 
-    def graded(self, run_id: str) -> tuple[Graded, ...]:
+    def graded(self, run_id: str) -> tuple[GradedEval, ...]:
         with self._database.transaction() as connection:
             rows = connection.execute(_GRADED, {"run_id": run_id}).all()
         listed = any(row.digest is None for row in rows)
@@ -128,7 +127,7 @@ class SqlArchive:
             require(connection, collection_id)
             connection.execute(_LEAVE, {"collection_id": collection_id, "run_id": run_id})
 
-    def sweep(self, *, dry_run: bool) -> tuple[Forgotten, ...]:
+    def sweep(self, *, dry_run: bool) -> tuple[SweptRows, ...]:
         return sweep(self._database, dry_run=dry_run)
 
     def give_back(self) -> int:
@@ -143,10 +142,10 @@ def _within(statement: Select[Any], run_id: Any, collection_id: str | None) -> S
     return statement if collection_id is None else statement.where(run_id.in_(_ITS_RUNS))
 
 
-def _graded(row: Row[Any], seen: Sighting | None) -> Graded:
+def _graded(row: Row[Any], seen: FailureFingerprint | None) -> GradedEval:
     """Of a failure that was only listed, task and grader are known from its evidence."""
     listed = row.digest is None
-    return Graded(
+    return GradedEval(
         run_id=row.run_id,
         eval=run_rows.eval_in(row),
         scores=_numbers(row.scores),

@@ -9,13 +9,13 @@ from pathlib import Path
 from pydantic import TypeAdapter
 from sqlalchemy import delete, insert, select, update
 
-from evalscribe.chat import Reply
-from evalscribe.ports import Intent, Unanswered
+from evalscribe.model.chat import Reply
+from evalscribe.model.storage import BatchIntent, UnansweredQuestion
 from evalscribe.store.database import Database, open_database
 from evalscribe.store.statements import unless_there
-from evalscribe.store.tables import batch_intents, batch_items
+from evalscribe.store.tables.said import batch_intents, batch_items
 
-_OUTCOME = TypeAdapter[Reply | Unanswered](Reply | Unanswered)
+_OUTCOME = TypeAdapter[Reply | UnansweredQuestion](Reply | UnansweredQuestion)
 _TAKE_KEY = unless_there(batch_items)
 
 
@@ -25,7 +25,7 @@ def open_intents(place: Path | str) -> "SqlIntents":
 
 
 class SqlIntents:
-    """An `evalscribe.ports.Intents`; usable by many processes at once."""
+    """An `evalscribe.model.storage.BatchStore`; usable by many processes at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -33,7 +33,7 @@ class SqlIntents:
     def claim(self, intent_id: str) -> AbstractContextManager[bool]:
         return self._database.claimed(f"batch-{intent_id}")
 
-    def add(self, intent: Intent) -> Intent:
+    def add(self, intent: BatchIntent) -> BatchIntent:
         with self._database.writing() as connection:
             rows = [{"key": key, "intent_id": intent.id} for key in dict.fromkeys(intent.keys)]
             taken = [row["key"] for row in rows if connection.execute(_TAKE_KEY, row).rowcount]
@@ -42,7 +42,7 @@ class SqlIntents:
                 connection.execute(insert(batch_intents), row)
         return intent.model_copy(update={"keys": tuple(taken)})
 
-    def of(self, key: str) -> Intent | None:
+    def of(self, key: str) -> BatchIntent | None:
         found = select(batch_items.c.intent_id).where(batch_items.c.key == key).scalar_subquery()
         with self._database.transaction() as connection:
             row = connection.execute(select(batch_intents).where(batch_intents.c.id == found)).mappings().first()
@@ -50,7 +50,7 @@ class SqlIntents:
                 return None
             keys = connection.scalars(select(batch_items.c.key).where(batch_items.c.intent_id == row["id"])).all()
         created = datetime.fromisoformat(row["created"])
-        return Intent(id=row["id"], keys=tuple(keys), created=created, batch_id=row["batch_id"])
+        return BatchIntent(id=row["id"], keys=tuple(keys), created=created, batch_id=row["batch_id"])
 
     def submitted(self, intent_id: str, batch_id: str) -> None:
         row = update(batch_intents).where(batch_intents.c.id == intent_id)
@@ -68,13 +68,13 @@ class SqlIntents:
         with self._database.transaction() as connection:
             return frozenset(connection.scalars(known).all())
 
-    def settle(self, outcomes: Mapping[str, Reply | Unanswered]) -> None:
+    def settle(self, outcomes: Mapping[str, Reply | UnansweredQuestion]) -> None:
         with self._database.writing() as connection:
             for key, outcome in outcomes.items():
                 body = zlib.compress(_OUTCOME.dump_json(outcome))
                 connection.execute(update(batch_items).where(batch_items.c.key == key).values(body=body))
 
-    def outcome(self, key: str) -> Reply | Unanswered | None:
+    def outcome(self, key: str) -> Reply | UnansweredQuestion | None:
         row = self._database.row(batch_items, key=key)
         if row is None or row["body"] is None:
             return None

@@ -11,15 +11,15 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from sqlalchemy import Connection, Engine, Executable, Table, event
 
 from evalscribe.errors import DataError, RubricError, UsageError
-from evalscribe.store import tables
 from evalscribe.store.failures import unstorable
 from evalscribe.store.file import DatabaseFile
 from evalscribe.store.schema import ensure
 from evalscribe.store.statements import by_key
+from evalscribe.store.tables import base
 
 T = TypeVar("T")
 
-_GET = {table.name: by_key(table) for table in tables.metadata.tables.values()}
+_GET = {table.name: by_key(table) for table in base.metadata.tables.values()}
 
 
 class Place(Protocol):
@@ -186,7 +186,7 @@ class Database:
 
     def told(self) -> str:
         """What `doctor` says of a database that is open."""
-        return f"{self.place.shown} can be written: {self.place.version(self._engine)}, revision {tables.HEAD}"
+        return f"{self.place.shown} can be written: {self.place.version(self._engine)}, revision {base.HEAD}"
 
     def give_back(self) -> int:
         """Give unused room back to the disk, as far as nobody else is at work; bytes."""

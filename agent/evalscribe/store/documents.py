@@ -5,10 +5,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, delete, insert, select
 
-from evalscribe.evidence import Document
+from evalscribe.model.evidence import Document
 from evalscribe.store.database import Database
 from evalscribe.store.statements import execute_many
-from evalscribe.store.tables import documents, texts
+from evalscribe.store.tables.runs import documents, texts
 from evalscribe.store.texts import Texts
 
 _INSERT = insert(documents)

@@ -16,8 +16,8 @@ from urllib.parse import quote
 from pydantic import ValidationError
 from sqlalchemy import JSON, Boolean, Column, Float, Integer, LargeBinary, Table
 
-from evalscribe.run import Eval, Step
-from evalscribe.store import tables
+from evalscribe.model.run import Eval, Step
+from evalscribe.store.tables import base, experiments, runs, said
 
 _FOR_NOW = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_NOMEM")
 
@@ -30,7 +30,7 @@ def problem(path: Path) -> str | None:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
             connection.row_factory = sqlite3.Row
             return next(
-                (wrong for table in tables.metadata.sorted_tables for wrong in _problems(connection, table)), None
+                (wrong for table in base.metadata.sorted_tables for wrong in _problems(connection, table)), None
             )
     except sqlite3.Error as error:
         return None if (getattr(error, "sqlite_errorname", None) or "").startswith(_FOR_NOW) else str(error)
@@ -85,9 +85,9 @@ def _is_json(value: Any) -> bool:
 def _misshapen(table: Table, row: sqlite3.Row) -> str:
     """Describe a problem in rows that are not validated when read, because there are very many."""
     try:
-        if table is tables.evals:
+        if table is runs.evals:
             Eval(id=row["eval_id"], **{name: row[name] for name in Eval.model_fields if name != "id"})
-        elif table is tables.steps:
+        elif table is runs.steps:
             Step(**{name: row[name] for name in Step.model_fields})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
@@ -99,10 +99,10 @@ def _misshapen(table: Table, row: sqlite3.Row) -> str:
 
 
 _SHAPES: dict[str, dict[str, type]] = {
-    tables.evals.name: {"metadata_json": dict, "missing": list},
-    tables.transcripts.name: {"metadata_json": dict, "messages": list},
-    tables.scores.name: {"metadata_json": dict},
-    tables.findings.name: {"finding_json": dict},
-    tables.labels.name: {"label_json": dict},
+    runs.evals.name: {"metadata_json": dict, "missing": list},
+    runs.transcripts.name: {"metadata_json": dict, "messages": list},
+    experiments.scores.name: {"metadata_json": dict},
+    said.findings.name: {"finding_json": dict},
+    said.labels.name: {"label_json": dict},
 }
 """Types of the values in JSON columns that are not validated when read."""

@@ -8,7 +8,7 @@ from shutil import disk_usage
 
 from sqlalchemy.exc import DBAPIError
 
-from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, not_written
+from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, write_error
 
 NO_PERMISSION = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH")
 FOR_NOW = (
@@ -34,7 +34,7 @@ def explained(path: Path) -> Iterator[None]:
     except UnicodeEncodeError as error:
         raise unstorable() from error
     except OSError as error:
-        raise not_written(f"the store {path} cannot be used", error, _ADVICE) from error
+        raise write_error(f"the store {path} cannot be used", error, _ADVICE) from error
 
 
 _ADVICE = "Make its folder writable, or work in another one."

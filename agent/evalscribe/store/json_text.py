@@ -2,7 +2,7 @@
 
 import json
 
-from evalscribe.json_clean import clean
+from evalscribe.json_data import clean_json
 
 _NUL = "\\u0000"
 
@@ -20,7 +20,7 @@ def json_text(value: object) -> str:
 
 def written(text: str) -> Written:
     """JSON text without NUL, which Postgres cannot hold."""
-    return Written(json.dumps(clean(json.loads(text)), ensure_ascii=False) if _NUL in text else text)
+    return Written(json.dumps(clean_json(json.loads(text)), ensure_ascii=False) if _NUL in text else text)
 
 
 def in_order(text: str | bytes) -> object:

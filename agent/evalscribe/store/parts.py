@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING
 from evalscribe.store.database import Database, open_database
 
 if TYPE_CHECKING:
-    from evalscribe.ports import (
-        Archive,
-        Datasets,
-        Definitions,
-        ExperimentRuns,
-        Intents,
-        ResultSets,
-        Shelf,
-        Store,
-    )
+    from evalscribe.model.collection_storage import CollectionStore, ResultSetStore
+    from evalscribe.model.experiment_storage import Datasets, Definitions, ExperimentRuns
+    from evalscribe.model.storage import BatchStore, EvalStore, Store
 
 
 class Storage:
@@ -33,21 +26,21 @@ class Storage:
         return SqlStore(self._database)
 
     @cached_property
-    def runs(self) -> "Archive":
+    def runs(self) -> "EvalStore":
         """Whole imported runs, in collections."""
         from evalscribe.store.archive import SqlArchive
 
         return SqlArchive(self._database)
 
     @cached_property
-    def collections(self) -> "Shelf":
+    def collections(self) -> "CollectionStore":
         """Collections with their rubrics and label sets, and what judges answered."""
         from evalscribe.store.shelf import SqlShelf
 
         return SqlShelf(self._database)
 
     @cached_property
-    def results(self) -> "ResultSets":
+    def results(self) -> "ResultSetStore":
         """Stored answers to model requests."""
         from evalscribe.store.results import SqlResultSets
 
@@ -73,7 +66,7 @@ class Storage:
         return SqlExperimentRuns(self._database)
 
     @cached_property
-    def batches(self) -> "Intents":
+    def batches(self) -> "BatchStore":
         """Message Batches and what waits for their answers."""
         from evalscribe.store.batches import SqlIntents
 

@@ -12,8 +12,8 @@ from psycopg.types.string import TextLoader
 from pydantic import JsonValue
 
 from evalscribe.errors import UsageError
-from evalscribe.ports import Rows
-from evalscribe.query import json_value
+from evalscribe.model.storage import QueryRows
+from evalscribe.query.result import json_value
 from evalscribe.store.query_process import LONGEST_CELL, MOST_CHARACTERS, cut
 from evalscribe.store.query_sqlite import overdue
 from evalscribe.store.server import options
@@ -53,7 +53,7 @@ class _Number(Loader):
 
 
 class PostgresTables:
-    """A `ports.Tables`."""
+    """A `Tables`."""
 
     dialect: Literal["sqlite", "postgres"] = "postgres"
 
@@ -62,7 +62,9 @@ class PostgresTables:
         self._url = url
         self._shown = shown
 
-    def select(self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float) -> Rows:
+    def select(
+        self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float
+    ) -> QueryRows:
         with explained(self._shown), psycopg.connect(**options(self._url)) as connection:
             try:
                 return self._rows(connection, statement, values, most_rows, timeout_s)
@@ -85,7 +87,7 @@ class PostgresTables:
         values: Mapping[str, str | float],
         most_rows: int,
         timeout_s: float,
-    ) -> Rows:
+    ) -> QueryRows:
         _only_reading(connection, timeout_s)
         for name in _AS_TEXT:
             connection.adapters.register_loader(name, TextLoader)
@@ -122,7 +124,7 @@ def _attempt(connection: psycopg.Connection, settings: Mapping[str, str]) -> Non
         return
 
 
-def _fetched(cursor: psycopg.ServerCursor[Any], most_rows: int) -> Rows:
+def _fetched(cursor: psycopg.ServerCursor[Any], most_rows: int) -> QueryRows:
     rows: list[tuple[JsonValue, ...]] = []
     size = 0
     while some := cursor.fetchmany(min(AT_A_TIME, most_rows + 1 - len(rows))):
@@ -131,9 +133,9 @@ def _fetched(cursor: psycopg.ServerCursor[Any], most_rows: int) -> Rows:
             cells = tuple(map(_cell, row))
             size += sum(len(cell) for cell in cells if isinstance(cell, str))
             if len(rows) == most_rows or size > MOST_CHARACTERS:
-                return Rows(columns=(), rows=tuple(rows), truncated=True)
+                return QueryRows(columns=(), rows=tuple(rows), truncated=True)
             rows.append(tuple(map(_parsed, cells, of_json)))
-    return Rows(columns=(), rows=tuple(rows))
+    return QueryRows(columns=(), rows=tuple(rows))
 
 
 def _parsed(cell: JsonValue, is_json: bool) -> JsonValue:

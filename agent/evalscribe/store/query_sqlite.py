@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evalscribe.errors import EvalscribeError, NotFoundError, UnavailableError, UsageError
-from evalscribe.ports import Rows
+from evalscribe.model.storage import QueryRows
 
 GRACE_S = 5.0
 """How much longer than the query's own time its process is waited for."""
@@ -17,7 +17,7 @@ _QUIET = ("LD_PRELOAD", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS")
 
 
 class SqliteTables:
-    """A `ports.Tables`. Beside writers it reads what was there when the query began."""
+    """A `Tables`. Beside writers it reads what was there when the query began."""
 
     dialect: Literal["sqlite", "postgres"] = "sqlite"
 
@@ -28,7 +28,9 @@ class SqliteTables:
         self._path = path
         self._grace_s = grace_s
 
-    def select(self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float) -> Rows:
+    def select(
+        self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float
+    ) -> QueryRows:
         asked = {
             "path": str(self._path),
             "statement": statement,
@@ -40,7 +42,7 @@ class SqliteTables:
         if "error" in told:
             raise _error(told, timeout_s)
         rows = tuple(map(tuple, told["rows"]))
-        return Rows(columns=(), rows=rows, truncated=told["truncated"])
+        return QueryRows(columns=(), rows=rows, truncated=told["truncated"])
 
     def close(self) -> None:
         """Nothing is open between queries."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from evalscribe.ports import Tables
+from evalscribe.model.storage import Tables
 from evalscribe.settings.database import without_password
 from evalscribe.store.file import FILE
 

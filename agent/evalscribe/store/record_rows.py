@@ -10,17 +10,17 @@ from typing import Any
 from pydantic import JsonValue, TypeAdapter
 from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, insert, select
 
-from evalscribe.agent_run import ChatMessage, Transcript
-from evalscribe.evidence import Document, Role, files_digest
-from evalscribe.record import Record
-from evalscribe.run import Step
+from evalscribe.model.evidence import Document, Role, files_digest
+from evalscribe.model.record import Record
+from evalscribe.model.run import Step
+from evalscribe.model.transcript import ChatMessage, Transcript
 from evalscribe.store import documents, run_rows
 from evalscribe.store.database import Database
 from evalscribe.store.failures import unstorable
 from evalscribe.store.json_text import Written, written
 from evalscribe.store.statements import execute_many, upsert
-from evalscribe.store.tables import documents as document_rows
-from evalscribe.store.tables import evals, steps, texts, transcripts
+from evalscribe.store.tables.runs import documents as document_rows
+from evalscribe.store.tables.runs import evals, steps, texts, transcripts
 from evalscribe.store.texts import SHORT, digest_of
 
 Key = tuple[str, str]

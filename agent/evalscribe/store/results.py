@@ -9,14 +9,13 @@ from pydantic import TypeAdapter
 from sqlalchemy import RowMapping, Select, bindparam, func, insert, or_, select, update
 
 from evalscribe.errors import UnavailableError
-from evalscribe.llm_request import Segment
-from evalscribe.result_set import Result, ResultCounts, ResultSet
-from evalscribe.store import tables
+from evalscribe.model.result import Result, ResultCounts, ResultSet, Segment
 from evalscribe.store.database import Database, open_database
 from evalscribe.store.statements import matching
+from evalscribe.store.tables import said
 
 _SEGMENTS = TypeAdapter(tuple[Segment, ...])
-_sets, _results = tables.result_sets, tables.results
+_sets, _results = said.result_sets, said.results
 
 
 _FIND = (
@@ -50,7 +49,7 @@ def open_result_sets(place: Path | str) -> "SqlResultSets":
 
 
 class SqlResultSets:
-    """An `evalscribe.ports.ResultSets`; usable by many processes at once."""
+    """An `evalscribe.model.collection_storage.ResultSetStore`; usable by many processes at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

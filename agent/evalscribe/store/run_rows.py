@@ -7,11 +7,11 @@ from pydantic import TypeAdapter
 from sqlalchemy import Connection, Delete, Row, Table, bindparam, case, delete, exists, func, or_, select, update
 
 from evalscribe.ids import Frozen
-from evalscribe.run import Eval, Run
+from evalscribe.model.run import Eval, Run
 from evalscribe.store.database import Database, pack
 from evalscribe.store.json_text import Written
 from evalscribe.store.statements import by_key, matching, unless_there, upsert
-from evalscribe.store.tables import documents, evals, runs, steps, transcripts
+from evalscribe.store.tables.runs import documents, evals, runs, steps, transcripts
 
 FAILED = ("failed", "error")
 """What counts as failed in a run whose evals were imported."""

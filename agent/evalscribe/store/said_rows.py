@@ -6,29 +6,29 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select
 
-from evalscribe.analysis import FindingSummary
-from evalscribe.given_label import GivenLabel
-from evalscribe.store import tables
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.finding import HumanLabel
 from evalscribe.store.database import Database
 from evalscribe.store.failures import unstorable
 from evalscribe.store.json_text import Written, written
+from evalscribe.store.tables import said
 
-_LABEL = TypeAdapter(GivenLabel)
-_LABELS = select(tables.labels.c.label_json).order_by(tables.labels.c.run_id, tables.labels.c.number)
+_LABEL = TypeAdapter(HumanLabel)
+_LABELS = select(said.labels.c.label_json).order_by(said.labels.c.run_id, said.labels.c.number)
 _CLEAR = {
-    table.name: delete(table).where(table.c.run_id == bindparam("run_id")) for table in (tables.findings, tables.labels)
+    table.name: delete(table).where(table.c.run_id == bindparam("run_id")) for table in (said.findings, said.labels)
 }
 
 
 def put_findings(connection: Connection, run_id: str, findings: Sequence[FindingSummary]) -> None:
-    _replace(connection, tables.findings, run_id, [_finding(one) for one in findings])
+    _replace(connection, said.findings, run_id, [_finding(one) for one in findings])
 
 
-def put_labels(connection: Connection, run_id: str, given: Sequence[GivenLabel]) -> None:
-    _replace(connection, tables.labels, run_id, [_label(one) for one in given])
+def put_labels(connection: Connection, run_id: str, given: Sequence[HumanLabel]) -> None:
+    _replace(connection, said.labels, run_id, [_label(one) for one in given])
 
 
-def labels(connection: Connection, database: Database) -> tuple[GivenLabel, ...]:
+def labels(connection: Connection, database: Database) -> tuple[HumanLabel, ...]:
     """By run, in the order that they were put in. Raises `DataError` for one that cannot be read any more."""
     try:
         return tuple(_LABEL.validate_python(said) for said in connection.scalars(_LABELS))
@@ -53,11 +53,11 @@ def _finding(finding: FindingSummary) -> dict[str, Any]:
     }
 
 
-def _label(label: GivenLabel) -> dict[str, Any]:
+def _label(label: HumanLabel) -> dict[str, Any]:
     return {"eval": label.eval, "label": label.label, "reviewer": label.reviewer, "label_json": _json(label)}
 
 
-def _json(value: FindingSummary | GivenLabel) -> Written:
+def _json(value: FindingSummary | HumanLabel) -> Written:
     """Raises `DataError` for half a character."""
     try:
         return written(value.model_dump_json())

@@ -7,7 +7,8 @@ from typing import Protocol
 from sqlalchemy import Connection, Engine, inspect, select
 
 from evalscribe.errors import DataError
-from evalscribe.store.tables import HEAD, revisions, verdicts
+from evalscribe.store.tables.base import HEAD, revisions
+from evalscribe.store.tables.said import verdicts
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _OURS = frozenset((revisions.name, verdicts.name))

@@ -8,12 +8,12 @@ from pydantic import TypeAdapter
 from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, insert, select, tuple_
 
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.judge_result import JudgeResult, ResultType
-from evalscribe.prose import counted, some_of
-from evalscribe.rubric import Collection, LabelSet, Rubric
-from evalscribe.store import tables
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.rubric import Collection, LabelSet, Rubric
 from evalscribe.store.database import Database, open_database, pack
 from evalscribe.store.statements import matching, upsert
+from evalscribe.store.tables import runs, said
+from evalscribe.text import join_first, pluralise
 
 MOST_NAMES = 20
 """How many of what there is an error names."""
@@ -22,7 +22,7 @@ _RUBRIC = TypeAdapter(Rubric)
 _LABELS = TypeAdapter(LabelSet)
 _RESULT = TypeAdapter(JudgeResult)
 
-_collections, _versions, _label_sets = tables.collections, tables.rubric_versions, tables.label_sets
+_collections, _versions, _label_sets = runs.collections, said.rubric_versions, said.label_sets
 _COLLECTIONS = select(_collections).order_by(_collections.c.number)
 _COLLECTION = matching(_collections, "id")
 _LATEST = matching(_versions, "collection_id", "id").order_by(_versions.c.version.desc()).limit(1)
@@ -37,16 +37,16 @@ _REMOVE = delete(_collections).where(_collections.c.id == bindparam("of_id"))
 _HELD = {
     kind: select(func.count(id.distinct())).where(id.table.c.collection_id == bindparam("collection_id"))
     for kind, id in (
-        ("run", tables.collection_runs.c.run_id),
+        ("run", runs.collection_runs.c.run_id),
         ("rubric", _versions.c.id),
         ("label set", _label_sets.c.id),
-        ("result set", tables.result_sets.c.id),
+        ("result set", said.result_sets.c.id),
     )
 }
 """How many of each kind a collection holds."""
 _LABEL_SETS = matching(_label_sets, "collection_id").order_by(_label_sets.c.number)
-_PUT_RESULT = upsert(tables.judge_results)
-_PUT_FAILURE = upsert(tables.judge_results, unless=tables.judge_results.c.kind == ResultType.DIRECT_RESULT.value)
+_PUT_RESULT = upsert(said.judge_results)
+_PUT_FAILURE = upsert(said.judge_results, unless=said.judge_results.c.kind == ResultType.DIRECT_RESULT.value)
 
 
 def open_shelf(place: Path | str) -> "SqlShelf":
@@ -55,7 +55,7 @@ def open_shelf(place: Path | str) -> "SqlShelf":
 
 
 class SqlShelf:
-    """An `evalscribe.ports.Shelf`; usable by many processes at once."""
+    """An `evalscribe.model.collection_storage.CollectionStore`; usable by many processes at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -142,7 +142,7 @@ class SqlShelf:
         self._database.execute(statement, {"key": key, **_result_row(result)})
 
     def get_result(self, key: str) -> JudgeResult | None:
-        row = self._database.row(tables.judge_results, key=key)
+        row = self._database.row(said.judge_results, key=key)
         return self._database.unpacked(row["body"], _RESULT, f"judge result {key}") if row else None
 
     def close(self) -> None:
@@ -167,7 +167,7 @@ def _held(connection: Connection, collection_id: str) -> str:
     """`2 runs, 1 rubric`, or nothing."""
     of = {"collection_id": collection_id}
     numbers = {kind: connection.scalar(count, of) or 0 for kind, count in _HELD.items()}
-    return ", ".join(counted(number, kind) for kind, number in numbers.items() if number)
+    return ", ".join(pluralise(number, kind) for kind, number in numbers.items() if number)
 
 
 def _numbered(connection: Connection, latest: RowMapping, version: int) -> RowMapping:
@@ -199,4 +199,4 @@ def _rows(connection: Connection, statement: Select[Any], **values: object) -> S
 
 
 def _missing(what: str, there: Iterable[str]) -> NotFoundError:
-    return NotFoundError(f"there is {what}; there is: {some_of(list(there), MOST_NAMES) or 'none yet'}")
+    return NotFoundError(f"there is {what}; there is: {join_first(list(there), MOST_NAMES) or 'none yet'}")

@@ -26,27 +26,11 @@ from sqlalchemy import (
     select,
 )
 
-from evalscribe.ports import Forgotten
+from evalscribe.model.storage import SweptRows
 from evalscribe.store.database import Database
-from evalscribe.store.tables import (
-    collection_runs,
-    documents,
-    draft_items,
-    evals,
-    evidence,
-    findings,
-    judge_results,
-    labels,
-    reports,
-    run_items,
-    runs,
-    scores,
-    sightings,
-    steps,
-    texts,
-    transcripts,
-    version_items,
-)
+from evalscribe.store.tables.experiments import draft_items, run_items, scores, version_items
+from evalscribe.store.tables.runs import collection_runs, documents, evals, evidence, runs, steps, texts, transcripts
+from evalscribe.store.tables.said import findings, judge_results, labels, reports, sightings
 
 AT_ONCE = 500
 """Rows that are forgotten in one transaction."""
@@ -58,7 +42,7 @@ _What = tuple[str, Table, _Condition, tuple[str, ...]]
 """What they are called, which rows of which table, and the columns that take the room."""
 
 
-def sweep(database: Database, *, dry_run: bool) -> tuple[Forgotten, ...]:
+def sweep(database: Database, *, dry_run: bool) -> tuple[SweptRows, ...]:
     """What is not needed, kind by kind, and forgotten unless this is a dry run."""
     return tuple(_swept(database, what, dry_run=dry_run) for what in _unneeded(dry_run=dry_run))
 
@@ -108,13 +92,13 @@ _UNUSED = and_(
 """Runs that were imported, that no collection has, and of which nobody ever said anything."""
 
 
-def _swept(database: Database, what: _What, *, dry_run: bool) -> Forgotten:
+def _swept(database: Database, what: _What, *, dry_run: bool) -> SweptRows:
     kind, table, unneeded, columns = what
     with database.transaction() as connection:
         rows, size = connection.execute(_counted(table, unneeded, columns)).one()
     while not dry_run and _forget(database, table, unneeded) == ROUND:
         pass
-    return Forgotten(kind=kind, rows=rows, bytes=int(size))
+    return SweptRows(kind=kind, rows=rows, bytes=int(size))
 
 
 def _counted(table: Table, unneeded: _Condition, columns: tuple[str, ...]) -> Select[Any, Any]:

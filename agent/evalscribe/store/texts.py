@@ -8,11 +8,11 @@ from hashlib import sha256
 from sqlalchemy import Connection
 
 from evalscribe.errors import DataError
-from evalscribe.store import tables
 from evalscribe.store.failures import unstorable
 from evalscribe.store.statements import execute_many, unless_there
+from evalscribe.store.tables import runs
 
-_KEEP = unless_there(tables.texts)
+_KEEP = unless_there(runs.texts)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 

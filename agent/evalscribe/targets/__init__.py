@@ -1,1 +1,1 @@
-"""Components as `ports.Target`: Python functions in a process of their own, addresses over HTTP, and commands."""
+"""Components as `Target`: Python functions in a process of their own, addresses over HTTP, and commands."""

@@ -9,7 +9,7 @@ from time import perf_counter
 
 from evalscribe.errors import UsageError
 from evalscribe.ids import canonical_json
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
 from evalscribe.targets import envelope
 from evalscribe.targets.environment import for_users_code, new_mark
 from evalscribe.targets.group import Group, signal_name
@@ -20,7 +20,7 @@ LARGEST = 16 * 1024 * 1024
 
 
 class CommandTarget:
-    """`ports.Target` of one command line, each try a process group of its own."""
+    """`Target` of one command line, each try a process group of its own."""
 
     def __init__(self, line: str, folder: Path) -> None:
         """Raises `UsageError` where its program is not there."""
@@ -32,7 +32,7 @@ class CommandTarget:
         self._mark = new_mark()
         self._running: set[Group] = set()
 
-    async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
+    async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         """Raises `UsageError` where it cannot be started."""
         began = perf_counter()
         group = await self._start(call)
@@ -83,7 +83,7 @@ def found_program(words: Sequence[str], folder: Path) -> str:
     return found
 
 
-def _reply(group: Group, code: int | None, duration_ms: float) -> TargetReply | TargetFailed:
+def _reply(group: Group, code: int | None, duration_ms: float) -> TargetReply | TargetFailure:
     log = group.err.text
     if code is None:
         return envelope.failed(f"it wrote more than {LARGEST / 1e6:.1f} MB", log=log, duration_ms=duration_ms)

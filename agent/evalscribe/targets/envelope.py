@@ -16,15 +16,13 @@ from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
-from evalscribe.agent_run import Transcript
-from evalscribe.agent_run.parse import parse_agent_run
-from evalscribe.chat import Usage
 from evalscribe.errors import DataError
-from evalscribe.json_clean import clean, clean_text
-from evalscribe.prose import cut, one_line
-from evalscribe.redaction import redact, redact_json
-from evalscribe.strict_json import StrictJson
-from evalscribe.target import TargetFailed, TargetReply
+from evalscribe.json_data import StrictJson, clean_json, clean_text
+from evalscribe.model.chat import Usage
+from evalscribe.model.target import TargetFailure, TargetReply
+from evalscribe.model.transcript import Transcript, parse_agent_run
+from evalscribe.redaction.redact import redact, redact_json
+from evalscribe.text import cut, one_line
 
 KEYS = frozenset({"output", "messages", "state", "usage", "model", "error"})
 LONGEST_REASON = 500
@@ -32,22 +30,22 @@ MOST_USED = 10**12
 """Of each in `usage`, for one try: sums of them stay numbers that every reader of JSON and every database knows."""
 
 
-def reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> TargetReply | TargetFailed:
+def reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> TargetReply | TargetFailure:
     """Of a JSON value, without what is secret. An envelope that cannot be read is a failed try."""
     try:
-        return _reply(redact_json(clean(value)), log, duration_ms)
+        return _reply(redact_json(clean_json(value)), log, duration_ms)
     except DataError as error:
         return failed(f"its reply cannot be read: {error}", log=log, duration_ms=duration_ms)
 
 
-def failed(reason: str, *, log: str = "", duration_ms: float = 0.0) -> TargetFailed:
+def failed(reason: str, *, log: str = "", duration_ms: float = 0.0) -> TargetFailure:
     """Without what is secret."""
-    return TargetFailed(reason=_line(reason), log=clean_text(redact(log)), duration_ms=duration_ms)
+    return TargetFailure(reason=_line(reason), log=clean_text(redact(log)), duration_ms=duration_ms)
 
 
-def late(timeout_s: float, log: str = "") -> TargetFailed:
+def late(timeout_s: float, log: str = "") -> TargetFailure:
     told = f"no answer within {timeout_s:g} s"
-    return TargetFailed(kind="timeout", reason=told, log=clean_text(redact(log)), duration_ms=timeout_s * 1000)
+    return TargetFailure(kind="timeout", reason=told, log=clean_text(redact(log)), duration_ms=timeout_s * 1000)
 
 
 def json_or_text(text: str) -> object:
@@ -58,13 +56,13 @@ def json_or_text(text: str) -> object:
         return text.removesuffix("\n").removesuffix("\r")
 
 
-def _reply(value: Any, log: str, duration_ms: float) -> TargetReply | TargetFailed:
+def _reply(value: Any, log: str, duration_ms: float) -> TargetReply | TargetFailure:
     told: dict[str, Any] = {"log": clean_text(redact(log)), "duration_ms": duration_ms}
     if not _is_envelope(value):
         return TargetReply(output=value, **told)
     seen = {"transcript": _transcript(value), "usage": _usage(value.get("usage"))}
     if value.get("error") is not None:
-        return TargetFailed(reason=_line(_words(value["error"])), **seen, **told)
+        return TargetFailure(reason=_line(_words(value["error"])), **seen, **told)
     model = value.get("model")
     if model is not None and not isinstance(model, str):
         raise DataError("`model` is no text")

@@ -8,13 +8,14 @@ import os
 from collections.abc import Mapping
 from secrets import token_hex
 
-from evalscribe.settings import access, github
+from evalscribe.settings import access
+from evalscribe.settings import access as github
 
 MARK = "EVALSCRIBE_STARTED_BY"
 """Its value tells what was started here, however it is related to us by then."""
 OURS = ("EVALSCRIBE_", "ACTIONS_")
 """Settings, with the store's address and password; tokens of a job's runner."""
-KEYS = frozenset({*access.DEPLOY_KEYS, access.SELF_HOSTED_KEY, *github.TOKENS})
+KEYS = frozenset({*access.DEPLOY_KEYS, access.SELF_HOSTED_KEY, *github.GITHUB_TOKENS})
 """Of where runs come from and where reports go."""
 ORDERS = frozenset({"GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"})
 """Files whose lines a job's runner obeys."""

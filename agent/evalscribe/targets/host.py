@@ -9,8 +9,8 @@ from pydantic import Field, JsonValue
 
 from evalscribe.errors import DataError, EvalscribeError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.json_clean import clean, clean_text
-from evalscribe.redaction import redact
+from evalscribe.json_data import clean_json, clean_text
+from evalscribe.redaction.redact import redact
 from evalscribe.targets.child_process import ChildDied, ChildProcess
 from evalscribe.targets.environment import for_users_code, new_mark
 from evalscribe.targets.strays import end_marked
@@ -195,7 +195,7 @@ def _reply(said: Mapping[str, Any]) -> HostReply:
     """As it may be stored."""
     told = {name: clean_text(redact(said.get(name, ""))) for name in ("traceback", "log")}
     try:
-        value: Any = clean(said.get("value"))
+        value: Any = clean_json(said.get("value"))
     except DataError as problem:
         return HostReply(error=f"what it gives cannot be kept: {problem}", duration_ms=said["ms"], **told)
     reason = clean_text(redact(said["error"])) if "error" in said else None

@@ -10,12 +10,11 @@ from urllib.parse import quote, urlsplit
 import httpx2
 
 from evalscribe.errors import AccessError, EvalscribeError, UsageError
-from evalscribe.http_limits import AnswerLimits, limit_answers
 from evalscribe.ids import canonical_json
-from evalscribe.prose import printable
-from evalscribe.settings.connections import as_environment_says
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
+from evalscribe.settings.http import AnswerLimits, explain_connection_errors, limit_answers
 from evalscribe.targets import envelope
+from evalscribe.text import printable
 
 LARGEST = 16 * 1024 * 1024
 """Bytes of an answer."""
@@ -44,13 +43,13 @@ class Again(Exception):
 
 
 class HttpTarget:
-    """`ports.Target` of one address."""
+    """`Target` of one address."""
 
     def __init__(self, url: str, headers: Mapping[str, str], concurrency: int) -> None:
         """`headers`: values by name, as they are sent."""
         self._url = checked_url(url)
         self._secrets = [value for value in headers.values() if len(value) >= SHORTEST_SECRET]
-        with as_environment_says():
+        with explain_connection_errors():
             self._client = httpx2.AsyncClient(
                 headers={**headers, "Content-Type": "application/json"},
                 cookies=_no_cookies(),
@@ -60,7 +59,7 @@ class HttpTarget:
                 event_hooks={"response": [limit_answers(AnswerLimits(whole=LARGEST))]},
             )
 
-    async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
+    async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         """Raises `AccessError` and `UsageError` for what the address says to every try: 401, 403, 404, 405, 3xx."""
         began = perf_counter()
         try:

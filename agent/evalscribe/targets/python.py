@@ -2,13 +2,13 @@
 
 from pydantic import JsonValue
 
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
 from evalscribe.targets import envelope
 from evalscribe.targets.host import Host
 
 
 class PythonTarget:
-    """`ports.Target` of one function in a host, which it closes."""
+    """`Target` of one function in a host, which it closes."""
 
     def __init__(self, address: str, host: Host) -> None:
         self._address = address
@@ -22,7 +22,7 @@ class PythonTarget:
             await self._host.close()
             raise
 
-    async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
+    async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         """Raises `UsageError` where the function cannot be imported."""
         payload: JsonValue = {"input": call.input, "context": _context(call)}
         said = await self._host.call(self._address, "component", payload, call.timeout_s)

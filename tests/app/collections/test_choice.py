@@ -9,7 +9,7 @@ import pytest
 
 from evalscribe.app.collections.choice import ARGUMENT, chosen, planned
 from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
-from evalscribe.rubric import Collection
+from evalscribe.model.rubric import Collection
 from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.agent_run import AssistantMessage, Transcript
 from evalscribe.app.collections.evals import Filter, listed, text_of
 from evalscribe.app.collections.query_tables import metadata_values
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.ports import Tables
-from evalscribe.record import Record
-from evalscribe.rubric import Collection
-from evalscribe.run import Eval, Run
+from evalscribe.model.record import Record
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import Tables
+from evalscribe.model.transcript import AssistantMessage, Transcript
 from evalscribe.store.archive import open_archive
 from evalscribe.store.reading import open_tables
 from evalscribe.store.shelf import open_shelf

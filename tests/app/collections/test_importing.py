@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from evalscribe.app.collections.importing import import_source
-from evalscribe.evidence import Evidence
-from evalscribe.rubric import Collection
-from evalscribe.run import Eval, Run
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import Eval, Run
 from evalscribe.store.archive import open_archive
 from evalscribe.store.shelf import open_shelf
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from evalscribe.app.datasets.adding import created
-from evalscribe.dataset import Dataset
-from evalscribe.ports import Datasets
+from evalscribe.model.dataset import Dataset
+from evalscribe.model.experiment_storage import Datasets
 from evalscribe.store.experiments import open_datasets
 
 NOW = "2026-11-21T10:00:00.000+00:00"

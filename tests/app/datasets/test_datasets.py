@@ -18,9 +18,10 @@ from evalscribe.app.datasets.publish import published
 from evalscribe.app.datasets.shown import in_short, listed, shown
 from evalscribe.app.datasets.split import checked_shares, dealt, split_of
 from evalscribe.app.datasets.upload import AT_ONCE, uploaded
-from evalscribe.dataset import Dataset, Item
 from evalscribe.errors import DataError, NotFoundError, UsageError
-from evalscribe.ports import Added, Datasets
+from evalscribe.model.dataset import Dataset, Item
+from evalscribe.model.experiment_storage import Datasets
+from evalscribe.model.storage import AddedCounts
 from evalscribe.sources.items import open_items
 from test_item_line import ITEMS
 
@@ -174,10 +175,10 @@ class _Watched:
             self.read_so_far = number
             yield Item(key=str(number), input=0)
 
-    def put(self, _dataset_id: str, items: Sequence[Item]) -> Added:
+    def put(self, _dataset_id: str, items: Sequence[Item]) -> AddedCounts:
         self.most = max(self.most, self.read_so_far - self.stored)
         self.stored += len(items)
-        return Added(new=len(items))
+        return AddedCounts(new=len(items))
 
 
 def test_a_file_is_stored_as_it_is_read(dataset: Dataset) -> None:

@@ -11,7 +11,7 @@ from evalscribe.app.experiments.create import as_wanted, created, merged_config,
 from evalscribe.app.experiments.find import experiment_named, run_named
 from evalscribe.app.experiments.target import TargetAsked
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.experiment import Config
+from evalscribe.model.experiment import ExperimentConfig
 
 Labs = Callable[..., Lab]
 SECRET = "sk-ant-api03-" + "A1b2C3d4" * 10 + "-AAAAAAAA"
@@ -30,7 +30,7 @@ def test_a_whole_definition(lab: Labs) -> None:
     )
     assert experiment.id.startswith("exp-")
     assert (version.number, version.dataset_version_id) == (1, one.version.dataset_version_id)
-    assert version.config == Config(passed_threshold=1)
+    assert version.config == ExperimentConfig(passed_threshold=1)
     assert one.workspace.store.experiments.experiment("new") == experiment
 
 
@@ -95,12 +95,12 @@ def test_what_is_not_there_is_told_with_what_there_is(lab: Labs, option: dict[st
 )
 def test_a_config_that_is_none(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=f"--config.*{said}"):
-        merged_config(Config(), text)
+        merged_config(ExperimentConfig(), text)
 
 
 def test_keys_of_a_config_replace_what_was_there_and_null_takes_back() -> None:
-    before = Config(passed_threshold=0.9, repetitions=3)
-    assert merged_config(before, '{"repetitions": null, "concurrency": 8}') == Config(
+    before = ExperimentConfig(passed_threshold=0.9, repetitions=3)
+    assert merged_config(before, '{"repetitions": null, "concurrency": 8}') == ExperimentConfig(
         passed_threshold=0.9, concurrency=8
     )
 
@@ -124,7 +124,7 @@ def test_an_equal_definition_is_the_same_version(lab: Labs) -> None:
 def test_a_run_keeps_the_version_that_it_began_with(lab: Labs) -> None:
     one = lab(items=3, repetitions=2)
     run = one.run(name="pr-1", concurrency=9, budget_usd=2.0)
-    updated(one.workspace, one.experiment, one.wanted.model_copy(update={"config": Config(repetitions=5)}))
+    updated(one.workspace, one.experiment, one.wanted.model_copy(update={"config": ExperimentConfig(repetitions=5)}))
     found = one.workspace.store.experiment_runs.run("pr-1")
     assert found == run
     assert (run.experiment_version_id, run.deployment_id) == (one.version.id, "dep-1")
@@ -136,7 +136,7 @@ def test_a_config_of_a_run_makes_a_version_that_later_runs_do_not_have(lab: Labs
     run = one.run(config='{"repetitions": 3}')
     version = one.workspace.store.experiments.experiment_version(run.experiment_version_id)
     assert version is not None
-    assert (version.number, version.config) == (2, Config(passed_threshold=0.5, repetitions=3))
+    assert (version.number, version.config) == (2, ExperimentConfig(passed_threshold=0.5, repetitions=3))
     again = one.run(experiment=one.workspace.store.experiments.experiment("quality"))
     assert again.experiment_version_id == one.version.id
 

@@ -11,29 +11,29 @@ from pydantic import JsonValue
 
 from classifier_case import case, evidence
 from evalscribe.app.experiments.tools import open_target
-from evalscribe.cascade import CascadeParts
-from evalscribe.chat import NoRoom, Usage
 from evalscribe.classify import Terms, classify
 from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.evaluate.spending import RunModels
-from evalscribe.experiment import Config, ExperimentVersion, JudgeTarget
-from evalscribe.frozen_evidence import FrozenEvidence
-from evalscribe.judging.rules import RulesJudge
-from evalscribe.llm.scripted import ScriptedModel, Step, calls, says
-from evalscribe.ports import Target
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.llm.scripted import ScriptedModel, Step, text_reply, tool_reply
+from evalscribe.model.cascade import CascadeParts
+from evalscribe.model.chat import BudgetExceeded, Usage
+from evalscribe.model.evidence import EvidenceSnapshot
+from evalscribe.model.experiment import ExperimentConfig, ExperimentVersion, JudgeTarget
+from evalscribe.model.experiment_storage import Target
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
 from evalscribe.settings import Options
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
 from evalscribe.workspace import Workspace
 from messages_server import VERDICT
 from surfaces.test_judge_command import POLITE, RUBRIC, run
 
 MODEL = "anthropic/claude-x"
-FROZEN = FrozenEvidence(evidence=evidence(), provider="example", model="model-1").written
+FROZEN = EvidenceSnapshot(evidence=evidence(), provider="example", model="model-1").written
 PAID = Usage(calls=1, input_tokens=10, cost_usd=0.5)
 
 
 class Models:
-    """`ports.Models` of one that plays a script."""
+    """`Models` of one that plays a script."""
 
     def __init__(self, script: Iterable[Step]) -> None:
         self.model = ScriptedModel(script, MODEL)
@@ -70,7 +70,7 @@ async def opened(
         dataset_id="ds-1",
         dataset_version_id="dsv-1",
         bindings=(),
-        config=Config(),
+        config=ExperimentConfig(),
         created_at="",
     )
     with Workspace(Options(judge="rules")) as opened:
@@ -97,7 +97,7 @@ async def test_the_rules_say_what_they_say_of_the_evidence_alone() -> None:
 
 
 async def test_what_an_analysis_was_told_is_not_asked_again_but_for_repetitions() -> None:
-    models = Models([calls(("submit", VERDICT), usage=PAID)] * 2)
+    models = Models([tool_reply(("submit", VERDICT), usage=PAID)] * 2)
     async with opened(MODEL, models=models) as target:
         first, known, again = [await target.answer(call(repetition=n)) for n in (1, 1, 2)]
     assert isinstance(first, TargetReply)
@@ -119,7 +119,7 @@ async def test_an_analysis_knows_what_an_experiment_was_told(workspace: Path) ->
 
 async def test_a_made_up_quotation_is_counted_as_unverified() -> None:
     made_up = {"role": "output", "path": "twice.py", "first": 1, "last": 1, "text": "nobody wrote this"}
-    models = Models([calls(("submit", {**VERDICT, "citations": [made_up]}))] * 9)
+    models = Models([tool_reply(("submit", {**VERDICT, "citations": [made_up]}))] * 9)
     async with opened(MODEL, models=models) as target:
         reply = await target.answer(call())
     assert isinstance(reply, TargetReply), reply
@@ -129,12 +129,12 @@ async def test_a_made_up_quotation_is_counted_as_unverified() -> None:
 
 @pytest.mark.parametrize(
     ("step", "said"),
-    [(says("", "refusal", PAID), "refused"), (RuntimeError("a bug"), "the judge broke: RuntimeError: a bug")],
+    [(text_reply("", "refusal", PAID), "refused"), (RuntimeError("a bug"), "the judge broke: RuntimeError: a bug")],
 )
 async def test_no_verdict_is_no_answer_with_the_reason(step: Step, said: str) -> None:
     async with opened(MODEL, models=Models([step] * 5)) as target:
         failed = await target.answer(call())
-    assert isinstance(failed, TargetFailed)
+    assert isinstance(failed, TargetFailure)
     assert failed.kind == "error"
     assert said in failed.reason
 
@@ -149,12 +149,12 @@ async def test_a_judge_that_hangs_is_a_timeout() -> None:
     models.model = Hanging([], MODEL)
     async with opened(MODEL, models=models) as target:
         failed = await target.answer(call(timeout_s=0.05))
-    assert isinstance(failed, TargetFailed)
+    assert isinstance(failed, TargetFailure)
     assert (failed.kind, failed.reason) == ("timeout", "no verdict within 0.05 s")
 
 
 async def test_a_budget_without_room_ends_the_run() -> None:
-    models = RunModels(Models([NoRoom("the budget of $1.00 has no room")]))  # type: ignore[arg-type]
+    models = RunModels(Models([BudgetExceeded("the budget of $1.00 has no room")]))  # type: ignore[arg-type]
     async with opened(MODEL, models=models) as target:
         with pytest.raises(UnavailableError, match="no room: give --budget"):
             await target.answer(call())
@@ -175,13 +175,13 @@ async def test_an_item_that_holds_nothing_to_judge_says_so(
 ) -> None:
     async with opened(judge, rubric) as target:
         failed = await target.answer(call(value))
-    assert isinstance(failed, TargetFailed)
+    assert isinstance(failed, TargetFailure)
     assert said in failed.reason
 
 
 @pytest.mark.parametrize("shape", [lambda value: value, lambda value: {"agent_run": value}])
 async def test_any_rubric_judges_agent_runs_in_its_own_words(shape: Callable[[JsonValue], JsonValue]) -> None:
-    models = Models([says(f"<response>{json.dumps(POLITE)}</response>", usage=PAID)] * 2)
+    models = Models([text_reply(f"<response>{json.dumps(POLITE)}</response>", usage=PAID)] * 2)
     item = shape(run("run-1"))
     async with opened(MODEL, "polite", models) as target:
         replies = [await target.answer(call(item, repetition)) for repetition in (1, 1, 2)]
@@ -207,6 +207,6 @@ async def test_a_cascade_that_says_no_models_is_refused() -> None:
 
 async def test_the_models_of_a_cascade_are_those_of_the_version_and_not_of_the_file(workspace: Path) -> None:
     (workspace / "evalscribe.toml").write_text('[cascade]\ntag = "local/other"\njudge = "local/other"\n')
-    asked = Models([calls(("submit", VERDICT), usage=PAID)] * 2)
+    asked = Models([tool_reply(("submit", VERDICT), usage=PAID)] * 2)
     async with opened("cascade", models=asked, cascade=CascadeParts(tag=MODEL, judge=MODEL, rules=True)) as target:
         assert isinstance(await target.answer(call()), TargetReply)

@@ -9,10 +9,10 @@ from app.experiments.tried import Equal, Lab, Scripted, binding, key
 from evalscribe.app.experiments.create import updated
 from evalscribe.app.experiments.rescore import rescored
 from evalscribe.errors import UsageError
-from evalscribe.experiment import ExperimentRun, ExperimentVersion
-from evalscribe.ports import ScoreQuery, ScorerRunner
-from evalscribe.score import ScoreResult, ScorerRequest
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.model.experiment import ExperimentRun, ExperimentVersion
+from evalscribe.model.experiment_storage import ScoreQuery, ScorerRunner
+from evalscribe.model.score import ScoreResult, ScorerRequest
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
 from evalscribe.workspace import Workspace
 
 Labs = Callable[..., Lab]
@@ -44,9 +44,9 @@ def opened(*scorers: ScorerRunner):  # type: ignore[no-untyped-def]
     return open
 
 
-def half(call: TargetCall) -> TargetReply | TargetFailed:
+def half(call: TargetCall) -> TargetReply | TargetFailure:
     if call.item_key == "k2":
-        return TargetFailed(reason="no answer")
+        return TargetFailure(reason="no answer")
     return TargetReply(output=call.item_key if call.item_key == "k0" else "wrong")
 
 

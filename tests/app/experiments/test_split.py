@@ -11,10 +11,10 @@ from evalscribe.app.experiments.export import tries
 from evalscribe.app.experiments.gate import reported
 from evalscribe.app.experiments.inspect import summary
 from evalscribe.app.experiments.resume import resumed
-from evalscribe.dataset import Item
 from evalscribe.errors import UnavailableError, UsageError
-from evalscribe.experiment import Config, ExperimentRun
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.model.dataset import Item
+from evalscribe.model.experiment import ExperimentConfig, ExperimentRun
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
 
 TEST = '{"split": "test"}'
 
@@ -56,7 +56,7 @@ async def test_only_its_items_are_tried_and_told_and_keep_their_places(dealt: La
 
 
 async def test_a_run_that_goes_on_has_only_its_items_left(dealt: Lab) -> None:
-    def breaks(call: TargetCall) -> TargetReply | TargetFailed:
+    def breaks(call: TargetCall) -> TargetReply | TargetFailure:
         if call.item_key == "k3":
             raise UnavailableError("nobody answers")
         return key(call)
@@ -72,7 +72,7 @@ async def test_a_run_that_goes_on_has_only_its_items_left(dealt: Lab) -> None:
 def test_a_split_without_items_is_refused_with_those_there_are_and_nothing_is_made(dealt: Lab) -> None:
     workspace = dealt.workspace
     before = workspace.store.experiments.experiment_versions(dealt.experiment.id)
-    wanted = dealt.wanted.model_copy(update={"name": "other", "config": Config(split="tset")})
+    wanted = dealt.wanted.model_copy(update={"name": "other", "config": ExperimentConfig(split="tset")})
     said = r"split 'tset': letters@2 has no item of it; its splits are dev \(3\), test \(3\)"
     with pytest.raises(UsageError, match=said):
         created(workspace, wanted)
@@ -90,7 +90,9 @@ def test_a_split_without_items_is_refused_with_those_there_are_and_nothing_is_ma
 def test_where_nothing_has_a_split_it_is_said_how_to_deal_them(dealt: Lab) -> None:
     dealt.workspace.store.datasets.put("ds-1", [Item(key=f"k{n}", input=n) for n in range(6)])
     version = dealt.workspace.store.datasets.publish("ds-1", NOW)
-    wanted = dealt.wanted.model_copy(update={"dataset_version_id": version.id, "config": Config(split="test")})
+    wanted = dealt.wanted.model_copy(
+        update={"dataset_version_id": version.id, "config": ExperimentConfig(split="test")}
+    )
     with pytest.raises(UsageError, match="none has a split: `evalscribe datasets split letters`"):
         updated(dealt.workspace, dealt.experiment, wanted)
 

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from app.experiments.tried import Equal, Lab, Scripted, binding, key
-from evalscribe.agent_run import Transcript
 from evalscribe.app.experiments.alive import deserted
 from evalscribe.app.experiments.cancel import cancelled
 from evalscribe.app.experiments.create import updated
 from evalscribe.app.experiments.inspect import summary
 from evalscribe.app.experiments.resume import resumed
 from evalscribe.app.experiments.runs import listed_runs
-from evalscribe.chat import Usage
 from evalscribe.errors import AccessError, UnavailableError, UsageError
-from evalscribe.ports import ScoreQuery
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.model.chat import Usage
+from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
+from evalscribe.model.transcript import Transcript
 
 Labs = Callable[..., Lab]
 NEVER_S = 3600.0
@@ -29,9 +29,9 @@ async def test_every_item_is_tried_scored_and_archived(lab: Labs) -> None:
     one = lab(items=4, repetitions=2, concurrency=3)
     run = one.run()
 
-    def answer(call: TargetCall) -> TargetReply | TargetFailed:
+    def answer(call: TargetCall) -> TargetReply | TargetFailure:
         if call.item_key == "k1":
-            return TargetFailed(reason="ValueError: no", log="Traceback")
+            return TargetFailure(reason="ValueError: no", log="Traceback")
         return TargetReply(output={"k2": "wrong", "k3": "break"}.get(call.item_key, call.item_key))
 
     target = Scripted(answer, latency_s=0.005)

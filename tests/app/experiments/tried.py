@@ -10,23 +10,21 @@ from evalscribe.app.experiments.create import NewExperiment, created
 from evalscribe.app.experiments.launch import launched, planned
 from evalscribe.app.experiments.tools import Tools
 from evalscribe.app.experiments.work import worked
-from evalscribe.dataset import Dataset, Item
-from evalscribe.deployment import Component, Deployment
-from evalscribe.experiment import ComponentTarget, Config, Experiment, ExperimentRun, ExperimentVersion
-from evalscribe.ports import ScorerRunner
-from evalscribe.score import ScoreResult, ScorerRequest
-from evalscribe.scorer_spec import Binding, ScorerSpec
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.model.dataset import Dataset, Item
+from evalscribe.model.experiment import ComponentTarget, Experiment, ExperimentConfig, ExperimentRun, ExperimentVersion
+from evalscribe.model.experiment_storage import ScorerRunner
+from evalscribe.model.score import Binding, ScoreResult, ScorerRequest, ScorerSpec
+from evalscribe.model.target import Component, Deployment, TargetCall, TargetFailure, TargetReply
 from evalscribe.workspace import Workspace
 
 NOW = "2026-11-21T12:00:00.000+00:00"
 COMPONENT = Component(name="agent", kind="python", address="pkg:fn", provider="example", model="model-1")
-Given = TargetReply | TargetFailed
+Given = TargetReply | TargetFailure
 Answer = Callable[[TargetCall], Given | Awaitable[Given]]
 
 
 class Scripted:
-    """`ports.Target` that answers by a function, and notes what it was asked."""
+    """`Target` that answers by a function, and notes what it was asked."""
 
     def __init__(self, answer: Answer, latency_s: float = 0.0) -> None:
         self.asked: list[str] = []
@@ -37,7 +35,7 @@ class Scripted:
         self._answer = answer
         self._latency_s = latency_s
 
-    async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
+    async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         self.asked.append(call.idempotency_key.partition("/")[2])
         self.begun.set()
         self._under_way += 1
@@ -54,7 +52,7 @@ class Scripted:
 
 
 class Equal:
-    """`ports.ScorerRunner`: whether the output is what was expected; breaks on the output `break`."""
+    """`ScorerRunner`: whether the output is what was expected; breaks on the output `break`."""
 
     def __init__(self, name: str = "equal", depends_on: tuple[str, ...] = ()) -> None:
         self.name = name
@@ -101,7 +99,7 @@ class Lab:
             dataset_id="ds-1",
             dataset_version_id=version.id,
             bindings=(binding("equal"),),
-            config=Config.model_validate(config),
+            config=ExperimentConfig.model_validate(config),
         )
         self.experiment, self.version = created(self.workspace, self.wanted)
 

@@ -7,12 +7,13 @@ from typing import cast
 from evalscribe.app.judging.judge import judge_all
 from evalscribe.app.judging.judges import Loaded, Said, not_judged
 from evalscribe.app.judging.members import waiting
-from evalscribe.evidence import Document, Evidence
-from evalscribe.exploration import Member
-from evalscribe.ports import Archive, Estimate, Store
-from evalscribe.record import Record
-from evalscribe.rubric import Rubric
-from evalscribe.run import Eval, Step
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.exploration import Member
+from evalscribe.model.protocols import Estimate
+from evalscribe.model.record import Record
+from evalscribe.model.rubric import Rubric
+from evalscribe.model.run import Eval, Step
+from evalscribe.model.storage import EvalStore, Store
 
 NUMBER = 1000
 RUBRIC = Rubric(id="why", rubric_text="Why?")
@@ -75,7 +76,7 @@ async def test_of_a_thousand_a_handful_is_in_memory_at_a_time() -> None:
         Member(id=f"e{n}", run_id="r", eval=f"c/e{n}", provider="p", model="m", task=f"e{n}", trial=1, status="failed")
         for n in range(NUMBER)
     ]
-    found = waiting(members, cast(Archive, archive), cast(Store, archive))
+    found = waiting(members, cast(EvalStore, archive), cast(Store, archive))
     assert archive.read == 0, "nothing is read before its turn"
     gc.collect()
     done = await judge_all(Brief(), tuple(found.values()), Silent(), knew=lambda _: False)  # type: ignore[arg-type]

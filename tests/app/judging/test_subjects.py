@@ -8,9 +8,9 @@ import pytest
 from evalscribe.app.judging.judges import Loaded
 from evalscribe.app.judging.subjects import Address, Finder
 from evalscribe.errors import AccessError, NotFoundError, UsageError
-from evalscribe.evidence import Document, Evidence, Unreadable
-from evalscribe.ports import Source
-from evalscribe.run import Eval, Run
+from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
+from evalscribe.model.protocols import RunSource
+from evalscribe.model.run import Eval, Run
 from graph.lane_cases import MemoryStore
 
 FIRST = Eval(id="e1", category="basics", name="001-one")
@@ -24,10 +24,10 @@ class Nowhere:
     def address(self, name: str) -> Address:
         return Address(run_id=name, is_id="://" not in name)
 
-    def source(self, name: str) -> Source:
+    def source(self, name: str) -> RunSource:
         raise AccessError("no deployment is configured")
 
-    def imported(self, run_id: str) -> Source | None:
+    def imported(self, run_id: str) -> RunSource | None:
         return None
 
 
@@ -49,7 +49,7 @@ def store() -> MemoryStore:
     for run_id in ("jn7aaaa1", "jn7aaaa2", "jn7bbbb1"):
         found.put_run(RUN.model_copy(update={"id": run_id}))
         found.put_evidence(run_id, Evidence(eval=FIRST, documents=(document,)))
-    found.put_evidence("jn7aaaa1", Unreadable(eval=SECOND, reason="corrupt zip"))
+    found.put_evidence("jn7aaaa1", UnreadableEvidence(eval=SECOND, reason="corrupt zip"))
     return found
 
 

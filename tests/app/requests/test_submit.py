@@ -15,13 +15,14 @@ import pytest
 from asked_runs import RUN, record
 from evalscribe.app.requests.submission import Submission
 from evalscribe.app.requests.submit import Submitted, submit
-from evalscribe.chat import CallFailed, Reply, Request, Usage
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
-from evalscribe.llm.scripted import says
-from evalscribe.llm_request import AgentRunRef, LLMRequest, Prompt, Ref, ResultRef, TranscriptRef
-from evalscribe.ports import Archive, Model, OnText, ResultSets
-from evalscribe.result_set import Result
-from evalscribe.rubric import Collection
+from evalscribe.llm.scripted import text_reply
+from evalscribe.model.chat import CallFailed, Reply, Request, Usage
+from evalscribe.model.collection_storage import ResultSetStore
+from evalscribe.model.protocols import Model, OnText
+from evalscribe.model.result import AgentRunRef, LLMRequest, Prompt, Ref, Result, ResultRef, TranscriptRef
+from evalscribe.model.rubric import Collection
+from evalscribe.model.storage import EvalStore
 from evalscribe.store.archive import open_archive
 from evalscribe.store.shelf import open_shelf
 from evalscribe.workspace import Workspace
@@ -34,9 +35,9 @@ Reaction = Reply | Exception
 
 @dataclass
 class Oracle:
-    """A `ports.Model` and a `ports.Models` that answers by what it is asked, and counts."""
+    """A `Model` and a `Models` that answers by what it is asked, and counts."""
 
-    react: Callable[[str], Reaction] = lambda _: says("It lied [T0B1].", usage=USAGE)
+    react: Callable[[str], Reaction] = lambda _: text_reply("It lied [T0B1].", usage=USAGE)
     id: str = "openai/gpt-5-mini"
     context_tokens: int = 200_000
     asked: list[str] = field(default_factory=list)
@@ -93,11 +94,11 @@ class Bench:
     heard: Heard
 
     @property
-    def archive(self) -> Archive:
+    def archive(self) -> EvalStore:
         return self.workspace.store.runs
 
     @property
-    def sets(self) -> ResultSets:
+    def sets(self) -> ResultSetStore:
         return self.workspace.store.results
 
     async def ask(
@@ -240,7 +241,7 @@ async def test_a_set_has_one_schema(bench: Bench) -> None:
 
 
 async def test_what_concerns_one_request_is_its_error_and_tried_again(bench: Bench) -> None:
-    down = Oracle(lambda text: CallFailed("overloaded") if "Done by b" in text else says("Well.", usage=USAGE))
+    down = Oracle(lambda text: CallFailed("overloaded") if "Done by b" in text else text_reply("Well.", usage=USAGE))
     done = await bench.ask(down, THREE)
     assert (done.counts.results, done.counts.errors) == (2, 1)
     assert [one.error for one in bench.rows()] == [None, "overloaded", None]
@@ -251,7 +252,7 @@ async def test_what_concerns_one_request_is_its_error_and_tried_again(bench: Ben
 
 
 async def test_a_refusal_is_not_tried_again(bench: Bench) -> None:
-    await bench.ask(Oracle(lambda _: says("", stop="refusal", usage=USAGE)), THREE[:1])
+    await bench.ask(Oracle(lambda _: text_reply("", stop="refusal", usage=USAGE)), THREE[:1])
     done = await bench.ask(Oracle(AssertionError), THREE[:1])
     assert (done.counts.errors, bench.rows()[0].error) == (1, "the model refused to answer")
     assert bench.rows()[0].cost_usd == 0.5
@@ -259,7 +260,7 @@ async def test_a_refusal_is_not_tried_again(bench: Bench) -> None:
 
 async def test_what_concerns_all_ends_it_with_what_is_finished_kept(bench: Bench) -> None:
     def react(text: str) -> Reaction:
-        return AccessError("the key was refused") if "Done by b" in text else says("Well.", usage=USAGE)
+        return AccessError("the key was refused") if "Done by b" in text else text_reply("Well.", usage=USAGE)
 
     with pytest.raises(AccessError, match="refused"):
         await bench.ask(Oracle(react), THREE, lanes=1)
@@ -313,7 +314,7 @@ async def test_results_can_be_asked_about(bench: Bench) -> None:
     done = await bench.ask(Oracle(), THREE)
     refs = [ResultRef(id=one.id, result_set_id=done.result_set.id, collection_id="c1") for one in bench.rows()]
     by_name = ResultRef(id=refs[0].id, result_set_id="why/v1")
-    oracle = Oracle(lambda _: says("Both lied [A0:<RANGE>It lied</RANGE>] [A2] [T0B1].", usage=USAGE))
+    oracle = Oracle(lambda _: text_reply("Both lied [A0:<RANGE>It lied</RANGE>] [A2] [T0B1].", usage=USAGE))
     summary = await bench.ask(oracle, [LLMRequest(prompt=Prompt(["## m", *refs, by_name]))], name="summary")
     assert (summary.citations.verified, summary.citations.unverified) == (2, 1)
     assert "A2 earlier result>\nIt lied.\n" in oracle.asked[0]
@@ -378,7 +379,7 @@ async def test_answers_of_a_shape(bench: Bench) -> None:
         "required": ["label", "why"],
     }
     answer = json.dumps({"label": "x", "why": "[T0B1]"})
-    oracle = Oracle(lambda _: says(f"<response>{answer}</response>", usage=USAGE))
+    oracle = Oracle(lambda _: text_reply(f"<response>{answer}</response>", usage=USAGE))
     done = await bench.ask(oracle, THREE[:1], output_schema=schema)
     assert done.citations.verified == 1
     assert done.result_set.output_schema == schema

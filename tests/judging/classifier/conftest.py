@@ -7,11 +7,12 @@ import anthropic  # noqa: F401  (so that no patience below is spent on importing
 import pytest
 
 from classifier_case import Judged, case
-from evalscribe.finding import Case, Unclassified, Verdict
-from evalscribe.judging.classifier import Bounds, ModelJudge
+from evalscribe.judging.classifier.investigation import Bounds
+from evalscribe.judging.classifier.judge import ModelJudge
 from evalscribe.llm.anthropic import AnthropicModel
-from evalscribe.llm.retry import Patience, Persistent
-from evalscribe.prompts import Prompts
+from evalscribe.llm.service import RetryingModel, RetryPolicy
+from evalscribe.model.finding import Failure, Unclassified, Verdict
+from evalscribe.prompts.templates import Prompts
 from messages_server import MessagesServer, Script
 
 
@@ -21,12 +22,12 @@ async def judged() -> AsyncIterator[Judged]:
     async with AsyncExitStack() as stack:
 
         async def ask(
-            script: Script | None = None, of: Case | None = None, bounds: Bounds | None = None
+            script: Script | None = None, of: Failure | None = None, bounds: Bounds | None = None
         ) -> tuple[Verdict | Unclassified, MessagesServer]:
             server = stack.enter_context(MessagesServer(script))
             attempt = AnthropicModel("claude-opus-5-5", "key", server.url, timeout_s=60)
             stack.push_async_callback(attempt.close)
-            model = Persistent(attempt, Patience(attempts=3, first_wait_s=0.01, total_s=60))
+            model = RetryingModel(attempt, RetryPolicy(attempts=3, first_wait_s=0.01, total_s=60))
             return await ModelJudge(model, Prompts(), bounds=bounds).judge(of or case()), server
 
         yield ask

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from classifier_case import QUOTE, Judged, case
-from evalscribe.chat import CallFailed
-from evalscribe.evidence import Citation
-from evalscribe.finding import Unclassified, Verdict
-from evalscribe.judging.classifier import Bounds, ModelJudge
-from evalscribe.llm.scripted import ScriptedModel, Step, calls
-from evalscribe.llm.scripted import says as answers
-from evalscribe.prompts import Prompts
+from evalscribe.judging.classifier.investigation import Bounds
+from evalscribe.judging.classifier.judge import ModelJudge
+from evalscribe.llm.scripted import ScriptedModel, Step, tool_reply
+from evalscribe.llm.scripted import text_reply as answers
+from evalscribe.model.chat import CallFailed
+from evalscribe.model.evidence import Citation
+from evalscribe.model.finding import Unclassified, Verdict
+from evalscribe.prompts.templates import Prompts
 from messages_server import Answer, Call, failure, message, page, says, submit, use
 
 INVENTED = {**QUOTE, "text": "    return n + n + 2"}
@@ -263,14 +264,14 @@ async def test_instructions_and_tools_are_the_same_for_every_case(judged: Judged
     assert one.calls[0].body["messages"] == (await judged())[1].calls[0].body["messages"], "no clock, no chance"
 
 
-LOOK = calls(("list_documents", {}))
+LOOK = tool_reply(("list_documents", {}))
 
 
 @pytest.mark.parametrize(
     ("script", "forgotten"),
     [
         ([LOOK, answers(), answers(), answers()], 4),
-        ([LOOK, *[calls(("submit", {}))] * 3], 4),
+        ([LOOK, *[tool_reply(("submit", {}))] * 3], 4),
         ([LOOK] * 12, 12),
         ([LOOK, CallFailed("no room in the budget")], 0),
         ([LOOK, answers(stop="refusal")], 0),

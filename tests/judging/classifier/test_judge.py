@@ -5,19 +5,19 @@ from pathlib import Path
 import pytest
 
 from classifier_case import case, evidence
-from evalscribe.chat import CallFailed, Usage
 from evalscribe.errors import AccessError, UsageError
-from evalscribe.evidence import Document
-from evalscribe.finding import Precedent, Unclassified, Verdict
-from evalscribe.judging.classifier import Bounds, ModelJudge
+from evalscribe.judging.classifier.investigation import Bounds
+from evalscribe.judging.classifier.judge import ModelJudge
 from evalscribe.judging.classifier.question import instructions
 from evalscribe.judging.classifier.tools import TOOLS
 from evalscribe.judging.failure_rubric import shipped_rubric
-from evalscribe.llm.budget import Budget, Budgeted
-from evalscribe.llm.prices import price
-from evalscribe.llm.scripted import ScriptedModel, calls
-from evalscribe.ports import Judge
-from evalscribe.prompts import Prompts
+from evalscribe.llm.budget import Budget, BudgetedModel, price_of
+from evalscribe.llm.scripted import ScriptedModel, tool_reply
+from evalscribe.model.chat import CallFailed, Usage
+from evalscribe.model.evidence import Document
+from evalscribe.model.finding import Precedent, Unclassified, Verdict
+from evalscribe.model.protocols import Judge
+from evalscribe.prompts.templates import Prompts
 from messages_server import VERDICT
 
 PERSON = Precedent(
@@ -33,7 +33,7 @@ ACTED = OURS.model_copy(update={"action": "retry added to the grader"})
 
 
 def judge(**options: object) -> ModelJudge:
-    return ModelJudge(ScriptedModel([calls(("submit", VERDICT))] * 9, "anthropic/claude-x"), Prompts(), **options)
+    return ModelJudge(ScriptedModel([tool_reply(("submit", VERDICT))] * 9, "anthropic/claude-x"), Prompts(), **options)
 
 
 def test_it_has_the_shape_of_a_judge() -> None:
@@ -62,7 +62,7 @@ def test_another_question_has_another_key(tmp_path: Path) -> None:
 
 
 async def asked(*precedents: Precedent) -> str:
-    model = ScriptedModel([calls(("submit", VERDICT))])
+    model = ScriptedModel([tool_reply(("submit", VERDICT))])
     await ModelJudge(model, Prompts()).judge(case().model_copy(update={"precedents": precedents}))
     return model.requests[0].messages[0].text
 
@@ -86,7 +86,7 @@ async def test_what_was_done_is_history() -> None:
 
 
 def test_an_estimate_has_tokens_and_where_there_is_a_price_a_cost() -> None:
-    known = price("anthropic/claude-opus-5-5")
+    known = price_of("anthropic/claude-opus-5-5")
     assert known is not None
     priced = judge(cost=known.cost).estimate(case())
     assert 5_000 < priced.input_tokens < 30_000
@@ -121,7 +121,7 @@ def _keys(schema: object) -> list[str]:
 
 
 async def test_what_the_budget_leaves_undone_says_so_and_can_be_asked_again() -> None:
-    model = Budgeted(ScriptedModel([]), Budget(usd=0.001), price("anthropic/claude-opus-5-5"))
+    model = BudgetedModel(ScriptedModel([]), Budget(usd=0.001), price_of("anthropic/claude-opus-5-5"))
     outcome = await ModelJudge(model, Prompts()).judge(case())
     assert isinstance(outcome, Unclassified)
     assert "the budget of $0.001 has no room for another call: left undone, run again with more" in outcome.reason
@@ -130,7 +130,7 @@ async def test_what_the_budget_leaves_undone_says_so_and_can_be_asked_again() ->
 
 async def test_a_call_that_failed_is_counted() -> None:
     spent = Usage(calls=1, input_tokens=7)
-    model = ScriptedModel([calls(("list_documents", {}), usage=spent), CallFailed("gone", spent)])
+    model = ScriptedModel([tool_reply(("list_documents", {}), usage=spent), CallFailed("gone", spent)])
     outcome = await ModelJudge(model, Prompts()).judge(case())
     assert isinstance(outcome, Unclassified)
     assert (outcome.reason, outcome.usage) == ("gone", spent + spent)
@@ -150,6 +150,6 @@ async def test_a_workspaces_broken_template_ends_the_command(tmp_path: Path) -> 
 
 async def test_a_model_fault_would_not_pass_by_our_change() -> None:
     fields = {**VERDICT, "fix": "Say it in the task.", "would_pass": True}
-    outcome = await ModelJudge(ScriptedModel([calls(("submit", fields))]), Prompts()).judge(case())
+    outcome = await ModelJudge(ScriptedModel([tool_reply(("submit", fields))]), Prompts()).judge(case())
     assert isinstance(outcome, Verdict)
     assert (outcome.fix, outcome.would_pass) == ("Say it in the task.", False)

@@ -3,13 +3,13 @@
 import re
 from pathlib import Path
 
-from evalscribe.evidence import Document, Evidence, Unreadable
-from evalscribe.finding import Case
-from evalscribe.gather import pack
+from evalscribe.gather.pack import pack
 from evalscribe.judging.classifier.question import question
 from evalscribe.judging.fence import Fence
-from evalscribe.prompts import Prompts
-from evalscribe.sources.links import Links
+from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
+from evalscribe.model.finding import Failure
+from evalscribe.prompts.templates import Prompts
+from evalscribe.sources.address import Links
 from evalscribe.sources.snapshot import open_snapshot
 from evalscribe.tokens import estimate
 
@@ -22,14 +22,14 @@ async def failures(folder: Path) -> list[Evidence]:
         source = open_snapshot(run_folder, Links())
         for eval in (await source.run()).failures:
             evidence = await source.evidence(eval)
-            assert not isinstance(evidence, Unreadable)
+            assert not isinstance(evidence, UnreadableEvidence)
             found.append(evidence)
     return found
 
 
 def asked(evidence: Evidence) -> tuple[str, str]:
     """The question, and what of it is our own words."""
-    case = Case(evidence=evidence, packed=pack(evidence))
+    case = Failure(evidence=evidence, packed=pack(evidence))
     fence = Fence.of(case)
     text = question(Prompts(), case, fence)
     own = re.sub(rf"<{fence.tag} [^\n]*>\n.*?\n</{fence.tag}>", "", text, flags=re.DOTALL).replace(fence.tag, "")

@@ -2,10 +2,10 @@
 
 from copy import deepcopy
 
-from evalscribe.agent_run import AgentRun, Transcript, UserMessage
-from evalscribe.judge_result import CitationCounts, JudgeResult, ResultType
 from evalscribe.judging.rubric.cited import JudgeResultWithCitations, count, resolved
-from evalscribe.judging.subject import of_agent_run
+from evalscribe.judging.subject.agent_runs import of_agent_run
+from evalscribe.model.result import CitationCounts, JudgeResult, ResultType
+from evalscribe.model.transcript import AgentRun, Transcript, UserMessage
 
 SCHEMA = {
     "type": "object",

@@ -2,13 +2,22 @@
 
 import pytest
 
-from evalscribe.agent_run import AgentRun, AssistantMessage, ToolMessage, Transcript, TranscriptToolCall, UserMessage
-from evalscribe.evidence import Document, Evidence
-from evalscribe.finding import Precedent
-from evalscribe.judge_result import JudgeResult, ResolvedCitation, ResultType
-from evalscribe.judging.marks import resolve
-from evalscribe.judging.subject import Subject, of_agent_run, of_evidence
-from evalscribe.run import Eval
+from evalscribe.judging.marks.resolve import resolve
+from evalscribe.judging.subject.agent_runs import of_agent_run
+from evalscribe.judging.subject.failures import of_evidence
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.finding import Precedent
+from evalscribe.model.result import JudgeResult, ResolvedCitation, ResultType
+from evalscribe.model.run import Eval
+from evalscribe.model.transcript import (
+    AgentRun,
+    AssistantMessage,
+    ToolMessage,
+    Transcript,
+    TranscriptToolCall,
+    UserMessage,
+)
 
 EARLIER = JudgeResult(
     id="result-1",

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalscribe.agent_run import AgentRun, Transcript, UserMessage
-from evalscribe.evidence import Document, Evidence
-from evalscribe.judging.marks import resolve
-from evalscribe.judging.subject import Subject, of_agent_run, of_evidence
-from evalscribe.run import Eval
+from evalscribe.judging.marks.resolve import resolve
+from evalscribe.judging.subject.agent_runs import of_agent_run
+from evalscribe.judging.subject.failures import of_evidence
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.run import Eval
+from evalscribe.model.transcript import AgentRun, Transcript, UserMessage
 from machine_speed import cpu_below
 
 MEGABYTE = 1_000_000

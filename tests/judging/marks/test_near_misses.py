@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.agent_run import AgentRun, AssistantMessage, ToolMessage, Transcript, UserMessage
-from evalscribe.evidence import Citation, Document, Evidence
-from evalscribe.judge_result import ResolvedCitation
 from evalscribe.judging import cite
-from evalscribe.judging.marks import resolve
-from evalscribe.judging.subject import Item, Subject, of_agent_run, of_evidence
-from evalscribe.run import Eval
+from evalscribe.judging.marks.resolve import resolve
+from evalscribe.judging.subject.agent_runs import of_agent_run
+from evalscribe.judging.subject.failures import of_evidence
+from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.model.evidence import Citation, Document, Evidence
+from evalscribe.model.result import ResolvedCitation
+from evalscribe.model.run import Eval
+from evalscribe.model.transcript import AgentRun, AssistantMessage, ToolMessage, Transcript, UserMessage
 from real_runs import failures
 
 SEED = 20261121

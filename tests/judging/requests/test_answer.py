@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from asked_runs import record
-from evalscribe.chat import CallFailed, Reply, Usage
 from evalscribe.errors import AccessError, RubricError
-from evalscribe.judging.requests import Answer, Question, Questioner
-from evalscribe.llm.scripted import ScriptedModel, Step, says
-from evalscribe.llm_request import AgentRunRef
-from evalscribe.prompts import Prompts
+from evalscribe.judging.requests.answer import Answer, Questioner
+from evalscribe.judging.requests.question import Question
+from evalscribe.llm.scripted import ScriptedModel, Step, text_reply
+from evalscribe.model.chat import CallFailed, Reply, Usage
+from evalscribe.model.result import AgentRunRef
+from evalscribe.prompts.templates import Prompts
 
 REF = AgentRunRef(id="a")
 ASKED = Question.of(("Why did it fail?\n", REF), {REF: record("a")})
@@ -33,12 +34,12 @@ async def answer(
 
 
 def tagged(label: str, why: str) -> Reply:
-    return says(f"I think.\n<response>{json.dumps({'label': label, 'why': why})}</response>", usage=USAGE)
+    return text_reply(f"I think.\n<response>{json.dumps({'label': label, 'why': why})}</response>", usage=USAGE)
 
 
 async def test_free_text_with_its_citations() -> None:
     told, model = await answer(
-        says("  It lied [T0B1:<RANGE>Done by a</RANGE>], [T0B0:<RANGE>made up</RANGE>].\n", usage=USAGE)
+        text_reply("  It lied [T0B1:<RANGE>Done by a</RANGE>], [T0B0:<RANGE>made up</RANGE>].\n", usage=USAGE)
     )
     assert told.output is not None
     assert told.output["output"] == "It lied [T0B1:<RANGE>Done by a</RANGE>], [T0B0:<RANGE>made up</RANGE>]."
@@ -51,7 +52,7 @@ async def test_free_text_with_its_citations() -> None:
 
 
 async def test_a_prompt_of_words_alone_is_told_nothing_of_citations() -> None:
-    _, model = await answer(says("Yes."), asked=Question.of(("Is it?",), {}))
+    _, model = await answer(text_reply("Yes."), asked=Question.of(("Is it?",), {}))
     assert model.requests[0].system.endswith("Answer in your own words.")
     assert "cite" not in model.requests[0].system
 
@@ -69,8 +70,13 @@ async def test_an_answer_that_fits_a_schema() -> None:
     ("schema", "bad", "good", "words"),
     [
         (SCHEMA, tagged("z", ""), tagged("x", ""), 'label: must be one of "x", "y"'),
-        (None, says("  ", usage=USAGE), says("Well.", usage=USAGE), "the answer is empty"),
-        (None, says("Wel", stop="max_tokens", usage=USAGE), says("Well.", usage=USAGE), "in your own words"),
+        (None, text_reply("  ", usage=USAGE), text_reply("Well.", usage=USAGE), "the answer is empty"),
+        (
+            None,
+            text_reply("Wel", stop="max_tokens", usage=USAGE),
+            text_reply("Well.", usage=USAGE),
+            "in your own words",
+        ),
     ],
 )
 async def test_a_second_chance(schema: dict[str, Any] | None, bad: Reply, good: Reply, words: str) -> None:
@@ -85,8 +91,8 @@ async def test_a_second_chance(schema: dict[str, Any] | None, bad: Reply, good: 
 @pytest.mark.parametrize(
     ("step", "error", "final"),
     [
-        (says("", stop="refusal"), "the model refused to answer", True),
-        (says("", stop="context_exceeded"), "the model finds the prompt too long: refer to less at once", True),
+        (text_reply("", stop="refusal"), "the model refused to answer", True),
+        (text_reply("", stop="context_exceeded"), "the model finds the prompt too long: refer to less at once", True),
         (CallFailed("overloaded (tried 5 times)"), "overloaded (tried 5 times)", False),
     ],
 )
@@ -111,7 +117,7 @@ async def test_a_prompt_beyond_the_window_is_not_asked_and_says_by_how_much() ->
 
 
 async def test_a_secret_in_an_answer_is_not_kept() -> None:
-    told, _ = await answer(says("The key is sk-ant-api03-" + "aB3" * 31 + "AA"))
+    told, _ = await answer(text_reply("The key is sk-ant-api03-" + "aB3" * 31 + "AA"))
     assert told.output is not None
     assert "aB3aB3" not in told.output["output"]
 

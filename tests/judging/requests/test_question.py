@@ -5,12 +5,11 @@ import re
 import pytest
 
 from asked_runs import record
-from evalscribe.evidence import Document
-from evalscribe.judging.marks import resolve
-from evalscribe.judging.requests import Known, Question
-from evalscribe.llm_request import AgentRunRef, ResultRef, Segment, TranscriptRef
-from evalscribe.record import Record
-from evalscribe.result_set import Result
+from evalscribe.judging.marks.resolve import resolve
+from evalscribe.judging.requests.question import Known, Question
+from evalscribe.model.evidence import Document
+from evalscribe.model.record import Record
+from evalscribe.model.result import AgentRunRef, Result, ResultRef, Segment, TranscriptRef
 
 A, B = AgentRunRef(id="a"), AgentRunRef(id="b")
 EARLIER = ResultRef(id="r1", result_set_id="s")

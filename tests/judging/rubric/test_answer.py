@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalscribe.judging.rubric.answer import LONGEST_PROBLEM, MOST_PROBLEMS, read_answer
-from evalscribe.rubric import OutputParsingMode, PromptTemplateMessage, Rubric
+from evalscribe.model.rubric import OutputParsingMode, PromptTemplateMessage, Rubric
 from machine_speed import cpu_below
 
 SCHEMA: dict[str, Any] = {

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from evalscribe.agent_run import AgentRun, Transcript, UserMessage
-from evalscribe.chat import CallFailed, Reply, Request, Usage
 from evalscribe.errors import AccessError
-from evalscribe.judge_result import ResultType
 from evalscribe.judging.rubric.judge import RubricJudge
-from evalscribe.judging.subject import of_agent_run
+from evalscribe.judging.subject.agent_runs import of_agent_run
 from evalscribe.llm.anthropic import AnthropicModel
-from evalscribe.llm.scripted import ScriptedModel, says
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import JudgeVariant
+from evalscribe.llm.scripted import ScriptedModel, text_reply
+from evalscribe.model.chat import CallFailed, Reply, Request, Usage
+from evalscribe.model.result import ResultType
+from evalscribe.model.rubric import JudgeVariant
+from evalscribe.model.transcript import AgentRun, Transcript, UserMessage
+from evalscribe.prompts.templates import Prompts
 from evalscribe.tokens import estimate
 from messages_server import MessagesServer, failure
 from messages_server import says as server_says
@@ -116,7 +116,7 @@ async def test_a_failure_that_may_pass_is_not_kept() -> None:
 
 async def test_a_refusal_is_kept() -> None:
     shelf = MemoryShelf()
-    refused = await judge(Panelists([says(stop="refusal", usage=USAGE)]), shelf).judge(subject())
+    refused = await judge(Panelists([text_reply(stop="refusal", usage=USAGE)]), shelf).judge(subject())
     assert refused.result_type is ResultType.FAILURE
     assert await judge(Panelists(), shelf).judge(subject()) == refused
 
@@ -204,7 +204,7 @@ def test_an_estimate_counts_every_rollout_of_every_stage() -> None:
 
 def observes(request: Request) -> Reply:
     said = {"observations": ["It goes on for long [T0B3:<RANGE>step 3: so on.</RANGE>]."]}
-    return says(f"<response>{json.dumps(said)}</response>", usage=USAGE)
+    return text_reply(f"<response>{json.dumps(said)}</response>", usage=USAGE)
 
 
 async def test_a_subject_beyond_the_window_is_judged_by_what_was_observed() -> None:
@@ -225,7 +225,7 @@ async def test_a_subject_beyond_the_window_is_judged_by_what_was_observed() -> N
 
 
 async def test_a_window_smaller_than_it_is_said_to_be_has_the_subject_read_in_parts() -> None:
-    too_long = says(stop="context_exceeded", usage=Usage())
+    too_long = text_reply(stop="context_exceeded", usage=Usage())
     reader = Panelists([observes] * 50, context_tokens=20_000)
     model = Panelists([too_long, answer(why="[T0B3]")])
     result = await judge(model, observer=reader)(LONG)
@@ -242,12 +242,12 @@ def real_window(tokens: int) -> ScriptedModel:
     def step(request: Request) -> Reply:
         text = request.messages[0].text
         if estimate(text) > tokens:
-            return says(stop="context_exceeded", usage=Usage())
+            return text_reply(stop="context_exceeded", usage=Usage())
         if "You read part" not in text and "Several readers" not in text:
             return answer(why="[T0B3]")
         seen = re.findall(r"T0B\d+(?= role)", text) or re.findall(r"\[(T0B\d+)\]", text)[::3]
         told = [f"It goes on [{mark}] {'and on ' * 100}" for mark in seen]
-        return says(f"<response>{json.dumps({'observations': told})}</response>", usage=USAGE)
+        return text_reply(f"<response>{json.dumps({'observations': told})}</response>", usage=USAGE)
 
     return ScriptedModel(repeat(step), context_tokens=200_000)
 
@@ -267,7 +267,7 @@ async def test_observations_are_merged_until_the_real_window_holds_them_and_part
 
 
 async def test_a_prompt_that_one_rollout_finds_too_long_is_too_long_for_all() -> None:
-    too_long = says(stop="context_exceeded", usage=Usage())
+    too_long = text_reply(stop="context_exceeded", usage=Usage())
     reader = Panelists([observes] * 50, context_tokens=20_000)
     panel = Panelists([too_long, answer()], [CallFailed("overloaded", USAGE), answer()])
     result = await RubricJudge(rubric(n_rollouts_per_input=2), panel, observer=reader)(LONG)
@@ -280,7 +280,7 @@ async def test_a_window_that_answers_fill_too_is_found_by_asking() -> None:
     def step(request: Request) -> Reply:
         text = request.messages[0].text
         if estimate(text) + request.max_tokens > 8_192:
-            return says(stop="context_exceeded", usage=Usage())
+            return text_reply(stop="context_exceeded", usage=Usage())
         return observes(request) if "You read part" in text else answer(why="[T0B3]")
 
     for run in (RUN, LONG):
@@ -315,7 +315,7 @@ async def test_a_subject_is_read_by_the_workspaces_own_templates(tmp_path: Path)
 
 
 async def test_what_was_read_by_other_templates_is_read_again(tmp_path: Path) -> None:
-    shelf, too_long = MemoryShelf(), says(stop="context_exceeded", usage=Usage())
+    shelf, too_long = MemoryShelf(), text_reply(stop="context_exceeded", usage=Usage())
     reader = Panelists([observes] * 50)
     await judge(Panelists([too_long, answer("fail")]), shelf, observer=reader)(LONG)
     assert (await judge(Panelists(), shelf)(LONG)).output["label"] == "fail"
@@ -326,7 +326,7 @@ async def test_what_was_read_by_other_templates_is_read_again(tmp_path: Path) ->
 
 
 async def test_a_subject_that_stays_too_long_is_a_failure_that_is_kept() -> None:
-    shelf, too_long = MemoryShelf(), says(stop="context_exceeded", usage=Usage())
+    shelf, too_long = MemoryShelf(), text_reply(stop="context_exceeded", usage=Usage())
     model = Panelists([too_long] * 20)
     result = await judge(model, shelf, observer=Panelists([observes] * 50))(LONG)
     assert (result.result_type, result.reason) == (ResultType.FAILURE, "the subject is too long for the model")

@@ -9,19 +9,21 @@ from itertools import chain, repeat
 
 import pytest
 
-from evalscribe.agent_run import AgentRun, AssistantMessage, Transcript, UserMessage
-from evalscribe.chat import CallFailed, Reply, Request, Usage
 from evalscribe.errors import AccessError
-from evalscribe.evidence import Document, Evidence
-from evalscribe.judging.marks import resolve
+from evalscribe.judging.marks.resolve import resolve
 from evalscribe.judging.rubric.observations import NOT_THERE, UNVERIFIED
 from evalscribe.judging.rubric.parts import Condensed, Reading
-from evalscribe.judging.subject import Subject, of_agent_run, of_evidence
-from evalscribe.llm.scripted import ScriptedModel, says
-from evalscribe.ports import Model
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import Rubric
-from evalscribe.run import Eval
+from evalscribe.judging.subject.agent_runs import of_agent_run
+from evalscribe.judging.subject.failures import of_evidence
+from evalscribe.judging.subject.item import Subject
+from evalscribe.llm.scripted import ScriptedModel, text_reply
+from evalscribe.model.chat import CallFailed, Reply, Request, Usage
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.protocols import Model
+from evalscribe.model.rubric import Rubric
+from evalscribe.model.run import Eval
+from evalscribe.model.transcript import AgentRun, AssistantMessage, Transcript, UserMessage
+from evalscribe.prompts.templates import Prompts
 
 RUBRIC = Rubric(rubric_text="Did the agent delete anything that it was not asked to?")
 NEEDLE = "rm -rf /srv/archive-2019 && echo gone"
@@ -43,7 +45,7 @@ def run_of(messages: int, needle_at: int | None = None, size: int = 600) -> Agen
 
 
 def observing(*texts: str) -> Reply:
-    return says(f"<response>{json.dumps({'observations': texts})}</response>", usage=ONE)
+    return text_reply(f"<response>{json.dumps({'observations': texts})}</response>", usage=ONE)
 
 
 def asked(request: Request) -> str:
@@ -175,19 +177,19 @@ async def test_of_several_reasons_the_commonest_is_told() -> None:
 
 async def test_a_bad_answer_is_sent_back_once_with_the_reason() -> None:
     def answer(request: Request) -> Reply:
-        return says("I saw nothing.", usage=ONE) if len(request.messages) == 1 else observing("It lists [T0B1].")
+        return text_reply("I saw nothing.", usage=ONE) if len(request.messages) == 1 else observing("It lists [T0B1].")
 
     found = await read(of_agent_run(run_of(60)), answer)
     assert set(observations(found)) == {"It lists [T0B1]."}
     assert found.usage.calls == 2 * found.parts
     with pytest.raises(CallFailed, match="could be read: no JSON object"):
-        await read(of_agent_run(run_of(60)), lambda _: says("I saw nothing.", usage=ONE))
+        await read(of_agent_run(run_of(60)), lambda _: text_reply("I saw nothing.", usage=ONE))
 
 
 async def test_a_part_that_the_provider_finds_too_long_is_read_in_smaller_ones() -> None:
     def answer(request: Request) -> Reply:
         long = len(asked(request)) > 5_000
-        return says(stop="context_exceeded", usage=Usage()) if long else finds_the_needle(request)
+        return text_reply(stop="context_exceeded", usage=Usage()) if long else finds_the_needle(request)
 
     found = await read(of_agent_run(run_of(60, needle_at=31)), answer)
     assert NEEDLE in observations(found)[0]
@@ -195,7 +197,9 @@ async def test_a_part_that_the_provider_finds_too_long_is_read_in_smaller_ones()
 
 
 async def test_what_could_be_read_after_all_teaches_how_long_the_other_parts_may_be() -> None:
-    reader = model(lambda r: says(stop="context_exceeded") if len(asked(r)) > 6_000 else observing(), window=40_000)
+    reader = model(
+        lambda r: text_reply(stop="context_exceeded") if len(asked(r)) > 6_000 else observing(), window=40_000
+    )
     found = await condensed(of_agent_run(run_of(300)), reader)
     refused = [r for r in reader.requests if len(asked(r)) > 6_000]
     assert found.gaps == ()
@@ -203,7 +207,7 @@ async def test_what_could_be_read_after_all_teaches_how_long_the_other_parts_may
 
 
 async def test_where_not_even_the_least_can_be_read_the_rest_is_not_asked() -> None:
-    reader = model(lambda _: says(stop="context_exceeded"), window=40_000)
+    reader = model(lambda _: text_reply(stop="context_exceeded"), window=40_000)
     with pytest.raises(CallFailed, match="beyond the model's context window"):
         await condensed(of_agent_run(run_of(1000)), reader)
     assert len(reader.requests) <= 4 * 9
@@ -211,7 +215,7 @@ async def test_where_not_even_the_least_can_be_read_the_rest_is_not_asked() -> N
 
 async def test_what_stays_too_long_is_a_gap() -> None:
     with pytest.raises(CallFailed, match="beyond the model's context window"):
-        await read(of_agent_run(run_of(20)), lambda _: says(stop="context_exceeded", usage=Usage()))
+        await read(of_agent_run(run_of(20)), lambda _: text_reply(stop="context_exceeded", usage=Usage()))
 
 
 async def test_observations_are_merged_in_rounds_until_they_fit() -> None:

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalscribe.judge_result import Target
 from evalscribe.judging.rubric.pieces import LEAST, Part, parts, piece
-from evalscribe.judging.subject import Item, Subject
+from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.model.result import CitationTarget
 from evalscribe.tokens import estimate
 
 ROOM = 300
 
 
 def item(text: str, *, mark: str = "T0B0", numbered: bool = False, first: int = 1) -> Item:
-    target = Target(kind="block", item=mark)
+    target = CitationTarget(kind="block", item=mark)
     return Item(mark=mark, about="role: user", text=text, target=target, numbered=numbered, first=first)
 
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from evalscribe.agent_run import AgentRun, Transcript, UserMessage
-from evalscribe.chat import CallFailed, Reply, Request, Usage
 from evalscribe.errors import AccessError
 from evalscribe.judging.rubric.question import asked
 from evalscribe.judging.rubric.rollout import LONGEST_KEPT, LONGEST_REASON, MOST_CALLS, Conversation, Rollout
-from evalscribe.judging.subject import of_agent_run
-from evalscribe.llm.scripted import says
-from evalscribe.rubric import Rubric
+from evalscribe.judging.subject.agent_runs import of_agent_run
+from evalscribe.llm.scripted import text_reply
+from evalscribe.model.chat import CallFailed, Reply, Request, Usage
+from evalscribe.model.rubric import Rubric
+from evalscribe.model.transcript import AgentRun, Transcript, UserMessage
 from loop_clock import LoopClock
 from panel_case import USAGE, Panelists, Step, answer, output, rubric, subject
 
-BAD = says('<response>{"label": "maybe", "why": ""}</response>', usage=USAGE)
+BAD = text_reply('<response>{"label": "maybe", "why": ""}</response>', usage=USAGE)
 
 
 async def roll(*script: Step, timeout_s: float | None = 60.0, **fields: Any) -> tuple[Rollout, Panelists]:
@@ -52,7 +52,7 @@ async def test_a_bad_answer_is_sent_back_once_with_the_reason() -> None:
 
 
 async def test_an_answer_that_stays_bad_is_a_failure_that_keeps_it() -> None:
-    rollout, model = await roll(says("no idea", usage=USAGE), BAD)
+    rollout, model = await roll(text_reply("no idea", usage=USAGE), BAD)
     assert rollout.output is None
     assert rollout.reason is not None
     assert rollout.reason.startswith("label: must be one of")
@@ -63,8 +63,8 @@ async def test_an_answer_that_stays_bad_is_a_failure_that_keeps_it() -> None:
 
 
 async def test_a_constrained_answer_is_asked_for_with_its_schema() -> None:
-    plain = says(json.dumps(output()), usage=USAGE)
-    rollout, model = await roll(says("oh"), plain, output_parsing_mode="constrained_decoding")
+    plain = text_reply(json.dumps(output()), usage=USAGE)
+    rollout, model = await roll(text_reply("oh"), plain, output_parsing_mode="constrained_decoding")
     assert rollout.output == output()
     schema = model.requests[0].answer_schema
     assert schema is not None
@@ -77,7 +77,7 @@ async def test_an_answer_that_only_repeats_the_subject_yields_to_the_judges_own(
     judged = of_agent_run(AgentRun(transcripts=(Transcript(messages=(UserMessage(content=f"Obey: {planted}"),)),)))
 
     async def read(*contents: str) -> Rollout:
-        said = says(" ".join(f"<response>{content}</response>" for content in contents), usage=USAGE)
+        said = text_reply(" ".join(f"<response>{content}</response>" for content in contents), usage=USAGE)
         return await Conversation(Panelists([said]), asked(rubric(), judged, 1000), rubric(), judged).run(5.0)
 
     assert (await read(f"\n{planted}", own)).output == output("fail")
@@ -127,7 +127,7 @@ async def test_there_is_one_second_chance_for_everything() -> None:
 
 
 async def test_an_answer_that_was_cut_off_is_asked_for_again_shorter() -> None:
-    cut = says('<response>{"label": "pass", "why": "on and on', stop="max_tokens", usage=USAGE)
+    cut = text_reply('<response>{"label": "pass", "why": "on and on', stop="max_tokens", usage=USAGE)
     rollout, model = await roll(cut, answer())
     assert rollout.output == output()
     assert "cut off at 1000 tokens" in last_said(model)
@@ -136,7 +136,7 @@ async def test_an_answer_that_was_cut_off_is_asked_for_again_shorter() -> None:
 
 
 async def test_an_answer_that_is_cut_off_twice_is_a_failure() -> None:
-    rollout, _ = await roll(says("a", stop="max_tokens"), says("b", stop="max_tokens"))
+    rollout, _ = await roll(text_reply("a", stop="max_tokens"), text_reply("b", stop="max_tokens"))
     assert rollout.reason == "the answer was cut off at 1000 tokens"
     assert not rollout.final
 
@@ -150,27 +150,27 @@ async def test_an_answer_that_was_cut_off_is_not_read_even_if_it_fits() -> None:
 async def test_a_pause_goes_on_and_its_parts_are_one_answer() -> None:
     whole = answer().text
     first = Reply(text=whole[:30], stop="pause", usage=USAGE, raw=[{"type": "text", "text": whole[:30]}])
-    rollout, model = await roll(first, says(whole[30:], usage=USAGE))
+    rollout, model = await roll(first, text_reply(whole[30:], usage=USAGE))
     assert rollout.output == output()
     assert rollout.full_output == whole
     assert [message.role for message in model.requests[1].messages] == ["user", "assistant"]
 
 
 async def test_pauses_without_end_are_a_failure() -> None:
-    rollout, model = await roll(*[says("…", stop="pause", usage=USAGE)] * 20)
+    rollout, model = await roll(*[text_reply("…", stop="pause", usage=USAGE)] * 20)
     assert rollout.reason == f"no whole answer within {MOST_CALLS} calls"
     assert rollout.usage.calls == len(model.requests) == MOST_CALLS
 
 
 async def test_a_refusal_is_final() -> None:
-    rollout, _ = await roll(says("I would rather not.", stop="refusal", usage=USAGE))
+    rollout, _ = await roll(text_reply("I would rather not.", stop="refusal", usage=USAGE))
     assert (rollout.reason, rollout.final) == ("the model refused to judge this subject", True)
     assert rollout.full_output == "I would rather not."
     assert rollout.usage == USAGE
 
 
 async def test_a_subject_beyond_the_window_is_final() -> None:
-    rollout, _ = await roll(says(stop="context_exceeded", usage=Usage()))
+    rollout, _ = await roll(text_reply(stop="context_exceeded", usage=Usage()))
     assert (rollout.reason, rollout.final) == ("the subject is too long for the model", True)
 
 
@@ -230,10 +230,10 @@ async def test_a_model_that_breaks_fails_its_rollout_only(error: BaseException) 
     ("script", "forgotten"),
     [
         ([BAD, BAD], 2),
-        ([says("…", stop="pause", usage=USAGE)] * MOST_CALLS, MOST_CALLS),
+        ([text_reply("…", stop="pause", usage=USAGE)] * MOST_CALLS, MOST_CALLS),
         ([BAD, answer()], 0),
         ([BAD, CallFailed("no room in the budget")], 0),
-        ([says("no", stop="refusal", usage=USAGE)], 0),
+        ([text_reply("no", stop="refusal", usage=USAGE)], 0),
     ],
     ids=["bad", "endless", "mended", "cut short", "final"],
 )
@@ -244,7 +244,7 @@ async def test_only_answers_that_led_nowhere_are_forgotten(script: list[Step], f
 
 async def test_what_is_kept_is_bounded_and_redacted() -> None:
     key = "sk-ant-" + "api03-abcdefghijklmnop1234"
-    rollout, _ = await roll(BAD, says(key + " x" * 100_000, usage=USAGE))
+    rollout, _ = await roll(BAD, text_reply(key + " x" * 100_000, usage=USAGE))
     assert len(rollout.full_output) == LONGEST_KEPT
     assert key not in rollout.full_output
     rollout, _ = await roll(CallFailed(f"refused {key}\nline two {'x ' * 1000}"))

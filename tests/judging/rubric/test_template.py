@@ -2,9 +2,9 @@
 
 import json
 
-from evalscribe.chat import Message
 from evalscribe.judging.rubric.template import CLOSING, filled
-from evalscribe.rubric import DEFAULT_SCHEMA, PromptTemplateMessage, Rubric
+from evalscribe.model.chat import Message
+from evalscribe.model.rubric import DEFAULT_SCHEMA, PromptTemplateMessage, Rubric
 
 SCHEMA = json.dumps(DEFAULT_SCHEMA, indent=2)
 WITHOUT = {"type": "object", "properties": {"label": {"type": "string"}}}

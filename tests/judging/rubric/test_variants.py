@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalscribe.chat import CallFailed, Usage
 from evalscribe.errors import AccessError
-from evalscribe.judge_result import JudgeResult, ResultType
 from evalscribe.judging.rubric.cited import JudgeResultWithCitations
 from evalscribe.judging.rubric.judge import RubricJudge
 from evalscribe.judging.rubric.reflection import as_seen
 from evalscribe.judging.rubric.rollout import Rollout
 from evalscribe.judging.rubric.vote import Election, elected
-from evalscribe.llm.scripted import says
-from evalscribe.rubric import JudgeVariant
+from evalscribe.llm.scripted import text_reply
+from evalscribe.model.chat import CallFailed, Usage
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.rubric import JudgeVariant
 from panel_case import RUN, SCHEMA, USAGE, Panelists, answer, output, rubric, subject
 
 GONE = CallFailed("overloaded", USAGE)
@@ -145,7 +145,9 @@ async def test_majority_is_the_same_whatever_the_completion_order(order: tuple[i
 
 
 async def test_majority_survives_failed_rollouts() -> None:
-    result = await judged(Panelists([GONE], [answer("fail")], [says("no", usage=USAGE), says("no", usage=USAGE)]))
+    result = await judged(
+        Panelists([GONE], [answer("fail")], [text_reply("no", usage=USAGE), text_reply("no", usage=USAGE)])
+    )
     assert result.result_type is ResultType.DIRECT_RESULT
     assert result.output == output("fail")
     assert result.confidence == 1 / 3
@@ -158,7 +160,7 @@ async def test_majority_survives_failed_rollouts() -> None:
 
 
 async def test_majority_of_nothing_is_a_failure_with_each_reason() -> None:
-    result = await judged(Panelists([GONE], [says(stop="refusal", usage=USAGE)], [GONE]))
+    result = await judged(Panelists([GONE], [text_reply(stop="refusal", usage=USAGE)], [GONE]))
     assert result.result_type is ResultType.FAILURE
     assert result.output == {}
     assert result.reason == "all 3 rollouts failed: overloaded; the model refused to judge this subject"

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from evalscribe.agent_run import (
+from evalscribe.gather.digest import before_output, likeness
+from evalscribe.gather.pack import BUDGET, pack, prepare
+from evalscribe.judging.cite import verify
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.model.evidence import Document, Evidence, PackedEvidence
+from evalscribe.model.finding import Failure, Verdict
+from evalscribe.model.record import Record, evidence_of
+from evalscribe.model.run import Eval, EvalStatus, Step
+from evalscribe.model.transcript import (
     AssistantMessage,
     ChatMessage,
     SystemMessage,
@@ -14,18 +22,8 @@ from evalscribe.agent_run import (
     TranscriptToolCall,
     UserMessage,
 )
-from evalscribe.agent_run.told import told_calls
-from evalscribe.evidence import Document, Evidence, Packed
-from evalscribe.finding import Case, Verdict
-from evalscribe.gather import prepare
-from evalscribe.gather.digest import before_output, likeness
-from evalscribe.gather.pack import BUDGET, pack
-from evalscribe.judging.cite import verify
-from evalscribe.judging.rules import RulesJudge
-from evalscribe.record import Record
-from evalscribe.record_evidence import evidence_of
-from evalscribe.run import Eval, EvalStatus, Step
-from evalscribe.signature import locate, signature
+from evalscribe.model.transcript_text import render_calls
+from evalscribe.signature.locate import locate, signature
 
 Calls = list[tuple[str, dict[str, Any]]]
 
@@ -58,7 +56,7 @@ def evidence(
     documents = [Document(role="task", path="task", text="You are ann_lee_12. Book a room.")]
     if expected is not None:
         wanted = [TranscriptToolCall(function=tool, arguments=arguments) for tool, arguments in expected]
-        documents.append(Document(role="expected", path="actions", text=told_calls(wanted)))
+        documents.append(Document(role="expected", path="actions", text=render_calls(wanted)))
     if target is not None:
         documents.append(Document(role="expected", path="target", text=target))
     if outputs is not None:
@@ -76,7 +74,7 @@ def evidence(
 
 
 def judged(found: Evidence) -> Verdict:
-    verdict = RulesJudge().decide(Case(evidence=found, packed=Packed(excerpts=())))
+    verdict = RulesJudge().decide(Failure(evidence=found, packed=PackedEvidence(excerpts=())))
     assert [verify(one, found).status for one in verdict.citations] == ["verified"] * len(verdict.citations)
     assert len(verdict.why) <= 90
     return verdict

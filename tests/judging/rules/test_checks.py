@@ -1,6 +1,6 @@
 """Rule 2 for tests: what nobody asked for, and checks that look in the wrong place."""
 
-from evalscribe.finding import Case
+from evalscribe.model.finding import Failure
 from rules_case import decide, made, pytest_log
 
 GUARD = (
@@ -9,7 +9,7 @@ GUARD = (
 PLAIN = "def adults(users, age):\n    return users\n"
 
 
-def guarded(task: str, passed: int = 5) -> Case:
+def guarded(task: str, passed: int = 5) -> Failure:
     log = pytest_log(("test_negative_ages", "ValueError: age must not be negative"), passed=passed)
     return made(log=log, output={"a.py": GUARD}, expected={"a.py": PLAIN}, task=task)
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from evalscribe.finding import Across, Verdict
+from evalscribe.model.finding import CrossModelFailures, Verdict
 from rules_case import decide, lint_log, made
 
 OUTPUT = {"convex/index.ts": "export const a = db.iter(x);\n"}
 EXPECTED = {"convex/index.ts": "export const a = db.collect(x);\n"}
-PASSING = Across(alike=(), models=5)
+PASSING = CrossModelFailures(alike=(), models=5)
 
 
-def built(error: str, *, gaps: str | None = None, across: Across | None = None) -> Verdict:
+def built(error: str, *, gaps: str | None = None, across: CrossModelFailures | None = None) -> Verdict:
     log = f"[error] deploy: Error: Failed to deploy:\n{error}\n"
     return decide(made("deploy", log=log, output=OUTPUT, expected=EXPECTED, gaps=gaps, across=across))
 

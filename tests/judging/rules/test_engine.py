@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from evalscribe.finding import Precedent
-from evalscribe.judging.rules import RULES, RulesJudge
-from evalscribe.ports import Estimate, Judge
+from evalscribe.judging.rules.engine import RULES, RulesJudge
+from evalscribe.model.finding import Precedent
+from evalscribe.model.protocols import Estimate, Judge
 from rules_case import decide, made, pytest_log
 
 CASE = made(log=pytest_log(("test_a", "AssertionError: assert 1 == 2")), output={"a.py": "x = 1\n"})

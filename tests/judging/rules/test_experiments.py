@@ -2,13 +2,12 @@
 
 import pytest
 
-from evalscribe.evidence import Document, Evidence, Packed
-from evalscribe.finding import Case, Verdict
 from evalscribe.judging.cite import verify
-from evalscribe.judging.rules import RulesJudge
-from evalscribe.record import Record
-from evalscribe.record_evidence import evidence_of
-from evalscribe.run import Eval, EvalStatus, Step
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.model.evidence import Document, Evidence, PackedEvidence
+from evalscribe.model.finding import Failure, Verdict
+from evalscribe.model.record import Record, evidence_of
+from evalscribe.model.run import Eval, EvalStatus, Step
 
 TRACEBACK = (
     'Traceback (most recent call last):\n  File "agents/support.py", line 4, in answer\n    raise ValueError("no")'
@@ -35,7 +34,7 @@ def unanswered(said: str) -> Evidence:
 
 
 def judged(found: Evidence) -> Verdict:
-    verdict = RulesJudge().decide(Case(evidence=found, packed=Packed(excerpts=())))
+    verdict = RulesJudge().decide(Failure(evidence=found, packed=PackedEvidence(excerpts=())))
     assert [verify(one, found).status for one in verdict.citations] == ["verified"] * len(verdict.citations)
     return verdict
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from evalscribe.finding import Case
+from evalscribe.model.finding import Failure
 from rules_case import decide, lint_log, made, pytest_log
 
 ANY = "loop.py:3:9: ANN401 Dynamically typed expressions (typing.Any) are disallowed in `default`"
 SLIP = "loop.py:3:9: F821 Undefined name `itmes`"
 
 
-def lint(gaps: str | None, *errors: str) -> Case:
+def lint(gaps: str | None, *errors: str) -> Failure:
     code = "import os\n\nitems = [1]\n"
     return made("lint", log=lint_log(*errors), output={"loop.py": code}, expected={"loop.py": code}, gaps=gaps)
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.evidence import Document, Evidence, Packed
-from evalscribe.finding import Case, Verdict
-from evalscribe.judging.rules import RulesJudge
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.model.evidence import Document, Evidence, PackedEvidence
+from evalscribe.model.finding import Failure, Verdict
 from machine_speed import cpu_below
 from real_runs import failures
 from rules_case import decide, made
@@ -15,7 +15,7 @@ CODE = (".ts", ".tsx", ".js", ".py")
 
 
 def judged(evidence: Evidence) -> tuple[str, str, bool]:
-    verdict = RulesJudge().decide(Case(evidence=evidence, packed=Packed(excerpts=())))
+    verdict = RulesJudge().decide(Failure(evidence=evidence, packed=PackedEvidence(excerpts=())))
     return verdict.classification, verdict.cause_kind, verdict.uncertain
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.finding import Case
+from evalscribe.model.finding import Failure
 from rules_case import decide, lint_log, made
 
 STYLE = "loop.py:2:5: PLW2901 `for` loop variable `line` overwritten by assignment target"
@@ -11,11 +11,11 @@ OUTPUT = "for line in text:\n    line = line.strip()\n"
 EXPECTED = "for raw in text:\n    line = raw.strip()\n"
 
 
-def lint(log: str, output: str = OUTPUT, expected: str = EXPECTED) -> Case:
+def lint(log: str, output: str = OUTPUT, expected: str = EXPECTED) -> Failure:
     return made("lint", log=log, output={"loop.py": output}, expected={"loop.py": expected})
 
 
-def eslint(rule: str, failed: bool = False) -> Case:
+def eslint(rule: str, failed: bool = False) -> Failure:
     tests = " Tests  1 failed | 3 passed (4)" if failed else " Tests  4 passed (4)"
     log = (
         "[error] Linting (eslint): Error: Failed to lint code:\n\n/tmp/out/src/app.ts\n"

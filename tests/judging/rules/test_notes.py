@@ -2,8 +2,8 @@
 
 import pytest
 
-from evalscribe.evidence import Document
 from evalscribe.judging.rules.notes import Note, notes
+from evalscribe.model.evidence import Document
 
 
 def read(text: str) -> list[str]:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.evidence import Packed
-from evalscribe.finding import Case, Verdict
-from evalscribe.judging.rules import RulesJudge
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.model.evidence import PackedEvidence
+from evalscribe.model.finding import Failure, Verdict
 from real_runs import CURRENT, payloads
 
 OUTAGE = ("KNOWN_GAP", "infrastructure")
@@ -58,7 +58,7 @@ TESTS = {
 def odd(data: Path, name: str) -> dict[str, Verdict]:
     found = (evidence for _, evidence in payloads(data / CURRENT / "odd" / name))
     judge = RulesJudge()
-    return {e.eval.path: judge.decide(Case(evidence=e, packed=Packed(excerpts=()))) for e in found}
+    return {e.eval.path: judge.decide(Failure(evidence=e, packed=PackedEvidence(excerpts=()))) for e in found}
 
 
 @pytest.mark.parametrize("path", INFRASTRUCTURE)

@@ -3,25 +3,25 @@
 import pytest
 
 from classifier_case import case, evidence
-from evalscribe.finding import Across, Case, Precedent
 from evalscribe.judging.classifier.question import question
 from evalscribe.judging.fence import Fence
-from evalscribe.judging.rules import RulesJudge
-from evalscribe.prompts import Prompts
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.model.finding import CrossModelFailures, Failure, Precedent
+from evalscribe.prompts.templates import Prompts
 from rules_case import decide, made
 
 LOG = 'a.py:1: error: Name "leftover" is not defined  [name-defined]\n'
 
 
-def failed(across: Across | None, *precedents: Precedent) -> Case:
+def failed(across: CrossModelFailures | None, *precedents: Precedent) -> Failure:
     log = f"[cmd] mypy a.py\n{LOG}[error] types: mypy failed"
     output, expected = {"a.py": "print(leftover)\n"}, {"a.py": "print(1)\n"}
     made_case = made("types", log=log, output=output, expected=expected, precedents=precedents)
     return made_case.model_copy(update={"across": across})
 
 
-def shared_by(others: int, models: int) -> Across:
-    return Across(alike=tuple(f"p/m{n}" for n in range(others)), models=models)
+def shared_by(others: int, models: int) -> CrossModelFailures:
+    return CrossModelFailures(alike=tuple(f"p/m{n}" for n in range(others)), models=models)
 
 
 ALONE = decide(failed(None))
@@ -62,12 +62,12 @@ def test_the_question_is_another_one_where_more_models_fail_alike() -> None:
     judge = RulesJudge()
     keys = [judge.key(failed(across)) for across in (None, shared_by(1, 2), shared_by(1, 3))]
     assert len(set(keys)) == 3
-    renamed = Across(alike=("q/other",), models=2)
+    renamed = CrossModelFailures(alike=("q/other",), models=2)
     assert judge.key(failed(renamed)) == keys[1]
 
 
 def test_a_model_reads_how_many_and_no_names() -> None:
-    beside = case(evidence()).model_copy(update={"across": Across(alike=("evil/do this",), models=4)})
+    beside = case(evidence()).model_copy(update={"across": CrossModelFailures(alike=("evil/do this",), models=4)})
     text = question(Prompts(), beside, Fence.of(beside))
     assert "It fails the same way for 2 of 4 models in the same experiment, with the same task and grader." in text
     assert "evil" not in text

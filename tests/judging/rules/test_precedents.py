@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.finding import Precedent, Verdict
+from evalscribe.model.finding import Precedent, Verdict
 from rules_case import decide, made
 
 STOCK = '[cmd] mypy a.py\na.py:1: error: Module has no attribute "interval"  [attr-defined]\n[error] types: mypy failed'

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.evidence import Document, Evidence, Packed
-from evalscribe.finding import Across, Case, Precedent, Verdict
-from evalscribe.judging.rules import RulesJudge
-from evalscribe.run import Eval, Step
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.model.evidence import Document, Evidence, PackedEvidence
+from evalscribe.model.finding import CrossModelFailures, Failure, Precedent, Verdict
+from evalscribe.model.run import Eval, Step
 from real_runs import failures
 from rules_case import decide, made
 
@@ -120,11 +120,11 @@ def case(
     steps: Sequence[str] = ("filesystem", "install", "deploy", "tsc", "eslint", "tests"),
     expected: dict[str, str] | None = None,
     gaps: str | None = NOTE,
-    across: Across | None = None,
+    across: CrossModelFailures | None = None,
     precedents: Sequence[Precedent] = (),
     reason: str | None = None,
     error: str | None = None,
-) -> Case:
+) -> Failure:
     """A failed eval whose steps before the failed one passed."""
     documents = [
         Document(role="task", path="TASK.txt", text="List every row, and serve the rows over HTTP."),
@@ -143,10 +143,10 @@ def case(
         ),
         documents=tuple(documents),
     )
-    return Case(evidence=evidence, packed=Packed(excerpts=()), across=across, precedents=tuple(precedents))
+    return Failure(evidence=evidence, packed=PackedEvidence(excerpts=()), across=across, precedents=tuple(precedents))
 
 
-def judged(found: Case) -> Verdict:
+def judged(found: Failure) -> Verdict:
     return RulesJudge().decide(found)
 
 
@@ -177,7 +177,7 @@ def convex_output(message: str, thrown: str) -> dict[str, str]:
             f"{split(message)}); }} }});\n"}  # fmt: skip
 
 
-def of_convex(message: str, thrown: str, version: int) -> Case:
+def of_convex(message: str, thrown: str, version: int) -> Failure:
     """A Convex function throws: the client's error holds the server's."""
     said = ["→ [CONVEX Q(index:list)] [Request ID: c1a1] Server Error", f"  Uncaught {thrown}: {message}"]
     frames = ["      at handler (../convex/index.ts:2:3)", "", "    Called by client"]
@@ -191,7 +191,7 @@ def of_convex(message: str, thrown: str, version: int) -> Case:
     return case(log, step="tests", output=convex_output(message, thrown), grader={"grader.test.ts": GRADER_TS})
 
 
-def in_process(message: str, thrown: str) -> Case:
+def in_process(message: str, thrown: str) -> Failure:
     """vitest 3 with the output imported by the grader: the log has the message without any frame."""
     lines = [f"   × {name} 12ms\n     → {message}" for name in ("lists every row", "answers over HTTP")]
     log = vitest(3, *"\n".join(lines).split("\n"), failed=2)
@@ -201,14 +201,14 @@ def in_process(message: str, thrown: str) -> Case:
     )
 
 
-def answered(message: str) -> Case:
+def answered(message: str) -> Failure:
     """An HTTP action answers with the text, which the grader throws."""
     lines = [f"   × answers over HTTP 12ms\n     → {message}"]
     log = vitest(3, *"\n".join(lines).split("\n"), failed=1, passed=1)
     return case(log, step="tests", output=convex_output(message, "Error"), grader={"grader.test.ts": GRADER_TS})
 
 
-def printed(message: str) -> Case:
+def printed(message: str) -> Failure:
     """The code prints the end of its own block and a list of failed tests that looks like vitest's."""
     forged = "\n".join(
         [
@@ -256,7 +256,7 @@ def pytest_log(message: str, thrown: str, *frames: str, captured: str = "", name
     )
 
 
-def python_case(log: str, code: str, *, step: str = "tests", grader: str = GRADER_PY) -> Case:
+def python_case(log: str, code: str, *, step: str = "tests", grader: str = GRADER_PY) -> Failure:
     return case(
         log,
         step=step,
@@ -266,34 +266,34 @@ def python_case(log: str, code: str, *, step: str = "tests", grader: str = GRADE
     )
 
 
-def in_python(message: str, thrown: str) -> Case:
+def in_python(message: str, thrown: str) -> Failure:
     """The output raises: its file is a frame of the traceback."""
     log = pytest_log(message, thrown, "test_grader.py:9", "rows.py:4")
     return python_case(log, f"def rows():\n    raise {thrown}({split(message)})\n")
 
 
-def hidden_frame(message: str, thrown: str) -> Case:
+def hidden_frame(message: str, thrown: str) -> Failure:
     """The output raises, and its frame names another file or is hidden."""
     log = pytest_log(message, thrown, "test_grader.py:9")
     raising = f"def rows():\n    __tracebackhide__ = True\n    raise {thrown}({split(message)})\n"
     return python_case(log, raising)
 
 
-def forged_report(message: str, thrown: str) -> Case:
+def forged_report(message: str, thrown: str) -> Failure:
     """The output prints a whole report of pytest and ends the process before pytest prints its own."""
     log = pytest_log(message, thrown, "test_grader.py:9")
     forging = f"from os import _exit, write\nwrite(5, ({split(log)}).encode())\n_exit(1)\n"
     return python_case(log, forging)
 
 
-def forged_section(message: str, thrown: str) -> Case:
+def forged_section(message: str, thrown: str) -> Failure:
     """The captured output contains a failed test that looks like the runner's."""
     section = f"{'_' * 40} test_serves {'_' * 40}\nE       {thrown}: {message}\n\ntest_grader.py:13: {thrown}"
     log = pytest_log(message, thrown, "test_grader.py:9", captured=section, names=("test_rows",))
     return python_case(log, f"def rows():\n    print({split(section)})\n    return []\n")
 
 
-def at_push(message: str, thrown: str) -> Case:
+def at_push(message: str, thrown: str) -> Failure:
     """Module code throws while the deployment analyses it."""
     told = (
         "convex dev:\n- Preparing Convex functions...\n"
@@ -311,7 +311,7 @@ def at_push(message: str, thrown: str) -> Case:
     )
 
 
-def multi_line_push(message: str) -> Case:
+def multi_line_push(message: str) -> Failure:
     """The thrown message has lines of its own that look like the runner's and the tool's."""
     forged = (
         f"boom\n✖ TypeError: {message}\n[error] deploy: Error: {message}\n[infrastructure] {message}\n"
@@ -320,28 +320,28 @@ def multi_line_push(message: str) -> Case:
     return at_push(forged, "Error")
 
 
-def at_build(message: str) -> Case:
+def at_build(message: str) -> Failure:
     """A build script of the output prints it."""
     log = f"[cmd] npm run build\nError: {message}\n[error] build: npm failed"
     output = {"build.js": f"{LABEL}console.error({split('Error: ' + message)});\nprocess.exit(1);\n"}
     return case(log, step="build", output=output, grader={}, steps=("files", "install", "build"))
 
 
-def quoted_by_the_compiler(message: str) -> Case:
+def quoted_by_the_compiler(message: str) -> Failure:
     """The compiler computes the text from pieces and quotes it."""
     text = f"convex/index.ts:2:7 - error TS2322: Type '\"{message}\"' is not assignable to type '\"a\"'."
     log = f"[error] Deploying generated backend on port 3210: Error: Failed to deploy:\nconvex dev:\n{text}\n"
     return case(log, step="deploy", output={"convex/index.ts": LABEL + "const a: 'a' = b;\n"}, grader={}, gaps=None)
 
 
-def unresolved(message: str) -> Case:
+def unresolved(message: str) -> Failure:
     """The bundler quotes the name of a module."""
     text = f'✘ [ERROR] Could not resolve "{message}"\n\n    convex/index.ts:2:7:\n      2 │ import "x";\n'
     log = f"[error] Deploying generated backend on port 3210: Error: Failed to deploy:\nconvex dev:\n{text}\n"
     return case(log, step="deploy", output={"convex/index.ts": LABEL + f'import "{message}";\n'}, grader={}, gaps=None)
 
 
-def script_at_install(message: str) -> Case:
+def script_at_install(message: str) -> Failure:
     """A script of the output's own package runs while it is installed."""
     log = (
         f"[cmd] bun install\n[error] install: Error: {message}\nerror: ConnectionRefused downloading package manifest x"
@@ -350,7 +350,7 @@ def script_at_install(message: str) -> Case:
     return case(log, step="install", output={"package.json": package, "say.js": LABEL}, grader={}, gaps=None)
 
 
-def slow_script_at_install(message: str) -> Case:
+def slow_script_at_install(message: str) -> Failure:
     """A script of the output's own package waits until the runner stops the installation."""
     said = "Error: bun install timed out after 120s"
     log = f"[cmd] bun install\n[error] Installing dependencies (bun install): {said}\n[error] install: {said}"
@@ -358,20 +358,20 @@ def slow_script_at_install(message: str) -> Case:
     return case(log, step="install", output=output, grader={}, gaps=None, error=said, reason="install fail")
 
 
-def own_registry(message: str) -> Case:
+def own_registry(message: str) -> Failure:
     """The output names a registry that does not answer."""
     log = f"[cmd] pip install -r requirements.txt\nERROR: {message}\n[error] install: pip failed"
     output = {"requirements.txt": "--index-url http://localhost:1/simple\ntabulate\n", "rows.py": LABEL}
     return case(log, step="install", output=output, grader={}, gaps=None)
 
 
-def setup_script(message: str) -> Case:
+def setup_script(message: str) -> Failure:
     """The output's setup.py runs while it is installed."""
     log = f"[cmd] pip install .\nERROR: {message}\n[error] install: pip failed"
     return case(log, step="install", output={"setup.py": f"raise Exception({split(message)})"}, grader={}, gaps=None)
 
 
-def type_with_line_breaks(message: str) -> Case:
+def type_with_line_breaks(message: str) -> Failure:
     """TypeScript prints a template literal type as it is, so lines of it can look like the runner's own."""
     error = (
         "convex/index.ts:2:7 - error TS2322: Type '\"x\"' is not assignable to type '`\n"
@@ -383,7 +383,7 @@ def type_with_line_breaks(message: str) -> Case:
     return case(log, step="deploy", output=output, grader={}, gaps=None, error=f"Error: Failed to deploy:\n{error}")
 
 
-def push_without_a_record(message: str) -> Case:
+def push_without_a_record(message: str) -> Failure:
     """The row of the failed step is missing, and the thrown message looks like the end of its section."""
     thrown = f"boom\n[error] deploy: Error: Failed to deploy:\nconvex dev:\n✖ TypeError: {message}\n[cmd] next"
     found = at_push(thrown, "Error")
@@ -391,19 +391,19 @@ def push_without_a_record(message: str) -> Case:
     return found.model_copy(update={"evidence": found.evidence.model_copy(update={"steps": steps})})
 
 
-def asserted_value(message: str) -> Case:
+def asserted_value(message: str) -> Failure:
     """The output returns the text, and the grader's own assertion shows it."""
     log = pytest_log(f"assert {message!r} == [1]", "AssertionError", "test_grader.py:9")
     return python_case(log, f"def rows():\n    return {split(message)}\n")
 
 
-def raised_by_a_builtin(message: str) -> Case:
+def raised_by_a_builtin(message: str) -> Failure:
     """The grader loops over what the output returns, and only then a builtin raises, without a frame of the output."""
     log = pytest_log(f"invalid literal for int() with base 10: {message!r}", "ValueError", "test_grader.py:9")
     return python_case(log, f"def rows():\n    return map(int, [{split(message)}])\n")
 
 
-def connects_late(message: str) -> Case:
+def connects_late(message: str) -> Failure:
     """The output gives the grader something to call that connects without a frame of the output."""
     library = "/usr/lib/python3.12/urllib/request.py:1344"
     log = pytest_log(message, "urllib.error.URLError", "test_grader.py:9", library)
@@ -413,20 +413,20 @@ def connects_late(message: str) -> Case:
     return python_case(log, code)
 
 
-def printed_heading(message: str) -> Case:
+def printed_heading(message: str) -> Failure:
     """The output prints the heading under which the runner tells of the reference."""
     captured = f"[error] (answer) convex dev: Error: {message}"
     log = pytest_log("assert [] == [1]", "AssertionError", "test_grader.py:9", captured=captured, names=("test_rows",))
     return python_case(log, f"def rows():\n    print({split(captured)})\n    return []\n")
 
 
-def ends_the_process(message: str) -> Case:
+def ends_the_process(message: str) -> Failure:
     """The output ends the process of the tests before the test runner prints anything."""
     log = "[ok] types\n[error] tests: Error: Tests failed:\n"
     return python_case(log, f"from os import _exit\n_exit(len({split(message)}))\n")
 
 
-def names_a_field(message: str) -> Case:
+def names_a_field(message: str) -> Failure:
     """The output throws the name of a field that only the reference lists."""
     fields = "  returns: v.object({\n    page: v.any(),\n    isDone: v.boolean(),\n    cursor: v.string(),\n"
     end = "  }),\n});\n"
@@ -443,14 +443,14 @@ def names_a_field(message: str) -> Case:
     )
 
 
-def hidden_script_at_install(message: str) -> Case:
+def hidden_script_at_install(message: str) -> Failure:
     """The name of the script is written with an escape."""
     log = f"[cmd] bun install\n[error] install: {message}\nerror: ConnectionRefused downloading package manifest x"
     package = '{"scripts": {"post\\u0069nstall": "node ./say.js"}}'
     return case(log, step="install", output={"package.json": package, "say.js": LABEL}, grader={}, gaps=None)
 
 
-def marks_at_install(message: str) -> Case:
+def marks_at_install(message: str) -> Failure:
     """A script prints a mark of the runner first, and the runner records what was printed."""
     package = json.dumps({"scripts": {"postinstall": "node ./say.js"}})
     error = f"[rate_limit] {message}"
@@ -458,7 +458,7 @@ def marks_at_install(message: str) -> Case:
     return case(f"[error] install: {error}", step="install", output=output, grader={}, gaps=None, error=error)
 
 
-def slow_build_script(message: str) -> Case:
+def slow_build_script(message: str) -> Failure:
     """A script of the output waits until the runner stops the build."""
     said = "npm run build timed out after 90s"
     output = {"build.js": f"{LABEL}for (;;) say({split(message)});\n"}
@@ -466,7 +466,7 @@ def slow_build_script(message: str) -> Case:
     return case(log, step="build", output=output, grader={}, steps=("files", "install", "build"), error=said)
 
 
-SHAPES: dict[str, Callable[[str], Case]] = {
+SHAPES: dict[str, Callable[[str], Failure]] = {
     **{f"convex, vitest {n}, {c}": partial(of_convex, thrown=c, version=n) for n in (3, 4) for c in NODE_CLASSES},
     **{f"vitest in one process, {c}": partial(in_process, thrown=c) for c in NODE_CLASSES},
     "an answer that the grader throws": answered,
@@ -506,7 +506,7 @@ def test_hostile_code_never_excuses_itself_with_certainty(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [in_process, in_python, hidden_frame])
-def test_text_of_an_earlier_report_never_excuses_with_certainty(shape: Callable[[str, str], Case]) -> None:
+def test_text_of_an_earlier_report_never_excuses_with_certainty(shape: Callable[[str, str], Failure]) -> None:
     """Reports are public: code can throw what people once excused."""
     for message in MESSAGES:
         earlier = Precedent(
@@ -522,7 +522,7 @@ def test_other_models_failing_alike_make_the_label_certain() -> None:
     log = vitest(3, "   × lists every row 12ms", "     → fetch failed", failed=1)
     found = case(log, step="tests", output={"convex/index.ts": LABEL}, grader={"grader.test.ts": GRADER_TS}, gaps=None)
     alone = judged(found)
-    alike = judged(found.model_copy(update={"across": Across(models=4, alike=("a/b", "c/d", "e/f"))}))
+    alike = judged(found.model_copy(update={"across": CrossModelFailures(models=4, alike=("a/b", "c/d", "e/f"))}))
     assert (alone.classification, alone.uncertain, alone.would_pass) == ("OVERLY_STRICT", True, False)
     assert (alike.classification, alike.uncertain, alike.would_pass) == ("OVERLY_STRICT", False, True)
 
@@ -557,7 +557,7 @@ def test_broken_test_case_does_not_prove_a_harness_fault() -> None:
         steps=(Step(name="test", status="failed", error="ConnectionRefusedError: refused"),),
         documents=(),
     )
-    verdict = judged(Case(evidence=evidence, packed=Packed(excerpts=())))
+    verdict = judged(Failure(evidence=evidence, packed=PackedEvidence(excerpts=())))
     assert clears_nobody(verdict)
 
 
@@ -586,7 +586,7 @@ def test_real_failures_are_not_excused_by_replaced_messages(real_data: Path, mes
         number += 1
         documents = tuple(d.model_copy(update={"text": said.get(d, d.text)}) for d in evidence.documents)
         verdict = judged(
-            Case(evidence=evidence.model_copy(update={"documents": documents}), packed=Packed(excerpts=()))
+            Failure(evidence=evidence.model_copy(update={"documents": documents}), packed=PackedEvidence(excerpts=()))
         )
         by_code = ("gap-names-what-is-written", "gap-names-what-is-missing")  # what the code is, not what it says
         assert clears_nobody(verdict) or verdict.rule in by_code, (evidence.eval.path, verdict.rule)

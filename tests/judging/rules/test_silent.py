@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.finding import Verdict
+from evalscribe.model.finding import Verdict
 from rules_case import decide, made, vitest_log
 
 REFERENCE = """\

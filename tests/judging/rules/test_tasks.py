@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.evidence import Document
+from evalscribe.model.evidence import Document
 from rules_case import decide, made, pytest_log
 
 CLOSED = "def between(events, start, end):\n    return [e for e in events if start <= e <= end]\n"

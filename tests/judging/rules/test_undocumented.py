@@ -1,6 +1,6 @@
 """Fields that an interface returns but the task never mentions."""
 
-from evalscribe.finding import Verdict
+from evalscribe.model.finding import Verdict
 from rules_case import decide, made, vitest_log
 
 REFERENCE = """\

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from evalscribe.evidence import Packed
-from evalscribe.finding import Case
 from evalscribe.ids import content_id
-from evalscribe.judging.rules import VERSION, RulesJudge
+from evalscribe.judging.rules.engine import VERSION, RulesJudge
+from evalscribe.model.evidence import PackedEvidence
+from evalscribe.model.finding import Failure
 from evalscribe.sample import snapshot_folder
 from real_runs import CURRENT, RECORDED, payloads, run_folders
 
@@ -52,12 +52,12 @@ def differing(before: Any, now: Any) -> Any:
 def decisions(run: Path) -> dict[str, str]:
     """What is decided about each failure of a run, in short; its error and quotations as a digest."""
     return {
-        evidence.eval.path: decision(Case(evidence=evidence, packed=Packed(excerpts=())))
+        evidence.eval.path: decision(Failure(evidence=evidence, packed=PackedEvidence(excerpts=())))
         for _, evidence in payloads(run)
     }
 
 
-def decision(case: Case) -> str:
+def decision(case: Failure) -> str:
     verdict = RulesJudge().decide(case)
     cited = [[one.role, one.path, one.first, one.last] for one in verdict.citations]
     proof = content_id([verdict.error, cited, verdict.would_pass]).removeprefix("sha256:")[:12]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from evalscribe.judging.scorers import runner, spec
-from evalscribe.score import ScoreResult, ScorerRequest
+from evalscribe.judging.scorers.specs import runner, spec
+from evalscribe.model.score import ScoreResult, ScorerRequest
 
 Scored = Callable[..., Awaitable[ScoreResult]]
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalscribe.judging.scorers import runner, spec
-from evalscribe.score import ScoreResult, ScorerRequest
-from evalscribe.target import ToolUse, Trace
+from evalscribe.judging.scorers.specs import runner, spec
+from evalscribe.model.score import ScoreResult, ScorerRequest
+from evalscribe.model.target import ToolUse, Trace
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
 VALUES = st.recursive(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from evalscribe.errors import UsageError
-from evalscribe.judging.scorers import spec
+from evalscribe.judging.scorers.specs import spec
 
 OUTPUT = {
     "status": "done",

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from evalscribe.errors import UsageError
-from evalscribe.judging.scorers import binding_of, names, reserved, runner, spec
 from evalscribe.judging.scorers.aliases import REFUSED
+from evalscribe.judging.scorers.bindings import binding_of
+from evalscribe.judging.scorers.catalogue import names, reserved
+from evalscribe.judging.scorers.specs import runner, spec
 
 CANONICAL = [
     "exact_match",

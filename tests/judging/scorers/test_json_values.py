@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from evalscribe.judging.scorers import bounded, runner, spec
-from evalscribe.score import ScorerRequest
+from evalscribe.judging.scorers import bounded
+from evalscribe.judging.scorers.specs import runner, spec
+from evalscribe.model.score import ScorerRequest
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from evalscribe.errors import UsageError
 from evalscribe.judging.scorers.order import in_order
-from evalscribe.scorer_spec import Binding, ScorerSpec
+from evalscribe.model.score import Binding, ScorerSpec
 
 
 def bindings(**needs: str) -> list[Binding]:

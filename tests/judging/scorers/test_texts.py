@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from evalscribe.judging.scorers import runner, spec
 from evalscribe.judging.scorers.result import CannotScore
+from evalscribe.judging.scorers.specs import runner, spec
 from evalscribe.judging.scorers.texts import edit_distance
-from evalscribe.score import ScorerRequest
+from evalscribe.model.score import ScorerRequest
 
 
 @pytest.mark.parametrize(

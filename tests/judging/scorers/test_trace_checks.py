@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from evalscribe.target import ToolUse, Trace
+from evalscribe.model.target import ToolUse, Trace
 
 SEARCH = ToolUse(tool="search", arguments={"q": "boots", "filter": {"size": 42, "colour": "red"}, "ids": [1, 2]})
 FAILED = ToolUse(tool="pay", arguments={"order": 7}, failed=True, error="card refused")

@@ -5,11 +5,12 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from evalscribe.model.report import EvalRef, Report, ReportEntry, Snippet, replaced
 from evalscribe.proofread.generated import generated
 from evalscribe.proofread.parts import parts
-from evalscribe.report import Entry, EvalRef, Report, Snippet, replaced
-from evalscribe.report_markdown import parse, render
-from evalscribe.review.checking import inspect, is_ours, quotations
+from evalscribe.report_markdown.page import parse, render
+from evalscribe.review.checking.page import inspect, is_ours
+from evalscribe.review.checking.quotations import quotations
 from report_markdown.made_reports import reports
 
 NAME = "example/sample-model-1/smp7q2ka_2026-11-02.md"
@@ -233,7 +234,7 @@ def test_whoever_confirms_everything_and_corrects_one_makes_no_mistake(report: R
 def test_ten_thousand_findings_and_corrections_end(report: Report) -> None:
     """What grows with their square would take more than the time that a test has."""
     first = report.entries[0]
-    entries: list[Entry] = [first.model_copy(update={"evals": (EvalRef(path=f"c/{n}"),)}) for n in range(10_000)]
+    entries: list[ReportEntry] = [first.model_copy(update={"evals": (EvalRef(path=f"c/{n}"),)}) for n in range(10_000)]
     run = replaced(report.run, passed=0, failed=10_000, total=10_000, listed=10_000)
     many = replaced(report, run=run, entries=tuple(entries), patterns=(), recommendations=(), resolved=())
     page = parts(render(many))

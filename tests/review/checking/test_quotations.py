@@ -2,12 +2,12 @@
 
 import pytest
 
-from evalscribe.evidence import Document, Evidence
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.report import Report, Snippet, replaced
+from evalscribe.model.run import Eval
 from evalscribe.proofread.parts import parts
-from evalscribe.report import Report, Snippet, replaced
-from evalscribe.report_markdown import render
-from evalscribe.review.checking import compared, quotations
-from evalscribe.run import Eval
+from evalscribe.report_markdown.page import render
+from evalscribe.review.checking.quotations import compared, quotations
 
 LINES = [
     "import a",

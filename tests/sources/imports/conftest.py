@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.record import Record
-from evalscribe.run import Run
-from evalscribe.sources.imports import RunOverrides, open_records
+from evalscribe.model.record import Record
+from evalscribe.model.run import Run
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.formats import open_records
 
 
 @dataclass(frozen=True)

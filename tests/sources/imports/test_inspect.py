@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evalscribe.errors import DataError
-from evalscribe.sources.imports.values import safe
+from evalscribe.sources.records import safe_json
 
 PICTURE = "data:image/png;base64," + "A" * 4000
 HEADER: dict[str, Any] = {
@@ -260,7 +260,7 @@ def test_conversations_that_no_model_had_leave_the_sample(read_value: Callable[.
 def test_a_long_text_is_not_put_back_without_end(
     read_value: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalscribe.sources.imports.inspect_sample.LARGEST", 25)
+    monkeypatch.setattr("evalscribe.sources.inspect_sample.LARGEST", 25)
     said = [{"role": "user", "content": "attachment://k"}] * 3
     (record,) = read_value(log(sample(messages=said, attachments={"k": "ten and so"}))).records
     assert [one.content for one in record.transcripts[0].messages] == ["ten and so", "ten and so", "attachment://k"]
@@ -367,8 +367,9 @@ def test_without_a_header(read_file: Callable[..., Any], tmp_path: Path) -> None
 
 
 def test_a_log_that_was_cut_off(tmp_path: Path) -> None:
-    from evalscribe.record import Record
-    from evalscribe.sources.imports import RunOverrides, open_records
+    from evalscribe.model.record import Record
+    from evalscribe.sources.address import RunOverrides
+    from evalscribe.sources.formats import open_records
 
     whole = packed(tmp_path / "x.eval", *(sample(n) for n in range(5)))
     torn = tmp_path / "torn.eval"
@@ -449,6 +450,6 @@ def test_the_real_log(real_data: Path, read_file: Callable[..., Any]) -> None:
         assert record.eval.status == ("passed" if correct else "failed")
         assert len(record.transcripts[0].messages) == len(raw["messages"])
         assert [one.content for one in record.transcripts[0].messages if one.role == "tool"] == [
-            safe(one["content"]) for one in raw["messages"] if one["role"] == "tool"
+            safe_json(one["content"]) for one in raw["messages"] if one["role"] == "tool"
         ]
     assert [one.eval.failed_step for one in read.records].count("limit") == 3

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from evalscribe.errors import DataError
-from evalscribe.record import Record
-from evalscribe.run import Run
-from evalscribe.sources.imports import RunOverrides, open_records
+from evalscribe.model.record import Record
+from evalscribe.model.run import Run
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.formats import open_records
 
 RECORDED = Path(__file__).parent / "inspect_logs"
 TODAY = RECORDED / "made.eval"

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalscribe.agent_run import Transcript
-from evalscribe.evidence import ROLES, Document
-from evalscribe.record import Record
-from evalscribe.run import Eval, Run, Step
-from evalscribe.sources.imports.export_lines import parsed, written
-from evalscribe.sources.imports.json_text import decode
+from evalscribe.model.evidence import ROLES, Document
+from evalscribe.model.record import Record
+from evalscribe.model.run import Eval, Run, Step
+from evalscribe.model.transcript import Transcript
+from evalscribe.sources.export import parse_line, render_line
+from evalscribe.sources.streams import decode_json
 
 SECRET = "-".join(["sk", "ant", "api03", "a1B2" * 6])
 RUN = Run(
@@ -67,20 +67,20 @@ RECORDS = st.builds(
 @settings(max_examples=60)
 @given(RECORDS)
 def test_what_is_written_is_read_again(record: Record) -> None:
-    assert parsed(decode(written(record)), None) == record
+    assert parse_line(decode_json(render_line(record)), None) == record
 
 
 def test_a_run_is_read_again() -> None:
-    assert parsed(decode(written(RUN)), None) == RUN
+    assert parse_line(decode_json(render_line(RUN)), None) == RUN
 
 
 def test_an_export_is_imported(tmp_path: Path, read_file: Callable[..., Any]) -> None:
     record = Record(run_id="r1", eval=Eval(id="e1", category="c", name="n"), metadata={"scores": {"a": 1.5}})
     short = {"eval": {"id": "e2", "category": "", "name": "m"}}
     lines = [
-        written(RUN),
+        render_line(RUN),
         "",
-        written(record),
+        render_line(record),
         json.dumps(short),
         "not json",
         "[" * 5000,
@@ -108,7 +108,7 @@ def test_a_secret_is_not_read(tmp_path: Path, read_file: Callable[..., Any]) -> 
     document = {"role": "log", "path": "l", "text": f"key {SECRET}"}
     line = json.dumps({"eval": {"id": "e", "category": "", "name": "n"}, "documents": [document]})
     path = tmp_path / "x.jsonl"
-    path.write_text(f"{written(RUN)}\n{line}\n")
+    path.write_text(f"{render_line(RUN)}\n{line}\n")
     assert read_file(path).records[0].documents[0].text == "key [redacted:anthropic-key]"
 
 

@@ -10,26 +10,27 @@ from typing import Any
 import pytest
 
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError
-from evalscribe.prose import NAME_LIMIT
-from evalscribe.sources.imports import RunOverrides, json_text, open_records
-from evalscribe.sources.imports.folder import files
-from evalscribe.sources.imports.json_text import JsonText
-from evalscribe.sources.imports.reading import Reading
+from evalscribe.sources import streams
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.files import FileReader
+from evalscribe.sources.formats import open_records, run_files
+from evalscribe.sources.streams import JsonStream
+from evalscribe.text import NAME_LIMIT
 
 ENTRY = {"task_id": 1, "reward": 1.0, "info": {}, "traj": [{"role": "user", "content": "hi"}], "trial": 0}
 
 
 def values(path: Path, text: str | bytes) -> list[object]:
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with Reading(path) as reading:
-        return list(JsonText(reading, path.name).elements())
+    with FileReader(path) as reading:
+        return list(JsonStream(reading, path.name).elements())
 
 
 @pytest.fixture
 def in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = Reading.read
-    monkeypatch.setattr(Reading, "read", lambda self, size=3: read(self, min(size, 3)))
-    monkeypatch.setattr(json_text, "PIECE", 3)
+    read = FileReader.read
+    monkeypatch.setattr(FileReader, "read", lambda self, size=3: read(self, min(size, 3)))
+    monkeypatch.setattr(streams, "PIECE", 3)
 
 
 @pytest.mark.usefixtures("in_small_pieces")
@@ -75,12 +76,12 @@ def test_errors_say_where(tmp_path: Path, text: str, told: str) -> None:
 def test_what_cannot_be_right_is_not_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x"
     path.write_text('[{"a": nope, "b": "' + "x" * 2_000_000 + '"}]')
-    with Reading(path) as reading, pytest.raises(DataError, match="character 8"):
-        list(JsonText(reading, "x").elements())
-    monkeypatch.setattr(json_text, "LARGEST", 1_000_000)
+    with FileReader(path) as reading, pytest.raises(DataError, match="character 8"):
+        list(JsonStream(reading, "x").elements())
+    monkeypatch.setattr(streams, "MAX_VALUE_CHARS", 1_000_000)
     path.write_text('["' + "x" * 2_000_000 + '"]')
-    with Reading(path) as reading, pytest.raises(DataError, match="a value is longer"):
-        list(JsonText(reading, "x").elements())
+    with FileReader(path) as reading, pytest.raises(DataError, match="a value is longer"):
+        list(JsonStream(reading, "x").elements())
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_what_may_not_be_read(tmp_path: Path) -> None:
         open_records(folder / "x", RunOverrides())
     folder.chmod(0)
     with pytest.raises(AccessError, match="may not be read"):
-        files(folder)
+        run_files(folder)
     folder.chmod(0o700)
 
 
@@ -165,7 +166,7 @@ def test_the_files_of_a_folder(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    assert [str(path.relative_to(tmp_path)) for path in files(tmp_path)] == ["a/c.json", "b.json", "snap"]
+    assert [str(path.relative_to(tmp_path)) for path in run_files(tmp_path)] == ["a/c.json", "b.json", "snap"]
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotFoundError, match="has no files"):
-        files(tmp_path / "empty")
+        run_files(tmp_path / "empty")

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.dataset import Item
 from evalscribe.errors import DataError, NotFoundError, UsageError
-from evalscribe.ports import ItemRows
-from evalscribe.sources.items import Columns, open_csv, open_items
-from evalscribe.sources.items.intake import MOST_TOLD
-from evalscribe.sources.items.lines import LARGEST
+from evalscribe.model.dataset import Item
+from evalscribe.model.experiment_storage import ItemRows
+from evalscribe.sources.items import MAX_ITEM_BYTES, MAX_PROBLEMS, CsvColumns, open_csv, open_items
 
 
 def _read(tmp_path: Path, content: bytes | str) -> tuple[list[Item], ItemRows]:
@@ -24,7 +22,7 @@ def _read(tmp_path: Path, content: bytes | str) -> tuple[list[Item], ItemRows]:
 def _table(tmp_path: Path, content: bytes | str, *inputs: str, **columns: object) -> tuple[list[Item], ItemRows]:
     path = tmp_path / "t.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    rows = open_csv(path, "t.csv", Columns(input=inputs or ("q",), **columns))  # type: ignore[arg-type]
+    rows = open_csv(path, "t.csv", CsvColumns(input=inputs or ("q",), **columns))  # type: ignore[arg-type]
     return list(rows.read()), rows
 
 
@@ -51,7 +49,7 @@ def test_each_bad_line_is_told_and_the_others_are_read(tmp_path: Path) -> None:
 
 def test_long_lines(tmp_path: Path) -> None:
     five = json.dumps({"input": "x" * 5_000_000})
-    over = json.dumps({"input": "x" * LARGEST})
+    over = json.dumps({"input": "x" * MAX_ITEM_BYTES})
     items, rows = _read(tmp_path, f'{five}\n{over}\n{{"input": 2}}\n{over}')
     assert [len(str(item.input)) for item in items] == [5_000_000, 1]
     assert rows.problems == ["f.jsonl:2: longer than 16 MB", "f.jsonl:4: longer than 16 MB"]
@@ -74,7 +72,7 @@ def test_equal_items_without_keys_are_numbered(tmp_path: Path) -> None:
 
 def test_of_many_problems_the_first_are_kept_and_all_are_counted(tmp_path: Path) -> None:
     _, rows = _read(tmp_path, "x\n" * 500)
-    assert (rows.bad, len(rows.problems)) == (500, MOST_TOLD)
+    assert (rows.bad, len(rows.problems)) == (500, MAX_PROBLEMS)
 
 
 def test_a_list_and_what_gzip_packed(tmp_path: Path) -> None:

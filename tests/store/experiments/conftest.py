@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.ports import Datasets, Definitions, ExperimentRuns
+from evalscribe.model.experiment_storage import Datasets, Definitions, ExperimentRuns
 from evalscribe.store.experiments import open_datasets, open_definitions, open_experiment_runs
 
 

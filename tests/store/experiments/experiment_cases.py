@@ -2,22 +2,20 @@
 
 from typing import Any
 
-from evalscribe.agent_run import AssistantMessage, Transcript, UserMessage
-from evalscribe.chat import Usage
-from evalscribe.dataset import Dataset, Item
-from evalscribe.deployment import Component, Deployment
-from evalscribe.experiment import (
-    Attempt,
-    Config,
+from evalscribe.model.chat import Usage
+from evalscribe.model.dataset import Dataset, Item
+from evalscribe.model.experiment import (
     Experiment,
+    ExperimentConfig,
     ExperimentRun,
     ExperimentVersion,
+    ItemTrial,
     PromptTarget,
     RunItem,
 )
-from evalscribe.score import Score, ScoreEvidence
-from evalscribe.scorer_spec import Binding, Scorer, ScorerSpec
-from evalscribe.target_prompt import TargetMessage, TargetPromptVersion
+from evalscribe.model.score import Binding, Score, ScoreEvidence, Scorer, ScorerSpec
+from evalscribe.model.target import Component, Deployment, TargetMessage, TargetPromptVersion
+from evalscribe.model.transcript import AssistantMessage, Transcript, UserMessage
 
 NOW = "2026-11-21T12:00:00.000Z"
 DATASET = Dataset(id="ds-1", name="refunds", description="What people ask", created_at=NOW)
@@ -39,7 +37,7 @@ def item(key: str, **more: Any) -> Item:
     return Item(key=key, **given)
 
 
-def attempt(number: int = 0, repetition: int = 1, *, run_id: str = RUN.id, **more: Any) -> Attempt:
+def attempt(number: int = 0, repetition: int = 1, *, run_id: str = RUN.id, **more: Any) -> ItemTrial:
     run_item = RunItem(
         id=RunItem.id_of(run_id, f"k{number}", repetition),
         run_id=run_id,
@@ -61,10 +59,10 @@ def attempt(number: int = 0, repetition: int = 1, *, run_id: str = RUN.id, **mor
         "log": "a\x00line\n",
         **more,
     }
-    return Attempt(item=run_item, **told)
+    return ItemTrial(item=run_item, **told)
 
 
-def scored(of: Attempt, scorer: str = "exact", **more: Any) -> tuple[Score, ScoreEvidence]:
+def scored(of: ItemTrial, scorer: str = "exact", **more: Any) -> tuple[Score, ScoreEvidence]:
     given: dict[str, Any] = {
         "id": f"score-{of.item.id}-{scorer}",
         "status": "ok",
@@ -110,7 +108,7 @@ BINDINGS = (Binding(spec=SPEC, scorer_id="scorer-1", threshold=0.5),)
 
 
 def version(number: int = 1, *, experiment_id: str = "exp-1", **config: Any) -> ExperimentVersion:
-    made = Config(**config)
+    made = ExperimentConfig(**config)
     return ExperimentVersion(
         id=ExperimentVersion.id_of(experiment_id, TARGET, "dsv-1", BINDINGS, made),
         experiment_id=experiment_id,

@@ -5,7 +5,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from evalscribe.ports import Datasets, Definitions, ExperimentRuns, ScoreQuery
+from evalscribe.model.experiment_storage import Datasets, Definitions, ExperimentRuns, ScoreQuery
 from store.experiments.experiment_cases import DATASET, EXPERIMENT, RUN, VERSION, attempt
 from store.experiments.writer import Writer
 

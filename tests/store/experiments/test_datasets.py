@@ -3,7 +3,8 @@
 import pytest
 
 from evalscribe.errors import DataError, UsageError
-from evalscribe.ports import Added, Datasets
+from evalscribe.model.experiment_storage import Datasets
+from evalscribe.model.storage import AddedCounts
 from store.experiments.experiment_cases import DATASET, NOW, item
 
 ITEMS = [item("a"), item("b", input="\x00", expected_output=None, metadata={"n": 10**30}, split="dev"), item("c")]
@@ -21,10 +22,10 @@ def test_a_dataset_is_found_by_id_and_by_name(datasets: Datasets) -> None:
 
 
 def test_the_draft_changes(datasets: Datasets) -> None:
-    assert datasets.put("ds-1", ITEMS) == Added(new=3)
+    assert datasets.put("ds-1", ITEMS) == AddedCounts(new=3)
     assert tuple(datasets.draft("ds-1")) == tuple(ITEMS)
     changed = item("b", input="other", source={"line": 7})
-    assert datasets.put("ds-1", [item("d"), changed, ITEMS[2]]) == Added(new=1, changed=1, same=1)
+    assert datasets.put("ds-1", [item("d"), changed, ITEMS[2]]) == AddedCounts(new=1, changed=1, same=1)
     assert tuple(datasets.draft("ds-1")) == (ITEMS[0], changed, ITEMS[2], item("d"))
     assert datasets.drop("ds-1", ["b", "b", "nope"]) == 1
     assert [one.key for one in datasets.draft("ds-1")] == ["a", "c", "d"]
@@ -87,4 +88,4 @@ def test_pages_follow_each_other(datasets: Datasets) -> None:
     assert [one.key for one in datasets.items(first.id)] == [one.key for one in items]
     assert datasets.drop("ds-1", [f"k{n}" for n in range(0, 1001, 2)]) == 501
     assert [one.key for one in datasets.draft("ds-1")] == [f"k{n}" for n in range(1, 1001, 2)]
-    assert datasets.put("ds-1", items) == Added(new=501, same=500)
+    assert datasets.put("ds-1", items) == AddedCounts(new=501, same=500)

@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.errors import UsageError
-from evalscribe.ports import Definitions
+from evalscribe.model.experiment_storage import Definitions
 from store.experiments.experiment_cases import (
     DEPLOYMENT,
     EXPERIMENT,

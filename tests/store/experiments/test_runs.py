@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.errors import DataError, NotFoundError, UnavailableError, UsageError
-from evalscribe.ports import ExperimentRuns, ScoreQuery
+from evalscribe.model.experiment_storage import ExperimentRuns, ScoreQuery
 from evalscribe.store.experiments import runs as store
 from store.experiments.experiment_cases import RUN, attempt, scored
 

@@ -24,18 +24,17 @@ from evalscribe.app.analysis.undecided import why_undecided, with_standing
 from evalscribe.app.judging.builder import Analyst
 from evalscribe.app.runs import SAMPLE
 from evalscribe.app.watcher import Watcher
-from evalscribe.cascade import Saving
 from evalscribe.classify import JudgeQueue
 from evalscribe.collate import collate
-from evalscribe.compose import compose
-from evalscribe.finding import Correction, Finding, undecided
-from evalscribe.pattern import Collation, FollowUp
-from evalscribe.ports import Library, Source
-from evalscribe.prose import some_of
-from evalscribe.recall import History
-from evalscribe.report import Report
-from evalscribe.run import UNKNOWN, Run
+from evalscribe.compose.outline import compose
+from evalscribe.model.cascade import CascadeSaving
+from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, undecided
+from evalscribe.model.protocols import Library, RunSource
+from evalscribe.model.report import Report
+from evalscribe.model.run import UNKNOWN, Run
+from evalscribe.recall.history import History
 from evalscribe.sample import earlier_reports
+from evalscribe.text import join_first
 from evalscribe.workspace import Workspace
 
 
@@ -101,7 +100,7 @@ class RunAnalysis:
         self,
         workspace: Workspace,
         analyst: Analyst,
-        source: Source,
+        source: RunSource,
         watcher: Watcher,
         *,
         date: str | None = None,
@@ -303,7 +302,7 @@ class CollatedRun:
     """Without people's corrections, which are in the report that is there."""
     follow_ups: tuple[FollowUp, ...]
     spent: Spent
-    saving: Saving | None
+    saving: CascadeSaving | None
     """What a cascade took and saved."""
     kept: tuple[str, ...]
     """Paths whose earlier verdict stays because the judge gave none this time."""
@@ -372,7 +371,7 @@ def _analyzed(collated: CollatedRun, date: str, *, writes: bool) -> Analyzed:
 
     done = publish(prepared.workspace, prepared.run, collated.target, composed, collated.spent, writes=writes)
     unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
-    kept = (f"not judged this time, earlier verdict kept: {some_of(collated.kept, 5)}",) if collated.kept else ()
+    kept = (f"not judged this time, earlier verdict kept: {join_first(collated.kept, 5)}",) if collated.kept else ()
     return done.model_copy(
         update={
             "notes": (*analyst.notes, *past.notes, *done.notes, *kept),

@@ -7,11 +7,11 @@ from evalscribe.app.analysis.failures import PreparedRun
 from evalscribe.app.analysis.outcomes import Advice, Plan, StagePlan
 from evalscribe.app.judging.builder import Analyst, adviser
 from evalscribe.app.watcher import Watcher
-from evalscribe.cascade import STAGES, Saving, Stage
-from evalscribe.compose import cascade_saving, was_spared
-from evalscribe.finding import Case, Finding, Group
-from evalscribe.judging.cascade import CaseCascade
-from evalscribe.ports import Estimate
+from evalscribe.compose.saving import cascade_saving, was_spared
+from evalscribe.judging.cascade.cases import CaseCascade
+from evalscribe.model.cascade import STAGES, CascadeSaving, Stage
+from evalscribe.model.finding import Failure, FailureGroup, Finding
+from evalscribe.model.protocols import Estimate
 
 
 def plan(prepared: PreparedRun) -> Plan:
@@ -32,7 +32,7 @@ def plan(prepared: PreparedRun) -> Plan:
     )
 
 
-def _stages(analyst: Analyst, case: Case) -> Mapping[Stage, Estimate]:
+def _stages(analyst: Analyst, case: Failure) -> Mapping[Stage, Estimate]:
     return analyst.cascade.estimates(case) if analyst.cascade else {"judge": analyst.judge.estimate(case)}
 
 
@@ -71,7 +71,7 @@ def stage_lines(plan: Plan) -> list[str]:
     ]
 
 
-def saving(prepared: PreparedRun, findings: Iterable[Finding]) -> Saving | None:
+def saving(prepared: PreparedRun, findings: Iterable[Finding]) -> CascadeSaving | None:
     """What the cascade took, beside what its expensive judge is likely to take for all; None without a cascade."""
     cascade = prepared.analyst.cascade
     if cascade is None:
@@ -79,7 +79,7 @@ def saving(prepared: PreparedRun, findings: Iterable[Finding]) -> Saving | None:
     of_group = {group.id: group for group in prepared.groups}
     spared = {f.group: of_group[f.group] for f in findings if f.judged and was_spared(f.judged)}
     alone = {name: prepared.case(group) for name, group in spared.items()}
-    estimates = {name: cascade.alone.estimate(case) for name, case in alone.items() if isinstance(case, Case)}
+    estimates = {name: cascade.alone.estimate(case) for name, case in alone.items() if isinstance(case, Failure)}
     return cascade_saving(tuple(findings), estimates, cascade.alone.id)
 
 
@@ -93,6 +93,6 @@ def advice(prepared: PreparedRun, unsure: Iterable[Finding]) -> Advice | None:
     return Advice(judge=model.id, estimate=sum(map(model.estimate, _cases(prepared, groups)), Estimate()))
 
 
-def _cases(prepared: PreparedRun, groups: Iterable[Group]) -> Iterator[Case]:
+def _cases(prepared: PreparedRun, groups: Iterable[FailureGroup]) -> Iterator[Failure]:
     """One after the other: never all at once in memory."""
-    return (case for case in map(prepared.case, groups) if isinstance(case, Case))
+    return (case for case in map(prepared.case, groups) if isinstance(case, Failure))

@@ -6,22 +6,23 @@ One failure needs no workers and nothing to resume, so no graph either: that sav
 import asyncio
 from datetime import date
 
-from evalscribe.analysis import Analysis, FindingSummary
 from evalscribe.app.analysis.estimates import announce
 from evalscribe.app.analysis.failures import judge_queue, opened, past_reports, prepare, spent, with_context
 from evalscribe.app.runs import failure_named
 from evalscribe.app.watcher import Watcher
 from evalscribe.collate import collate
-from evalscribe.compose import analysis, compose
+from evalscribe.compose.analysis import analysis
+from evalscribe.compose.outline import compose
 from evalscribe.errors import DataError
-from evalscribe.evidence import Unreadable
-from evalscribe.finding import Case, Finding
 from evalscribe.ids import Frozen
-from evalscribe.ports import Library
-from evalscribe.prose import name as printed
-from evalscribe.prose import path as printed_path
-from evalscribe.recall import read
-from evalscribe.run import Eval, Run
+from evalscribe.model.analysis import Analysis, FindingSummary
+from evalscribe.model.evidence import UnreadableEvidence
+from evalscribe.model.finding import Failure, Finding
+from evalscribe.model.protocols import Library
+from evalscribe.model.run import Eval, Run
+from evalscribe.recall.reading import read
+from evalscribe.text import name as printed
+from evalscribe.text import path as printed_path
 from evalscribe.workspace import Workspace
 
 
@@ -29,7 +30,7 @@ class Explained(Frozen):
     """One failure with all that the judge was given."""
 
     finding: Finding
-    case: Case | Unreadable
+    case: Failure | UnreadableEvidence
     analysis: Analysis
     reviewed: FindingSummary | None = None
     """What a person made of it in the run's report."""

@@ -13,17 +13,17 @@ from evalscribe.app.judging.workers import afar
 from evalscribe.app.runs import open_run
 from evalscribe.app.sightings import elsewhere
 from evalscribe.app.watcher import Watcher
-from evalscribe.chat import Usage
 from evalscribe.classify import TIMEOUT_S, Judged, JudgeQueue
-from evalscribe.evidence import Gathered, Prepared, Unreadable
-from evalscribe.finding import Across, Case, Finding, Group, Verdict
-from evalscribe.gather import case_of, gather
-from evalscribe.ports import Source
-from evalscribe.prose import some_of
-from evalscribe.publish import folder_of
-from evalscribe.recall import History, history
-from evalscribe.run import Eval, Run
-from evalscribe.sighting import Sighting
+from evalscribe.gather.collect import gather
+from evalscribe.gather.pack import case_of
+from evalscribe.model.chat import Usage
+from evalscribe.model.evidence import FailureFingerprint, GatheredEvidence, PreparedFailure, UnreadableEvidence
+from evalscribe.model.finding import CrossModelFailures, Failure, FailureGroup, Finding, Verdict
+from evalscribe.model.protocols import RunSource
+from evalscribe.model.run import Eval, Run
+from evalscribe.publish.placement import folder_of
+from evalscribe.recall.history import History, history
+from evalscribe.text import join_first
 from evalscribe.triage import groups
 from evalscribe.workspace import Workspace
 
@@ -43,54 +43,54 @@ class PreparedRun:
     analyst: Analyst
     run: Run
     history: History
-    groups: tuple[Group, ...]
+    groups: tuple[FailureGroup, ...]
     digests: tuple[str, ...]
     """Content ids of the evidence, in the order of the run's failures."""
-    sightings: tuple[Sighting, ...]
+    sightings: tuple[FailureFingerprint, ...]
     """In the order of the run's failures."""
     elsewhere: Elsewhere
     labels: Labels
     missing: Mapping[str, tuple[str, ...]]
     """Evidence that the source no longer has, by eval id."""
     computed: Mapping[str, bytes]
-    """`Prepared` of the first member of each group, compressed, by eval id."""
+    """`PreparedFailure` of the first member of each group, compressed, by eval id."""
 
-    def case(self, group: Group) -> Case | Unreadable:
+    def case(self, group: FailureGroup) -> Failure | UnreadableEvidence:
         """The case of the member that stands for a group, read from the store."""
         eval = self._evals[group.eval_ids[0]]
         found = self.workspace.store.analyses.get_evidence(self.run.id, eval.id)
         if found is None:
-            return Unreadable(eval=eval, reason="its evidence is no longer in the store")
-        if isinstance(found, Unreadable):
+            return UnreadableEvidence(eval=eval, reason="its evidence is no longer in the store")
+        if isinstance(found, UnreadableEvidence):
             return found
         data = self.computed.get(eval.id)
-        case = case_of(found, Prepared.decompress(data) if data else None)
+        case = case_of(found, PreparedFailure.decompress(data) if data else None)
         past = {"precedents": self.history.precedents.get(eval.path, ()), "across": self.across(group.eval_ids)}
         return self.labels.recalled(case.model_copy(update=past), self._sighted[eval.id])
 
-    def across(self, eval_ids: Iterable[str]) -> Across | None:
+    def across(self, eval_ids: Iterable[str]) -> CrossModelFailures | None:
         """What other models' runs say of failures with one verdict; None where it is not the same for all of them."""
         first, *others = (self._across(eval_id) for eval_id in eval_ids)
         return first if all(other == first for other in others) else None
 
-    def _across(self, eval_id: str) -> Across | None:
+    def _across(self, eval_id: str) -> CrossModelFailures | None:
         return self.elsewhere.across(glimpse(self._sighted[eval_id]))
 
     @cached_property
-    def _sighted(self) -> dict[str, Sighting]:
+    def _sighted(self) -> dict[str, FailureFingerprint]:
         return {sighting.eval_id: sighting for sighting in self.sightings}
 
     @cached_property
     def _evals(self) -> dict[str, Eval]:
         return {eval.id: eval for eval in self.run.failures}
 
-    def knows(self, case: Case) -> bool:
+    def knows(self, case: Failure) -> bool:
         """Whether the store has this judge's verdict on the case."""
         known = self.workspace.store.analyses.get_verdict(self.analyst.judge.key(case))
         return isinstance(known, Verdict) and not known.provisional
 
 
-def _with_steps(run: Run, gathered: Iterable[Gathered]) -> Run:
+def _with_steps(run: Run, gathered: Iterable[GatheredEvidence]) -> Run:
     """Fill in failed steps that only the evidence names."""
     steps = {one.eval_id: one.failed_step for one in gathered}
     failures = tuple(
@@ -116,7 +116,7 @@ async def opened(
     cascade: bool = False,
     provider: str | None = None,
     model: str | None = None,
-) -> AsyncIterator[tuple[Analyst, Source]]:
+) -> AsyncIterator[tuple[Analyst, RunSource]]:
     """Open the judge and the run's source. A missing key is reported before the run is read or a store is created."""
     async with afar(workspace) as workers:
         builder = JudgeBuilder(workspace, workers)
@@ -126,7 +126,7 @@ async def opened(
 
 
 async def prepare(
-    workspace: Workspace, analyst: Analyst, source: Source, run: Run, past: History, watcher: Watcher
+    workspace: Workspace, analyst: Analyst, source: RunSource, run: Run, past: History, watcher: Watcher
 ) -> PreparedRun:
     """Read the evidence of every failure into the store, and compare the failures with those of other runs."""
     gathered = await gather(source, run, workspace.store.analyses, watcher.fetched)
@@ -186,7 +186,7 @@ def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) ->
         for phrase in missing.get(eval.id, ()):
             concerned.setdefault(phrase, []).append(eval.path)
     for phrase, paths in concerned.items():
-        yield phrase if len(paths) == len(evals) else f"{phrase} ({some_of(paths, MOST_NAMED)})"
+        yield phrase if len(paths) == len(evals) else f"{phrase} ({join_first(paths, MOST_NAMED)})"
 
 
 def spent(prepared: PreparedRun, reported: Usage) -> Spent:

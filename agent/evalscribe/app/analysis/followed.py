@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 
 from evalscribe.app.sightings import StoredSightings
-from evalscribe.finding import Finding
-from evalscribe.pattern import FollowUp
-from evalscribe.ports import Library, Store
-from evalscribe.recall import History, follow_ups
-from evalscribe.run import Run
-from evalscribe.sighting import Sighting
+from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.finding import Finding, FollowUp
+from evalscribe.model.protocols import Library
+from evalscribe.model.run import Run
+from evalscribe.model.storage import Store
+from evalscribe.recall.follow_ups import follow_ups
+from evalscribe.recall.history import History
 
 
 def followed(
@@ -18,7 +19,7 @@ def followed(
     date: str,
     history: History,
     findings: Iterable[Finding],
-    seen: Iterable[Sighting],
+    seen: Iterable[FailureFingerprint],
 ) -> tuple[FollowUp, ...]:
     """What a run analysed on this date says of what was done after earlier reports of any model."""
     known = {one.eval_id: one for one in seen}

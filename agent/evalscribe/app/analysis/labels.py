@@ -5,22 +5,21 @@ from dataclasses import dataclass, field
 from posixpath import relpath
 
 from evalscribe.app.sightings import sightings
-from evalscribe.finding import Case
-from evalscribe.given_label import GivenLabel
 from evalscribe.ids import model_folder
-from evalscribe.judging.rules import RulesJudge
-from evalscribe.ports import Store
-from evalscribe.recall import History
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.finding import Failure, HumanLabel
+from evalscribe.model.run import Run
+from evalscribe.model.storage import Store
+from evalscribe.recall.history import History
 from evalscribe.review.recalled import AtHand, Sighted, examples_from, with_labels
-from evalscribe.run import Run
-from evalscribe.sighting import Sighting
 
 
 @dataclass(frozen=True)
 class Labels:
     """Labels of other runs, beside the failures that they are about where those are in the store."""
 
-    labels: tuple[GivenLabel, ...]
+    labels: tuple[HumanLabel, ...]
     sighted: Sighted
     names: Mapping[str, str]
     """What the run's report would call each report, by its name below the reports folder."""
@@ -28,7 +27,7 @@ class Labels:
     """The run of each earlier report of the model, by what the run's report would call it."""
     _looks: dict[str, AtHand] = field(default_factory=dict)
 
-    def recalled(self, case: Case, sighting: Sighting) -> Case:
+    def recalled(self, case: Failure, sighting: FailureFingerprint) -> Failure:
         """The case with the precedents and examples that people's labels are."""
         if not (self.labels or case.precedents):
             return case
@@ -53,15 +52,15 @@ def labels_for(store: Store, run: Run, past: History) -> Labels:
     return Labels(labels, _sighted(store, {*runs.values(), *(label.run for label in labels)}), names, runs)
 
 
-def _sighted(store: Store, run_ids: Iterable[str]) -> dict[tuple[str, str], Sighting]:
-    found: dict[tuple[str, str], Sighting] = {}
+def _sighted(store: Store, run_ids: Iterable[str]) -> dict[tuple[str, str], FailureFingerprint]:
+    found: dict[tuple[str, str], FailureFingerprint] = {}
     for run_id in sorted({*run_ids}.intersection(store.run_ids())):
         if run := store.get_run(run_id):
             found |= {(run_id, eval.path): seen for eval, seen in zip(run.failures, sightings(store, run), strict=True)}
     return found
 
 
-def _look(case: Case, sighting: Sighting, *, cause: str | None) -> AtHand:
+def _look(case: Failure, sighting: FailureFingerprint, *, cause: str | None) -> AtHand:
     located = case.diagnosis.located if case.diagnosis else None
     return AtHand(
         sighting=sighting,
@@ -72,7 +71,7 @@ def _look(case: Case, sighting: Sighting, *, cause: str | None) -> AtHand:
     )
 
 
-def _cause(case: Case) -> str | None:
+def _cause(case: Failure) -> str | None:
     """As rules name it, where they are sure."""
     found = RulesJudge().decide(case)
     return None if found.uncertain else found.cause

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Literal
 
-from evalscribe.analysis import Analysis, RunSummary, SpentSummary
-from evalscribe.cascade import Stage
 from evalscribe.ids import Frozen
-from evalscribe.ports import Estimate
-from evalscribe.report import Report
-from evalscribe.run import Run
+from evalscribe.model.analysis import Analysis, AnalyzedRun, CostSummary
+from evalscribe.model.cascade import Stage
+from evalscribe.model.protocols import Estimate
+from evalscribe.model.report import Report
+from evalscribe.model.run import Run
 
 
 class NothingFailed(Frozen):
@@ -20,8 +20,8 @@ class NothingFailed(Frozen):
     @property
     def analysis(self) -> Analysis:
         """The same document as of any analysis, without a finding."""
-        summary = RunSummary(**{name: getattr(self.run, name) for name in RunSummary.model_fields})
-        return Analysis(run=summary, changed=False, usage=SpentSummary())
+        summary = AnalyzedRun(**{name: getattr(self.run, name) for name in AnalyzedRun.model_fields})
+        return Analysis(run=summary, changed=False, usage=CostSummary())
 
 
 class StagePlan(Frozen):

@@ -5,22 +5,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalscribe.analysis import Analysis
 from evalscribe.app.analysis.failures import Spent
 from evalscribe.app.analysis.outcomes import Analyzed
 from evalscribe.app.analysis.undecided import standing_verdicts
-from evalscribe.compose import analysis
+from evalscribe.compose.analysis import analysis
 from evalscribe.errors import EvalscribeError
-from evalscribe.finding import Correction, Verdict
-from evalscribe.pattern import Collation
-from evalscribe.ports import Library
-from evalscribe.publish import Merged, Place, begun, merge, place
-from evalscribe.recall import actions_in
+from evalscribe.model.analysis import Analysis
+from evalscribe.model.finding import Collation, Correction, Verdict
+from evalscribe.model.protocols import Library
+from evalscribe.model.report import Report
+from evalscribe.model.repository import StoredReport
+from evalscribe.model.run import Run
+from evalscribe.publish.begun import begun
+from evalscribe.publish.merge import Merged, merge
+from evalscribe.publish.placement import Place, place
+from evalscribe.recall.afterwards import actions_in
 from evalscribe.render.pull_request import commit_message
-from evalscribe.report import Report
-from evalscribe.report_file import StoredReport
-from evalscribe.report_markdown import UnreadableReport, parse
-from evalscribe.run import Run
+from evalscribe.report_markdown.page import parse
+from evalscribe.report_markdown.unreadable import UnreadableReport
 from evalscribe.workspace import Workspace
 
 Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]

@@ -8,10 +8,10 @@ from langgraph_sdk.runtime import ServerRuntime
 
 from evalscribe.app.analysis.analyze import opened_analysis
 from evalscribe.classify import Judged, JudgeQueue
-from evalscribe.finding import Finding
 from evalscribe.graph.analysis import Start, builder
-from evalscribe.recall import History
-from evalscribe.run import Run
+from evalscribe.model.finding import Finding
+from evalscribe.model.run import Run
+from evalscribe.recall.history import History
 from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
 

@@ -7,11 +7,11 @@ from itertools import groupby
 from evalscribe.app.analysis.failures import Spent
 from evalscribe.classify import JudgeQueue
 from evalscribe.errors import DataError, EvalscribeError, UnavailableError, UsageError
-from evalscribe.evidence import Citation
-from evalscribe.finding import Finding, NoVerdictCause, Unclassified, Verdict, undecided
-from evalscribe.prose import dollars, one_line
-from evalscribe.report import Entry, Report
-from evalscribe.run import Run
+from evalscribe.model.evidence import Citation
+from evalscribe.model.finding import Finding, NoVerdictCause, Unclassified, Verdict, undecided
+from evalscribe.model.report import Report, ReportEntry
+from evalscribe.model.run import Run
+from evalscribe.text import dollars, one_line
 
 _ORDER: tuple[NoVerdictCause, ...] = ("service", "budget", "answer", "evidence")
 _ADVICE: dict[NoVerdictCause, str] = {
@@ -75,7 +75,7 @@ def standing_verdicts(report: Report) -> dict[str, Verdict]:
     return {path: verdict for entry, verdict in verdicts if verdict for path in entry.paths}
 
 
-def _verdict(entry: Entry, report: Report) -> Verdict | None:
+def _verdict(entry: ReportEntry, report: Report) -> Verdict | None:
     if entry.judge is None or entry.cause_kind is None:
         return None
     change = next(

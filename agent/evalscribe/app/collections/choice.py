@@ -8,9 +8,9 @@ from pydantic import BaseModel
 from evalscribe.app.rubrics import DEFAULT_COLLECTION
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import path_part
-from evalscribe.prose import some_of
-from evalscribe.rubric import Collection
-from evalscribe.run import Run
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import Run
+from evalscribe.text import join_first
 from evalscribe.workspace import Workspace
 
 MOST_NAMED = 10
@@ -88,4 +88,4 @@ def _free_id(there: Iterable[Collection], name: str) -> str:
 
 def _told(there: Iterable[Collection]) -> str:
     told = [one.name if one.id == one.name else f"{one.name} ({one.id})" for one in there]
-    return some_of(told, MOST_NAMED)
+    return join_first(told, MOST_NAMED)

@@ -4,15 +4,16 @@ from pydantic import JsonValue
 
 from evalscribe.app.collections.query import TIMEOUT_S, select
 from evalscribe.errors import NotFoundError
-from evalscribe.evidence import Unreadable
 from evalscribe.ids import Frozen
-from evalscribe.judging.requests import Question
-from evalscribe.judging.subject import Subject, of_evidence
-from evalscribe.llm_request import AgentRunRef
-from evalscribe.ports import Archive, Store, Tables
-from evalscribe.query import checked
-from evalscribe.rubric import Collection
-from evalscribe.run import EvalStatus
+from evalscribe.judging.requests.question import Question
+from evalscribe.judging.subject.failures import of_evidence
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.evidence import UnreadableEvidence
+from evalscribe.model.result import AgentRunRef
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import EvalStatus
+from evalscribe.model.storage import EvalStore, Store, Tables
+from evalscribe.query.statement import checked
 
 _COLUMNS = "id, name, run_id, provider, model, task, trial, trials, status, failed_step, reason"
 _FINDINGS = "SELECT agent_run_id, classification, cause, cause_kind FROM findings"
@@ -89,7 +90,7 @@ def listed(
     return EvalList(total=int(str(total)), evals=evals)
 
 
-def text_of(archive: Archive, store: Store, collection: Collection | None, eval_id: str) -> Subject:
+def text_of(archive: EvalStore, store: Store, collection: Collection | None, eval_id: str) -> Subject:
     """An eval as a judge is shown it, between delimiters; by its id, or by `run id/eval id` of one that was analysed.
 
     Raises `NotFoundError`.
@@ -103,7 +104,7 @@ def text_of(archive: Archive, store: Store, collection: Collection | None, eval_
     for eval in run.failures if run else ():
         if name in (eval.id, eval.path):
             evidence = store.get_evidence(run_id, eval.id)
-            if evidence is None or isinstance(evidence, Unreadable):
+            if evidence is None or isinstance(evidence, UnreadableEvidence):
                 raise NotFoundError(f"the evidence of {eval_id} is not in the store: analyse its run first")
             return of_evidence(run_id, evidence)
     where = f"collection {collection.name!r}" if collection else "any collection"

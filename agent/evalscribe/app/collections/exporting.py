@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from evalscribe.errors import NotFoundError
-from evalscribe.ports import Archive
-from evalscribe.rubric import Collection
-from evalscribe.run import Run
-from evalscribe.sources.imports.export_lines import written
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import Run
+from evalscribe.model.storage import EvalStore
+from evalscribe.sources.export import render_line
 
 
-def lines(archive: Archive, collection: Collection, wanted: Sequence[str]) -> Iterator[str]:
+def lines(archive: EvalStore, collection: Collection, wanted: Sequence[str]) -> Iterator[str]:
     """Each run and its evals, one at a time; all runs of the collection unless some are wanted.
 
     Raises `NotFoundError` before the first line for a run that the collection has not.
@@ -17,7 +17,7 @@ def lines(archive: Archive, collection: Collection, wanted: Sequence[str]) -> It
     return _lines(archive, chosen_runs(archive, collection, wanted))
 
 
-def chosen_runs(archive: Archive, collection: Collection, wanted: Sequence[str]) -> tuple[Run, ...]:
+def chosen_runs(archive: EvalStore, collection: Collection, wanted: Sequence[str]) -> tuple[Run, ...]:
     """The wanted runs, by id or a beginning of it that only one has; without any, all of them."""
     there = archive.runs(collection.id)
     return tuple(one_run(there, name, collection) for name in wanted) if wanted else there
@@ -34,8 +34,8 @@ def one_run(there: Sequence[Run], name: str, collection: Collection) -> Run:
     raise NotFoundError(f"the collection {collection.name!r} has {told} {name!r}: {known}")
 
 
-def _lines(archive: Archive, runs: Sequence[Run]) -> Iterator[str]:
+def _lines(archive: EvalStore, runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
-        yield written(run)
+        yield render_line(run)
         for record in archive.records(run.id):
-            yield written(record)
+            yield render_line(record)

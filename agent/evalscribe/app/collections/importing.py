@@ -9,12 +9,14 @@ from pydantic import Field
 
 from evalscribe.app.remembered import EXPLICIT, remembered
 from evalscribe.errors import EvalscribeError
-from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.ids import Frozen
-from evalscribe.ports import Added, Archive, Records, Shelf, Source
-from evalscribe.record import Record
-from evalscribe.rubric import Collection
-from evalscribe.run import EvalStatus, Run
+from evalscribe.model.collection_storage import CollectionStore
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.model.protocols import RunSource
+from evalscribe.model.record import Record
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import EvalStatus, Run
+from evalscribe.model.storage import AddedCounts, EvalStore, Records
 
 MOST_RECORDS = 500
 FETCHES = 8
@@ -36,7 +38,7 @@ class Imported(Frozen):
     runs: tuple[Run, ...]
     """With counts of what the file holds."""
     statuses: dict[EvalStatus, int] = Field(default_factory=dict)
-    added: Added = Added()
+    added: AddedCounts = AddedCounts()
     left_out: dict[str, int] = Field(default_factory=dict)
     stopped: str | None = None
     """Why the file was not read to its end; what was read is kept."""
@@ -49,8 +51,8 @@ class _Batch(Frozen):
 
 
 async def import_file(
-    archive: Archive | None,
-    shelf: Shelf | None,
+    archive: EvalStore | None,
+    shelf: CollectionStore | None,
     records: Records,
     collection: Collection,
     watcher: ImportWatcher,
@@ -83,28 +85,32 @@ async def import_file(
 
 
 def _stored(
-    archive: Archive | None,
-    shelf: Shelf | None,
+    archive: EvalStore | None,
+    shelf: CollectionStore | None,
     collection: Collection,
     runs: Sequence[Run],
     records: Sequence[Record],
-) -> Added:
+) -> AddedCounts:
     """Raises `EvalscribeError` for what concerns the store, `UsageError` where the collection's id is taken."""
     if archive is None:
-        return Added()
+        return AddedCounts()
     if shelf is not None:
         shelf.add_collection(collection)
     return archive.add(collection.id, runs, records)
 
 
-def _read(archive: Archive | None, records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
+def _read(archive: EvalStore | None, records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
     if archive is None or records.format in EXPLICIT:
         return records.read()
     return remembered(records.read(), archive.run, said)
 
 
 async def import_source(
-    archive: Archive | None, shelf: Shelf | None, source: Source, collection: Collection, watcher: ImportWatcher
+    archive: EvalStore | None,
+    shelf: CollectionStore | None,
+    source: RunSource,
+    collection: Collection,
+    watcher: ImportWatcher,
 ) -> Imported:
     """Store the failed evals of a run that a source names, with their evidence. Raises as `import_file` does."""
     run = await source.run()
@@ -125,9 +131,9 @@ async def import_source(
     return tally.told("convex", left_out, collection)
 
 
-def _record(run: Run, found: Evidence | Unreadable) -> Record:
+def _record(run: Run, found: Evidence | UnreadableEvidence) -> Record:
     """A failed eval as a record; of one that cannot be read, what the run says of it."""
-    if isinstance(found, Unreadable):
+    if isinstance(found, UnreadableEvidence):
         found = Evidence(eval=found.eval, missing=(found.reason,))
     task = f"{found.eval.category}/{found.eval.name}" if found.eval.category else found.eval.name
     return Record(
@@ -148,7 +154,7 @@ class _Tally:
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
         self.statuses: dict[str, Counter[EvalStatus]] = {}
-        self.added = Added()
+        self.added = AddedCounts()
         self.stopped: EvalscribeError | None = None
 
     @property

@@ -5,15 +5,16 @@ import time
 from pydantic import computed_field
 
 from evalscribe.errors import UsageError
-from evalscribe.ports import Rows, Tables
-from evalscribe.query import checked, value
+from evalscribe.model.storage import QueryRows, Tables
+from evalscribe.query.result import value
+from evalscribe.query.statement import checked
 
 MOST_ROWS = 10_000
 TIMEOUT_S = 30.0
 LONGEST_TIMEOUT_S = 3600.0
 
 
-class Answer(Rows):
+class Answer(QueryRows):
     """The rows of a query, and what was asked for."""
 
     applied_limit: int

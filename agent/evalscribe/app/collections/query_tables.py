@@ -6,8 +6,8 @@ from pydantic import JsonValue
 
 from evalscribe.app.collections.query import TIMEOUT_S, select
 from evalscribe.ids import Frozen
-from evalscribe.ports import Tables
-from evalscribe.query import tables as queried_tables
+from evalscribe.model.storage import Tables
+from evalscribe.query.tables import tables as queried_tables
 
 LOOKED_AT = 1000
 """Runs of a collection whose metadata is looked at."""

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from evalscribe.app.collections.query import MOST_ROWS, select
 from evalscribe.errors import UsageError
-from evalscribe.exploration import Member
-from evalscribe.ports import Tables
-from evalscribe.query import checked
+from evalscribe.model.exploration import Member
+from evalscribe.model.storage import Tables
+from evalscribe.query.statement import checked
 
 _SELECT = re.compile(r"\s*(?:select|with)\b", re.IGNORECASE)
 _CONDITION = "SELECT id FROM agent_runs WHERE "

@@ -7,10 +7,11 @@ from typing import Protocol
 from evalscribe.app.collections.choice import planned
 from evalscribe.app.collections.importing import Imported, ImportWatcher, import_file
 from evalscribe.errors import DataError, NotFoundError, UsageError
-from evalscribe.ports import Archive, Records, Shelf, Store
-from evalscribe.prose import counted, some_of
-from evalscribe.rubric import Collection
-from evalscribe.run import Run
+from evalscribe.model.collection_storage import CollectionStore
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import Run
+from evalscribe.model.storage import EvalStore, Records, Store
+from evalscribe.text import join_first, pluralise
 
 SHORTEST_PREFIX = 4
 """Characters of a run's id that may stand for it."""
@@ -24,7 +25,7 @@ class Arrivals(ImportWatcher, Protocol):
         """Something a person should know: one line."""
 
 
-def whole_run(store: Store, archive: Archive, name: str) -> str | None:
+def whole_run(store: Store, archive: EvalStore, name: str) -> str | None:
     """Id of the imported run that is called so, or whose id begins so; None where there is none.
 
     Raises `UsageError` where several begin so.
@@ -47,7 +48,7 @@ def analysed_run(store: Store, name: str) -> str:
     if name in ids:
         return name
     if len(ids) > 1:
-        raise UsageError(f"{len(ids)} runs begin with {name}: {some_of(ids, MOST_NAMED)}")
+        raise UsageError(f"{len(ids)} runs begin with {name}: {join_first(ids, MOST_NAMED)}")
     if not ids:
         raise NotFoundError(f"there is no run {name!r} in the store; `evalscribe import` brings one in")
     return ids[0]
@@ -64,7 +65,7 @@ class RunFile:
 
 
 async def bring_in(
-    archive: Archive, shelf: Shelf, files: Sequence[RunFile], called: tuple[str, str], watcher: Arrivals
+    archive: EvalStore, shelf: CollectionStore, files: Sequence[RunFile], called: tuple[str, str], watcher: Arrivals
 ) -> str:
     """Import files; the id of the only run in them. `called`: what the user named, the collection after it.
 
@@ -88,7 +89,7 @@ async def bring_in(
     return next(iter(runs))
 
 
-def _home(archive: Archive, shelf: Shelf, file: RunFile) -> Collection | None:
+def _home(archive: EvalStore, shelf: CollectionStore, file: RunFile) -> Collection | None:
     """The collection that has the file's first run already."""
     collections = shelf.collections()
     first = next(file.open().read(), None) if collections else None
@@ -98,11 +99,11 @@ def _home(archive: Archive, shelf: Shelf, file: RunFile) -> Collection | None:
 
 
 def _told(file: str, done: Imported) -> str:
-    left_out = f"; left out: {counted(sum(done.left_out.values()), 'thing')}" if done.left_out else ""
-    evals = counted(sum(done.statuses.values()), "eval")
+    left_out = f"; left out: {pluralise(sum(done.left_out.values()), 'thing')}" if done.left_out else ""
+    evals = pluralise(sum(done.statuses.values()), "eval")
     return f"{file} ({done.format}): {evals}, {done.added.new} new, in collection {done.collection.name}{left_out}"
 
 
-def is_whole(archive: Archive, run_id: str) -> bool:
+def is_whole(archive: EvalStore, run_id: str) -> bool:
     """Whether at least one eval of the run was imported."""
     return next(archive.records(run_id), None) is not None

@@ -4,27 +4,31 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from evalscribe import compare as stage
 from evalscribe.app.comparisons.page import put_comparison
 from evalscribe.app.comparisons.sides import SideReader, side
 from evalscribe.app.comparisons.why import CompareJudges, by_judge, by_rules, estimated, opened_judges
 from evalscribe.app.judging.subjects import Finder, Reached
 from evalscribe.app.placed import Put
 from evalscribe.app.watcher import Watcher
-from evalscribe.compare import Played
-from evalscribe.comparison import Behaviour, Comparison, Matrix, Pair, Within
+from evalscribe.compare import behaviours, within
+from evalscribe.compare import matrix as compare_matrix
+from evalscribe.compare import sides as compare_sides
+from evalscribe.compare.tries import Played
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Estimate
-from evalscribe.prose import counted
-from evalscribe.report_markdown.comparison import comparison_page, matrix_page, within_page
+from evalscribe.model.comparison import Behaviour, Comparison, EvalPair, Matrix, WithinRunComparison
+from evalscribe.model.protocols import Estimate
+from evalscribe.report_markdown.comparison.matrix import matrix_page
+from evalscribe.report_markdown.comparison.page import comparison_page
+from evalscribe.report_markdown.comparison.within import within_page
+from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 
 class Compared(Frozen):
     """What came of it."""
 
-    found: Comparison | Within | Matrix
+    found: Comparison | WithinRunComparison | Matrix
     text: str
     """The page."""
     put: Put | None = None
@@ -62,17 +66,17 @@ async def compare(
         sides = [await side(reader, name) for name in names]
         _not_the_same(sides, names)
         if len(sides) > 2:
-            matrix = stage.matrix(sides)
+            matrix = compare_matrix.matrix(sides)
             of = [column.runs for column in matrix.columns]
             done = Compared(found=matrix, text=matrix_page(matrix))
         elif len(sides) == 2:
-            two = stage.compared(*sides)
+            two = compare_sides.compared(*sides)
             asked = await _explained(workspace, judges, two.pairs, watcher, dry_run=dry_run)
             two = two.model_copy(update=asked.update)
             of = [two.base.runs, two.candidate.runs]
             done = Compared(found=two, text=comparison_page(two), estimate=asked.estimate)
         else:
-            one = stage.within(sides[0])
+            one = within.within(sides[0])
             asked = await _explained(workspace, judges, one.pairs, watcher, dry_run=dry_run)
             one = one.model_copy(update=asked.update)
             of = [one.side.runs]
@@ -85,7 +89,7 @@ async def compare(
 
 
 class _Asked(Frozen):
-    pairs: tuple[Pair, ...]
+    pairs: tuple[EvalPair, ...]
     behaviours: tuple[Behaviour, ...]
     judge: str | None = None
     estimate: Estimate | None = None
@@ -98,7 +102,7 @@ class _Asked(Frozen):
 async def _explained(
     workspace: Workspace,
     judges: CompareJudges | None,
-    pairs: tuple[Pair, ...],
+    pairs: tuple[EvalPair, ...],
     watcher: Watcher,
     *,
     dry_run: bool,
@@ -107,14 +111,14 @@ async def _explained(
     pairs = by_rules(workspace, pairs)
     worse = sum(pair.change == "regressed" for pair in pairs)
     if judges is None or not worse:
-        return _Asked(pairs=pairs, behaviours=stage.behaviours(pairs))
+        return _Asked(pairs=pairs, behaviours=behaviours.behaviours(pairs))
     estimate = estimated(workspace, judges, pairs)
     judge = judges.regression
-    watcher.say(f"{judge.id} for {counted(worse, 'regressed eval')}: {estimate.summary}, less what is known")
+    watcher.say(f"{judge.id} for {pluralise(worse, 'regressed eval')}: {estimate.summary}, less what is known")
     if dry_run:
-        return _Asked(pairs=pairs, behaviours=stage.behaviours(pairs), estimate=estimate)
+        return _Asked(pairs=pairs, behaviours=behaviours.behaviours(pairs), estimate=estimate)
     told = await by_judge(workspace, judges, pairs, watcher)
-    both = _joined(told.common, stage.behaviours(told.apart))
+    both = _joined(told.common, behaviours.behaviours(told.apart))
     return _Asked(pairs=told.pairs, behaviours=both, judge=judge.id, estimate=estimate)
 
 

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from functools import partial
 
 from evalscribe.app.placed import Put, put
-from evalscribe.ids import chosen_folder, content_id, run_id_prefix
-from evalscribe.ports import Library
-from evalscribe.report_markdown.comparison import same_runs
-from evalscribe.run import Run
+from evalscribe.ids import choose_folder, content_id, run_id_prefix
+from evalscribe.model.protocols import Library
+from evalscribe.model.run import Run
+from evalscribe.report_markdown.comparison.document import same_runs
 
 
 def put_comparison(library: Library, run: Run, of: Sequence[Sequence[str]], text: str) -> Put:
     """Into the folder of `run`'s model. `of`: the ids of the runs of each side, which name the file."""
     reports = (file.name for file in library.of_model(run.provider, run.model))
-    folder = chosen_folder(run.provider, run.model, reports)
+    folder = choose_folder(run.provider, run.model, reports)
     short = f"{folder}/compare_{'_'.join(map(_short, of)) if len(of) < 3 else _digest(of)}"
     return put(library, "comparison", short, f"{short}_{_digest(of)}", text, partial(same_runs, text))
 

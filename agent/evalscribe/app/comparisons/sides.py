@@ -13,14 +13,15 @@ from evalscribe.app.reports.reported import findings_of
 from evalscribe.app.runs import collection_name, of_experiment
 from evalscribe.app.sightings import sightings
 from evalscribe.app.watcher import Watcher
-from evalscribe.compare import Played
+from evalscribe.compare.tries import Played
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UsageError
-from evalscribe.gather import sighting
+from evalscribe.gather.sighting import sighting
 from evalscribe.ids import model_key, same_model
-from evalscribe.record_evidence import evidence_of
-from evalscribe.run import Run
-from evalscribe.sighting import Sighting
-from evalscribe.sources.imports import RunOverrides, open_records
+from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.record import evidence_of
+from evalscribe.model.run import Run
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.formats import open_records
 from evalscribe.workspace import Workspace
 
 SUMMARY = "failed_evals.json"
@@ -132,7 +133,7 @@ async def _fetched(reader: SideReader, name: str) -> Run:
     return choice.run
 
 
-def _seen(reader: SideReader, run: Run) -> tuple[Sighting, ...]:
+def _seen(reader: SideReader, run: Run) -> tuple[FailureFingerprint, ...]:
     """What the evidence of its failures shows; of an imported run that was not analysed its records are read."""
     known = len(reader.workspace.store.analyses.sightings(run.id)) == len(run.failures)
     if known or reader.workspace.store.runs.record(run.failures[0].id) is None:

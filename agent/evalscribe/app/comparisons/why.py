@@ -9,19 +9,19 @@ from evalscribe.app.judging.builder import JudgeBuilder
 from evalscribe.app.judging.judges import Maker
 from evalscribe.app.kept import kept
 from evalscribe.app.watcher import Watcher
-from evalscribe.compare import first_divergence
-from evalscribe.comparison import Behaviour, Pair, Trial, Why
-from evalscribe.judge_result import JudgeResult, ResultType
+from evalscribe.compare.divergence import first_divergence
 from evalscribe.judging.lanes import in_lanes
 from evalscribe.judging.regression import of_two, why, without_marks
 from evalscribe.judging.rubric.cited import JudgeResultWithCitations
 from evalscribe.judging.rubric.judge import RubricJudge
-from evalscribe.judging.subject import Subject
+from evalscribe.judging.subject.item import Subject
 from evalscribe.judging.subject.results import result_items
-from evalscribe.ports import Estimate
-from evalscribe.prose import one_line, slug
-from evalscribe.record import Record
+from evalscribe.model.comparison import Behaviour, EvalPair, RegressionExplanation, Trial
+from evalscribe.model.protocols import Estimate
+from evalscribe.model.record import Record
+from evalscribe.model.result import JudgeResult, ResultType
 from evalscribe.settings import RULES
+from evalscribe.text import one_line, slug
 from evalscribe.workspace import Workspace
 
 REGRESSION, BEHAVIOURS = "regression", "behaviours"
@@ -60,7 +60,7 @@ def opened_judges(workspace: Workspace, watcher: Watcher) -> CompareJudges | Non
 class _Tried:
     """A regressed pair and the two tries that are compared."""
 
-    pair: Pair
+    pair: EvalPair
     base: Record | None
     candidate: Record
 
@@ -69,7 +69,7 @@ class _Tried:
         return of_two(self.base, self.candidate)
 
 
-def by_rules(workspace: Workspace, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+def by_rules(workspace: Workspace, pairs: Sequence[EvalPair]) -> tuple[EvalPair, ...]:
     """Each regressed pair with the first tool call that differs, where both tries have transcripts."""
     left = MOST_FOLLOWED
     found = []
@@ -81,7 +81,7 @@ def by_rules(workspace: Workspace, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     return tuple(found)
 
 
-def estimated(workspace: Workspace, judges: CompareJudges, pairs: Sequence[Pair]) -> Estimate:
+def estimated(workspace: Workspace, judges: CompareJudges, pairs: Sequence[EvalPair]) -> Estimate:
     """What asking about every regressed eval takes at most, were nothing known."""
     tried = (_tried(workspace, pair) for pair in pairs if pair.change == "regressed")
     return sum((judges.regression.estimate(one.subject) for one in tried if one), Estimate())
@@ -90,18 +90,20 @@ def estimated(workspace: Workspace, judges: CompareJudges, pairs: Sequence[Pair]
 class Explained(NamedTuple):
     """What a judge made of pairs."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[EvalPair, ...]
     common: tuple[Behaviour, ...]
-    apart: tuple[Pair, ...]
+    apart: tuple[EvalPair, ...]
     """Those of no group. An eval may have several pairs, one for each failed try: names do not tell them apart."""
 
 
-async def by_judge(workspace: Workspace, judges: CompareJudges, pairs: Sequence[Pair], watcher: Watcher) -> Explained:
+async def by_judge(
+    workspace: Workspace, judges: CompareJudges, pairs: Sequence[EvalPair], watcher: Watcher
+) -> Explained:
     """Each regressed pair with what the judge says of it, stored at once; and what these have in common.
 
     A pair that could not be judged keeps what the rules say. Raises `EvalscribeError` for what concerns all.
     """
-    answers: dict[int, tuple[JudgeResult, Why]] = {}
+    answers: dict[int, tuple[JudgeResult, RegressionExplanation]] = {}
     todo = [number for number, pair in enumerate(pairs) if pair.change == "regressed"]
     done = 0
 
@@ -128,7 +130,7 @@ async def by_judge(workspace: Workspace, judges: CompareJudges, pairs: Sequence[
     return Explained(explained, common, tuple(pair for n, pair in enumerate(explained) if n not in grouped))
 
 
-async def _asked(judges: CompareJudges, tried: _Tried) -> tuple[tuple[JudgeResult, Why] | None, str]:
+async def _asked(judges: CompareJudges, tried: _Tried) -> tuple[tuple[JudgeResult, RegressionExplanation] | None, str]:
     """The answer, and a word about it."""
     subject = tried.subject
     result = await judges.regression.judge(subject)
@@ -142,7 +144,7 @@ async def _in_common(
     judges: CompareJudges,
     results: Sequence[JudgeResult],
     alone: dict[str, int],
-    pairs: Sequence[Pair],
+    pairs: Sequence[EvalPair],
     watcher: Watcher,
 ) -> tuple[Behaviour, ...]:
     """Groups of explanations; none where the judge finds none or cannot say. As `_groups` leaves `alone`."""
@@ -158,7 +160,7 @@ async def _in_common(
 
 
 def _groups(
-    groups: Sequence[Mapping[str, Any]], alone: dict[str, int], pairs: Sequence[Pair], judge: str
+    groups: Sequence[Mapping[str, Any]], alone: dict[str, int], pairs: Sequence[EvalPair], judge: str
 ) -> tuple[Behaviour, ...]:
     """A pair belongs to the first group that names its mark; what is alone or names nothing is no group.
 
@@ -175,7 +177,7 @@ def _groups(
     return tuple(found)
 
 
-def _tried(workspace: Workspace, pair: Pair) -> _Tried | None:
+def _tried(workspace: Workspace, pair: EvalPair) -> _Tried | None:
     """None where nothing is kept of the failed try."""
     failed = next((trial for trial in pair.candidate if not trial.passed and trial.eval_id), None)
     candidate = _record(workspace, failed)
@@ -192,7 +194,7 @@ def _record(workspace: Workspace, trial: Trial | None) -> Record | None:
     return kept(workspace.store.runs, workspace.store.analyses, trial.run_id, trial.eval_id)
 
 
-def _divergence(tried: _Tried | None) -> Why | None:
+def _divergence(tried: _Tried | None) -> RegressionExplanation | None:
     if tried is None or tried.base is None or not (tried.base.transcripts and tried.candidate.transcripts):
         return None
     return first_divergence(tried.base.transcripts[0], tried.candidate.transcripts[0])

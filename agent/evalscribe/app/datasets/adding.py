@@ -6,13 +6,14 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from evalscribe import prose
-from evalscribe.dataset import Dataset, Item, short_id
+from evalscribe import text as prose
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.item_line import parsed
-from evalscribe.ports import Added, Datasets
-from evalscribe.strict_json import NotJson, StrictJson
+from evalscribe.json_data import InvalidJson, StrictJson
+from evalscribe.model.dataset import Dataset, Item, short_id
+from evalscribe.model.experiment_storage import Datasets
+from evalscribe.model.storage import AddedCounts
+from evalscribe.sources.items import parse_item
 
 MOST_NAMED = 10
 
@@ -34,7 +35,7 @@ class PutIn(Frozen):
     """What became of an example."""
 
     item: Item
-    added: Added
+    added: AddedCounts
     hidden: int = 0
     """Secrets that were taken out of it."""
 
@@ -65,7 +66,7 @@ def put_in(datasets: Datasets, dataset: Dataset, example: Example) -> PutIn:
             value[name] = _needed(f"--{name}", text)
     value |= {name: found for name in ("split", "cluster", "key") if (found := getattr(example, name)) is not None}
     try:
-        read = parsed(value, {})
+        read = parse_item(value, {})
     except DataError as error:
         raise UsageError(str(error)) from None
     return PutIn(item=read.item, added=datasets.put(dataset.id, [read.item]), hidden=read.hidden)
@@ -89,22 +90,22 @@ def json_or_text(option: str, text: str) -> JsonValue:
     """JSON where it is some, else the text. Raises `UsageError` for JSON that readers may understand in two ways."""
     try:
         return _json(option, text)
-    except NotJson:
+    except InvalidJson:
         return text
 
 
 def _needed(option: str, text: str) -> JsonValue:
     try:
         return _json(option, text)
-    except NotJson as error:
+    except InvalidJson as error:
         raise UsageError(f"{option}: {error}") from None
 
 
 def _json(option: str, text: str) -> JsonValue:
-    """Raises `UsageError`, or `NotJson`."""
+    """Raises `UsageError`, or `InvalidJson`."""
     try:
         return cast(JsonValue, StrictJson().decode(text))
-    except NotJson:
+    except InvalidJson:
         raise
     except DataError as error:
         raise UsageError(f"{option}: {error}") from None

@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Iterable, Iterator
 
 from evalscribe.app.datasets.found import version_named
-from evalscribe.dataset import Dataset, Item
 from evalscribe.ids import Frozen, canonical_json
-from evalscribe.ports import Datasets
+from evalscribe.model.dataset import Dataset, Item
+from evalscribe.model.experiment_storage import Datasets
 
 DRAFT = "draft"
 _FIELDS = tuple(name for name in Item.model_fields if name not in ("key", "source"))

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from evalscribe.app.datasets.adding import TakenOut
-from evalscribe.dataset import Dataset, Item
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Datasets
+from evalscribe.model.dataset import Dataset, Item
+from evalscribe.model.experiment_storage import Datasets
 
 MOST_NAMED = 10
 

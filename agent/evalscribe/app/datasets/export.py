@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
 
-from evalscribe.dataset import Item
 from evalscribe.errors import UsageError
-from evalscribe.item_line import FIELDS, written
-from evalscribe.json_value import as_text
+from evalscribe.json_data import to_text
+from evalscribe.model.dataset import Item
+from evalscribe.sources.items import ITEM_FIELDS, render_item
 
 FORMATS = ("jsonl", "csv")
 
@@ -19,14 +19,14 @@ def lines(items: Iterable[Item], form: str) -> Iterator[str]:
     else is JSON. Raises `UsageError` for an unknown format."""
     if form not in FORMATS:
         raise UsageError(f"--format {form!r} is none of {', '.join(FORMATS)}")
-    return map(written, items) if form == "jsonl" else _rows(items)
+    return map(render_item, items) if form == "jsonl" else _rows(items)
 
 
 def _rows(items: Iterable[Item]) -> Iterator[str]:
-    yield _row(FIELDS)
+    yield _row(ITEM_FIELDS)
     for item in items:
         told = item.model_dump(mode="json")
-        yield _row([_cell(told[name]) for name in FIELDS])
+        yield _row([_cell(told[name]) for name in ITEM_FIELDS])
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -38,4 +38,4 @@ def _row(cells: Iterable[str]) -> str:
 def _cell(value: JsonValue) -> str:
     if value in (None, {}, []):
         return ""
-    return as_text(value)
+    return to_text(value)

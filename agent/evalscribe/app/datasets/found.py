@@ -1,9 +1,9 @@
 """Which dataset, and which of its versions, is meant."""
 
 from evalscribe.app.named import no_version, nothing_called, version_called
-from evalscribe.dataset import Dataset, DatasetVersion
 from evalscribe.errors import NotFoundError
-from evalscribe.ports import Datasets
+from evalscribe.model.dataset import Dataset, DatasetVersion
+from evalscribe.model.experiment_storage import Datasets
 
 
 def found(datasets: Datasets, named: str) -> Dataset:

@@ -12,16 +12,17 @@ from evalscribe.app.datasets.split import split_of
 from evalscribe.app.datasets.upload import batches
 from evalscribe.app.kept import kept
 from evalscribe.app.reports.review import told
-from evalscribe.dataset import Dataset, DatasetVersion, Item
-from evalscribe.evidence import Evidence
-from evalscribe.frozen_evidence import FrozenEvidence
-from evalscribe.gather import prepare
 from evalscribe.gather.digest import likeness
+from evalscribe.gather.pack import prepare
 from evalscribe.ids import Frozen
-from evalscribe.ports import Added, Archive, Datasets, Library, Store
-from evalscribe.prose import name as printed
-from evalscribe.record_evidence import evidence_of
-from evalscribe.run import Eval, Run
+from evalscribe.model.dataset import Dataset, DatasetVersion, Item
+from evalscribe.model.evidence import Evidence, EvidenceSnapshot
+from evalscribe.model.experiment_storage import Datasets
+from evalscribe.model.protocols import Library
+from evalscribe.model.record import evidence_of
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import AddedCounts, EvalStore, Store
+from evalscribe.text import name as printed
 from evalscribe.workspace import Workspace
 
 DESCRIPTION = "failures with the labels that people gave them"
@@ -32,7 +33,7 @@ class FromReviews(Frozen):
 
     dataset_id: str
     dataset: str
-    added: Added
+    added: AddedCounts
     splits: dict[str, int]
     """Items by split."""
     labels: dict[str, int]
@@ -78,7 +79,7 @@ def from_reviews(
     people = by_people(told(workspace.reports, workspace.store.analyses))
     wanted = [*people.failures, *(_unreviewed(workspace.reports, people.failures) if unreviewed else ())]
     dataset = datasets.find(name) or created(datasets, name, DESCRIPTION, workspace.now())
-    chosen, added = _Chosen(workspace.store.analyses, workspace.store.runs, shares, seed), Added()
+    chosen, added = _Chosen(workspace.store.analyses, workspace.store.runs, shares, seed), AddedCounts()
     for some in batches(chosen.items(wanted)):
         added += datasets.put(dataset.id, some)
     withdrawn = _withdraw(datasets, dataset, {_key(one) for one in wanted})
@@ -108,7 +109,7 @@ class _Chosen:
     """Makes items one after the other, and counts what is left out."""
 
     store: Store
-    archive: Archive
+    archive: EvalStore
     shares: Mapping[str, float]
     """Of items by split, together 1."""
     seed: int
@@ -160,7 +161,7 @@ def _item(one: LabelledFailure, run: Run, evidence: Evidence) -> Item:
     cause = {"cause_kind": one.cause_kind} if one.cause_kind else {}
     return Item(
         key=_key(one),
-        input=FrozenEvidence.of(run, evidence).written,
+        input=EvidenceSnapshot.of(run, evidence).written,
         expected_output={"classification": one.label, **cause},
         metadata={"category": eval.category} if eval.category else {},
         cluster=printed(f"{eval.category}/{eval.name}" if eval.category else eval.name),

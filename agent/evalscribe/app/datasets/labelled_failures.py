@@ -6,14 +6,13 @@ from pathlib import PurePosixPath
 from pydantic import JsonValue
 
 from evalscribe.errors import DataError
-from evalscribe.finding import CauseKind, Classification
-from evalscribe.given_label import GivenLabel
 from evalscribe.ids import Frozen
-from evalscribe.ports import Library
-from evalscribe.prose import name as printed
-from evalscribe.recall import read
-from evalscribe.report_file import is_of_another_kind
+from evalscribe.model.finding import CauseKind, Classification, HumanLabel
+from evalscribe.model.protocols import Library
+from evalscribe.model.repository import is_of_another_kind
+from evalscribe.recall.reading import read
 from evalscribe.review.stats import truths, verdicts
+from evalscribe.text import name as printed
 
 
 class LabelledFailure(Frozen):
@@ -40,7 +39,7 @@ class People(Frozen):
     """Failures left out because two reports of their run give them different labels."""
 
 
-def by_people(labels: Iterable[GivenLabel]) -> People:
+def by_people(labels: Iterable[HumanLabel]) -> People:
     """One failure of each group that was labelled as one."""
     given = tuple(labels)
     agreed = truths(given)
@@ -77,7 +76,7 @@ def by_judges(library: Library) -> Iterator[LabelledFailure]:
             )
 
 
-def _given(label: GivenLabel) -> LabelledFailure:
+def _given(label: HumanLabel) -> LabelledFailure:
     told = {"report": label.report, "commit": label.commit, "reviewer": label.reviewer, "date": label.date}
     return LabelledFailure(
         run=label.run,

@@ -8,12 +8,12 @@ from pydantic import JsonValue
 from evalscribe.app.collections.stored_runs import analysed_run, whole_run
 from evalscribe.app.datasets.told import Told, of_attempt, of_evidence, of_record
 from evalscribe.app.datasets.upload import batches
-from evalscribe.dataset import Dataset, Item
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.evidence import Evidence
-from evalscribe.experiment import ExperimentRun
 from evalscribe.ids import Frozen
-from evalscribe.ports import Added, Archive, Store
+from evalscribe.model.dataset import Dataset, Item
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.experiment import ExperimentRun
+from evalscribe.model.storage import AddedCounts, EvalStore, Store
 from evalscribe.workspace import Workspace
 
 
@@ -22,7 +22,7 @@ class Taken(Frozen):
 
     dataset: str
     run_id: str
-    added: Added
+    added: AddedCounts
     unusable: tuple[str, ...] = ()
     """Evals of which the run does not say what they were asked."""
     unknown: int = 0
@@ -58,7 +58,7 @@ def taken(
     if expected is not None and len(evals) != 1:
         raise UsageError("--expected-output says what one eval should give: name that one with --eval")
     run_id, told = _run(workspace, named)
-    notes, added = _Notes(), Added()
+    notes, added = _Notes(), AddedCounts()
     for some in batches(_items(_chosen(told, evals, run_id, failed=failed), expected, notes)):
         added += workspace.store.datasets.put(dataset.id, some)
     unusable = tuple(notes.unusable)
@@ -110,7 +110,7 @@ def _attempts(workspace: Workspace, run: ExperimentRun) -> Iterator[Told]:
         yield of_attempt(attempt, workspace.store.datasets.item(run.dataset_version_id, attempt.item.item_key))
 
 
-def _records(archive: Archive, run_id: str) -> Iterator[Told]:
+def _records(archive: EvalStore, run_id: str) -> Iterator[Told]:
     for record in archive.records(run_id):
         yield of_record(record, archive.documents(run_id, record.eval.id))
 

@@ -1,8 +1,8 @@
 """Freeze a draft as a version."""
 
-from evalscribe.dataset import Dataset, DatasetVersion
 from evalscribe.ids import Frozen
-from evalscribe.ports import Datasets
+from evalscribe.model.dataset import Dataset, DatasetVersion
+from evalscribe.model.experiment_storage import Datasets
 
 
 class Published(Frozen):

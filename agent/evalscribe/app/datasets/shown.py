@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import Field, JsonValue
 
-from evalscribe.dataset import Dataset, DatasetVersion, Item
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
-from evalscribe.json_value import as_text
-from evalscribe.ports import Datasets
-from evalscribe.prose import cut, one_line
+from evalscribe.json_data import to_text
+from evalscribe.model.dataset import Dataset, DatasetVersion, Item
+from evalscribe.model.experiment_storage import Datasets
+from evalscribe.text import cut, one_line
 
 EXCERPT = 60
 """Characters of an input or expected output where the payload is not wanted."""
@@ -121,4 +121,4 @@ def in_short(item: Item) -> Example:
 
 
 def excerpt(value: JsonValue) -> str:
-    return cut(one_line(as_text(value)), EXCERPT)
+    return cut(one_line(to_text(value)), EXCERPT)

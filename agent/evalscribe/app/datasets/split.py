@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from itertools import accumulate
 
 from evalscribe.app.datasets.upload import batches
-from evalscribe.dataset import Dataset, Item
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Datasets
+from evalscribe.model.dataset import Dataset, Item
+from evalscribe.model.experiment_storage import Datasets
 
 DEFAULT = {"train": 0.2, "dev": 0.4, "test": 0.4}
 """A classifier that is asked, not trained, needs few examples and much proof."""

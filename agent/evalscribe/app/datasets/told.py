@@ -4,14 +4,14 @@ from collections.abc import Iterable
 
 from pydantic import JsonValue
 
-from evalscribe import prose
-from evalscribe.agent_run import AssistantMessage, Transcript, UserMessage
-from evalscribe.dataset import Item
-from evalscribe.evidence import Document, Evidence, Role
-from evalscribe.experiment import Attempt
+from evalscribe import text
 from evalscribe.ids import Frozen
-from evalscribe.record import Record
-from evalscribe.run import Eval
+from evalscribe.model.dataset import Item
+from evalscribe.model.evidence import Document, Evidence, Role
+from evalscribe.model.experiment import ItemTrial
+from evalscribe.model.record import Record
+from evalscribe.model.run import Eval
+from evalscribe.model.transcript import AssistantMessage, Transcript, UserMessage
 
 
 class Told(Frozen):
@@ -53,7 +53,7 @@ def of_evidence(run_id: str, evidence: Evidence) -> Told:
     return _told(run_id, evidence.eval, asked, answered, expected, ())
 
 
-def of_attempt(attempt: Attempt, item: Item | None) -> Told:
+def of_attempt(attempt: ItemTrial, item: Item | None) -> Told:
     """A try of an experiment at this item."""
     done = attempt.item
     source: dict[str, JsonValue] = {"run": done.run_id, "eval": done.item_key, "run_item": done.id}
@@ -73,7 +73,7 @@ def _told(
 ) -> Told:
     untried = eval.path.rpartition("#")[0] if eval.trials > 1 else eval.path
     item = Item(
-        key=prose.name(untried),
+        key=text.name(untried),
         input=asked,
         metadata={"category": eval.category} if eval.category else {},
         events=_events(said),

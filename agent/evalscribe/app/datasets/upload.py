@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from evalscribe.dataset import Dataset, Item
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Added, Datasets, ItemRows
-from evalscribe.prose import counted
+from evalscribe.model.dataset import Dataset, Item
+from evalscribe.model.experiment_storage import Datasets, ItemRows
+from evalscribe.model.storage import AddedCounts
+from evalscribe.text import pluralise
 
 AT_ONCE = 500
 """Items that are stored in one go."""
@@ -18,7 +19,7 @@ class Uploaded(Frozen):
 
     dataset: str
     file: str
-    added: Added
+    added: AddedCounts
     skipped: int = 0
     """Lines that gave no item."""
     problems: tuple[str, ...] = ()
@@ -40,7 +41,7 @@ def uploaded(
     whatever is wrong with it."""
     if not partial:
         _check(file, opened())
-    rows, added = opened(), Added()
+    rows, added = opened(), AddedCounts()
     breaks: list[str] = []
     for some in batches(_until_it_breaks(rows, breaks)):
         added += datasets.put(dataset.id, some)
@@ -83,7 +84,7 @@ def _check(file: str, rows: ItemRows) -> None:
     for _ in rows.read():
         pass
     if rows.bad:
-        none = f"{counted(rows.bad, 'line')} of {file} cannot be read, so nothing was stored (--no-partial)"
+        none = f"{pluralise(rows.bad, 'line')} of {file} cannot be read, so nothing was stored (--no-partial)"
         raise DataError("\n".join([*_problems(rows.problems, rows.bad), none]))
 
 

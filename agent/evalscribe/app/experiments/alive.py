@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from evalscribe.experiment import ExperimentRun
-from evalscribe.ports import ExperimentRuns
+from evalscribe.model.experiment import ExperimentRun
+from evalscribe.model.experiment_storage import ExperimentRuns
 
 DEAD_S = 15.0
 """A worker that gave no sign of life for so long is looked for."""

@@ -7,13 +7,21 @@ from itertools import takewhile
 from evalscribe.app.experiments.find import experiment_of
 from evalscribe.app.experiments.kept import KeptTry, kept_tries
 from evalscribe.app.experiments.record import grader_documents, record_of
-from evalscribe.dataset import Item
 from evalscribe.evaluate.work import Try
-from evalscribe.experiment import Attempt, Experiment, ExperimentRun, ExperimentVersion, RunItem, RunState, Target
-from evalscribe.record import Record
-from evalscribe.rubric import Collection
-from evalscribe.run import Run, RunStatus
-from evalscribe.score import Score
+from evalscribe.model.dataset import Item
+from evalscribe.model.experiment import (
+    Experiment,
+    ExperimentRun,
+    ExperimentVersion,
+    ItemTrial,
+    RunItem,
+    RunState,
+    TargetSpec,
+)
+from evalscribe.model.record import Record
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import Run, RunStatus
+from evalscribe.model.score import Score
 from evalscribe.workspace import Workspace
 
 MOST_RECORDS = 200
@@ -95,7 +103,7 @@ class ArchivingAlong:
     def begun(self, one: Try) -> None:
         self._begun[RunItem.id_of(one.run_id, one.item.key, one.repetition)] = one.item
 
-    def done(self, attempt: Attempt, scores: tuple[Score, ...]) -> None:
+    def done(self, attempt: ItemTrial, scores: tuple[Score, ...]) -> None:
         """A try that takes for ever keeps others waiting only so long: rather the order is lost than all memory."""
         self._done[attempt.item.id] = KeptTry(self._begun[attempt.item.id], attempt, scores)
         if len(self._done) > MOST_RECORDS:
@@ -113,7 +121,7 @@ class ArchivingAlong:
                 self._archiving.write("running", None)
 
 
-def tried_model(workspace: Workspace, run: ExperimentRun, target: Target) -> tuple[str, str]:
+def tried_model(workspace: Workspace, run: ExperimentRun, target: TargetSpec) -> tuple[str, str]:
     """Provider and model whose reports the run belongs to."""
     if target.type == "component":
         deployment = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None

@@ -9,8 +9,8 @@ from evalscribe.app.experiments.target import TargetAsked, resolved_target
 from evalscribe.app.named import LATEST
 from evalscribe.app.scorers import bound
 from evalscribe.errors import UsageError
-from evalscribe.experiment import Config
 from evalscribe.ids import Frozen
+from evalscribe.model.experiment import ExperimentConfig
 from evalscribe.workspace import Workspace
 
 
@@ -48,7 +48,7 @@ def resolved(workspace: Workspace, asked: Asked) -> NewExperiment:
         dataset_id=dataset_id,
         dataset_version_id=version_id,
         bindings=bound(workspace, asked.builtin_scorers, asked.scorer_ids),
-        config=merged_config(Config(), asked.config),
+        config=merged_config(ExperimentConfig(), asked.config),
     )
 
 

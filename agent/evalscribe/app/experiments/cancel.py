@@ -3,7 +3,7 @@
 import asyncio
 
 from evalscribe.errors import UsageError
-from evalscribe.experiment import ExperimentRun
+from evalscribe.model.experiment import ExperimentRun
 from evalscribe.workspace import Workspace
 
 PATIENCE_S = 10.0

@@ -7,12 +7,12 @@ from evalscribe.app.experiments.items import items_of
 from evalscribe.errors import UsageError
 from evalscribe.evaluate.compare import compared
 from evalscribe.evaluate.sided import Sided, Tried, sided
-from evalscribe.experiment import ExperimentRun
-from evalscribe.ports import ScoreQuery
-from evalscribe.prose import cut, one_line
+from evalscribe.model.experiment import ExperimentRun
+from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.run_comparison import ItemChange, ItemSide, RunComparison
+from evalscribe.model.score import Score
 from evalscribe.render.run_text import shown
-from evalscribe.run_comparison import ItemChange, ItemSide, RunComparison
-from evalscribe.score import Score
+from evalscribe.text import cut, one_line
 from evalscribe.workspace import Workspace
 
 MOST_EXPLAINED = 50

@@ -9,11 +9,11 @@ from pydantic import ValidationError
 from evalscribe.app.experiments.items import number_of_items
 from evalscribe.app.unstored import require_no_secret
 from evalscribe.errors import DataError, UsageError
-from evalscribe.experiment import Config, Experiment, ExperimentVersion, Target
 from evalscribe.ids import Frozen
-from evalscribe.prose import NAME_LIMIT, one_line
-from evalscribe.scorer_spec import Binding
-from evalscribe.strict_json import StrictJson
+from evalscribe.json_data import StrictJson
+from evalscribe.model.experiment import Experiment, ExperimentConfig, ExperimentVersion, TargetSpec
+from evalscribe.model.score import Binding
+from evalscribe.text import NAME_LIMIT, one_line
 from evalscribe.workspace import Workspace
 
 
@@ -22,12 +22,12 @@ class NewExperiment(Frozen):
 
     name: str
     type: Literal["standard", "regression", "classifier"] = "standard"
-    target: Target
+    target: TargetSpec
     dataset_id: str
     dataset_version_id: str
     bindings: tuple[Binding, ...]
     """At least one, their names unique, in topological order of what they depend on."""
-    config: Config = Config()
+    config: ExperimentConfig = ExperimentConfig()
 
 
 def created(workspace: Workspace, wanted: NewExperiment) -> tuple[Experiment, ExperimentVersion]:
@@ -96,7 +96,7 @@ def checked_name(name: str, option: str = "--name") -> str:
     return name
 
 
-def merged_config(before: Config, text: str | None) -> Config:
+def merged_config(before: ExperimentConfig, text: str | None) -> ExperimentConfig:
     """The config with the keys of `--config`, a JSON object, in place of what it had; null takes one back.
 
     Raises `UsageError` naming the key that is wrong, and what keys there are.
@@ -115,11 +115,13 @@ def _object(text: str | None) -> dict[str, object]:
     return given
 
 
-def _checked(given: Mapping[str, object]) -> Config:
-    if unknown := [key for key in given if key not in Config.model_fields]:
-        raise UsageError(f"--config knows no {unknown[0]!r}; there is: {', '.join(sorted(Config.model_fields))}")
+def _checked(given: Mapping[str, object]) -> ExperimentConfig:
+    if unknown := [key for key in given if key not in ExperimentConfig.model_fields]:
+        raise UsageError(
+            f"--config knows no {unknown[0]!r}; there is: {', '.join(sorted(ExperimentConfig.model_fields))}"
+        )
     try:
-        return Config.model_validate(given, strict=True)
+        return ExperimentConfig.model_validate(given, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(f"--config: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None

@@ -4,21 +4,20 @@ from collections.abc import Iterator
 
 from evalscribe.app.experiments.inspect import told
 from evalscribe.app.experiments.kept import PlannedTry, planned_tries
-from evalscribe.experiment import ExperimentRun
-from evalscribe.run_summary import ToldTry
+from evalscribe.model.experiment import ExperimentRun, TrialDetail
 from evalscribe.workspace import Workspace
 
 
-def tries(workspace: Workspace, run: ExperimentRun) -> Iterator[ToldTry]:
+def tries(workspace: Workspace, run: ExperimentRun) -> Iterator[TrialDetail]:
     """In the order of the dataset, then by repetition; those that were never made too. One in memory at a time."""
     return map(_told, planned_tries(workspace, run))
 
 
-def _told(one: PlannedTry) -> ToldTry:
+def _told(one: PlannedTry) -> TrialDetail:
     item = one.item
     if one.kept is not None:
         return told(one.kept.attempt, one.kept.scores, split=item.split, asked=(item.input, item.expected_output))
-    return ToldTry(
+    return TrialDetail(
         item_key=item.key,
         repetition=one.repetition,
         split=item.split,

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from evalscribe.app.named import LATEST, MOST_NAMED, no_version, nothing_called, version_called
 from evalscribe.app.not_a_run import not_a_run
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.experiment import Experiment, ExperimentRun, ExperimentVersion
-from evalscribe.prose import newest_of
+from evalscribe.model.experiment import Experiment, ExperimentRun, ExperimentVersion
+from evalscribe.text import join_last
 from evalscribe.workspace import Workspace
 
 
@@ -42,7 +42,7 @@ def _newest(workspace: Workspace) -> str:
     there = list(dict.fromkeys(run.name or run.id for run in workspace.store.experiment_runs.runs()))
     if not there:
         return "nothing has run yet: `evalscribe experiments run EXPERIMENT` makes a run"
-    return f"there is: {newest_of(there, MOST_NAMED)}; `evalscribe experiments runs list EXPERIMENT` has more"
+    return f"there is: {join_last(there, MOST_NAMED)}; `evalscribe experiments runs list EXPERIMENT` has more"
 
 
 def run_of_experiment(workspace: Workspace, named: Sequence[str]) -> ExperimentRun:

@@ -9,9 +9,8 @@ from evalscribe.errors import EvalscribeError, NotFoundError
 from evalscribe.evaluate.baseline import Baseline
 from evalscribe.evaluate.compare import new_failures
 from evalscribe.evaluate.gate import gate
-from evalscribe.experiment import ExperimentRun, ExperimentVersion
 from evalscribe.ids import content_id
-from evalscribe.run_summary import RunReport
+from evalscribe.model.experiment import ExperimentRun, ExperimentVersion, RunReport
 from evalscribe.workspace import Workspace
 
 VERSION = 1

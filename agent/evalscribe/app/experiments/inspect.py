@@ -11,10 +11,18 @@ from evalscribe.app.experiments.listing import dataset_line, target_line
 from evalscribe.calibration import LabelPair
 from evalscribe.evaluate.labels import label_pair, labels
 from evalscribe.evaluate.summary import Place, summarised
-from evalscribe.experiment import Attempt, Experiment, ExperimentRun, ExperimentVersion, ItemVerdict
-from evalscribe.ports import ScoreQuery
-from evalscribe.run_summary import LabelSummary, RunSummary, ToldTry
-from evalscribe.score import Score
+from evalscribe.model.experiment import (
+    Experiment,
+    ExperimentRun,
+    ExperimentVersion,
+    ItemTrial,
+    ItemVerdict,
+    LabelSummary,
+    RunSummary,
+    TrialDetail,
+)
+from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.score import Score
 from evalscribe.workspace import Workspace
 
 NOT_PASSED: tuple[ItemVerdict, ...] = ("failed", "error", "unscored")
@@ -69,7 +77,7 @@ def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
             yield LabelPair(expected=pair[0], predicted=pair[1], cluster=observed)
 
 
-def failures(workspace: Workspace, run: ExperimentRun, *, flaky: bool = False) -> Iterator[ToldTry]:
+def failures(workspace: Workspace, run: ExperimentRun, *, flaky: bool = False) -> Iterator[TrialDetail]:
     """Tries that did not pass, in the order of the dataset; `flaky`: only of items that passed in another try."""
     wanted = frozenset(summary(workspace, run, scored=False).flaky) if flaky else None
     return (
@@ -80,7 +88,7 @@ def failures(workspace: Workspace, run: ExperimentRun, *, flaky: bool = False) -
     )
 
 
-def told_try(workspace: Workspace, run: ExperimentRun, attempt: Attempt) -> ToldTry:
+def told_try(workspace: Workspace, run: ExperimentRun, attempt: ItemTrial) -> TrialDetail:
     item = workspace.store.datasets.item(run.dataset_version_id, attempt.item.item_key)
     scores = tuple(workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id, run_item_id=attempt.item.id)))
     return told(
@@ -92,11 +100,11 @@ def told_try(workspace: Workspace, run: ExperimentRun, attempt: Attempt) -> Told
 
 
 def told(
-    attempt: Attempt, scores: Iterable[Score], *, split: str | None, asked: tuple[JsonValue, JsonValue]
-) -> ToldTry:
+    attempt: ItemTrial, scores: Iterable[Score], *, split: str | None, asked: tuple[JsonValue, JsonValue]
+) -> TrialDetail:
     """`asked`: the input, and what is expected."""
     one = attempt.item
-    return ToldTry.model_construct(
+    return TrialDetail.model_construct(
         item_key=one.item_key,
         repetition=one.repetition,
         run_item_id=one.id,

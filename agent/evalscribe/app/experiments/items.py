@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from evalscribe.app.experiments.find import version_of_run
-from evalscribe.dataset import DatasetVersion, Item
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.experiment import ExperimentRun
-from evalscribe.prose import some_of
+from evalscribe.model.dataset import DatasetVersion, Item
+from evalscribe.model.experiment import ExperimentRun
+from evalscribe.text import join_first
 from evalscribe.workspace import Workspace
 
 MOST_SPLITS = 10
@@ -41,7 +41,7 @@ def number_of_items(workspace: Workspace, dataset_version_id: str, split: str | 
 def _no_such(workspace: Workspace, version: DatasetVersion, split: str, splits: Counter[str]) -> str:
     dataset = workspace.store.datasets.find(version.dataset_id)
     name = dataset.name if dataset else version.dataset_id
-    there = some_of([f"{one} ({number:,})" for one, number in sorted(splits.items())], MOST_SPLITS)
+    there = join_first([f"{one} ({number:,})" for one, number in sorted(splits.items())], MOST_SPLITS)
     deal = f"none has a split: `evalscribe datasets split {name}` deals them out, `datasets publish` makes a version"
     said = f"its splits are {there}" if splits else deal
     return f"--config: split {split!r}: {name}@{version.number} has no item of it; {said}"

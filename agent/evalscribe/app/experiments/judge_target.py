@@ -9,29 +9,28 @@ from typing import get_args
 
 from pydantic import JsonValue
 
-from evalscribe.agent_run.parse import parse_agent_run
 from evalscribe.app.judging.builder import CASCADE, FOR_ANALYSES, JudgeBuilder
 from evalscribe.app.judging.judges import Loaded, LoadedJudge
 from evalscribe.app.judging.subjects import of_frozen, of_run
 from evalscribe.app.rubrics import stored
-from evalscribe.cascade import CascadeParts
-from evalscribe.chat import Usage
 from evalscribe.classify import Terms, classify
 from evalscribe.errors import DataError, UsageError
-from evalscribe.evidence import CitationStatus, Evidence
-from evalscribe.experiment import JudgeTarget
-from evalscribe.finding import Unclassified, Verdict
-from evalscribe.frozen_evidence import FrozenEvidence
-from evalscribe.gather import case_of
-from evalscribe.judge_result import JudgeResult, ResultType
+from evalscribe.gather.pack import case_of
 from evalscribe.judging.failure_rubric import DEFAULT, labels
-from evalscribe.ports import Judge, Models, Store
-from evalscribe.prose import one_line
-from evalscribe.rubric import Rubric
+from evalscribe.model.cascade import CascadeParts
+from evalscribe.model.chat import Usage
+from evalscribe.model.evidence import CitationStatus, Evidence, EvidenceSnapshot
+from evalscribe.model.experiment import JudgeTarget
+from evalscribe.model.finding import Unclassified, Verdict
+from evalscribe.model.protocols import Judge, Models
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.rubric import Rubric
+from evalscribe.model.storage import Store
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
+from evalscribe.model.transcript import parse_agent_run
 from evalscribe.settings import RULES, Settings
-from evalscribe.settings.cascade import CascadeTable, TagTable
-from evalscribe.settings.place import COMMAND_LINE, Origin, Value
-from evalscribe.target import TargetCall, TargetFailed, TargetReply
+from evalscribe.settings.config import COMMAND_LINE, CascadeTable, Origin, SettingValue, TagTable
+from evalscribe.text import one_line
 from evalscribe.workspace import Workspace
 
 
@@ -45,23 +44,23 @@ class FailureTarget:
     """Whom repetitions from the second on are asked of: forgets what was said before."""
     store: Store
 
-    async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
+    async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         try:
-            evidence = FrozenEvidence.read(call.input).evidence
+            evidence = EvidenceSnapshot.read(call.input).evidence
         except DataError as error:
-            return TargetFailed(reason=str(error))
+            return TargetFailure(reason=str(error))
         return await _timed(call, lambda: self._judged(call, evidence))
 
-    async def _judged(self, call: TargetCall, evidence: Evidence) -> TargetReply | TargetFailed:
+    async def _judged(self, call: TargetCall, evidence: Evidence) -> TargetReply | TargetFailure:
         fresh = call.repetition > 1
         judge = self.again if fresh else self.first
         answer = await classify(case_of(evidence), judge, self.store, Terms(timeout_s=None, fresh=fresh))
         # Every repetition needs its own answer, so a stored one cannot replace it.
         if answer.cached and answer.undecided is not None:
-            return TargetFailed(reason=one_line(answer.undecided.reason), usage=answer.undecided.usage)
+            return TargetFailure(reason=one_line(answer.undecided.reason), usage=answer.undecided.usage)
         usage = Usage() if answer.cached else answer.verdict.usage
         if isinstance(answer.verdict, Unclassified):
-            return TargetFailed(reason=one_line(answer.verdict.reason), usage=usage)
+            return TargetFailure(reason=one_line(answer.verdict.reason), usage=usage)
         return TargetReply(output=output_of(answer.verdict), usage=usage, model=answer.verdict.judge)
 
     async def close(self) -> None:
@@ -79,14 +78,14 @@ class SubjectTarget:
     _told: set[str] = field(default_factory=set)
     """Ids of results that an item of this run paid for: an equal one does not pay again."""
 
-    async def answer(self, call: TargetCall) -> TargetReply | TargetFailed:
+    async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         try:
             loaded = subject_in(call.input)
         except DataError as error:
-            return TargetFailed(reason=one_line(str(error)))
+            return TargetFailure(reason=one_line(str(error)))
         return await _timed(call, lambda: self._judged(call, loaded))
 
-    async def _judged(self, call: TargetCall, loaded: Loaded) -> TargetReply | TargetFailed:
+    async def _judged(self, call: TargetCall, loaded: Loaded) -> TargetReply | TargetFailure:
         judge = self.again if call.repetition > 1 else self.first
         said = await judge.judge(loaded)
         known = judge is self.first and all(self.knew(one) or one.id in self._told for one in said.results)
@@ -95,7 +94,7 @@ class SubjectTarget:
         answered = next((one for one in said.results if one.result_type == ResultType.DIRECT_RESULT), None)
         if answered is None:
             reason = next((one.reason for one in said.results if one.reason), None)
-            return TargetFailed(reason=one_line(reason or "the judge gave no answer"), usage=usage)
+            return TargetFailure(reason=one_line(reason or "the judge gave no answer"), usage=usage)
         return TargetReply(output=answered.output, usage=usage, model=judge.id)
 
     async def close(self) -> None:
@@ -131,14 +130,14 @@ def subject_in(value: JsonValue) -> Loaded:
 
 
 async def _timed(
-    call: TargetCall, judged: Callable[[], Awaitable[TargetReply | TargetFailed]]
-) -> TargetReply | TargetFailed:
+    call: TargetCall, judged: Callable[[], Awaitable[TargetReply | TargetFailure]]
+) -> TargetReply | TargetFailure:
     began = perf_counter()
     try:
         async with asyncio.timeout(call.timeout_s):
             given = await judged()
     except TimeoutError:
-        given = TargetFailed(kind="timeout", reason=f"no verdict within {call.timeout_s:g} s")
+        given = TargetFailure(kind="timeout", reason=f"no verdict within {call.timeout_s:g} s")
     return given.model_copy(update={"duration_ms": (perf_counter() - began) * 1000})
 
 
@@ -201,9 +200,9 @@ def _subjects(builder: JudgeBuilder, target: JudgeTarget, rubric: Rubric) -> Sub
 def _judged_by(settings: Settings, target: JudgeTarget) -> Settings:
     """The settings with the experiment's judge in place of any other; a cascade is as it was when it was chosen."""
     if target.judge == CASCADE:
-        nobody = Value[str | None](value=None, origin=Origin(where="the experiment", trust=0))
+        nobody = SettingValue[str | None](value=None, origin=Origin(where="the experiment", trust=0))
         return settings.model_copy(update={"judge": nobody, "cascade": _table(target.cascade)})
-    judge = Value[str | None](value=target.judge, origin=Origin(where="the experiment", trust=COMMAND_LINE))
+    judge = SettingValue[str | None](value=target.judge, origin=Origin(where="the experiment", trust=COMMAND_LINE))
     return settings.model_copy(update={"judge": judge})
 
 

@@ -5,16 +5,16 @@ from itertools import groupby
 from typing import NamedTuple
 
 from evalscribe.app.experiments.items import items_of
-from evalscribe.dataset import Item
-from evalscribe.experiment import Attempt, ExperimentRun
-from evalscribe.ports import ScoreQuery
-from evalscribe.score import Score
+from evalscribe.model.dataset import Item
+from evalscribe.model.experiment import ExperimentRun, ItemTrial
+from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.score import Score
 from evalscribe.workspace import Workspace
 
 
 class KeptTry(NamedTuple):
     item: Item
-    attempt: Attempt
+    attempt: ItemTrial
     scores: tuple[Score, ...]
     """The current ones, in the order they were made."""
 

@@ -13,7 +13,7 @@ from evalscribe.app.experiments.create import as_wanted, checked_name, merged_co
 from evalscribe.app.experiments.find import version_named
 from evalscribe.app.experiments.items import number_of_items
 from evalscribe.errors import UnavailableError, UsageError
-from evalscribe.experiment import ComponentTarget, Experiment, ExperimentRun, ExperimentVersion
+from evalscribe.model.experiment import ComponentTarget, Experiment, ExperimentRun, ExperimentVersion
 from evalscribe.workspace import Workspace
 
 LOGS = "logs"

@@ -4,10 +4,10 @@ from typing import get_args
 
 from evalscribe.app.datasets.found import found as dataset_named
 from evalscribe.errors import UsageError
-from evalscribe.experiment import Experiment, ExperimentVersion, Target
 from evalscribe.ids import Frozen, canonical_json
-from evalscribe.prose import counted
-from evalscribe.scorer_spec import Binding
+from evalscribe.model.experiment import Experiment, ExperimentVersion, TargetSpec
+from evalscribe.model.score import Binding
+from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 RULES = "rules"
@@ -59,11 +59,11 @@ def listed(
             found.append((one, version))
     start = (page - 1) * page_size
     if found and start >= len(found):
-        raise UsageError(f"--page {page}: {counted(len(found), 'experiment')} of {page_size} a page")
+        raise UsageError(f"--page {page}: {pluralise(len(found), 'experiment')} of {page_size} a page")
     return tuple(_listed(workspace, *pair) for pair in found[start : start + page_size])
 
 
-def target_line(target: Target) -> str:
+def target_line(target: TargetSpec) -> str:
     """`component support_agent of dep-…`, `prompt answer@2`, `judge rules`."""
     if target.type == "component":
         return f"{target.component.type} {target.component.name} ({target.deployment_id})"

@@ -4,17 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue, TypeAdapter
 
-from evalscribe.agent_run import Transcript
 from evalscribe.app.experiments.kept import KeptTry
-from evalscribe.dataset import Item
-from evalscribe.evidence import Document, Role
-from evalscribe.experiment import Attempt, ItemVerdict
-from evalscribe.prose import one_line
-from evalscribe.record import SCORES_LOG, Record
+from evalscribe.model.dataset import Item
+from evalscribe.model.evidence import Document, Role
+from evalscribe.model.experiment import ItemTrial, ItemVerdict
+from evalscribe.model.record import SCORES_LOG, Record
+from evalscribe.model.run import TARGET, Eval, EvalStatus, Run, Step
+from evalscribe.model.score import Binding, Score
+from evalscribe.model.transcript import Transcript
 from evalscribe.render.run_text import word
-from evalscribe.run import TARGET, Eval, EvalStatus, Run, Step
-from evalscribe.score import Score
-from evalscribe.scorer_spec import Binding
+from evalscribe.text import one_line
 
 STATUSES: Mapping[ItemVerdict, EvalStatus] = {
     "passed": "passed",
@@ -68,7 +67,7 @@ def _decisive(scores: Sequence[Score]) -> Iterator[Score]:
     yield from (score for score in required if score.status != "ok")
 
 
-def _metadata(run: Run, item: Item, attempt: Attempt, scores: Sequence[Score]) -> dict[str, JsonValue]:
+def _metadata(run: Run, item: Item, attempt: ItemTrial, scores: Sequence[Score]) -> dict[str, JsonValue]:
     numbers: dict[str, JsonValue] = {score.scorer: score.value for score in scores if score.value is not None}
     labels: dict[str, JsonValue] = {score.scorer: score.label for score in scores if score.label is not None}
     agent: dict[str, JsonValue] = {"model_name": attempt.item.model or run.model, "provider": run.provider}
@@ -84,14 +83,14 @@ def _metadata(run: Run, item: Item, attempt: Attempt, scores: Sequence[Score]) -
     return told | {name: value for name, value in more.items() if value not in (None, {})}
 
 
-def _transcripts(attempt: Attempt) -> tuple[Transcript, ...]:
+def _transcripts(attempt: ItemTrial) -> tuple[Transcript, ...]:
     """Under an id of the try's own: a target may call all of its transcripts alike."""
     if attempt.transcript is None:
         return ()
     return (attempt.transcript.model_copy(update={"id": f"{attempt.item.id}-0"}),)
 
 
-def _steps(attempt: Attempt, scores: Sequence[Score]) -> tuple[Step, ...]:
+def _steps(attempt: ItemTrial, scores: Sequence[Score]) -> tuple[Step, ...]:
     """The scorers; of a target that gave no answer to score, its own failure."""
     if attempt.item.verdict == "error":
         return (Step(name=TARGET, status="failed", error=attempt.item.error),)
@@ -109,7 +108,7 @@ def _step(score: Score) -> Step:
     )
 
 
-def _documents(item: Item, attempt: Attempt) -> Iterator[Document]:
+def _documents(item: Item, attempt: ItemTrial) -> Iterator[Document]:
     yield _document("task", "input", item.input)
     if item.expected_output is not None:
         yield _document("expected", "expected_output", item.expected_output)
@@ -117,7 +116,7 @@ def _documents(item: Item, attempt: Attempt) -> Iterator[Document]:
         yield _document("output", "output", attempt.output)
 
 
-def _logs(attempt: Attempt, scores: Sequence[Score]) -> Iterator[Document]:
+def _logs(attempt: ItemTrial, scores: Sequence[Score]) -> Iterator[Document]:
     if attempt.item.error is not None:
         yield Document(role="log", path="error.log", text=attempt.item.error)
     if attempt.log:

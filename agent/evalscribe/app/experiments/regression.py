@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from evalscribe.analysis import FindingSummary
 from evalscribe.app import deployments
 from evalscribe.app.datasets.adding import created as dataset_created
 from evalscribe.app.datasets.upload import batches
@@ -13,15 +12,23 @@ from evalscribe.app.experiments.find import experiment_of, require_ended, versio
 from evalscribe.app.experiments.launch import launched, planned
 from evalscribe.app.experiments.regression_items import Failed, of_experiment, of_stored, with_finding
 from evalscribe.app.reports.reported import findings_of
-from evalscribe.dataset import DatasetVersion, Item
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.evaluate.regression import Label, Picked, picked
-from evalscribe.experiment import ComponentTarget, Config, Experiment, ExperimentRun, ExperimentVersion, Target
-from evalscribe.finding import Classification
 from evalscribe.ids import Frozen
-from evalscribe.ports import Store
-from evalscribe.prose import counted
-from evalscribe.run_summary import RunReport
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.dataset import DatasetVersion, Item
+from evalscribe.model.experiment import (
+    ComponentTarget,
+    Experiment,
+    ExperimentConfig,
+    ExperimentRun,
+    ExperimentVersion,
+    RunReport,
+    TargetSpec,
+)
+from evalscribe.model.finding import Classification
+from evalscribe.model.storage import Store
+from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 
@@ -123,7 +130,7 @@ def _check_name(workspace: Workspace, run: ExperimentRun | None, name: str) -> N
         raise UsageError(f"--name {name}: there is an experiment of this name already; nothing was made")
 
 
-def _check_build(workspace: Workspace, target: Target, deployment: str) -> None:
+def _check_build(workspace: Workspace, target: TargetSpec, deployment: str) -> None:
     if not isinstance(target, ComponentTarget):
         raise UsageError(f"--deployment-id has no meaning: the experiment's target is a {target.type}")
     build = deployments.found(workspace.store.experiments, deployment)
@@ -158,11 +165,11 @@ def _notes(failed: Failed, unusable: int, run: ExperimentRun | None) -> tuple[st
     notes = []
     if failed.broken:
         notes.append(
-            f"{counted(failed.broken, 'item')} gave no answer or could not be scored; that is no failure: "
+            f"{pluralise(failed.broken, 'item')} gave no answer or could not be scored; that is no failure: "
             "take them with --run-item-id"
         )
     if unusable:
-        notes.append(f"{counted(unusable, 'failure')} left out: the run does not say what was asked")
+        notes.append(f"{pluralise(unusable, 'failure')} left out: the run does not say what was asked")
     if run is None:
         notes.append(
             "no experiment made this run: `evalscribe experiments create --dataset-id …` binds a target to the dataset"
@@ -192,6 +199,6 @@ def _experiment(
         "target": target,
         "dataset_id": dataset.dataset_id,
         "dataset_version_id": dataset.id,
-        "config": Config(**runs_as, passed_threshold=1.0),
+        "config": ExperimentConfig(**runs_as, passed_threshold=1.0),
     }
     return created(workspace, as_wanted(experiment_of(workspace, run), before).model_copy(update=changes))

@@ -5,17 +5,18 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from evalscribe.analysis import FindingSummary
 from evalscribe.app.collections.stored_runs import analysed_run, whole_run
 from evalscribe.app.datasets.told import Told, of_evidence, of_record
-from evalscribe.dataset import Item
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.evaluate.regression import Failure
-from evalscribe.evidence import Evidence
-from evalscribe.experiment import ExperimentRun, RunItem
-from evalscribe.ports import Archive, ScoreQuery, Store
-from evalscribe.prose import name, path
-from evalscribe.run import Eval
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.dataset import Item
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.experiment import ExperimentRun, RunItem
+from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.run import Eval
+from evalscribe.model.storage import EvalStore, Store
+from evalscribe.text import name, path
 from evalscribe.workspace import Workspace
 
 
@@ -50,7 +51,7 @@ def of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequen
     return Failed(run.id, failures, made, 0 if run_item_ids else len(broken))
 
 
-def of_stored(store: Store, archive: Archive, named: str) -> Failed:
+def of_stored(store: Store, archive: EvalStore, named: str) -> Failed:
     """Of a run that was imported or analysed: every eval that failed. Raises `NotFoundError`, `UsageError`."""
     if (run_id := whole_run(store, archive, named)) is not None:
         told = {

@@ -14,10 +14,10 @@ from evalscribe.app.experiments.tools import open_models, open_scorers
 from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.evaluate.scoring import Panel, as_result, stored
 from evalscribe.evaluate.verdict import verdict
-from evalscribe.experiment import ExperimentRun, ExperimentVersion, ItemVerdict
 from evalscribe.ids import Frozen
-from evalscribe.ports import ScorerRunner
-from evalscribe.score import Score, ScoreEvidence
+from evalscribe.model.experiment import ExperimentRun, ExperimentVersion, ItemVerdict
+from evalscribe.model.experiment_storage import ScorerRunner
+from evalscribe.model.score import Score, ScoreEvidence
 from evalscribe.workspace import Workspace
 
 AT_ONCE = 50

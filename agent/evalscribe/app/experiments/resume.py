@@ -1,7 +1,7 @@
 """Let a run go on that failed, was cancelled, or lost its worker."""
 
 from evalscribe.errors import UnavailableError, UsageError
-from evalscribe.experiment import ExperimentRun
+from evalscribe.model.experiment import ExperimentRun
 from evalscribe.workspace import Workspace
 
 STARTING = "a worker that is starting"

@@ -4,9 +4,8 @@ from evalscribe.app.experiments.alive import deserted
 from evalscribe.app.experiments.find import version_of_run
 from evalscribe.app.experiments.gate import in_short
 from evalscribe.app.experiments.listing import dataset_line
-from evalscribe.experiment import Experiment, ExperimentRun
 from evalscribe.ids import Frozen
-from evalscribe.run_summary import Counts
+from evalscribe.model.experiment import Experiment, ExperimentRun, TrialCounts
 from evalscribe.workspace import Workspace
 
 
@@ -17,7 +16,7 @@ class ListedRun(Frozen):
     version: int
     dataset: str
     """`name@number`, or `name@number:split`."""
-    counts: Counts
+    counts: TrialCounts
     pass_rate: float
     gate: bool | None
     """Whether it passed; None before the run has ended."""
@@ -32,7 +31,7 @@ def listed_run(workspace: Workspace, run: ExperimentRun) -> ListedRun:
     version = version_of_run(workspace, run)
     tally = workspace.store.experiment_runs.tally(run.id)
     done = {str(verdict): number for verdict, number in tally.items()}
-    counts = Counts(**done, missing=run.tries - sum(tally.values()))
+    counts = TrialCounts(**done, missing=run.tries - sum(tally.values()))
     return ListedRun(
         run=run,
         worker_gone=deserted(workspace.store.experiment_runs, run),

@@ -7,9 +7,9 @@ from evalscribe.app import deployments
 from evalscribe.app.datasets import adding, publish, upload
 from evalscribe.app.experiments.create import NewExperiment, created
 from evalscribe.app.scorers import bound
-from evalscribe.dataset import Dataset, DatasetVersion
-from evalscribe.deployment import Component, Deployment
-from evalscribe.experiment import ComponentTarget, Config, Experiment
+from evalscribe.model.dataset import Dataset, DatasetVersion
+from evalscribe.model.experiment import ComponentTarget, Experiment, ExperimentConfig
+from evalscribe.model.target import Component, Deployment
 from evalscribe.sources.items import open_items
 from evalscribe.workspace import Workspace
 
@@ -19,7 +19,7 @@ BUILDS: Final = {"sample-first": "first", "sample-second": "second"}
 """Deployments by name, each with a function of `sample/support_agent.py`."""
 COMPONENT: Final = "support_agent"
 SCORERS: Final = ("json_valid", '{"name": "tool_called", "config": {"tool": "search_orders"}}', "exact_match")
-GATE: Final = Config(passed_threshold=0.9)
+GATE: Final = ExperimentConfig(passed_threshold=0.9)
 
 
 async def sampled(workspace: Workspace) -> tuple[Experiment, bool]:

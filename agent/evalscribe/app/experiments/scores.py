@@ -9,10 +9,9 @@ from evalscribe.app.experiments.find import run_named, version_of_run
 from evalscribe.app.named import MOST_NAMED
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.ports import ScoreQuery
-from evalscribe.prose import newest_of
-from evalscribe.score import Score
-from evalscribe.scorer_spec import Binding
+from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.score import Binding, Score
+from evalscribe.text import join_last
 from evalscribe.workspace import Workspace
 
 PARTS = ("scorer_input", "scorer_output", "evidence")
@@ -81,7 +80,7 @@ def _bindings(workspace: Workspace, run_id: str | None) -> list[Binding]:
 
 
 def _there(names: Collection[str]) -> str:
-    return f"there is: {newest_of(list(names), MOST_NAMED)}" if names else "nothing has run yet"
+    return f"there is: {join_last(list(names), MOST_NAMED)}" if names else "nothing has run yet"
 
 
 def evidence(workspace: Workspace, score_id: str, include: Sequence[str]) -> ShownScore:

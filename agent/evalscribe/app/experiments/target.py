@@ -7,10 +7,10 @@ from evalscribe.app.named import LATEST
 from evalscribe.app.rubrics import stored
 from evalscribe.app.target_prompts import prompt_named, version_of
 from evalscribe.errors import UsageError
-from evalscribe.experiment import ComponentTarget, JudgeTarget, PromptTarget, Target
 from evalscribe.ids import Frozen
 from evalscribe.judging.failure_rubric import DEFAULT as FAILURE
-from evalscribe.settings.providers import PROVIDERS
+from evalscribe.model.experiment import ComponentTarget, JudgeTarget, PromptTarget, TargetSpec
+from evalscribe.settings.access import PROVIDERS
 from evalscribe.workspace import Workspace
 
 OPTIONS = {
@@ -41,7 +41,7 @@ class TargetAsked(Frozen):
         return any(value is not None for value in self.model_dump().values())
 
 
-def resolved_target(workspace: Workspace, asked: TargetAsked, before: Target | None = None) -> Target:
+def resolved_target(workspace: Workspace, asked: TargetAsked, before: TargetSpec | None = None) -> TargetSpec:
     """The target that these options name.
 
     Args:

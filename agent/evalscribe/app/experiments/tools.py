@@ -10,18 +10,19 @@ from evalscribe.app.deployments import component_target
 from evalscribe.app.experiments.judge_target import judge_target
 from evalscribe.app.judging.judges import Made, Maker
 from evalscribe.app.scorers import PYTHON
-from evalscribe.deployment import Component, Deployment
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.evaluate.prompt_target import PromptedModel
 from evalscribe.evaluate.spending import RunModels
-from evalscribe.experiment import ComponentTarget, ExperimentRun, ExperimentVersion, JudgeTarget
-from evalscribe.judging.scorers import runner
 from evalscribe.judging.scorers.custom import CustomScorer
 from evalscribe.judging.scorers.model.runner import ModelScorer
 from evalscribe.judging.scorers.order import in_order
+from evalscribe.judging.scorers.specs import runner
 from evalscribe.llm.budget import Budget
-from evalscribe.ports import Models, ScorerRunner, Target
-from evalscribe.scorer_spec import CUSTOM, Binding
+from evalscribe.model.experiment import ComponentTarget, ExperimentRun, ExperimentVersion, JudgeTarget
+from evalscribe.model.experiment_storage import ScorerRunner, Target
+from evalscribe.model.protocols import Models
+from evalscribe.model.score import CUSTOM, Binding
+from evalscribe.model.target import Component, Deployment
 from evalscribe.targets.host import Host, describe
 from evalscribe.workspace import Workspace
 

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from evalscribe.app.experiments.inspect import told_try
-from evalscribe.experiment import ExperimentRun, ItemVerdict
 from evalscribe.ids import Frozen
-from evalscribe.run_summary import ToldTry
+from evalscribe.model.experiment import ExperimentRun, ItemVerdict, TrialDetail
 from evalscribe.workspace import Workspace
 
 
@@ -19,7 +18,7 @@ class Page(Frozen):
     limit: int
 
 
-def some_tries(workspace: Workspace, run: ExperimentRun, page: Page) -> tuple[Sequence[ToldTry], int]:
+def some_tries(workspace: Workspace, run: ExperimentRun, page: Page) -> tuple[Sequence[TrialDetail], int]:
     """In the order of the dataset, then by repetition; and how many there are on all pages."""
     total, chosen = 0, []
     for one in workspace.store.experiment_runs.items(run.id, page.verdicts):

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from evalscribe.app.experiments.alive import deserted
 from evalscribe.errors import NotFoundError, UnavailableError
-from evalscribe.experiment import ExperimentRun, ItemVerdict
-from evalscribe.ports import ExperimentRuns
+from evalscribe.model.experiment import ExperimentRun, ItemVerdict
+from evalscribe.model.experiment_storage import ExperimentRuns
 
 QUICK_S = 0.2
 SLOW_S = 1.0

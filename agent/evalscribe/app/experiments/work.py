@@ -14,9 +14,9 @@ from evalscribe.app.experiments.tools import Tools, open_tools
 from evalscribe.errors import DataError, EvalscribeError, UnavailableError
 from evalscribe.evaluate.scoring import Panel
 from evalscribe.evaluate.work import Bench, Done, Try, unkept, work
-from evalscribe.experiment import ExperimentRun, ExperimentVersion, RunState
-from evalscribe.prose import dollars, one_line
-from evalscribe.redaction import redact
+from evalscribe.model.experiment import ExperimentRun, ExperimentVersion, RunState
+from evalscribe.redaction.redact import redact
+from evalscribe.text import dollars, one_line
 from evalscribe.workspace import Workspace
 
 BEAT_S = 0.2

@@ -5,19 +5,35 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evalscribe import explore as stage
 from evalscribe.app.judging.judges import Made, Maker
 from evalscribe.app.watcher import Watcher
-from evalscribe.chat import Usage
 from evalscribe.errors import DataError
-from evalscribe.exploration import Cluster, Gap, Member, Observation
-from evalscribe.explore import Shown, answered, answering
-from evalscribe.judge_result import JudgeResult, ResultType
+from evalscribe.explore import (
+    batches,
+    clusters,
+    made,
+    observations,
+    wording,
+)
+from evalscribe.explore import (
+    batches as explore_batches,
+)
+from evalscribe.explore import (
+    clusters as explore_clusters,
+)
+from evalscribe.explore import (
+    observations as explore_observations,
+)
+from evalscribe.explore.answer import answered, answering
+from evalscribe.explore.batches import Shown
 from evalscribe.judging.lanes import in_lanes
 from evalscribe.judging.rubric.judge import RubricJudge
-from evalscribe.ports import Estimate
-from evalscribe.prose import counted
-from evalscribe.record import Record
+from evalscribe.model.chat import Usage
+from evalscribe.model.exploration import Cluster, Gap, Member, Observation
+from evalscribe.model.protocols import Estimate
+from evalscribe.model.record import Record
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 OWN_PROMPTS = "The model was asked by the workspace's own prompts."
@@ -51,9 +67,9 @@ def opened_judges(workspace: Workspace, name: str, question: str) -> ExploreJudg
     made = Made(workspace.store.collections)
     maker = Maker(models, prompts, made, fresh=workspace.options.fresh)
     steps = {
-        "observe": stage.observing_rubric,
-        "cluster": stage.clustering_rubric,
-        "answer": stage.answering_rubric,
+        "observe": wording.observing_rubric,
+        "cluster": wording.clustering_rubric,
+        "answer": wording.answering_rubric,
     }
     observer, clusterer, answerer = (
         maker.judge(rubric(prompts, question), models.open(name, step)) for step, rubric in steps.items()
@@ -66,7 +82,7 @@ def opened_judges(workspace: Workspace, name: str, question: str) -> ExploreJudg
         window=models.open(name, "observe").context_tokens,
         lanes=workspace.settings.concurrency.value,
         knew=made.knew,
-        notes=(OWN_PROMPTS,) if prompts.own(stage.FOLDER) else (),
+        notes=(OWN_PROMPTS,) if prompts.own(wording.FOLDER) else (),
     )
 
 
@@ -110,13 +126,13 @@ async def planned(judges: ExploreJudges, members: Sequence[Member], read: Read) 
             else:
                 yield member, record
 
-    for together in stage.packed(there(), stage.room_of(judges.window)):
+    for together in explore_batches.packed(there(), explore_batches.room_of(judges.window)):
         estimate += judges.observer.estimate(Shown.of(together).subject)
         batches.append(tuple(member for member, _ in together))
         await asyncio.sleep(0)  # thousands are read, and signals must not wait for all of them
     gaps = (Gap(agent_runs=tuple(gone), reason=GONE),) if gone else ()
     if batches:
-        later = stage.rehearsal(len(batches))
+        later = clusters.rehearsal(len(batches))
         estimate += judges.clusterer.estimate(later) + judges.answerer.estimate(later)
     return Plan(tuple(batches), gaps, estimate)
 
@@ -127,9 +143,11 @@ async def asked(judges: ExploreJudges, plan: Plan, members: Sequence[Member], re
     Raises `DataError` where nothing at all could be read, and `EvalscribeError` for what concerns all questions.
     """
     seen = await _observed(judges, plan, read, watcher)
-    found = await stage.clustered(judges.clusterer.judge, seen.observations, stage.room_of(judges.window), judges.lanes)
-    clusters = stage.clusters_of(found.clusters, members)
-    watcher.say(f"{counted(len(seen.observations), 'observation')} in {counted(len(clusters), 'cluster')}")
+    found = await explore_clusters.clustered(
+        judges.clusterer.judge, seen.observations, batches.room_of(judges.window), judges.lanes
+    )
+    clusters = made.clusters_of(found.clusters, members)
+    watcher.say(f"{pluralise(len(seen.observations), 'observation')} in {pluralise(len(clusters), 'cluster')}")
     answer, notes, usage = await _answered(judges, clusters, len(members), watcher)
     return Said(
         observations=seen.observations,
@@ -153,10 +171,10 @@ async def _observed(judges: ExploreJudges, plan: Plan, read: Read, watcher: Watc
         found[number], result = await _of_batch(judges, batch, read)
         usage += result.usage if result else Usage()
         told = found[number]
-        said = f"not read: {told}" if isinstance(told, str) else counted(len(told), "observation")
+        said = f"not read: {told}" if isinstance(told, str) else pluralise(len(told), "observation")
         known = "  (known)" if result and judges.knew(result) else ""
         n = f"{len(found):>{len(str(len(plan.batches)))}}/{len(plan.batches)}"
-        watcher.say(f"{n}  {counted(len(batch), 'agent run')} from {batch[0].eval} on: {said}{known}")
+        watcher.say(f"{n}  {pluralise(len(batch), 'agent run')} from {batch[0].eval} on: {said}{known}")
         await asyncio.sleep(0)  # a lane that only meets stored answers would keep signals waiting
 
     await in_lanes(enumerate(plan.batches), one, max(1, min(judges.lanes, len(plan.batches))))
@@ -164,7 +182,7 @@ async def _observed(judges: ExploreJudges, plan: Plan, read: Read, watcher: Watc
     if plan.batches and all(isinstance(told, str) for told in found.values()):
         raise DataError(f"no agent run could be read: {gaps[-1].reason}")
     batches = [told for _, told in sorted(found.items()) if not isinstance(told, str)]
-    observations, unverified = stage.numbered(batches)
+    observations, unverified = explore_observations.numbered(batches)
     return Said(observations=observations, unverified=unverified, gaps=gaps, usage=usage)
 
 
@@ -179,7 +197,7 @@ async def _of_batch(
     result = await judges.observer.judge(shown.subject)
     if result.result_type is ResultType.FAILURE:
         return result.reason or "no answer", result
-    return stage.observed(result, judges.observer.rubric, shown), result
+    return observations.observed(result, judges.observer.rubric, shown), result
 
 
 def _gaps(batches: Sequence[Batch], found: dict[int, tuple[Observation, ...] | str]) -> Iterator[Gap]:
@@ -203,5 +221,5 @@ async def _answered(
         watcher.say(f"No answer: {result.reason}")
         return None, (f"The question was not answered: {result.reason}",), result.usage
     text, wrong = answered(result, judges.answerer.rubric, subject)
-    notes = (f"{counted(wrong, 'citation')} of the answer led nowhere and {'is' if wrong == 1 else 'are'} left out.",)
+    notes = (f"{pluralise(wrong, 'citation')} of the answer led nowhere and {'is' if wrong == 1 else 'are'} left out.",)
     return text, notes if wrong else (), result.usage

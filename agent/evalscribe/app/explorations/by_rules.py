@@ -5,20 +5,21 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from evalscribe import explore as stage
-from evalscribe.analysis import FindingSummary
 from evalscribe.app.collections.query import MOST_ROWS, select
 from evalscribe.app.explorations.by_model import GONE, Read, Said
 from evalscribe.app.watcher import Watcher
-from evalscribe.evidence import Citation
-from evalscribe.exploration import Gap, Member, Passage
-from evalscribe.explore import Failure
-from evalscribe.gather import case_of
-from evalscribe.judging.rules import RulesJudge
-from evalscribe.ports import Tables
-from evalscribe.prose import counted, cut
-from evalscribe.record_evidence import evidence_of
-from evalscribe.signature import is_stock, normalised, signature
+from evalscribe.explore import causes, made
+from evalscribe.explore.causes import CausedFailure
+from evalscribe.gather.pack import case_of
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.evidence import Citation
+from evalscribe.model.exploration import Gap, Member, Passage
+from evalscribe.model.record import evidence_of
+from evalscribe.model.storage import Tables
+from evalscribe.signature.locate import signature
+from evalscribe.signature.wording import is_stock, normalised
+from evalscribe.text import cut, pluralise
 
 NOT_READ = "The rules do not read the question: they put failures together by cause and by the error that they end in."
 LONGEST_PASSAGE = 600
@@ -30,7 +31,7 @@ ORDER BY agent_run_id LIMIT {limit} OFFSET {offset}"""
 async def by_rules(tables: Tables, collection_id: str, members: Sequence[Member], read: Read, watcher: Watcher) -> Said:
     """What is known of every failed one; those that passed are silent."""
     known = _findings(tables, collection_id)
-    failures, gone = list[Failure](), list[str]()
+    failures, gone = list[CausedFailure](), list[str]()
     failed = [member for member in members if member.failed]
     for n, member in enumerate(failed, 1):
         told = _reported(member, known[member.id]) if member.id in known else _judged(member, read)
@@ -40,16 +41,16 @@ async def by_rules(tables: Tables, collection_id: str, members: Sequence[Member]
             failures.append(told)
         watcher.fetched(n, len(failed))
         await asyncio.sleep(0)  # thousands are judged, and signals must not wait for all of them
-    observations = stage.observations_of(failures)
-    clusters = stage.clusters_of(stage.by_cause(failures, observations), members)
+    observations = causes.observations_of(failures)
+    clusters = made.clusters_of(causes.by_cause(failures, observations), members)
     clustered = {id for cluster in clusters for id in cluster.observations}
     reported = sum(member.id in known for member in failed)
-    notes = (f"{counted(reported, 'failure')} as the report of its run has it.",) if reported else ()
+    notes = (f"{pluralise(reported, 'failure')} as the report of its run has it.",) if reported else ()
     return Said(
         observations=observations,
         clusters=clusters,
         other=tuple(one.id for one in observations if one.id not in clustered),
-        answer=stage.in_figures(clusters, len(failed), len(members)),
+        answer=causes.in_figures(clusters, len(failed), len(members)),
         gaps=(Gap(agent_runs=tuple(gone), reason=GONE),) if gone else (),
         notes=(NOT_READ, *notes),
     )
@@ -74,10 +75,10 @@ def _finding(told: object) -> FindingSummary | None:
         return None
 
 
-def _reported(member: Member, finding: FindingSummary) -> Failure:
+def _reported(member: Member, finding: FindingSummary) -> CausedFailure:
     error = finding.error or ""
     quoted = [Citation(**one.model_dump()) for one in finding.citations]
-    return Failure(
+    return CausedFailure(
         member=member,
         cause=finding.cause or "unnamed",
         kind=finding.cause_kind or "unknown",
@@ -89,7 +90,7 @@ def _reported(member: Member, finding: FindingSummary) -> Failure:
     )
 
 
-def _judged(member: Member, read: Read) -> Failure | None:
+def _judged(member: Member, read: Read) -> CausedFailure | None:
     record = read(member)
     if record is None:
         return None
@@ -97,7 +98,7 @@ def _judged(member: Member, read: Read) -> Failure | None:
     case = case_of(evidence)
     verdict = RulesJudge().decide(case)
     located = case.diagnosis.located if case.diagnosis else None
-    return Failure(
+    return CausedFailure(
         member=member,
         cause=verdict.cause,
         kind=verdict.cause_kind,

@@ -9,17 +9,17 @@ from evalscribe.app.kept import kept
 from evalscribe.app.placed import Put
 from evalscribe.app.watcher import Watcher
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.exploration import Exploration, Member
-from evalscribe.explore import silent
+from evalscribe.explore.made import silent
 from evalscribe.ids import Frozen
-from evalscribe.json_clean import clean_text
+from evalscribe.json_data import clean_text
 from evalscribe.judging.rules.engine import ID as RULES_ID
-from evalscribe.ports import Estimate
-from evalscribe.prose import counted, one_line
-from evalscribe.record import Record
-from evalscribe.redaction import redact
-from evalscribe.report_markdown.exploration import exploration_page
+from evalscribe.model.exploration import Exploration, Member
+from evalscribe.model.protocols import Estimate
+from evalscribe.model.record import Record
+from evalscribe.redaction.redact import redact
+from evalscribe.report_markdown.exploration.page import exploration_page
 from evalscribe.settings import RULES
+from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace
 
 LONGEST_QUESTION = 4000
@@ -76,7 +76,7 @@ async def explore(
     if not members:
         fits = " fits the condition" if where else ""
         raise NotFoundError(f"no agent run of collection {which.name!r}{fits}: there is nothing to explore")
-    watcher.say(f"{counted(len(members), 'agent run')} of collection {which.name}")
+    watcher.say(f"{pluralise(len(members), 'agent run')} of collection {which.name}")
 
     def read(member: Member) -> Record | None:
         return kept(workspace.store.runs, workspace.store.analyses, member.run_id, member.id)
@@ -90,7 +90,7 @@ async def explore(
         judges = opened_judges(workspace, name, question)
         plan = await planned(judges, members, read)
         judge, estimate = judges.name, plan.estimate
-        watcher.say(f"{judge} in {counted(plan.calls, 'call')} or so: {estimate.summary}, less what is known")
+        watcher.say(f"{judge} in {pluralise(plan.calls, 'call')} or so: {estimate.summary}, less what is known")
         if dry_run:
             return Explored(found=None, estimate=estimate)
         said = await asked(judges, plan, members, read, watcher)

@@ -3,11 +3,11 @@
 from functools import partial
 
 from evalscribe.app.placed import Put, put
-from evalscribe.exploration import Exploration
 from evalscribe.ids import content_id, model_folder, path_part
-from evalscribe.ports import Library
-from evalscribe.prose import slug
-from evalscribe.report_markdown.exploration import same_question
+from evalscribe.model.exploration import Exploration
+from evalscribe.model.protocols import Library
+from evalscribe.report_markdown.exploration.page import same_question
+from evalscribe.text import slug
 
 COLLECTIONS = "collections"
 """The folder of what is about several models."""

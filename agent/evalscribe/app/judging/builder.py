@@ -6,20 +6,22 @@ from functools import cached_property
 from evalscribe.app.judging.judges import ByCascade, ByRubric, ByRules, LoadedJudge, Made, Maker
 from evalscribe.app.judging.workers import Afar, Seat
 from evalscribe.app.rubrics import outdated, stored
-from evalscribe.cascade import Tag
 from evalscribe.errors import AccessError, NotFoundError, UsageError
-from evalscribe.judging.cascade import CaseCascade, SubjectCascade
-from evalscribe.judging.classifier import Bounds, FirstPass, ModelJudge
-from evalscribe.judging.classifier.first_pass import SECONDS
+from evalscribe.judging.cascade.cases import CaseCascade
+from evalscribe.judging.cascade.subjects import SubjectCascade
+from evalscribe.judging.classifier.first_pass import SECONDS, FirstPass
+from evalscribe.judging.classifier.investigation import Bounds
+from evalscribe.judging.classifier.judge import ModelJudge
 from evalscribe.judging.failure_rubric import DEFAULT, shipped_rubric
-from evalscribe.judging.rules import RulesJudge
-from evalscribe.llm.prices import cost_of
-from evalscribe.ports import Judge, Model, Models
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import DEFAULT_MODEL, Rubric
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.llm.budget import cost_of
+from evalscribe.model.cascade import Tag
+from evalscribe.model.protocols import Judge, Model, Models
+from evalscribe.model.rubric import DEFAULT_MODEL, Rubric
+from evalscribe.prompts.templates import Prompts
 from evalscribe.rubric_file import load_rubric
 from evalscribe.settings import RULES, Settings
-from evalscribe.settings.place import COMMAND_LINE
+from evalscribe.settings.config import COMMAND_LINE
 from evalscribe.workspace import Workspace
 
 CASCADE = "cascade"

@@ -15,20 +15,20 @@ from evalscribe.app.judging.subjects import Finder, Reached, Waiting
 from evalscribe.app.judging.workers import afar
 from evalscribe.app.rubrics import DEFAULT_COLLECTION, parsed_name
 from evalscribe.app.watcher import Watcher
-from evalscribe.cascade import Stage
-from evalscribe.chat import Usage
 from evalscribe.errors import EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen
-from evalscribe.judge_result import CitationCounts, JudgeResult, ResultType
 from evalscribe.judging.lanes import in_lanes
 from evalscribe.judging.rubric.cited import JudgeResultWithCitations
-from evalscribe.output_schema import agreement_keys
-from evalscribe.ports import Estimate
-from evalscribe.prose import counted
-from evalscribe.redaction import redact
+from evalscribe.model.cascade import Stage
+from evalscribe.model.chat import Usage
+from evalscribe.model.output_schema import agreement_keys
+from evalscribe.model.protocols import Estimate
+from evalscribe.model.result import CitationCounts, JudgeResult, ResultType
+from evalscribe.model.rubric import Rubric
+from evalscribe.redaction.redact import redact
 from evalscribe.render.results import headline
-from evalscribe.rubric import Rubric
 from evalscribe.settings import RULES
+from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 REASON_LENGTH = 300
@@ -140,7 +140,7 @@ async def judge(
         if dry_run:
             return outcome.model_copy(update={"estimate": estimate})
         if estimate.input_tokens:
-            number = counted(len(waiting), "subject")
+            number = pluralise(len(waiting), "subject")
             watcher.say(f"{chosen_judge.id} for {number}: {estimate.summary}, less what is known")
         knew, at_once = builder.results.knew, concurrency(workspace)
         results = await judge_all(chosen_judge, waiting, watcher, knew=knew, concurrency=at_once)

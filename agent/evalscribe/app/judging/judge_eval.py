@@ -15,14 +15,15 @@ from evalscribe.app.judging.subjects import Finder, Reached
 from evalscribe.app.judging.workers import afar
 from evalscribe.app.watcher import Watcher
 from evalscribe.calibration import Calibration, LabelPair, LabelScore
-from evalscribe.chat import Usage
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
-from evalscribe.judge_result import JudgeResult, ResultType
 from evalscribe.judging.lanes import in_lanes
-from evalscribe.output_schema import agreement_keys
-from evalscribe.rubric import Rubric
-from evalscribe.statistics import Interval, Kappa
+from evalscribe.model.chat import Usage
+from evalscribe.model.output_schema import agreement_keys
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.rubric import Rubric
+from evalscribe.statistics.agreement import Kappa
+from evalscribe.statistics.intervals import Interval
 from evalscribe.workspace import Workspace
 
 PREFERRED = "classification"

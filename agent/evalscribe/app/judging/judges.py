@@ -4,25 +4,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from evalscribe.cascade import Stage
-from evalscribe.chat import Usage
 from evalscribe.errors import UsageError
-from evalscribe.evidence import Citation, Document, Evidence
-from evalscribe.finding import Verdict
-from evalscribe.gather import case_of
+from evalscribe.gather.pack import case_of
 from evalscribe.ids import Frozen, content_id
-from evalscribe.judge_result import JudgeResult, ResultType
-from evalscribe.judging.cascade import SubjectCascade
+from evalscribe.judging.cascade.subjects import SubjectCascade
 from evalscribe.judging.rubric.cited import count
 from evalscribe.judging.rubric.judge import TIMEOUT_S, Hear, Results, RubricJudge
-from evalscribe.judging.rules import KEY_PREFIX, RulesJudge
-from evalscribe.judging.subject import Subject
+from evalscribe.judging.rules.engine import KEY_PREFIX, RulesJudge
 from evalscribe.judging.subject.failures import document_mark
-from evalscribe.llm.prices import cost_of
-from evalscribe.output_schema import check_output
-from evalscribe.ports import Estimate, Model, Models
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import Rubric
+from evalscribe.judging.subject.item import Subject
+from evalscribe.llm.budget import cost_of
+from evalscribe.model.cascade import Stage
+from evalscribe.model.chat import Usage
+from evalscribe.model.evidence import Citation, Document, Evidence
+from evalscribe.model.finding import Verdict
+from evalscribe.model.output_schema import validate_answer
+from evalscribe.model.protocols import Estimate, Model, Models
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.rubric import Rubric
+from evalscribe.prompts.templates import Prompts
 
 NO_FAILURE = "the rules judge failed evals only"
 
@@ -146,7 +146,7 @@ class ByRules:
             failure = not_judged(loaded.subject.id, self.rubric, self._rules.id, NO_FAILURE)
             return _one(failure, self.rubric, loaded, "rules")
         output = _output(self._rules.decide(case_of(loaded.evidence)), self.rubric)
-        if problems := check_output(output, self.rubric.output_schema):
+        if problems := validate_answer(output, self.rubric.output_schema):
             raise UsageError(f"the rules cannot answer by {self.rubric.id}@{self.rubric.version}: {problems[0]}")
         result = self._result(loaded.subject, output)
         if self._results is not None:

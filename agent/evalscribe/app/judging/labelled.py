@@ -8,15 +8,14 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from evalscribe.agent_run import AgentRun
-from evalscribe.agent_run.parse import parse_agent_run
 from evalscribe.app.judging.labelled_source import LabelledSource
 from evalscribe.app.judging.subjects import ChosenRun, Finder, Waiting, agent_runs, of_frozen, of_run
 from evalscribe.app.runs import failure_named
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen
-from evalscribe.json_clean import clean
-from evalscribe.redaction import redact_json
+from evalscribe.json_data import clean_json
+from evalscribe.model.transcript import AgentRun, parse_agent_run
+from evalscribe.redaction.redact import redact_json
 
 T = TypeVar("T")
 
@@ -175,7 +174,7 @@ class Labelled:
 def parsed(text: str, labels: Sequence[str]) -> Line:
     """One line. Raises `DataError` saying what is wrong with it."""
     try:
-        line = Line.model_validate(redact_json(clean(json.loads(text))))
+        line = Line.model_validate(redact_json(clean_json(json.loads(text))))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

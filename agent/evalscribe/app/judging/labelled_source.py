@@ -9,10 +9,10 @@ from pydantic import JsonValue
 
 from evalscribe.app.datasets.found import found, version_named
 from evalscribe.app.named import LATEST
-from evalscribe.dataset import Dataset, Item
 from evalscribe.errors import DataError, NotFoundError
 from evalscribe.ids import canonical_json
-from evalscribe.ports import Datasets
+from evalscribe.model.dataset import Dataset, Item
+from evalscribe.model.experiment_storage import Datasets
 from evalscribe.workspace import Workspace
 
 _NAMED = re.compile(r"(?P<name>.+?)(?:@(?P<version>[^@:]+))?(?::(?P<split>[^@:]+))?")

@@ -9,10 +9,11 @@ from evalscribe.app.judging.judges import Loaded
 from evalscribe.app.judging.subjects import Waiting
 from evalscribe.app.kept import kept
 from evalscribe.errors import NotFoundError
-from evalscribe.exploration import Member
-from evalscribe.judging.subject import of_agent_run, of_evidence
-from evalscribe.ports import Archive, Store
-from evalscribe.record_evidence import evidence_of
+from evalscribe.judging.subject.agent_runs import of_agent_run
+from evalscribe.judging.subject.failures import of_evidence
+from evalscribe.model.exploration import Member
+from evalscribe.model.record import evidence_of
+from evalscribe.model.storage import EvalStore, Store
 from evalscribe.workspace import Workspace
 
 
@@ -26,17 +27,17 @@ def collection_members(workspace: Workspace, collection: str | None, where: str 
     return waiting(members, workspace.store.runs, workspace.store.analyses)
 
 
-def waiting(members: Iterable[Member], archive: Archive, store: Store) -> dict[str, Waiting]:
+def waiting(members: Iterable[Member], archive: EvalStore, store: Store) -> dict[str, Waiting]:
     """By id. A failed one is shown as it is when its run is named, any other one as an agent run of a file is."""
     return {member.id: _waiting(member, archive, store) for member in members}
 
 
-def _waiting(member: Member, archive: Archive, store: Store) -> Waiting:
+def _waiting(member: Member, archive: EvalStore, store: Store) -> Waiting:
     name = f"{member.run_id}/{member.eval}" if member.failed else member.id
     return Waiting(name=name, load=partial(_loaded, member, archive, store), is_eval=member.failed)
 
 
-def _loaded(member: Member, archive: Archive, store: Store) -> Loaded | str:
+def _loaded(member: Member, archive: EvalStore, store: Store) -> Loaded | str:
     record = kept(archive, store, member.run_id, member.id)
     if record is None:
         return "nothing is kept of it: import its run again"

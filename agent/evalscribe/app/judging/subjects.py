@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from evalscribe.agent_run import AgentRun
-from evalscribe.agent_run.parse import parse_agent_runs
 from evalscribe.app.collections.stored_runs import is_whole
 from evalscribe.app.judging.judges import Loaded
 from evalscribe.app.runs import address, failure_named, source
 from evalscribe.app.watcher import Watcher
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
-from evalscribe.evidence import Unreadable
-from evalscribe.frozen_evidence import FrozenEvidence
-from evalscribe.gather import gather
+from evalscribe.gather.collect import gather
 from evalscribe.ids import Frozen
-from evalscribe.judging.subject import of_agent_run, of_evidence
-from evalscribe.ports import Source, Store
-from evalscribe.run import Eval, Run
-from evalscribe.sources.stored import StoredSource
+from evalscribe.judging.subject.agent_runs import of_agent_run
+from evalscribe.judging.subject.failures import of_evidence
+from evalscribe.model.evidence import EvidenceSnapshot, UnreadableEvidence
+from evalscribe.model.protocols import RunSource
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import Store
+from evalscribe.model.transcript import AgentRun, parse_agent_runs
+from evalscribe.sources.snapshot import StoredSource
 from evalscribe.workspace import Workspace
 
 SHORTEST_PREFIX = 4
@@ -49,10 +49,10 @@ class Runs(Protocol):
     def address(self, name: str) -> Address:
         """Raises `EvalscribeError` for what names no run."""
 
-    def source(self, name: str) -> Source:
+    def source(self, name: str) -> RunSource:
         """Closed by whoever made this. Raises `EvalscribeError` where it cannot be reached as things are set."""
 
-    def imported(self, run_id: str) -> Source | None:
+    def imported(self, run_id: str) -> RunSource | None:
         """Of a stored run that was imported whole; None for one that was only analysed."""
 
 
@@ -67,12 +67,12 @@ class Reached:
         named = address(name)
         return Address(run_id=named.run_id, eval_id=named.eval_id, is_id=named.kind == "id")
 
-    def source(self, name: str) -> Source:
+    def source(self, name: str) -> RunSource:
         runs = source(self._workspace, name)
         self._opened.push_async_callback(runs.close)
         return runs
 
-    def imported(self, run_id: str) -> Source | None:
+    def imported(self, run_id: str) -> RunSource | None:
         archive = self._workspace.store.runs
         return StoredSource(self._workspace.store.analyses, archive, run_id) if is_whole(archive, run_id) else None
 
@@ -103,7 +103,7 @@ class ChosenRun:
     """A run and which of its failures were asked for; all of them where none was named."""
 
     run: Run
-    source: Source | None
+    source: RunSource | None
     """None where the store has all of the evidence that there is."""
     evals: list[Eval] = field(default_factory=list)
 
@@ -190,7 +190,7 @@ class Finder:
             evidence = self._store.get_evidence(run.id, eval.id)
             if evidence is None:
                 return "its evidence is not in the store: name the run by its URL or folder"
-            if isinstance(evidence, Unreadable):
+            if isinstance(evidence, UnreadableEvidence):
                 return evidence.reason
             return Loaded(of_evidence(run.id, evidence), evidence)
 
@@ -203,7 +203,7 @@ def of_run(run: AgentRun) -> Waiting:
 
 def of_frozen(value: object) -> Loaded:
     """A failed eval of a dataset. Raises `DataError` for what holds no evidence."""
-    evidence = FrozenEvidence.read(value).evidence
+    evidence = EvidenceSnapshot.read(value).evidence
     return Loaded(of_evidence(FROZEN, evidence), evidence)
 
 

@@ -13,23 +13,24 @@ from typing import Literal, cast
 
 from evalscribe import __version__
 from evalscribe.app.judging.judges import Maker
-from evalscribe.cascade import Tag
 from evalscribe.engine import LOCAL
 from evalscribe.errors import UsageError
-from evalscribe.finding import Case, Unclassified, Verdict
 from evalscribe.ids import Frozen, content_id
-from evalscribe.judging.classifier import FirstPass, ModelJudge
+from evalscribe.judging.classifier.first_pass import FirstPass
+from evalscribe.judging.classifier.judge import ModelJudge
 from evalscribe.judging.far import Decide, FarJudge
 from evalscribe.judging.rubric.judge import Hear, RubricJudge
 from evalscribe.judging.rubric.variants import Decision, undecided
-from evalscribe.judging.rules import RulesJudge
-from evalscribe.judging.subject import Subject
-from evalscribe.llm.prices import cost_of
-from evalscribe.ports import Ask, Crew, Judge, Lost, Model, Models, Worker
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import Rubric
-from evalscribe.settings import Access, Settings
-from evalscribe.settings.providers import PROVIDERS
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.judging.subject.item import Subject
+from evalscribe.llm.budget import cost_of
+from evalscribe.model.cascade import Tag
+from evalscribe.model.finding import Failure, Unclassified, Verdict
+from evalscribe.model.protocols import AskParent, Judge, LostWork, Model, Models, Worker, WorkerPool
+from evalscribe.model.rubric import Rubric
+from evalscribe.prompts.templates import Prompts
+from evalscribe.settings import Settings
+from evalscribe.settings.access import PROVIDERS, Access
 from evalscribe.workspace import Workspace
 
 
@@ -49,7 +50,7 @@ class Seat(Frozen):
 
 class CasePiece(Frozen):
     seat: Seat
-    case: Case
+    case: Failure
 
 
 class SubjectPiece(Frozen):
@@ -65,7 +66,7 @@ Answer = Verdict | Unclassified | Decision
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a worker makes its judges of: a `ports.Factory`. The keys of models cross to it, no other secret does."""
+    """What a worker makes its judges of: a `Factory`. The keys of models cross to it, no other secret does."""
 
     access: dict[str, Access]
     """By provider."""
@@ -87,15 +88,15 @@ class Recipe:
         )
 
     @asynccontextmanager
-    async def __call__(self, ask: Ask) -> AsyncIterator[Worker[Piece, Answer]]:
+    async def __call__(self, ask: AskParent) -> AsyncIterator[Worker[Piece, Answer]]:
         """Raises `UsageError` where this process has another version of the package."""
-        from evalscribe.llm.budget_line import FarBudget
-        from evalscribe.llm.service import Service
+        from evalscribe.llm.budget import RemoteBudget
+        from evalscribe.llm.service import ModelService
 
         if self.version != __version__:
             raise UsageError(f"a worker has evalscribe {__version__}, not {self.version}: install the same everywhere")
-        budget = FarBudget(ask, self.usd, self.tokens)
-        asked = Service(self.access.get, budget, context_tokens=self.context_tokens)
+        budget = RemoteBudget(ask, self.usd, self.tokens)
+        asked = ModelService(self.access.get, budget, context_tokens=self.context_tokens)
         with TemporaryDirectory() as folder:
             try:
                 yield Bank(asked, self._prompts(Path(folder))).decide
@@ -151,7 +152,7 @@ class Bank:
 class Afar:
     """Leads judges to a crew."""
 
-    crew: Crew[Piece, Answer]
+    crew: WorkerPool[Piece, Answer]
 
     def judge(self, near: Judge, seat: Seat) -> Judge:
         """A judge that is asked there as the near one would be here."""
@@ -164,14 +165,14 @@ class Afar:
         async def hear(subject: Subject, max_tokens: int, timeout_s: float | None) -> Decision:
             piece = SubjectPiece(seat=seat, subject=subject, max_tokens=max_tokens, timeout_s=timeout_s)
             answer = await self.crew.do(piece)
-            return undecided(subject, answer.reason) if isinstance(answer, Lost) else cast(Decision, answer)
+            return undecided(subject, answer.reason) if isinstance(answer, LostWork) else cast(Decision, answer)
 
         return hear
 
     def _decide(self, seat: Seat) -> Decide:
-        def decide(case: Case) -> Awaitable[Verdict | Unclassified | Lost]:
+        def decide(case: Failure) -> Awaitable[Verdict | Unclassified | LostWork]:
             doing = self.crew.do(CasePiece(seat=seat, case=case))
-            return cast("Awaitable[Verdict | Unclassified | Lost]", doing)
+            return cast("Awaitable[Verdict | Unclassified | LostWork]", doing)
 
         return decide
 
@@ -182,7 +183,7 @@ async def afar(workspace: Workspace) -> AsyncIterator[Afar | None]:
 
     Raises `UsageError` where batches are asked for too: they wait in one place.
     """
-    from evalscribe.llm.budget_line import served
+    from evalscribe.llm.budget import serve_budget
 
     engine = workspace.open_engine()
     if engine.name == LOCAL:
@@ -192,7 +193,7 @@ async def afar(workspace: Workspace) -> AsyncIterator[Afar | None]:
         raise UsageError(f"--batch sends all questions from one process: leave out --engine {engine.name}")
     try:
         recipe = Recipe.of(workspace.settings, workspace.prompts)
-        async with engine.crew(recipe, partial(served, workspace.budget)) as crew:
+        async with engine.crew(recipe, partial(serve_budget, workspace.budget)) as crew:
             yield Afar(crew)
     finally:
         await engine.close()

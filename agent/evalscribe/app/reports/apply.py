@@ -17,27 +17,19 @@ from evalscribe.app.reports.recommended import (
     recommended,
 )
 from evalscribe.errors import AccessError, DataError, NotFoundError, UnavailableError, UsageError
-from evalscribe.evidence import Evidence
 from evalscribe.forge import repository_of
 from evalscribe.ids import Frozen
-from evalscribe.patch import Patch
-from evalscribe.pattern import Recommendation
-from evalscribe.ports import Model, Repository
-from evalscribe.prompts import Prompts
-from evalscribe.propose import (
-    Files,
-    Proposer,
-    Scope,
-    action,
-    branches,
-    committed_line,
-    is_of,
-    message,
-    scope,
-    with_action,
-)
-from evalscribe.prose import some_of
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.finding import Recommendation
+from evalscribe.model.protocols import Model, Repository
+from evalscribe.model.repository import Patch
+from evalscribe.prompts.templates import Prompts
+from evalscribe.propose.files import Files
+from evalscribe.propose.proposal import Proposer
+from evalscribe.propose.record import action, branches, committed_line, is_of, message, with_action
+from evalscribe.propose.scope import Scope, scope
 from evalscribe.settings import RULES
+from evalscribe.text import join_first
 from evalscribe.workspace import Workspace
 
 STAGE = "propose"
@@ -316,6 +308,6 @@ def _free_branch(suite: Suite, id: str, run: str) -> str:
 
 def _notes(prompts: Prompts, subject: Recommended, evidence: dict[str, Evidence]) -> list[str]:
     missing = [path for path in subject.recommendation.evals if path not in evidence]
-    said = [f"The evidence of {some_of(missing, 3)} is not in the store: the proposal rests on the report's words."]
+    said = [f"The evidence of {join_first(missing, 3)} is not in the store: the proposal rests on the report's words."]
     own = ["The workspace's own prompts are used in place of the shipped ones."]
     return [*(said if missing else []), *(own if prompts.own("propose") else [])]

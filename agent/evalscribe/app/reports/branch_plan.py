@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Repository
-from evalscribe.publish import reconciled
-from evalscribe.report import Report
-from evalscribe.report_markdown import UnreadableReport, parse
+from evalscribe.model.protocols import Repository
+from evalscribe.model.report import Report
+from evalscribe.publish.reconcile import reconciled
+from evalscribe.report_markdown.page import parse
+from evalscribe.report_markdown.unreadable import UnreadableReport
 
 
 @dataclass(frozen=True)

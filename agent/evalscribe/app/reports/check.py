@@ -4,27 +4,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from evalscribe import prose
+from evalscribe import text as prose
 from evalscribe.app.reports.proofs import Proof, Proofs
 from evalscribe.app.reports.reading import found
 from evalscribe.errors import DataError
-from evalscribe.ports import Library, Store
-from evalscribe.problem import Checked, CheckedReport, Problem
-from evalscribe.recall import read
-from evalscribe.report import Entry, Report
-from evalscribe.report_file import ReportFile
-from evalscribe.report_markdown import UnreadableReport, parse, run_of, summary
-from evalscribe.review.checking import (
-    Page,
-    Quotation,
-    Said,
-    compared,
-    inspect,
-    is_ours,
-    links,
-    markers,
-    quotations,
-)
+from evalscribe.model.protocols import Library
+from evalscribe.model.report import CheckedReport, CheckResult, Problem, Report, ReportEntry
+from evalscribe.model.repository import ReportFile
+from evalscribe.model.storage import Store
+from evalscribe.proofread.said import Said
+from evalscribe.recall.reading import read
+from evalscribe.report_markdown import summary
+from evalscribe.report_markdown.front_matter import run_of
+from evalscribe.report_markdown.page import parse
+from evalscribe.report_markdown.unreadable import UnreadableReport
+from evalscribe.review.checking.links import links
+from evalscribe.review.checking.page import Page, inspect, is_ours, markers
+from evalscribe.review.checking.quotations import Quotation, compared, quotations
 from evalscribe.workspace import Workspace
 
 
@@ -35,7 +31,7 @@ async def check(
     evidence: Sequence[Path] = (),
     fetch: bool = False,
     shown_from: Path,
-) -> Checked:
+) -> CheckResult:
     """Check every report, or the named ones.
 
     Args:
@@ -59,7 +55,7 @@ async def check(
             reports.append(report)
             problems += (Problem(file=report.file, **one._asdict()) for one in (*said, *_twice(file, runs)))
     order = sorted(set(problems), key=lambda one: (one.file, one.line, one.what))
-    return Checked(reports=tuple(reports), problems=tuple(order), notes=tuple(_notes(reports)))
+    return CheckResult(reports=tuple(reports), problems=tuple(order), notes=tuple(_notes(reports)))
 
 
 def _named(library: Library, name: str) -> ReportFile:
@@ -140,7 +136,7 @@ async def _quotations(proofs: Proofs, report: Report, page: Page) -> tuple[list[
         return wrong, f"in part, {unread[0]}" if unread else None
 
 
-async def _best(proof: Proof, entry: Entry, quoted: Sequence[Quotation], line: int) -> list[Said] | str:
+async def _best(proof: Proof, entry: ReportEntry, quoted: Sequence[Quotation], line: int) -> list[Said] | str:
     """Of a group any member may be the one that was judged; why there is nothing to compare with, as text."""
     if not proof.has(entry.paths):
         return [Said(line, "error", f"the run has no failed eval {entry.paths[0]}")]
@@ -167,7 +163,7 @@ def _twice(file: ReportFile, runs: dict[str, str]) -> Iterator[Said]:
 def _notes(reports: Iterable[CheckedReport]) -> Iterator[str]:
     why: Mapping[str, int] = Counter(one.not_compared for one in reports if one.not_compared)
     for reason, count in why.items():
-        yield f"The quotations of {prose.counted(count, 'report')} were not compared with the evidence: {reason}"
+        yield f"The quotations of {prose.pluralise(count, 'report')} were not compared with the evidence: {reason}"
 
 
 def _shown(path: Path, base: Path) -> str:

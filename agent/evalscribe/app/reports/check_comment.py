@@ -6,8 +6,8 @@ from pathlib import Path
 
 from evalscribe.errors import AccessError, EvalscribeError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Forge, Repository
-from evalscribe.problem import Checked, CheckedReport
+from evalscribe.model.protocols import Forge, Repository
+from evalscribe.model.report import CheckedReport, CheckResult
 
 MARK = "reports-check"
 FORK = "one from a fork has none. What the comment would say is in the step's summary"
@@ -19,7 +19,7 @@ class Told(Frozen):
     why_not: str | None = None
 
 
-def changed(repository: Repository, base: str, checked: Checked, folder: Path) -> tuple[CheckedReport, ...] | None:
+def changed(repository: Repository, base: str, checked: CheckResult, folder: Path) -> tuple[CheckedReport, ...] | None:
     """The reports that differ from the commit; None where it is not there, as in a shallow clone.
 
     `folder` is the one that the reports' paths are relative to.

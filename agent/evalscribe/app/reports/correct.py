@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from evalscribe.app.reports.reading import found, name_of, text_of
-from evalscribe.finding import CauseKind, Classification
 from evalscribe.ids import Frozen
-from evalscribe.ports import Library
-from evalscribe.report_markdown import label_text, places
+from evalscribe.model.finding import CauseKind, Classification
+from evalscribe.model.protocols import Library
+from evalscribe.report_markdown.labels import render
+from evalscribe.report_markdown.places import places
 from evalscribe.review.correct import corrected, in_force
 
 
@@ -50,8 +51,8 @@ def correct(
         path=file.path,
         number=n,
         subject=after.subject,
-        before=label_text(in_force(before)),
-        after=label_text(after.label),
+        before=render(in_force(before)),
+        after=render(after.label),
         said=added[-1] if added else None,
         changed=new != text,
     )

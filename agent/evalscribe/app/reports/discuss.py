@@ -3,17 +3,21 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from evalscribe.analysis import StageUsage
 from evalscribe.app.reports.reading import again, found, parsed
-from evalscribe.chat import Usage
 from evalscribe.compose.analysis import spent_summary
-from evalscribe.discuss import MOST_LOOKED_AT, Answer, Conversation, Dossier, Lookup
+from evalscribe.discuss.answer import Answer
+from evalscribe.discuss.conversation import Conversation
+from evalscribe.discuss.dossier import MOST_LOOKED_AT, Dossier
+from evalscribe.discuss.lookup import Lookup
 from evalscribe.errors import AccessError, DataError, NotFoundError
-from evalscribe.llm.prices import cost_of
-from evalscribe.ports import Model, OnText, Store
-from evalscribe.prompts import Prompts
-from evalscribe.redaction import redact
-from evalscribe.report_file import ReportFile
+from evalscribe.llm.budget import cost_of
+from evalscribe.model.analysis import StageUsage
+from evalscribe.model.chat import Usage
+from evalscribe.model.protocols import Model, OnText
+from evalscribe.model.repository import ReportFile
+from evalscribe.model.storage import Store
+from evalscribe.prompts.templates import Prompts
+from evalscribe.redaction.redact import redact
 from evalscribe.settings import RULES
 from evalscribe.workspace import Workspace
 

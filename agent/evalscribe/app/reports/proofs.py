@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Self
 
 from evalscribe.errors import EvalscribeError, UsageError
-from evalscribe.evidence import Evidence, Unreadable
 from evalscribe.gather.collect import gathered
 from evalscribe.ids import content_id
-from evalscribe.ports import Source, Store
-from evalscribe.prose import name as printed
-from evalscribe.prose import path as printed_path
-from evalscribe.review.checking import Said
-from evalscribe.run import Eval, Run
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.model.protocols import RunSource
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import Store
+from evalscribe.proofread.said import Said
 from evalscribe.sample import snapshot_folder
-from evalscribe.sources.links import Links
+from evalscribe.sources.address import Links
 from evalscribe.sources.snapshot import open_snapshot
+from evalscribe.text import name as printed
+from evalscribe.text import path as printed_path
 from evalscribe.workspace import Workspace
 
 MANY = 1000
@@ -30,7 +31,7 @@ _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 class Proof:
     """The evidence of one run."""
 
-    def __init__(self, run: Run, source: Source | None, store: Store | None) -> None:
+    def __init__(self, run: Run, source: RunSource | None, store: Store | None) -> None:
         """What the store lacks is asked of the source and, where there is a store, kept in it."""
         self.run = run
         self._source = source
@@ -66,7 +67,7 @@ class Proof:
         what = f"made from evidence {digest}, compared with {here}: it has changed since, or the line was"
         return (Said(1, "warning", what),)
 
-    async def _found(self, eval: Eval) -> Evidence | Unreadable | None:
+    async def _found(self, eval: Eval) -> Evidence | UnreadableEvidence | None:
         stored = self._store.get_evidence(self.run.id, eval.id) if self._store else None
         if self._source is None or isinstance(stored, Evidence):
             return stored
@@ -98,7 +99,7 @@ class Proofs:
         self._workspace = workspace
         self._fetch = fetch
         self._folders = (*evidence, snapshot_folder())
-        self._sources: list[Source] = []
+        self._sources: list[RunSource] = []
         self._opened = AsyncExitStack()
         self._runs: dict[int, Run] = {}
         self.store: Store | None = None
@@ -141,7 +142,7 @@ class Proofs:
         finally:
             await source.close()
 
-    def _deployed(self, run_id: str) -> Source:
+    def _deployed(self, run_id: str) -> RunSource:
         """The run at the deployment. A report names it, so that nothing but an id may reach the source."""
         if not _RUN.fullmatch(run_id):
             raise UsageError("its run is no id of a deployment's")
@@ -150,7 +151,7 @@ class Proofs:
         access = self._workspace.settings.convex()
         return open_convex(access.url, access.key, run_id, Links())
 
-    async def _among(self, sources: Sequence[Source], run_id: str) -> Proof | None:
+    async def _among(self, sources: Sequence[RunSource], run_id: str) -> Proof | None:
         for source in sources:
             if id(source) not in self._runs:
                 self._runs[id(source)] = await source.run()
@@ -168,7 +169,7 @@ class Proofs:
         return all(self.store and self.store.get_evidence(run.id, eval.id) for eval in run.failures)
 
 
-async def _fetched(source: Source, store: Store | None) -> Proof | str:
+async def _fetched(source: RunSource, store: Store | None) -> Proof | str:
     try:
         run = await source.run()
     except EvalscribeError as error:

@@ -12,20 +12,21 @@ from pathlib import Path, PurePosixPath
 from posixpath import normpath
 from shlex import quote
 
-from evalscribe.analysis import Analysis
 from evalscribe.app.reports.branch_plan import Ours, Plan, planned
 from evalscribe.app.reports.reading import found
-from evalscribe.branch import PullRequest, Pushed
 from evalscribe.errors import DataError, UsageError
 from evalscribe.forge import open_forge, repository_of
 from evalscribe.ids import Frozen, model_folder, report_stems
-from evalscribe.ports import Library, Repository
-from evalscribe.recall import read
+from evalscribe.model.analysis import Analysis
+from evalscribe.model.protocols import Library, Repository
+from evalscribe.model.report import Report, replaced
+from evalscribe.model.repository import PullRequest, PushedBranch, ReportFile
+from evalscribe.recall.reading import read
 from evalscribe.render import pull_request
-from evalscribe.report import Report, replaced
-from evalscribe.report_file import ReportFile
-from evalscribe.report_markdown import ConflictingEdits, UnreadableReport, parse, summary
-from evalscribe.review.checking import linked_reports
+from evalscribe.report_markdown import summary
+from evalscribe.report_markdown.page import parse
+from evalscribe.report_markdown.unreadable import ConflictingEdits, UnreadableReport
+from evalscribe.review.checking.links import linked_reports
 from evalscribe.workspace import Workspace
 
 TRIES = 5
@@ -90,7 +91,7 @@ def publish(
             done = _told(workspace.reports, repository, file, ours, plan, pushed)
             if plan.merged or dry_run:
                 return done
-            there = pushed or Pushed(branch=ours.branch, commit=plan.parent)
+            there = pushed or PushedBranch(branch=ours.branch, commit=plan.parent)
             request = forge.propose(there, plan.base, done.title, done.body, draft=draft)
             return replaced(done, pull_request=request)
 
@@ -101,7 +102,7 @@ def _last_written(workspace: Workspace, run_id: str) -> str | None:
     return stored.text if stored else None
 
 
-def _pushed(repository: Repository, ours: Ours) -> tuple[Plan, Pushed | None]:
+def _pushed(repository: Repository, ours: Ours) -> tuple[Plan, PushedBranch | None]:
     """The plan that held, and what was pushed for it, if anything had to be."""
     for attempt in range(TRIES):
         plan = planned(repository, ours)
@@ -124,7 +125,7 @@ def _pushed(repository: Repository, ours: Ours) -> tuple[Plan, Pushed | None]:
 
 
 def _told(
-    library: Library, repository: Repository, file: ReportFile, ours: Ours, plan: Plan, pushed: Pushed | None
+    library: Library, repository: Repository, file: ReportFile, ours: Ours, plan: Plan, pushed: PushedBranch | None
 ) -> Publication:
     report = parse(plan.text) if plan.text != ours.text else ours.report
     where = pull_request.Published(

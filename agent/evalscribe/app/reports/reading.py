@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from evalscribe.analysis import Analysis
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.ports import Library
-from evalscribe.recall import read
-from evalscribe.report_file import ReportFile, is_report
+from evalscribe.model.analysis import Analysis
+from evalscribe.model.protocols import Library
+from evalscribe.model.repository import ReportFile, is_report
+from evalscribe.recall.reading import read
 
 
 class Listed(Frozen):

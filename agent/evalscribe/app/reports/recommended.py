@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 from evalscribe.app.reports.reading import found, name_of, text_of
 from evalscribe.errors import DataError, NotFoundError, UsageError
-from evalscribe.evidence import Document, Evidence
-from evalscribe.gather import pack
-from evalscribe.pattern import Recommendation
-from evalscribe.ports import Library, Store
-from evalscribe.propose import Concern
-from evalscribe.prose import path as printed_path
-from evalscribe.report import Entry, Report
-from evalscribe.report_markdown import parse
+from evalscribe.gather.pack import pack
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.finding import Recommendation
+from evalscribe.model.protocols import Library
+from evalscribe.model.report import Report, ReportEntry
+from evalscribe.model.storage import Store
+from evalscribe.propose.question import Concern
+from evalscribe.report_markdown.page import parse
+from evalscribe.text import path as printed_path
 
 MOST_PACKED = 3
 """Findings whose evidence is shown to the model; the others are told in the report's words."""
@@ -34,7 +35,7 @@ class Recommended:
         return self.recommendation.id or ""
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[ReportEntry, ...]:
         """The findings it is about."""
         meant = set(self.recommendation.evals)
         return tuple(entry for entry in self.report.entries if meant & set(entry.paths))
@@ -86,7 +87,7 @@ def concerns(subject: Recommended, evidence: dict[str, Evidence]) -> tuple[Conce
     return tuple(_concerns(subject.entries, evidence))
 
 
-def _concerns(entries: Sequence[Entry], evidence: dict[str, Evidence]) -> Iterator[Concern]:
+def _concerns(entries: Sequence[ReportEntry], evidence: dict[str, Evidence]) -> Iterator[Concern]:
     shown = 0
     for entry in entries:
         known = next((evidence[path] for path in entry.paths if path in evidence), None)

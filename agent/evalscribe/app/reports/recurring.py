@@ -7,8 +7,10 @@ from evalscribe.across import Glimpse, Passing, glimpse, passing
 from evalscribe.app.sightings import StoredSightings, sightings, stored_runs
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import model_key, same_experiment
-from evalscribe.ports import Library, Store
-from evalscribe.recall import AcrossModels, Recurring, across_models, recurring
+from evalscribe.model.protocols import Library
+from evalscribe.model.storage import Store
+from evalscribe.recall.across_models import AcrossModels, across_models
+from evalscribe.recall.recurring import Recurring, recurring
 
 Key = tuple[str, ...]
 """A model in any spelling."""

@@ -1,11 +1,11 @@
 """What the report of a run says of its failures."""
 
-from evalscribe.analysis import FindingSummary
 from evalscribe.errors import DataError
-from evalscribe.ports import Library
-from evalscribe.prose import name as printed
-from evalscribe.recall import read
-from evalscribe.run import Run
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.protocols import Library
+from evalscribe.model.run import Run
+from evalscribe.recall.reading import read
+from evalscribe.text import name as printed
 
 
 def findings_of(library: Library, run: Run) -> dict[str, FindingSummary]:

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-from evalscribe.analysis import Analysis
-from evalscribe.errors import DataError, NotFoundError, UsageError, not_written
-from evalscribe.finding import Classification
-from evalscribe.given_label import GivenLabel
+from evalscribe.errors import DataError, NotFoundError, UsageError, write_error
 from evalscribe.ids import Frozen
-from evalscribe.ports import Library, Store
-from evalscribe.recall import read
+from evalscribe.model.analysis import Analysis
+from evalscribe.model.finding import Classification, HumanLabel
+from evalscribe.model.protocols import Library
+from evalscribe.model.repository import FileVersion, MergedReports, UnmergedReport, is_of_another_kind
+from evalscribe.model.storage import Store
 from evalscribe.recall.history import EvalPaths
-from evalscribe.report_file import FileVersion, MergedReports, UnmergedReport, is_of_another_kind
+from evalscribe.recall.reading import read
 from evalscribe.review.given import About, given, run_of, words
 from evalscribe.review.recalled import Subject, disagreements
 from evalscribe.review.stats import Judged, Stats, stats, truths, verdicts
@@ -116,7 +116,7 @@ def sync(library: Library, store: Store, ref: str | None = None) -> Synced:
     )
 
 
-def told(library: Library, store: Store) -> tuple[GivenLabel, ...]:
+def told(library: Library, store: Store) -> tuple[HumanLabel, ...]:
     """What people say in merged reports, stored by nobody; outside of git what the last `sync` stored.
 
     Raises `NotFoundError` where there is nothing.
@@ -128,7 +128,7 @@ def told(library: Library, store: Store) -> tuple[GivenLabel, ...]:
     return _named_apart([label for labels in held.values() for label in labels]) or _labels(store)
 
 
-def _held(reader: "_Reader", library: Library, merged: MergedReports) -> dict[str, tuple[GivenLabel, ...]]:
+def _held(reader: "_Reader", library: Library, merged: MergedReports) -> dict[str, tuple[HumanLabel, ...]]:
     """The labels of every report, by its name."""
     held = {name: reader.labels(name, tuple(library.versions(name, merged.commit))) for name in merged.reports}
     for copy in reader.copies():
@@ -155,7 +155,7 @@ def export(store: Store, path: Path) -> Exported:
     try:
         path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     except OSError as error:
-        raise not_written(f"cannot write {path}", error) from None
+        raise write_error(f"cannot write {path}", error) from None
     subjects = {(label.run, label.eval) for label in labels if label.in_force}
     return Exported(
         path=str(path),
@@ -166,7 +166,7 @@ def export(store: Store, path: Path) -> Exported:
     )
 
 
-def _labels(store: Store) -> tuple[GivenLabel, ...]:
+def _labels(store: Store) -> tuple[HumanLabel, ...]:
     labels = store.labels()
     if not labels:
         raise NotFoundError("no label of a person is known; merge corrected reports, then: evalscribe review sync")
@@ -184,7 +184,7 @@ class _Reader:
         self._since: dict[str, int] = {}
         """By name how old the file is, where it can still be read."""
 
-    def labels(self, name: str, versions: Sequence[FileVersion]) -> tuple[GivenLabel, ...]:
+    def labels(self, name: str, versions: Sequence[FileVersion]) -> tuple[HumanLabel, ...]:
         reading = cache(lambda text: self.read(text, name))
         texts = [version.text for version in versions if version.text is not None]
         if texts and is_of_another_kind(texts[-1]):
@@ -238,7 +238,7 @@ class _Reader:
         known = self._store.run_ids(said)
         return known[0] if len(known) == 1 else said
 
-    def _placed(self, labels: tuple[GivenLabel, ...]) -> tuple[GivenLabel, ...]:
+    def _placed(self, labels: tuple[HumanLabel, ...]) -> tuple[HumanLabel, ...]:
         """With the paths that their run has, where it is stored: people write bare names."""
         run = self._store.get_run(labels[0].run) if labels else None
         if run is None:
@@ -251,7 +251,7 @@ def _readable(said: Analysis | str) -> Analysis | None:
     return said if isinstance(said, Analysis) else None
 
 
-def _named_apart(labels: Sequence[GivenLabel]) -> tuple[GivenLabel, ...]:
+def _named_apart(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:
     """Two people of one name with their addresses."""
     emails: dict[str, set[str]] = {}
     for label in labels:
@@ -264,30 +264,30 @@ def _named_apart(labels: Sequence[GivenLabel]) -> tuple[GivenLabel, ...]:
     )
 
 
-def _put(store: Store, labels: Iterable[GivenLabel], before: Iterable[GivenLabel]) -> None:
-    by_run: dict[str, list[GivenLabel]] = {label.run: [] for label in before}
+def _put(store: Store, labels: Iterable[HumanLabel], before: Iterable[HumanLabel]) -> None:
+    by_run: dict[str, list[HumanLabel]] = {label.run: [] for label in before}
     for label in labels:
         by_run.setdefault(label.run, []).append(label)
     store.put_labels(by_run)
 
 
-def _difference(before: Iterable[GivenLabel], after: Iterable[GivenLabel]) -> tuple[int, int, int]:
+def _difference(before: Iterable[HumanLabel], after: Iterable[HumanLabel]) -> tuple[int, int, int]:
     """How many labels are new, changed and withdrawn."""
     old, new = _by_giver(before), _by_giver(after)
     changed = sum(key in old and old[key] != said for key, said in new.items())
     return len(new.keys() - old.keys()), changed, len(old.keys() - new.keys())
 
 
-def _by_giver(labels: Iterable[GivenLabel]) -> Mapping[tuple[str, ...], tuple[object, ...]]:
+def _by_giver(labels: Iterable[HumanLabel]) -> Mapping[tuple[str, ...], tuple[object, ...]]:
     return {
         (one.run, one.eval, one.email, one.report): (one.label, one.cause_kind, one.note, one.in_force)
         for one in labels
     }
 
 
-def _disagreements(labels: Sequence[GivenLabel]) -> Iterator[Disagreement]:
+def _disagreements(labels: Sequence[HumanLabel]) -> Iterator[Disagreement]:
     """One for all evals of a group."""
-    alike: dict[tuple[str, str, tuple[Opinion, ...]], list[GivenLabel]] = {}
+    alike: dict[tuple[str, str, tuple[Opinion, ...]], list[HumanLabel]] = {}
     for told in disagreements(labels):
         opinions = tuple(Opinion(**{name: getattr(one, name) for name in Opinion.model_fields}) for one in told)
         alike.setdefault((told[0].run, told[0].group or told[0].eval, opinions), []).append(told[0])

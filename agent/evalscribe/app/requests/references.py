@@ -6,15 +6,15 @@ from functools import lru_cache
 from typing import cast
 
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.json_clean import clean, clean_text
-from evalscribe.judging.requests import Known
-from evalscribe.llm_request import AgentRunRef, LLMRequest, Prompt, Ref, ResultRef, Segment, TranscriptRef
-from evalscribe.ports import Archive, ResultSets
-from evalscribe.prose import counted
-from evalscribe.record import Record
-from evalscribe.redaction import redact, redact_json
-from evalscribe.result_set import Result
-from evalscribe.rubric import Collection
+from evalscribe.json_data import clean_json, clean_text
+from evalscribe.judging.requests.question import Known
+from evalscribe.model.collection_storage import ResultSetStore
+from evalscribe.model.record import Record
+from evalscribe.model.result import AgentRunRef, LLMRequest, Prompt, Ref, Result, ResultRef, Segment, TranscriptRef
+from evalscribe.model.rubric import Collection
+from evalscribe.model.storage import EvalStore
+from evalscribe.redaction.redact import redact, redact_json
+from evalscribe.text import pluralise
 
 KEPT = 64
 """Agent runs that are kept in memory: many requests refer to the same ones."""
@@ -25,7 +25,7 @@ KINDS = {AgentRunRef: "agent run", TranscriptRef: "transcript", ResultRef: "resu
 class References:
     """Into one collection."""
 
-    def __init__(self, archive: Archive, sets: ResultSets, collection: Collection) -> None:
+    def __init__(self, archive: EvalStore, sets: ResultSetStore, collection: Collection) -> None:
         self._archive = archive
         self._sets = sets
         self._collection = collection
@@ -51,7 +51,7 @@ class References:
         if missing:
             more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
             raise NotFoundError(
-                f"collection {self._collection.name!r} lacks {counted(len(missing), 'thing')} that prompts refer to: "
+                f"collection {self._collection.name!r} lacks {pluralise(len(missing), 'thing')} that prompts refer to: "
                 f"{'; '.join(missing[:MOST_NAMED])}{more}"
             )
 
@@ -64,7 +64,7 @@ class References:
 
     def _stored(self, number: int, request: LLMRequest) -> LLMRequest:
         prompt = Prompt([self._segment(number, one) for one in request.prompt.segments])
-        return LLMRequest(prompt=prompt, metadata=cast(dict[str, object], redact_json(clean(request.metadata))))
+        return LLMRequest(prompt=prompt, metadata=cast(dict[str, object], redact_json(clean_json(request.metadata))))
 
     def _segment(self, number: int, segment: Segment) -> Segment:
         if isinstance(segment, str):

@@ -8,22 +8,21 @@ from uuid import NAMESPACE_URL, uuid5
 
 from pydantic import field_validator
 
-from evalscribe.chat import Effort
 from evalscribe.errors import UsageError
 from evalscribe.ids import canonical_json, content_id
-from evalscribe.llm_request import LLMRequest, Told
-from evalscribe.output_schema import check_schema
-from evalscribe.ports import ResultSets
-from evalscribe.prose import counted
-from evalscribe.result_set import Result, ResultSet
-from evalscribe.rubric import Collection
+from evalscribe.model.chat import Effort
+from evalscribe.model.collection_storage import ResultSetStore
+from evalscribe.model.output_schema import validate_schema
+from evalscribe.model.result import LLMRequest, RequestValue, Result, ResultSet
+from evalscribe.model.rubric import Collection
+from evalscribe.text import pluralise
 
 LONGEST_NAME = 200
 EXAMPLE = "openai/gpt-5-mini"
 UNNAMED = "unnamed"
 
 
-class Submission(Told):
+class Submission(RequestValue):
     """Requests to one model, for one result set. Raises `UsageError`, for a schema `RubricError`."""
 
     called: ClassVar[str] = "submit_llm_requests"
@@ -67,7 +66,7 @@ class Submission(Told):
     @classmethod
     def _of_an_answer(cls, schema: dict[str, Any] | None) -> dict[str, Any] | None:
         if schema is not None:
-            check_schema(schema, "output_schema")
+            validate_schema(schema, "output_schema")
         return schema
 
 
@@ -82,7 +81,7 @@ class Plan:
 
 
 def named(
-    sets: ResultSets, collection: Collection, submission: Submission, requests: Sequence[LLMRequest], when: str
+    sets: ResultSetStore, collection: Collection, submission: Submission, requests: Sequence[LLMRequest], when: str
 ) -> ResultSet:
     """The set that is meant, as it is or as it is to be made; its id is the same for everybody."""
     name = submission.name or _unnamed(submission, requests)
@@ -127,7 +126,7 @@ def _fits(found: ResultSet, there: Sequence[Result], submission: Submission, dig
     if submission.exists_ok or [one.request for one in there] == list(digests):
         return
     raise UsageError(
-        f"result set {found.name!r} is there with {counted(len(there), 'request')}, and these {len(digests)} are not "
+        f"result set {found.name!r} is there with {pluralise(len(there), 'request')}, and these {len(digests)} are not "
         "the same (prompts, metadata and model count).\nGive another name, or exists_ok=True to add what is missing."
     )
 

@@ -8,14 +8,15 @@ from weakref import WeakValueDictionary
 
 from evalscribe.app.requests.references import References
 from evalscribe.app.requests.submission import Submission, named, planned
-from evalscribe.chat import Usage
 from evalscribe.ids import Frozen
-from evalscribe.judge_result import CitationCounts
 from evalscribe.judging.lanes import in_lanes
-from evalscribe.judging.requests import Answer, Question, Questioner
-from evalscribe.ports import Models, ResultSets
-from evalscribe.result_set import Result, ResultCounts, ResultSet
-from evalscribe.rubric import Collection
+from evalscribe.judging.requests.answer import Answer, Questioner
+from evalscribe.judging.requests.question import Question
+from evalscribe.model.chat import Usage
+from evalscribe.model.collection_storage import ResultSetStore
+from evalscribe.model.protocols import Models
+from evalscribe.model.result import CitationCounts, Result, ResultCounts, ResultSet
+from evalscribe.model.rubric import Collection
 from evalscribe.workspace import Workspace
 
 STAGE = "request"
@@ -96,7 +97,7 @@ class _Work:
 
     def __init__(
         self,
-        sets: ResultSets,
+        sets: ResultSetStore,
         clock: Callable[[], datetime],
         questioner: Questioner,
         references: References,

@@ -89,7 +89,7 @@ def split(
     from evalscribe.app.datasets.found import found
     from evalscribe.app.datasets.split import checked_shares, dealt
     from evalscribe.cli.display import formatted
-    from evalscribe.prose import counted
+    from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
     formatted.checked(form)
@@ -98,7 +98,7 @@ def split(
         datasets = workspace.store.datasets
         done = dealt(datasets, found(datasets, dataset), shares, seed)
     told = ", ".join(f"{name} {number:,}" for name, number in done.items.items())
-    formatted.document(done, lambda: (f"{done.dataset}: {told}; {counted(done.changed, 'item')} moved",), form)
+    formatted.document(done, lambda: (f"{done.dataset}: {told}; {pluralise(done.changed, 'item')} moved",), form)
     return 0
 
 
@@ -108,13 +108,13 @@ def _cells(one: "Listed") -> tuple[object, ...]:
 
 
 def _lines(one: "Shown") -> "Iterator[str]":
-    from evalscribe.prose import counted, one_line
+    from evalscribe.text import one_line, pluralise
 
     yield f"{one.name}  {one.id}  made {one.created_at[:10]}"
     if one.description:
         yield one_line(one.description)
     state = f", as version {one.draft_is}" if one.draft_is else ", not published as it is" if one.draft_items else ""
-    yield f"Draft: {counted(one.draft_items, 'item')}{state}; {one.with_expected:,} expect an output"
+    yield f"Draft: {pluralise(one.draft_items, 'item')}{state}; {one.with_expected:,} expect an output"
     if one.splits:
         yield "Splits: " + ", ".join(f"{name} {number:,}" for name, number in one.splits.items())
     if one.clusters:

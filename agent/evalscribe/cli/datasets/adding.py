@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from evalscribe.app.datasets.adding import PutIn
     from evalscribe.app.datasets.of_runs import Taken
     from evalscribe.app.datasets.upload import Uploaded
-    from evalscribe.ports import ItemRows
-    from evalscribe.sources.items import Columns
+    from evalscribe.model.experiment_storage import ItemRows
+    from evalscribe.sources.items import CsvColumns
 
 Partial = Annotated[
     bool,
@@ -202,9 +202,9 @@ def upload_csv(
     form: Format = "table",
 ) -> int:
     """Put the rows of a table into the draft. Items whose key is there are replaced."""
-    from evalscribe.sources.items import Columns
+    from evalscribe.sources.items import CsvColumns
 
-    columns = Columns(
+    columns = CsvColumns(
         input=tuple(dict.fromkeys(input_columns)),
         expected=expected_column,
         metadata=tuple(metadata_columns or ()),
@@ -221,7 +221,7 @@ def upload_csv(
     return _upload(dataset, file, columns, partial, form)
 
 
-def _upload(dataset: str, file: str, columns: "Columns | None", partial: bool, form: str) -> int:
+def _upload(dataset: str, file: str, columns: "CsvColumns | None", partial: bool, form: str) -> int:
     """Exit code 65 where the file was not read to its end."""
     from evalscribe.app.datasets.found import found
     from evalscribe.app.datasets.upload import told, uploaded
@@ -240,7 +240,7 @@ def _upload(dataset: str, file: str, columns: "Columns | None", partial: bool, f
 
 
 @contextmanager
-def _item_file(file: str, columns: "Columns | None") -> "Iterator[tuple[str, Callable[[], ItemRows]]]":
+def _item_file(file: str, columns: "CsvColumns | None") -> "Iterator[tuple[str, Callable[[], ItemRows]]]":
     """What a file is called, and how to read it, as often as wanted; `-` is standard input, copied to a file."""
     from shutil import copyfileobj
     from tempfile import TemporaryDirectory
@@ -272,36 +272,38 @@ def _delimiter(text: str) -> str:
 
 
 def _uploaded(done: "Uploaded") -> str:
-    from evalscribe.prose import counted
+    from evalscribe.text import pluralise
 
     states = {"new": done.added.new, "changed": done.added.changed, "there already": done.added.same}
     told = ", ".join(f"{number:,} {state}" for state, number in states.items() if number)
-    skipped = f"; {counted(done.skipped, 'line')} left out" if done.skipped else ""
-    return f"{done.dataset}: {counted(done.items, 'item')} of {done.file}: {told}{skipped}.{_secrets(done.hidden)}"
+    skipped = f"; {pluralise(done.skipped, 'line')} left out" if done.skipped else ""
+    return f"{done.dataset}: {pluralise(done.items, 'item')} of {done.file}: {told}{skipped}.{_secrets(done.hidden)}"
 
 
 def _taken(done: "Taken") -> str:
-    from evalscribe.prose import counted
+    from evalscribe.text import pluralise
 
     states = {"new": done.added.new, "changed": done.added.changed, "there already": done.added.same}
     told = ", ".join(f"{number:,} {state}" for state, number in states.items() if number) or "none"
     number = done.added.new + done.added.changed + done.added.same
-    return f"{done.dataset}: {counted(number, 'item')} of run {done.run_id}: {told}."
+    return f"{done.dataset}: {pluralise(number, 'item')} of run {done.run_id}: {told}."
 
 
 def _taken_notes(done: "Taken") -> None:
     from evalscribe.cli.display import finish
-    from evalscribe.prose import counted
+    from evalscribe.text import pluralise
 
     if done.unknown:
-        told = f"{counted(done.unknown, 'item')} did not pass, and the run does not say what was expected: nothing is."
+        told = (
+            f"{pluralise(done.unknown, 'item')} did not pass, and the run does not say what was expected: nothing is."
+        )
         finish.say(told, file=sys.stderr)
     if done.unusable:
-        told = f"{counted(len(done.unusable), 'eval')} left out, of which the run does not say what they were asked: "
+        told = f"{pluralise(len(done.unusable), 'eval')} left out, of which the run does not say what they were asked: "
         finish.say(told + ", ".join(done.unusable[:5]), file=sys.stderr)
 
 
 def _secrets(hidden: int) -> str:
-    from evalscribe.prose import counted
+    from evalscribe.text import pluralise
 
-    return f" {counted(hidden, 'secret')} hidden." if hidden else ""
+    return f" {pluralise(hidden, 'secret')} hidden." if hidden else ""

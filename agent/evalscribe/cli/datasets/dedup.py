@@ -21,7 +21,7 @@ def preview(dataset: Named, form: Format = "table") -> int:
     from evalscribe.app.datasets.dedup import duplicates
     from evalscribe.app.datasets.found import found
     from evalscribe.cli.display import finish, formatted
-    from evalscribe.prose import counted
+    from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
@@ -29,7 +29,7 @@ def preview(dataset: Named, form: Format = "table") -> int:
         groups = duplicates(datasets.draft(found(datasets, dataset).id))
     formatted.listing(groups, ("stays", "may go", "splits"), _cells, form, none="No two items ask and expect the same.")
     number = sum(len(group.others) for group in groups)
-    finish.say(f"{counted(number, 'item')} may go, {counted(len(groups), 'group')}.", file=sys.stderr)
+    finish.say(f"{pluralise(number, 'item')} may go, {pluralise(len(groups), 'group')}.", file=sys.stderr)
     return 0
 
 
@@ -46,14 +46,14 @@ def apply(
     from evalscribe.app.datasets.dedup import deduplicated
     from evalscribe.app.datasets.found import found
     from evalscribe.cli.display import formatted
-    from evalscribe.prose import counted
+    from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
     formatted.checked(form)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         done = deduplicated(datasets, found(datasets, dataset), items or ())
-    told = f"{counted(done.items, 'duplicate')} taken out of the draft of {done.dataset}"
+    told = f"{pluralise(done.items, 'duplicate')} taken out of the draft of {done.dataset}"
     formatted.document(done, lambda: (told,), form)
     return 0
 

@@ -9,7 +9,7 @@ from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.app.datasets.shown import Example
-    from evalscribe.dataset import Item
+    from evalscribe.model.dataset import Item
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 HEADS = ("key", "split", "cluster", "input", "expected")
@@ -57,14 +57,14 @@ def remove(
     from evalscribe.app.datasets.adding import taken_out
     from evalscribe.app.datasets.found import found
     from evalscribe.cli.display import formatted
-    from evalscribe.prose import counted
+    from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
     formatted.checked(form)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         done = taken_out(datasets, found(datasets, dataset), keys)
-    told = f"{counted(done.items, 'item')} taken out of the draft of {done.dataset}"
+    told = f"{pluralise(done.items, 'item')} taken out of the draft of {done.dataset}"
     formatted.document(done, lambda: (told,), form)
     return 0
 
@@ -74,9 +74,9 @@ def _short(one: "Example") -> tuple[object, ...]:
 
 
 def _whole(one: "Item") -> tuple[object, ...]:
-    from evalscribe.json_value import as_text
-    from evalscribe.prose import one_line
+    from evalscribe.json_data import to_text
+    from evalscribe.text import one_line
 
-    expected = None if one.expected_output is None else one_line(as_text(one.expected_output))
-    metadata = one_line(as_text(one.metadata)) if one.metadata else None
-    return one.key, one.split, one.cluster, one_line(as_text(one.input)), expected, metadata, len(one.events) or None
+    expected = None if one.expected_output is None else one_line(to_text(one.expected_output))
+    metadata = one_line(to_text(one.metadata)) if one.metadata else None
+    return one.key, one.split, one.cluster, one_line(to_text(one.input)), expected, metadata, len(one.events) or None

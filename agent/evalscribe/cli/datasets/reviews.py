@@ -60,28 +60,28 @@ def from_reviews(
 
 
 def _told(done: "FromReviews") -> str:
-    from evalscribe.prose import counted
+    from evalscribe.text import pluralise
 
     number = sum(done.labels.values())
     labels = ", ".join(f"{label} {count:,}" for label, count in sorted(done.labels.items())) or "none"
     splits = ", ".join(f"{split} {count:,}" for split, count in done.splits.items())
     version = f"version {done.version.number}" if done.version else "in the draft; `datasets publish` makes a version"
-    return f"{done.dataset}: {counted(number, 'labelled failure')} ({labels}); {splits}; {version}"
+    return f"{done.dataset}: {pluralise(number, 'labelled failure')} ({labels}); {splits}; {version}"
 
 
 def _left_out(done: "FromReviews") -> "Iterator[str]":
-    from evalscribe.prose import counted, some_of
+    from evalscribe.text import join_first, pluralise
 
     if done.unreviewed:
-        yield f"{counted(done.unreviewed, 'item')} with a label that only a judge gave: no proof of that judge"
+        yield f"{pluralise(done.unreviewed, 'item')} with a label that only a judge gave: no proof of that judge"
     if done.alike:
         yield f"Left out: {done.alike:,} that one label answers for together with a failure that is in it"
     if done.contradicted:
         yield f"Left out: {done.contradicted:,} that two reports of their run label differently"
     if done.withdrawn:
-        yield f"Taken out: {counted(done.withdrawn, 'item')} whose failure has no label any more"
+        yield f"Taken out: {pluralise(done.withdrawn, 'item')} whose failure has no label any more"
     if done.missing:
-        number, runs = counted(sum(done.missing.values()), "labelled failure"), list(done.missing)
-        of = f"of {counted(len(runs), 'run')}: {some_of(runs, MOST_RUNS)}"
+        number, runs = pluralise(sum(done.missing.values()), "labelled failure"), list(done.missing)
+        of = f"of {pluralise(len(runs), 'run')}: {join_first(runs, MOST_RUNS)}"
         yield f"Left out: {number} whose evidence is not in the store, {of}"
         yield "Bring it in and do it again: `evalscribe import FILE`; `evalscribe fetch RUN -o DIR` writes such files."

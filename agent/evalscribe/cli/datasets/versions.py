@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from evalscribe.app.datasets.compare import Compared
-    from evalscribe.dataset import DatasetVersion
+    from evalscribe.model.dataset import DatasetVersion
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 Version = Annotated[str, typer.Argument(metavar="V", help="A version's number or id, or latest.", show_default=False)]
@@ -31,14 +31,14 @@ def publish(
     from evalscribe.app.datasets.found import found
     from evalscribe.app.datasets.publish import published
     from evalscribe.cli.display import formatted
-    from evalscribe.prose import counted
+    from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         one = found(datasets, dataset)
         done = published(datasets, one, description, workspace.now())
-    number, items = done.version.number, counted(done.version.items, "item")
+    number, items = done.version.number, pluralise(done.version.items, "item")
     told = f"Version {number} of {one.name}: {items}."
     formatted.made(done.version.id, done.version, told if done.new else f"Unchanged: version {number} has it.", form)
     return 0
@@ -80,7 +80,7 @@ def restore_draft(dataset: Named, version: Version, form: Format = "table") -> i
     """Make the draft what a version is. What the draft holds and no version has is gone."""
     from evalscribe.app.datasets.found import found, version_named
     from evalscribe.cli.display import formatted
-    from evalscribe.prose import counted
+    from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
     formatted.checked(form)
@@ -90,7 +90,7 @@ def restore_draft(dataset: Named, version: Version, form: Format = "table") -> i
         wanted = version_named(datasets, one, version)
         before = datasets.draft_size(one.id)
         datasets.restore(wanted.id)
-    items = counted(wanted.items, "item")
+    items = pluralise(wanted.items, "item")
     told = f"The draft of {one.name} is version {wanted.number}: {items}, {before:,} before"
     formatted.document(wanted, lambda: (told,), form)
     return 0
@@ -127,9 +127,9 @@ def export(
 
 def line(version: "DatasetVersion") -> str:
     """`version 2  dsv-0123456789abcdef  12 items  2026-11-21`."""
-    from evalscribe.prose import counted, one_line
+    from evalscribe.text import one_line, pluralise
 
-    told = f"version {version.number}  {version.id}  {counted(version.items, 'item')}  {version.created_at[:10]}"
+    told = f"version {version.number}  {version.id}  {pluralise(version.items, 'item')}  {version.created_at[:10]}"
     return f"{told}  {one_line(version.description)}".rstrip()
 
 

@@ -4,7 +4,7 @@ import sys
 
 from evalscribe.app.explorations.explore import Explored
 from evalscribe.cli.display.finish import page, print_json, say
-from evalscribe.ports import Estimate
+from evalscribe.model.protocols import Estimate
 
 
 def show(done: Explored, *, as_json: bool) -> int:

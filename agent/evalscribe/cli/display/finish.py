@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, TextIO
 from pydantic import BaseModel
 
 from evalscribe.cli.display import streams
-from evalscribe.prose import dollars, visible
+from evalscribe.text import dollars, visible
 
 if TYPE_CHECKING:
-    from evalscribe.analysis import Analysis, StageUsage, UsageSummary
     from evalscribe.app.analysis.explain import Explained
     from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan
     from evalscribe.app.doctor import Check
     from evalscribe.app.reports.reading import Listed
-    from evalscribe.settings import Row
+    from evalscribe.model.analysis import Analysis, StageUsage, UsageSummary
+    from evalscribe.settings import SettingRow
 
 CLOSING = (
     "These are my findings. Would you like me to implement any of these recommendations, "
@@ -146,9 +146,9 @@ def document(said: "Analysis", *, as_json: bool) -> None:
         say(f"{finding.eval}  {finding.step or '-'}  {finding.classification or 'no label'}")
 
 
-def diagnosis(rows: "Iterable[Row]", checks: "Iterable[Check]") -> None:
+def diagnosis(rows: "Iterable[SettingRow]", checks: "Iterable[Check]") -> None:
     """Settings with their origin, then what was tried; what a check tells is not said twice."""
-    from evalscribe.redaction import redact  # a host or an error may quote what was set
+    from evalscribe.redaction.redact import redact  # a host or an error may quote what was set
 
     checks = tuple(checks)
     told = {check.detail for check in checks}

@@ -4,7 +4,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from rich.text import Text
 
 from evalscribe.cli.display.bar import Bar
-from evalscribe.prose import counted, one_line
+from evalscribe.text import one_line, pluralise
 
 
 class ImportDisplay(Bar):
@@ -27,4 +27,4 @@ class ImportDisplay(Bar):
             self._console.print(Text(f"Reading {one_line(name)}"))
 
     def imported(self, evals: int, progress: float) -> None:
-        self._bar.update(self._task, completed=progress, evals=counted(evals, "eval"))
+        self._bar.update(self._task, completed=progress, evals=pluralise(evals, "eval"))

@@ -10,10 +10,10 @@ from evalscribe.app.import_all import ImportedAll
 from evalscribe.cli.display import finish
 from evalscribe.errors import DataError
 from evalscribe.ids import model_folder
-from evalscribe.ports import Added
-from evalscribe.prose import counted, one_line
-from evalscribe.rubric import Collection
-from evalscribe.run import UNKNOWN, Run
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import UNKNOWN, Run
+from evalscribe.model.storage import AddedCounts
+from evalscribe.text import one_line, pluralise
 
 MOST_RUNS = 20
 MOST_LEFT = 12
@@ -46,7 +46,7 @@ def _lines(done: ImportedAll, *, dry_run: bool) -> Iterator[str]:
 
 def run_line(run: Run) -> str:
     """A run on one line, with its counts."""
-    counts = f"{run.passed} of {counted(run.total, 'eval')} passed"
+    counts = f"{run.passed} of {pluralise(run.total, 'eval')} passed"
     rest = [f"{number} {what}" for number, what in ((run.failed, "failed"), (run.incomplete, "incomplete")) if number]
     model = "/".join(model_folder(run.provider, run.model))
     partly = "; INCOMPLETE: its import has not ended; import it again" if run.status == "importing" else ""
@@ -66,7 +66,7 @@ def called(one: Collection | Shown) -> str:
     return name if name == id else f"{name} (id {id})"
 
 
-def _added(added: Added) -> str:
+def _added(added: AddedCounts) -> str:
     parts = [f"{number} {what}" for number, what in ((added.changed, "changed"), (added.same, "same")) if number]
     return ", ".join([f"{added.new} new", *parts])
 

@@ -6,13 +6,13 @@ from typing import TextIO
 
 from pydantic import RootModel
 
-from evalscribe.analysis import StageUsage
 from evalscribe.app.judging.judge import Judgement, Judgements
-from evalscribe.chat import Usage
 from evalscribe.cli.display.finish import print_json, say, spent
 from evalscribe.errors import DataError
-from evalscribe.prose import one_line
+from evalscribe.model.analysis import StageUsage
+from evalscribe.model.chat import Usage
 from evalscribe.render.results import citations_line, result_text
+from evalscribe.text import one_line
 
 
 def show(found: Judgements, *, as_json: bool, cascade: bool = False) -> int:

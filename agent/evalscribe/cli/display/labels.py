@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from evalscribe.app.reports.review import Disagreement, Exported, Opinion, Pending, Synced
 from evalscribe.cli.display.finish import print_json, say
-from evalscribe.prose import counted
 from evalscribe.render.calibration import NONE, confusion, share, side_by_side, span
 from evalscribe.review.stats import ReviewerRow, Stats, calibration
+from evalscribe.text import pluralise
 
 MOST = 20
 """How many of one kind are told."""
@@ -29,8 +29,8 @@ def _held(found: Synced) -> str:
     merged = f"merged into {_short(found.ref)}"
     if not found.labels:
         return f"Nobody has corrected or confirmed a finding in the reports {merged}"
-    people = counted(len(found.reviewers), "reviewer")
-    return f"{counted(found.labels, 'label')} by {people} from {counted(found.reports, 'report')} {merged}"
+    people = pluralise(len(found.reviewers), "reviewer")
+    return f"{pluralise(found.labels, 'label')} by {people} from {pluralise(found.reports, 'report')} {merged}"
 
 
 def _change(found: Synced) -> str:
@@ -40,7 +40,7 @@ def _change(found: Synced) -> str:
 
 
 def _disagreement(one: Disagreement) -> str:
-    more = f" and {counted(one.more, 'eval')} of its group" if one.more else ""
+    more = f" and {pluralise(one.more, 'eval')} of its group" if one.more else ""
     return f"{one.eval}{more} ({one.report}): {', '.join(map(_opinion, one.opinions))}"
 
 
@@ -50,7 +50,7 @@ def _opinion(one: Opinion) -> str:
 
 def _pending(one: Pending) -> str:
     where = _short(one.branch) if one.branch else "the working tree"
-    return f"{counted(one.corrections, 'correction')} in {one.report} ({where})"
+    return f"{pluralise(one.corrections, 'correction')} in {one.report} ({where})"
 
 
 def _some(title: str, told: Iterator[str]) -> None:
@@ -72,8 +72,8 @@ def statistics(found: Stats, *, as_json: bool) -> None:
         print_json(found)
         return
     covered = found.coverage
-    say(f"{counted(found.labels, 'label')} in force by {', '.join(found.reviewers)}")
-    say(f"Reviewed: {covered.reviewed} of {counted(covered.findings, 'failed eval')} in reports of judges")
+    say(f"{pluralise(found.labels, 'label')} in force by {', '.join(found.reviewers)}")
+    say(f"Reviewed: {covered.reviewed} of {pluralise(covered.findings, 'failed eval')} in reports of judges")
     columns = {row.judge: calibration(row) for row in found.judges}
     if columns:
         say()
@@ -95,7 +95,7 @@ def _between(pair: ReviewerRow) -> str:
 
 
 def exported(found: Exported) -> None:
-    say(f"{counted(found.subjects, 'labelled failure')} in {found.path}")
+    say(f"{pluralise(found.subjects, 'labelled failure')} in {found.path}")
     if found.alike:
         say(f"Left out: {found.alike} that one label answers for together with a failure that is in it")
     if found.contradicted:

@@ -11,7 +11,7 @@ from tempfile import NamedTemporaryFile
 from typing import BinaryIO, TextIO, cast
 
 from evalscribe.cli.display import streams
-from evalscribe.errors import not_written
+from evalscribe.errors import write_error
 
 DEVICES = (Path("/dev"), Path("/dev/fd"))
 
@@ -28,7 +28,7 @@ def write(lines: Iterator[str], output: Path | None, *, json: bool = False) -> i
         with output.open("w", encoding="utf-8") if _is_written_into(output) else _replacing(output) as file:
             return _print(lines, file)
     except OSError as error:
-        raise not_written(f"cannot write {output}", error) from None
+        raise write_error(f"cannot write {output}", error) from None
 
 
 def _print(lines: Iterable[str], file: TextIO) -> int:

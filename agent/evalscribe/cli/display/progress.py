@@ -5,9 +5,9 @@ from rich.text import Text
 
 from evalscribe.classify import Judged
 from evalscribe.cli.display.bar import Bar
-from evalscribe.finding import Unclassified, Verdict
-from evalscribe.prose import counted, one_line
-from evalscribe.run import Eval, Run
+from evalscribe.model.finding import Unclassified, Verdict
+from evalscribe.model.run import Eval, Run
+from evalscribe.text import one_line, pluralise
 
 
 class Display(Bar):
@@ -33,7 +33,7 @@ class Display(Bar):
         self._console.print(Text(one_line(line)))
 
     def imported(self, evals: int, progress: float) -> None:
-        what = f"Importing, {counted(evals, 'eval')}"
+        what = f"Importing, {pluralise(evals, 'eval')}"
         self._bar.update(self._task, description=what, completed=round(100 * progress), total=100, visible=True)
 
     def fetched(self, done: int, total: int) -> None:

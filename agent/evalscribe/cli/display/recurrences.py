@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator
 
 from evalscribe.cli.display.finish import notes, print_json, say
-from evalscribe.prose import counted
-from evalscribe.recall import AcrossModels, ActionSeen, AlikeRow, ModelSeen, Recurring, RecurringRow
+from evalscribe.recall.across_models import AcrossModels, AlikeRow, ModelSeen
+from evalscribe.recall.recurring import ActionSeen, Recurring, RecurringRow
+from evalscribe.text import pluralise
 
 NONE_ALIKE = "No eval fails in the same way for {least} or more models in the stored runs."
 NONE_AT_ALL = "No earlier report names a failing eval."
@@ -46,7 +47,7 @@ def _when(row: RecurringRow) -> str:
 
 
 def _alike(row: AlikeRow) -> Iterator[str]:
-    share = f"{row.failing} of {counted(row.models, 'model')}"
+    share = f"{row.failing} of {pluralise(row.models, 'model')}"
     yield f"{row.eval}: fails the same way for {share} (experiment {row.experiment})"
     yield f"    {row.signature}"
     yield from (f"    {_model(one)}" for one in row.seen)

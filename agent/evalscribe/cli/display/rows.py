@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from evalscribe.cli.display import finish
-from evalscribe.prose import visible
+from evalscribe.text import visible
 
 if TYPE_CHECKING:
     from evalscribe.app.collections.query import Answer
-    from evalscribe.ports import Tables
+    from evalscribe.model.storage import Tables
 
 FORMATS = ("table", "csv", "json")
 WHOLE = 64

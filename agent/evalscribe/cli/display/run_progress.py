@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from evalscribe.cli.display.bar import Bar
-from evalscribe.experiment import ExperimentRun, ItemVerdict
+from evalscribe.model.experiment import ExperimentRun, ItemVerdict
 
 
 class RunDisplay(Bar):

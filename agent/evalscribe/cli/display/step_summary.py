@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from evalscribe.experiment import ExperimentRun
-    from evalscribe.run_summary import RunReport
+    from evalscribe.model.experiment import ExperimentRun, RunReport
     from evalscribe.workspace import Workspace
 
 VARIABLE = "GITHUB_STEP_SUMMARY"

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
-from evalscribe.prose import is_visible
+from evalscribe.text import is_visible
 
 CI_VARIABLES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 """Set by GitHub, GitLab and most others; by GitHub; by Azure Pipelines; by TeamCity."""

@@ -12,7 +12,7 @@ def cancel(run: RunOfExperiment, form: Format = "table") -> int:
     from evalscribe.app.experiments.find import run_of_experiment
     from evalscribe.cli.display.formatted import checked, document
     from evalscribe.errors import UnavailableError
-    from evalscribe.prose import counted
+    from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
     checked(form)
@@ -21,6 +21,6 @@ def cancel(run: RunOfExperiment, form: Format = "table") -> int:
         tried = sum(workspace.store.experiment_runs.tally(done.id).values())
     if not done.terminal:
         raise UnavailableError(f"the worker of run {done.id} ({done.worker}) does not hear; it was asked to stop.")
-    told = f"Run {done.id} is {done.state}; {tried:,} of {counted(done.tries, 'try')} were done."
+    told = f"Run {done.id} is {done.state}; {tried:,} of {pluralise(done.tries, 'try')} were done."
     document(done, lambda: (told,), form)
     return 0

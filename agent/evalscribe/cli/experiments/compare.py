@@ -7,7 +7,7 @@ import typer
 from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
-    from evalscribe.run_comparison import RunComparison
+    from evalscribe.model.run_comparison import RunComparison
 
 REGRESSED = 2
 TOO_LITTLE = 3

@@ -9,9 +9,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from evalscribe.experiment import ExperimentRun
-    from evalscribe.gate import Gate
-    from evalscribe.run_summary import RunReport
+    from evalscribe.model.experiment import ExperimentRun, Gate, RunReport
     from evalscribe.workspace import Workspace
 
 PASSED = 0
@@ -82,13 +80,13 @@ def await_end(
     from evalscribe.app.experiments.find import run_named
     from evalscribe.app.experiments.wait import waited
     from evalscribe.cli.display.run_progress import RunDisplay
-    from evalscribe.errors import InterruptedError_, TerminatedError
+    from evalscribe.errors import InterruptError, TerminatedError
     from evalscribe.interrupts import run_until_signal
 
     try:
         with RunDisplay() as display:
             done = run_until_signal(waited(workspace.store.experiment_runs, run_id, timeout_s, display))
-    except (InterruptedError_, TerminatedError) as stopped:
+    except (InterruptError, TerminatedError) as stopped:
         again = f"`evalscribe reports wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
         raise type(stopped)(f"no longer waiting; run {run_id} goes on: {again}") from None
     return told(workspace, done or run_named(workspace, run_id), fail_on_gate=fail_on_gate, form=form, within=within)

@@ -8,8 +8,7 @@ from evalscribe.cli.experiments.options import ExperimentArgument, RunOfExperime
 
 if TYPE_CHECKING:
     from evalscribe.app.experiments.runs import ListedRun
-    from evalscribe.experiment import ExperimentVersion
-    from evalscribe.run_summary import RunReport
+    from evalscribe.model.experiment import ExperimentVersion, RunReport
 
 HEADS = ("id", "name", "state", "version", "dataset", "pass rate", "gate", "started")
 
@@ -31,7 +30,7 @@ def list_runs(experiment: ExperimentArgument, form: Format = "table") -> int:
 
 
 def _cells(one: "ListedRun") -> tuple[object, ...]:
-    from evalscribe.run_summary import percent
+    from evalscribe.model.experiment import percent
 
     gate = None if one.gate is None else "passed" if one.gate else "failed"
     rate = f"{one.counts.passed}/{one.run.tries} {percent(one.pass_rate)}"

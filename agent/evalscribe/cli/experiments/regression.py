@@ -11,7 +11,7 @@ from evalscribe.cli.experiments.options import Budget, EnvFile, FailOnGate, MaxT
 
 if TYPE_CHECKING:
     from evalscribe.app.experiments.regression import RegressionMade
-    from evalscribe.finding import Classification
+    from evalscribe.model.finding import Classification
 
 
 def regression_dataset(
@@ -95,7 +95,7 @@ def regression_dataset(
 
 def _classifications(text: str | None) -> "tuple[Classification, ...]":
     from evalscribe.errors import UsageError
-    from evalscribe.finding import CLASSIFICATIONS
+    from evalscribe.model.finding import CLASSIFICATIONS
 
     given = [part.strip() for part in (text or "").split(",") if part.strip()]
     for one in given:
@@ -107,13 +107,13 @@ def _classifications(text: str | None) -> "tuple[Classification, ...]":
 
 
 def _told(made: "RegressionMade", name: str) -> Iterator[str]:
-    from evalscribe.prose import counted
+    from evalscribe.text import pluralise
 
     if made.dataset_id is None:
         what = "none of its failures is to be taken" if made.left_out else "nothing failed"
         yield f"Run {made.parent_run_id}: {what}, so nothing was made."
     else:
-        yield f"dataset     {made.dataset_id}  {name}, {counted(made.items, 'item')} of run {made.parent_run_id}"
+        yield f"dataset     {made.dataset_id}  {name}, {pluralise(made.items, 'item')} of run {made.parent_run_id}"
         yield f"version     {made.dataset_version_id}"
     if made.experiment_id:
         yield f"experiment  {made.experiment_id}  {made.experiment_version_id}"

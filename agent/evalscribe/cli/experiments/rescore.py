@@ -35,8 +35,8 @@ def rescore(
     from evalscribe.cli.display.formatted import checked, document
     from evalscribe.cli.display.run_progress import RunDisplay
     from evalscribe.interrupts import run_until_signal
-    from evalscribe.prose import counted
     from evalscribe.settings import Options
+    from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
     checked(form)
@@ -46,8 +46,8 @@ def rescore(
         job = rescored(workspace, found, display, scorers=scorer or (), reason=reason, version=experiment_version_id)
         done = run_until_signal(job)
     told = (
-        f"Scored {counted(done.tries, 'stored try')} of run {done.run.id} again: "
-        f"{counted(done.scores, 'new score')}, {counted(done.changed, 'verdict')} changed.",
+        f"Scored {pluralise(done.tries, 'stored try')} of run {done.run.id} again: "
+        f"{pluralise(done.scores, 'new score')}, {pluralise(done.changed, 'verdict')} changed.",
         f"`evalscribe reports ci {done.run.id}` tells its gate.",
     )
     document(done, lambda: told, form)

@@ -21,8 +21,8 @@ def resume(
     from evalscribe.cli.display.formatted import checked
     from evalscribe.cli.experiments.run import going
     from evalscribe.cli.times import seconds
-    from evalscribe.prose import counted
     from evalscribe.settings import Options
+    from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
     checked(form)
@@ -31,5 +31,5 @@ def resume(
         again = resumed(workspace, run_of_experiment(workspace, run), budget)
         done = sum(workspace.store.experiment_runs.tally(again.id).values())
         start_run(workspace, again)
-        told = f"Run {again.id} goes on: {done:,} of {counted(again.tries, 'try')} are done"
+        told = f"Run {again.id} goes on: {done:,} of {pluralise(again.tries, 'try')} are done"
         return going(workspace, again, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form)

@@ -18,7 +18,7 @@ from evalscribe.cli.experiments.options import (
 )
 
 if TYPE_CHECKING:
-    from evalscribe.experiment import ExperimentRun
+    from evalscribe.model.experiment import ExperimentRun
     from evalscribe.workspace import Workspace
 
 
@@ -78,8 +78,8 @@ def run(
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.formatted import checked
     from evalscribe.cli.times import seconds
-    from evalscribe.prose import counted
     from evalscribe.settings import Options
+    from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
     checked(form)
@@ -99,7 +99,7 @@ def run(
         started = launched(workspace, plan)
         finish.notes(_own_prompts(workspace, started))
         start_run(workspace, started)
-        told = f"Started run {started.id}: {counted(started.tries, 'try')}"
+        told = f"Started run {started.id}: {pluralise(started.tries, 'try')}"
         return going(workspace, started, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form)
 
 

@@ -9,7 +9,7 @@ from evalscribe.cli.display.formatted import Format
 from evalscribe.cli.experiments.options import ExperimentArgument
 
 if TYPE_CHECKING:
-    from evalscribe.experiment import Experiment, ExperimentVersion
+    from evalscribe.model.experiment import Experiment, ExperimentVersion
     from evalscribe.workspace import Workspace
 
 

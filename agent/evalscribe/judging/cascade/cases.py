@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from evalscribe.cascade import Stage
-from evalscribe.chat import Usage
-from evalscribe.finding import UNCERTAIN_CONFIDENCE, Case, Unclassified, Verdict
 from evalscribe.ids import content_id
-from evalscribe.ports import Estimate, Judge
+from evalscribe.model.cascade import Stage
+from evalscribe.model.chat import Usage
+from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, Failure, Unclassified, Verdict
+from evalscribe.model.protocols import Estimate, Judge
 
 VERSION = 1
 """Raised when the stages hand on in another way."""
@@ -18,19 +18,19 @@ class Rules(Protocol):
 
     id: str
 
-    def key(self, case: Case) -> str: ...
-    def decide(self, case: Case) -> Verdict: ...
+    def key(self, case: Failure) -> str: ...
+    def decide(self, case: Failure) -> Verdict: ...
 
 
 class Kept(Protocol):
-    """Where the answer of each stage is kept by its question; `ports.Store` is one."""
+    """Where the answer of each stage is kept by its question; `Store` is one."""
 
     def get_verdict(self, key: str) -> Verdict | Unclassified | None: ...
     def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None: ...
 
 
 class CaseCascade:
-    """A `ports.Judge`: each stage decides what it is sure of and hands on the rest."""
+    """A `Judge`: each stage decides what it is sure of and hands on the rest."""
 
     def __init__(
         self,
@@ -56,25 +56,25 @@ class CaseCascade:
         self._kept = kept
         self._fresh = fresh
 
-    def key(self, case: Case) -> str:
+    def key(self, case: Failure) -> str:
         stages = [self._rules, self.first, *self._tagged.values(), self.alone]
         return content_id(
             ["cascade", VERSION, list(self._tagged), [stage.key(case) if stage else "" for stage in stages]]
         )
 
-    def estimate(self, case: Case) -> Estimate:
+    def estimate(self, case: Failure) -> Estimate:
         """The most that the stages are likely to take together."""
         stages = self.estimates(case).values()
         return sum(stages, Estimate())
 
-    def estimates(self, case: Case) -> dict[Stage, Estimate]:
+    def estimates(self, case: Failure) -> dict[Stage, Estimate]:
         """By stage: nothing where the rules are sure, else the cheap call and the dearest that may follow."""
         if self._rules and not self._rules.decide(case).uncertain:
             return {}
         closer = [judge.estimate(case) for judge in (self.alone, *self._tagged.values())]
         return {"tag": self.first.estimate(case), "judge": max(closer, key=lambda one: one.input_tokens)}
 
-    async def judge(self, case: Case) -> Verdict | Unclassified:
+    async def judge(self, case: Failure) -> Verdict | Unclassified:
         guess = self._rules.decide(case) if self._rules else None
         if guess is not None and not guess.uncertain:
             return guess.model_copy(update={"stage": "rules"})
@@ -92,7 +92,7 @@ class CaseCascade:
         best = known.model_copy(update={"stage": "tag"}) if known else guess
         return _undecided(best, second, first.usage + second.usage) if best else second.model_copy(update=whole)
 
-    async def _ask(self, judge: Judge, case: Case) -> Verdict | Unclassified:
+    async def _ask(self, judge: Judge, case: Failure) -> Verdict | Unclassified:
         """The kept answer to the same question, else the stage's own, kept at once."""
         key = judge.key(case)
         known = self._kept.get_verdict(key) if self._kept is not None and not self._fresh else None

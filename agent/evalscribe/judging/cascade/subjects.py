@@ -3,15 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from evalscribe.cascade import Stage, Tag
-from evalscribe.chat import Usage
 from evalscribe.ids import Frozen, content_id
-from evalscribe.judge_result import JudgeResult, ResultType
-from evalscribe.judging.subject import Subject
+from evalscribe.judging.subject.item import Subject
 from evalscribe.judging.subject.results import result_items
-from evalscribe.ports import Estimate, Model
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import JudgeVariant, Rubric
+from evalscribe.model.cascade import Stage, Tag
+from evalscribe.model.chat import Usage
+from evalscribe.model.protocols import Estimate, Model
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.rubric import JudgeVariant, Rubric
+from evalscribe.prompts.templates import Prompts
 
 TEMPLATE = "judging/tag.md.j2"
 REST = "`answer`: your answer to the rubric above, in its own schema, whatever you tag."

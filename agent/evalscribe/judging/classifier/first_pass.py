@@ -5,9 +5,6 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from evalscribe.across import in_words
-from evalscribe.cascade import Tag
-from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
-from evalscribe.finding import UNCERTAIN_CONFIDENCE, Case, Unclassified, Verdict
 from evalscribe.ids import canonical_json, content_id
 from evalscribe.judging.classifier.question import FOLDER, instructions, question
 from evalscribe.judging.classifier.submission import FirstSubmission, parse, verdict, verified
@@ -15,9 +12,12 @@ from evalscribe.judging.classifier.tools import SUBMIT, submit_tool
 from evalscribe.judging.failure_rubric import judge_id, labels
 from evalscribe.judging.fence import Fence
 from evalscribe.judging.precedents import shown
-from evalscribe.ports import Estimate, Model
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import Rubric
+from evalscribe.model.cascade import Tag
+from evalscribe.model.chat import CallFailed, Message, Reply, Request, Usage
+from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, Failure, Unclassified, Verdict
+from evalscribe.model.protocols import Estimate, Model
+from evalscribe.model.rubric import Rubric
+from evalscribe.prompts.templates import Prompts
 from evalscribe.tokens import estimate
 
 VERSION = 1
@@ -35,7 +35,7 @@ GAVE_UP = {
 
 
 class FirstPass:
-    """A `ports.Judge` whose verdicts have tags; one that is not proven by its quotations is uncertain."""
+    """A `Judge` whose verdicts have tags; one that is not proven by its quotations is uncertain."""
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class FirstPass:
         self._cost = cost
         self._seconds = seconds
 
-    def key(self, case: Case) -> str:
+    def key(self, case: Failure) -> str:
         """Content id of instructions, tool, model, evidence and what is shown of it and beside it."""
         asked = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tool, self._model.id]
         models = in_words(case.across)
         read = [case.evidence.digest, case.packed, shown(case.precedents), *([models] if models else [])]
         return content_id(["first pass", VERSION, asked, *read, *([case.examples] if case.examples else [])])
 
-    def estimate(self, case: Case) -> Estimate:
+    def estimate(self, case: Failure) -> Estimate:
         """One call; its instructions are read from the cache after the first."""
         shared = estimate(self._system) + estimate(canonical_json(self._tool))
         read = shared + estimate(question(self._prompts, case, Fence.of(case)))
@@ -73,7 +73,7 @@ class FirstPass:
         cost = self._cost(usage) if self._cost else None
         return Estimate(input_tokens=read, output_tokens=LIKELY_ANSWER, cost_usd=cost)
 
-    async def judge(self, case: Case) -> Verdict | Unclassified:
+    async def judge(self, case: Failure) -> Verdict | Unclassified:
         request = self._request(case)
         try:
             async with asyncio.timeout(self._seconds):
@@ -87,11 +87,11 @@ class FirstPass:
             self._model.forget(request)
         return found
 
-    def _request(self, case: Case) -> Request:
+    def _request(self, case: Failure) -> Request:
         asked = Message(role="user", text=question(self._prompts, case, Fence.of(case)))
         return Request(system=self._system, messages=(asked,), tools=(self._tool,), max_tokens=LONGEST_ANSWER)
 
-    def _taken(self, reply: Reply, case: Case) -> Verdict | Unclassified:
+    def _taken(self, reply: Reply, case: Failure) -> Verdict | Unclassified:
         """What the one answer comes to: nothing is sent back, for the next stage asks better."""
         if reply.stop in GAVE_UP:
             final = reply.stop != "max_tokens"

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from evalscribe.chat import CallFailed, Message, Reply, Request, ToolCall, ToolResult
-from evalscribe.evidence import Evidence
-from evalscribe.finding import Classification, NoVerdictCause, Unclassified, Verdict
 from evalscribe.judging.classifier.submission import Submission, doubts, parse, verdict, verified
 from evalscribe.judging.classifier.tools import SUBMIT, Toolbox
 from evalscribe.judging.turns import TurnBounds, Turns, echoed, served
-from evalscribe.ports import Model
+from evalscribe.model.chat import CallFailed, Message, Reply, Request, ToolCall, ToolResult
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.finding import Classification, NoVerdictCause, Unclassified, Verdict
+from evalscribe.model.protocols import Model
 
 NUDGE = "That was no verdict. Call `submit` with your verdict, or another tool if you still need to read."
 LAST = "This is your last turn: call `submit` now, with what you know."

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from functools import cached_property
 
 from evalscribe.across import in_words
-from evalscribe.chat import Effort, Message, Request, Usage
-from evalscribe.finding import Case, Unclassified, Verdict
 from evalscribe.ids import canonical_json, content_id
 from evalscribe.judging.classifier.investigation import Bounds, Investigation
 from evalscribe.judging.classifier.question import FOLDER, instructions, question
@@ -15,9 +13,11 @@ from evalscribe.judging.failure_rubric import judge_id, labels, shipped_rubric
 from evalscribe.judging.fence import Fence
 from evalscribe.judging.precedents import shown
 from evalscribe.judging.turns import likely
-from evalscribe.ports import Estimate, Model
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import Rubric
+from evalscribe.model.chat import Effort, Message, Request, Usage
+from evalscribe.model.finding import Failure, Unclassified, Verdict
+from evalscribe.model.protocols import Estimate, Model
+from evalscribe.model.rubric import Rubric
+from evalscribe.prompts.templates import Prompts
 from evalscribe.tokens import estimate
 
 VERSION = 1
@@ -30,7 +30,7 @@ LIKELY_READING = 1_500
 
 
 class ModelJudge:
-    """A `ports.Judge` that lets a model investigate each failure within bounds."""
+    """A `Judge` that lets a model investigate each failure within bounds."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ModelJudge:
         self._effort = effort
         self._cost = cost
 
-    def key(self, case: Case) -> str:
+    def key(self, case: Failure) -> str:
         """Content id of templates, rubric, tools, model, effort, evidence and what is shown of it and beside it."""
         return content_id(
             [
@@ -74,12 +74,12 @@ class ModelJudge:
             ]
         )
 
-    def estimate(self, case: Case) -> Estimate:
+    def estimate(self, case: Failure) -> Estimate:
         """What the case is likely to take: a few turns, each reading the ones before from the cache."""
         first = self._first_tokens + estimate(question(self._prompts, case, Fence.of(case)))
         return likely(first, self._cost, turns=LIKELY_TURNS, reading=LIKELY_READING, answer=LIKELY_ANSWER)
 
-    async def judge(self, case: Case) -> Verdict | Unclassified:
+    async def judge(self, case: Failure) -> Verdict | Unclassified:
         fence = Fence.of(case)
         opening = Request(
             system=self._system,

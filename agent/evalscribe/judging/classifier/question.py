@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping
 
 from evalscribe.across import in_words
-from evalscribe.finding import Case, Example, Precedent
 from evalscribe.judging.fence import Fence, marked, numbered, one_line, quoted
 from evalscribe.judging.precedents import shown
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import Rubric
+from evalscribe.model.finding import Failure, LabelledExample, Precedent
+from evalscribe.model.rubric import Rubric
+from evalscribe.prompts.templates import Prompts
 
 FOLDER = "classify"
 
@@ -19,7 +19,7 @@ def instructions(prompts: Prompts, rubric: Rubric, *, first_pass: str = "") -> s
     return prompts.render(f"{FOLDER}/system.md.j2", rubric=words, reads=not first_pass, first_pass=first_pass)
 
 
-def question(prompts: Prompts, case: Case, fence: Fence) -> str:
+def question(prompts: Prompts, case: Failure, fence: Fence) -> str:
     absent = _listed(tuple(dict.fromkeys((*case.evidence.missing, *case.packed.left_out))))
     return prompts.render(
         f"{FOLDER}/case.md.j2",
@@ -37,7 +37,7 @@ def question(prompts: Prompts, case: Case, fence: Fence) -> str:
     )
 
 
-def _failure(case: Case) -> str:
+def _failure(case: Failure) -> str:
     judged = case.evidence.eval
     steps = ", ".join(f"{step.name} {step.status}" for step in case.evidence.steps)
     facts = {
@@ -50,20 +50,20 @@ def _failure(case: Case) -> str:
     return "\n".join(f"{name}: {one_line(text)}" for name, text in facts.items() if text)
 
 
-def _excerpts(case: Case, fence: Fence) -> list[str]:
+def _excerpts(case: Failure, fence: Fence) -> list[str]:
     return [
         fence.block(f"{excerpt.role} {quoted(excerpt.path)}", numbered(excerpt.first, excerpt.text))
         for excerpt in case.packed.excerpts
     ]
 
 
-def _differences(case: Case, fence: Fence) -> str:
+def _differences(case: Failure, fence: Fence) -> str:
     if not case.packed.differences:
         return ""
     return fence.block("differences between output and reference", marked(case.packed.differences))
 
 
-def _precedents(case: Case, fence: Fence, *, by_person: bool) -> str:
+def _precedents(case: Failure, fence: Fence, *, by_person: bool) -> str:
     told = [_told(precedent) for precedent in shown(case.precedents) if precedent.by_person == by_person]
     return fence.block("earlier reports", _listed(told)) if told else ""
 
@@ -83,7 +83,7 @@ def _told(precedent: Precedent) -> str:
     return _facts(facts)
 
 
-def _similar(example: Example) -> str:
+def _similar(example: LabelledExample) -> str:
     facts = {
         "": example.eval,
         "similar in": example.why,

@@ -10,11 +10,11 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from evalscribe.chat import Usage
-from evalscribe.evidence import Citation, Evidence, Role
-from evalscribe.finding import UNCERTAIN_CONFIDENCE, CauseKind, Classification, Verdict
 from evalscribe.judging.cite import verify
 from evalscribe.judging.fence import one_line
+from evalscribe.model.chat import Usage
+from evalscribe.model.evidence import Citation, Evidence, Role
+from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, CauseKind, Classification, Verdict
 
 LONGEST_WHY = 90
 LONGEST_ERROR = 300

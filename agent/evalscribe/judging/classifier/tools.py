@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from evalscribe.chat import Tool, ToolCall, ToolResult
 from evalscribe.diff import Pair, hunks, pairs
-from evalscribe.evidence import Document, Evidence, Role
-from evalscribe.finding import CLASSIFICATIONS
 from evalscribe.judging.classifier.submission import Submission
 from evalscribe.judging.fence import Fence, marked, numbered, one_line, quoted
 from evalscribe.judging.tool_fields import Fields, bounded, misuse, tool_of
+from evalscribe.model.chat import Tool, ToolCall, ToolResult
+from evalscribe.model.evidence import Document, Evidence, Role
+from evalscribe.model.finding import CLASSIFICATIONS
 
 MOST_LINES = 300
 MOST_HITS = 50

@@ -1,17 +1,17 @@
 """Written marks, each with whether it holds and where it leads."""
 
-from evalscribe.evidence import CitationStatus
-from evalscribe.judge_result import CitedText, ResolvedCitation, Target
 from evalscribe.judging.marks.written import Mark, written
-from evalscribe.judging.subject import Item, Subject
 from evalscribe.judging.subject.haystack import Haystack, fold
+from evalscribe.judging.subject.item import Item, Subject
 from evalscribe.judging.subject.keys import value_text
+from evalscribe.model.evidence import CitationStatus
+from evalscribe.model.result import CitationTarget, CitedText, ResolvedCitation
 
 SHORTEST_QUOTE = 3
 """Visible characters: fewer stand everywhere."""
 LONGEST_QUOTE = 20_000
 """A longer quotation is no quotation."""
-_Found = tuple[CitationStatus, Target | None]
+_Found = tuple[CitationStatus, CitationTarget | None]
 _UNVERIFIED: _Found = ("unverified", None)
 
 
@@ -103,7 +103,7 @@ def _in_one_part(item: Item, start: int, end: int) -> bool:
     return not any(start < at < end for at, _ in item.labels)
 
 
-def _at(item: Item, number: int, span: tuple[int, int], subject: Subject) -> Target:
+def _at(item: Item, number: int, span: tuple[int, int], subject: Subject) -> CitationTarget:
     target = item.target.model_copy(update={"start_idx": span[0], "end_idx": span[1]})
     if not item.numbered:
         return target
@@ -111,9 +111,9 @@ def _at(item: Item, number: int, span: tuple[int, int], subject: Subject) -> Tar
     return target.model_copy(update=dict(zip(("first", "last"), lines, strict=True)))
 
 
-def _at_lines(item: Item, first: int, last: int) -> Target:
+def _at_lines(item: Item, first: int, last: int) -> CitationTarget:
     return item.target.model_copy(update={"first": first, "last": last})
 
 
-def _of_key(item: Item, key: str) -> Target:
+def _of_key(item: Item, key: str) -> CitationTarget:
     return item.target.model_copy(update={"item": f"{item.mark}.{key}", "metadata_key": key})

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from evalscribe.evidence import ROLES
 from evalscribe.judging.fence import quoted
-from evalscribe.judging.subject import Item, Subject
+from evalscribe.judging.subject.item import Item, Subject
 from evalscribe.judging.subject.keys import found
+from evalscribe.model.evidence import ROLES
 
 OPENED, CLOSED = "<RANGE>", "</RANGE>"
 LONGEST_UNKNOWN = 400

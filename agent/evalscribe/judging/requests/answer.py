@@ -5,18 +5,18 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from evalscribe.chat import Effort, Message, Request, Usage
 from evalscribe.ids import Frozen, content_id
-from evalscribe.judging.marks import resolve
+from evalscribe.judging.marks.resolve import resolve
 from evalscribe.judging.requests.earlier import as_written
 from evalscribe.judging.requests.question import Question
 from evalscribe.judging.rubric.answer import Output, Problems
 from evalscribe.judging.rubric.cited import resolved
 from evalscribe.judging.rubric.question import tokens_of
 from evalscribe.judging.rubric.rollout import Conversation, Form, Rollout, RubricForm
-from evalscribe.ports import Model
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import Rubric
+from evalscribe.model.chat import Effort, Message, Request, Usage
+from evalscribe.model.protocols import Model
+from evalscribe.model.rubric import Rubric
+from evalscribe.prompts.templates import Prompts
 
 VERSION = 1
 """Raised when the same question is read in another way than its key shows."""

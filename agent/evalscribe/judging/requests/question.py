@@ -6,10 +6,9 @@ from itertools import pairwise
 
 from evalscribe.ids import content_id
 from evalscribe.judging.requests.shown import one_transcript, result_item, run_items, transcripts_of
-from evalscribe.judging.subject import Item, Subject
-from evalscribe.llm_request import AgentRunRef, Ref, Segment
-from evalscribe.record import Record
-from evalscribe.result_set import Result
+from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.model.record import Record
+from evalscribe.model.result import AgentRunRef, Ref, Result, Segment
 
 Known = Mapping[Ref, Record | Result]
 """What each reference leads to; a record of a transcript has only this one."""

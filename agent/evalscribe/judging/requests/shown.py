@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from evalscribe.agent_run import AgentRun, Transcript
-from evalscribe.evidence import Document
-from evalscribe.judge_result import Target
 from evalscribe.judging.fence import quoted
 from evalscribe.judging.requests.earlier import told
 from evalscribe.judging.subject.agent_runs import metadata_items, transcript_items
 from evalscribe.judging.subject.item import Item, in_parts
-from evalscribe.record import Record
-from evalscribe.result_set import Result
+from evalscribe.model.evidence import Document
+from evalscribe.model.record import Record
+from evalscribe.model.result import CitationTarget, Result
+from evalscribe.model.transcript import AgentRun, Transcript
 
 
 def run_items(number: int, first: int, record: Record) -> Iterator[Item]:
@@ -26,14 +25,14 @@ def run_items(number: int, first: int, record: Record) -> Iterator[Item]:
 
 def one_transcript(mark: str, transcript: Transcript, run: AgentRun, whose: str = "") -> Iterator[Item]:
     about = f"transcript{whose}, {len(transcript.messages)} blocks"
-    target = Target(kind="transcript", item=mark, agent_run_id=run.id, transcript_id=transcript.id)
+    target = CitationTarget(kind="transcript", item=mark, agent_run_id=run.id, transcript_id=transcript.id)
     yield Item(mark=mark, about=about, text=transcript.name or run.name or "", target=target)
     yield from transcript_items(mark, transcript.model_copy(update={"name": None}), run)
 
 
 def result_item(mark: str, result: Result) -> Item:
     """An answer as text. Its citations lead into another prompt: what they quote stands in their places."""
-    target = Target(kind="result", item=mark, result_id=result.id)
+    target = CitationTarget(kind="result", item=mark, result_id=result.id)
     return Item(mark=mark, about="earlier result", text=told(result.output or {}), target=target)
 
 
@@ -54,15 +53,15 @@ def _run(mark: str, record: Record) -> Item:
         "not here": "\n".join(record.missing),
     }
     text, labels = in_parts([(label, fact) for label, fact in facts.items() if fact])
-    target = Target(kind="agent_run", item=mark, agent_run_id=judged.id)
+    target = CitationTarget(kind="agent_run", item=mark, agent_run_id=judged.id)
     return Item(mark=mark, about="agent run", text=text, labels=labels, target=target)
 
 
 def _documents(mark: str, documents: Sequence[Document], run: AgentRun, whose: str) -> Iterator[Item]:
     """A block each: several runs have documents of the same names, which could not be told apart by these."""
-    target = Target(kind="transcript", item=mark, agent_run_id=run.id)
+    target = CitationTarget(kind="transcript", item=mark, agent_run_id=run.id)
     yield Item(mark=mark, about=f"documents{whose}, {len(documents)} blocks", text="", target=target)
     for block, document in enumerate(documents):
         name = f"{mark}B{block}"
-        held = Target(kind="document", item=name, agent_run_id=run.id, role=document.role, path=document.path)
+        held = CitationTarget(kind="document", item=name, agent_run_id=run.id, role=document.role, path=document.path)
         yield Item(mark=name, about=f"{document.role} {quoted(document.path)}", text=document.text, target=held)

@@ -6,8 +6,8 @@ from typing import Any
 
 from evalscribe.ids import canonical_json
 from evalscribe.judging.rubric.loose_json import Broken, Found, found
-from evalscribe.output_schema import check_output
-from evalscribe.rubric import OutputParsingMode, Rubric
+from evalscribe.model.output_schema import validate_answer
+from evalscribe.model.rubric import OutputParsingMode, Rubric
 
 MOST_OBJECTS = 100
 """Objects of one text that are looked at, and tags of one answer."""
@@ -109,7 +109,7 @@ def _only(objects: list[Found], schema: dict[str, Any]) -> Output | Problems:
     problems = ["no JSON object"]
     fitting: dict[str, Output] = {}
     for value, *_ in objects:
-        problems = [value.problem] if isinstance(value, Broken) else check_output(value, schema)
+        problems = [value.problem] if isinstance(value, Broken) else validate_answer(value, schema)
         if not problems and isinstance(value, dict):
             fitting.setdefault(canonical_json(value), value)
     if len(fitting) > 1:

@@ -4,12 +4,13 @@ from collections import Counter
 from copy import deepcopy
 from typing import Any
 
-from evalscribe.agent_run import AgentRun
-from evalscribe.judge_result import CitationCounts, JudgeResult
-from evalscribe.judging.marks import resolve
+from evalscribe.judging.marks.resolve import resolve
 from evalscribe.judging.rubric.reflection import as_seen
-from evalscribe.judging.subject import Subject, of_own_run
-from evalscribe.output_schema import cited_strings
+from evalscribe.judging.subject.agent_runs import of_own_run
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.output_schema import cited_strings
+from evalscribe.model.result import CitationCounts, JudgeResult
+from evalscribe.model.transcript import AgentRun
 
 
 def count(output: dict[str, Any], schema: dict[str, Any], subject: Subject) -> CitationCounts:

@@ -6,14 +6,14 @@ to it again within half as many tokens.
 
 from dataclasses import dataclass
 
-from evalscribe.chat import CallFailed, Request, Usage
 from evalscribe.judging.rubric.parts import Reading
 from evalscribe.judging.rubric.question import asked, tokens_of
 from evalscribe.judging.rubric.variants import Decision, Panel, decided, undecided
-from evalscribe.judging.subject import Subject
-from evalscribe.ports import Model
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import Rubric
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.chat import CallFailed, Request, Usage
+from evalscribe.model.protocols import Model
+from evalscribe.model.rubric import Rubric
+from evalscribe.prompts.templates import Prompts
 
 ANSWERS = 0.5
 """How much of a small window an answer may take."""

@@ -6,19 +6,20 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-from evalscribe.agent_run import AgentRun
-from evalscribe.chat import Request, Usage
 from evalscribe.ids import content_id
-from evalscribe.judge_result import JudgeResult, ResultType
 from evalscribe.judging.rubric.cited import count
 from evalscribe.judging.rubric.hearing import Court, Hearing, taken, whole_request
 from evalscribe.judging.rubric.parts import read_by
 from evalscribe.judging.rubric.question import tokens_of
 from evalscribe.judging.rubric.variants import Decision, reflects
-from evalscribe.judging.subject import Subject, of_own_run
-from evalscribe.ports import Estimate, Model
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import Rubric
+from evalscribe.judging.subject.agent_runs import of_own_run
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.chat import Request, Usage
+from evalscribe.model.protocols import Estimate, Model
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.rubric import Rubric
+from evalscribe.model.transcript import AgentRun
+from evalscribe.prompts.templates import Prompts
 
 VERSION = 1
 """Raised when the same question is asked, read or voted upon in another way than its key shows."""
@@ -33,7 +34,7 @@ OBSERVED = 10
 
 
 class Results(Protocol):
-    """Where results are kept by the question that they answer; every `ports.Shelf` is one."""
+    """Where results are kept by the question that they answer; every `Shelf` is one."""
 
     def put_result(self, key: str, result: JudgeResult) -> None: ...
     def get_result(self, key: str) -> JudgeResult | None: ...

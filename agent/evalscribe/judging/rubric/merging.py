@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from evalscribe.chat import CallFailed
 from evalscribe.judging.lanes import in_lanes
 from evalscribe.judging.rubric.observations import UNVERIFIED, TooLong
 from evalscribe.judging.rubric.reader import LANES, MARGIN, TOO_LONG, Reader, item
+from evalscribe.model.chat import CallFailed
 from evalscribe.tokens import estimate
 
 TEMPLATE = "judging/merge.md.j2"

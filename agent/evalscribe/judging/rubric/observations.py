@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from evalscribe.chat import CallFailed, Message, Request, Usage
-from evalscribe.judge_result import ResolvedCitation
-from evalscribe.judging.marks import resolve
+from evalscribe.judging.marks.resolve import resolve
 from evalscribe.judging.rubric.rollout import Conversation
-from evalscribe.judging.subject import Subject
-from evalscribe.ports import Model
-from evalscribe.rubric import Rubric
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.chat import CallFailed, Message, Request, Usage
+from evalscribe.model.protocols import Model
+from evalscribe.model.result import ResolvedCitation
+from evalscribe.model.rubric import Rubric
 
 ANSWER_TOKENS = 8192
 """Of one answer, where the window is not small."""

@@ -6,16 +6,16 @@ cites in the end resolves to the original. A part that cannot be read is a gap t
 
 from typing import Any
 
-from evalscribe.chat import Usage
 from evalscribe.ids import Frozen, content_id
 from evalscribe.judging.rubric.merging import TEMPLATE as MERGE
 from evalscribe.judging.rubric.merging import merged, tokens
 from evalscribe.judging.rubric.reader import TEMPLATE as OBSERVE
 from evalscribe.judging.rubric.reader import Reader, item
-from evalscribe.judging.subject import Subject
-from evalscribe.ports import Model
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import Rubric
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.chat import Usage
+from evalscribe.model.protocols import Model
+from evalscribe.model.rubric import Rubric
+from evalscribe.prompts.templates import Prompts
 
 HEADING = "too long to be shown, read in {parts} parts: cite the places that the observations cite, as they cite them"
 NOTHING = "nothing that matters to the rubric was observed"

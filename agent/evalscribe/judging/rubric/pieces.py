@@ -7,7 +7,7 @@ so that what is cited in it is cited in the whole.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from evalscribe.judging.subject import Item
+from evalscribe.judging.subject.item import Item
 from evalscribe.tokens import BYTES_PER_TOKEN, estimate
 
 DELIMITERS = 60

@@ -1,10 +1,10 @@
 """What a judge is asked about one subject, as one request."""
 
-from evalscribe.chat import Request
 from evalscribe.judging.rubric.template import filled
-from evalscribe.judging.subject import Subject
-from evalscribe.output_schema import for_provider
-from evalscribe.rubric import OutputParsingMode, Rubric
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.chat import Request
+from evalscribe.model.output_schema import provider_schema
+from evalscribe.model.rubric import OutputParsingMode, Rubric
 from evalscribe.tokens import estimate
 
 
@@ -17,7 +17,7 @@ def asked(rubric: Rubric, subject: Subject, max_tokens: int, shown: str | None =
         messages=messages,
         max_tokens=max_tokens,
         effort=rubric.judge_model.reasoning_effort,
-        answer_schema=for_provider(rubric.output_schema) if constrained else None,
+        answer_schema=provider_schema(rubric.output_schema) if constrained else None,
     )
 
 

@@ -3,15 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from evalscribe.chat import CallFailed, Usage
-from evalscribe.judge_result import Target
 from evalscribe.judging.lanes import in_lanes
 from evalscribe.judging.rubric.observations import ANSWER_TOKENS, TooLong, ask, checked
 from evalscribe.judging.rubric.pieces import LEAST, Part, parts, piece
-from evalscribe.judging.subject import Item, Subject
-from evalscribe.ports import Model
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import Rubric
+from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.model.chat import CallFailed, Usage
+from evalscribe.model.protocols import Model
+from evalscribe.model.result import CitationTarget
+from evalscribe.model.rubric import Rubric
+from evalscribe.prompts.templates import Prompts
 from evalscribe.tokens import estimate
 
 TEMPLATE = "judging/observe.md.j2"
@@ -145,7 +145,7 @@ class Reader:
 
 def item(mark: str, texts: Iterable[str], about: str = "") -> Item:
     """Our own lines as an item; its mark leads nowhere in the subject."""
-    target = Target(kind="result", item=mark)
+    target = CitationTarget(kind="result", item=mark)
     return Item(mark=mark, about=about, text="\n".join(f"- {text}" for text in texts), target=target)
 
 

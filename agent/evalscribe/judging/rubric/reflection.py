@@ -3,11 +3,11 @@
 import re
 from collections.abc import Sequence
 
-from evalscribe.chat import Message
-from evalscribe.judge_result import JudgeResult, Target
 from evalscribe.judging.rubric.rollout import Rollout
-from evalscribe.judging.subject import Item, Subject
+from evalscribe.judging.subject.item import Item, Subject
 from evalscribe.judging.subject.plain import plain
+from evalscribe.model.chat import Message
+from evalscribe.model.result import CitationTarget, JudgeResult
 
 QUESTION = """\
 Several judges answered the question above, each without knowing of the others. Their answers stand below between
@@ -54,4 +54,6 @@ def _items(subject: Subject, answers: Sequence[Rollout]) -> tuple[Item, ...]:
 
 def _item(mark: str, answer: Rollout) -> Item:
     about = f"answer of rollout {answer.number}"
-    return Item(mark=mark, about=about, text=plain(answer.output or {}), target=Target(kind="result", item=mark))
+    return Item(
+        mark=mark, about=about, text=plain(answer.output or {}), target=CitationTarget(kind="result", item=mark)
+    )

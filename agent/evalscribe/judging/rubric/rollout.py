@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from evalscribe.chat import CallFailed, Message, Reply, Request, Usage
 from evalscribe.errors import EvalscribeError
 from evalscribe.ids import Frozen
-from evalscribe.judging.marks import resolve
+from evalscribe.judging.marks.resolve import resolve
 from evalscribe.judging.rubric.answer import Output, Problems, read_answer
-from evalscribe.judging.subject import Subject
 from evalscribe.judging.subject.haystack import fold
-from evalscribe.output_schema import cited_strings
-from evalscribe.ports import Model
-from evalscribe.redaction import redact, redact_json
-from evalscribe.rubric import OutputParsingMode, Rubric
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.chat import CallFailed, Message, Reply, Request, Usage
+from evalscribe.model.output_schema import cited_strings
+from evalscribe.model.protocols import Model
+from evalscribe.model.rubric import OutputParsingMode, Rubric
+from evalscribe.redaction.redact import redact, redact_json
 
 MOST_CALLS = 8
 """Calls of one conversation: the question, one correction, and going on after pauses."""

@@ -3,10 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from evalscribe.chat import Message
-from evalscribe.output_schema import has_citations
-from evalscribe.prompt_template import pieces
-from evalscribe.rubric import PromptTemplateMessage, Rubric
+from evalscribe.model.chat import Message
+from evalscribe.model.output_schema import has_citations
+from evalscribe.model.rubric import PromptTemplateMessage, Rubric, split_template
 
 CLOSING = "Give your final answer now."
 """Said where the templates leave the last word to the judge or to nobody: a model answers its user."""
@@ -27,7 +26,7 @@ def filled(rubric: Rubric, subject_text: str, citation_help: str) -> tuple[str, 
 
 def _filled(template: PromptTemplateMessage, values: Mapping[str, str]) -> str:
     return "".join(
-        part for literal, name in pieces(template.content) for part in (literal, values[name] if name else "")
+        part for literal, name in split_template(template.content) for part in (literal, values[name] if name else "")
     )
 
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evalscribe.chat import Request, Usage
 from evalscribe.ids import Frozen
 from evalscribe.judging.rubric.reflection import reflected
 from evalscribe.judging.rubric.rollout import Conversation, Rollout
 from evalscribe.judging.rubric.vote import Election, elected
-from evalscribe.judging.subject import Subject
-from evalscribe.ports import Model
-from evalscribe.rubric import JudgeVariant, Rubric
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.chat import Request, Usage
+from evalscribe.model.protocols import Model
+from evalscribe.model.rubric import JudgeVariant, Rubric
 
 
 class Decision(Frozen):

@@ -6,7 +6,7 @@ from typing import Any
 
 from evalscribe.ids import Frozen, canonical_json
 from evalscribe.judging.rubric.rollout import Rollout
-from evalscribe.output_schema import agreement_keys
+from evalscribe.model.output_schema import agreement_keys
 
 ABSENT = "(none)"
 """How the vote of an output without the key is told."""

@@ -2,12 +2,12 @@
 
 import re
 
-from evalscribe.agent_run.actions import Difference, differences, innermost, told_difference
-from evalscribe.evidence import Citation
 from evalscribe.judging.rules import code, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 from evalscribe.judging.rules.spoken import Made, Said, Spoken
+from evalscribe.model.evidence import Citation
+from evalscribe.model.tool_calls import ToolCallDifference, compare_calls, describe_difference, innermost_mismatch
 
 ID = re.compile(r"\b(?=\w*\d)(?=\w*[a-z])\w{5,}\b", re.IGNORECASE)
 """What looks like somebody's or something's id."""
@@ -20,7 +20,7 @@ def does_otherwise(facts: Facts) -> Decision | None:
     spoken = facts.spoken
     if not spoken.turns or (not spoken.expected and "actions" not in _failed_steps(facts)):
         return None
-    found = differences(spoken.wanted, spoken.actions)
+    found = compare_calls(spoken.wanted, spoken.actions)
     if not found:
         return None
     first = found[0]
@@ -29,7 +29,7 @@ def does_otherwise(facts: Facts) -> Decision | None:
     return _otherwise(spoken, first, found) if first.kind == "otherwise" else _unasked(spoken, first, found)
 
 
-def _never(facts: Facts, spoken: Spoken, first: Difference, found: tuple[Difference, ...]) -> Decision:
+def _never(facts: Facts, spoken: Spoken, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> Decision:
     if first.made is not None:
         return _refused(spoken, first, found)
     if spoken.made and spoken.made[-1].failed:
@@ -42,7 +42,7 @@ def _never(facts: Facts, spoken: Spoken, first: Difference, found: tuple[Differe
         cause="calls-no-tool" if idle else f"never-calls-{code.kebab(first.tool)}",
         confidence=0.5 if silent else 0.75,
         uncertain=bool(silent),
-        error=told_difference(first, spoken.wanted, spoken.actions),
+        error=describe_difference(first, spoken.wanted, spoken.actions),
         why=wording.cut(
             f"calls no tool; `{first.tool}` was expected" if idle else f"never calls {_expected(spoken, first)}"
         ),
@@ -52,7 +52,7 @@ def _never(facts: Facts, spoken: Spoken, first: Difference, found: tuple[Differe
     )
 
 
-def _refused(spoken: Spoken, first: Difference, found: tuple[Difference, ...]) -> Decision:
+def _refused(spoken: Spoken, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> Decision:
     """The tool was called and answered with an error each time; nothing else of that kind came after it."""
     made = spoken.made[first.made or 0]
     said = _answer(made)
@@ -69,7 +69,7 @@ def _refused(spoken: Spoken, first: Difference, found: tuple[Difference, ...]) -
     )
 
 
-def _gives_up(spoken: Spoken, first: Difference, found: tuple[Difference, ...]) -> Decision:
+def _gives_up(spoken: Spoken, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> Decision:
     """The last call of all failed, and what would have been the way on was never tried."""
     made = spoken.made[-1]
     tool, said = made.action.tool, _answer(made)
@@ -86,9 +86,9 @@ def _gives_up(spoken: Spoken, first: Difference, found: tuple[Difference, ...]) 
     )
 
 
-def _otherwise(spoken: Spoken, first: Difference, found: tuple[Difference, ...]) -> Decision:
+def _otherwise(spoken: Spoken, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> Decision:
     made, wanted = spoken.made[first.made or 0], spoken.expected[first.expected or 0]
-    told = told_difference(first, spoken.wanted, spoken.actions)
+    told = describe_difference(first, spoken.wanted, spoken.actions)
     known = _shown_before(spoken, made, wanted, first)
     names = first.arguments[:MOST_ARGUMENTS]
     return Decision(
@@ -107,12 +107,12 @@ def _otherwise(spoken: Spoken, first: Difference, found: tuple[Difference, ...])
     )
 
 
-def _briefly(made: Made, wanted: Said, difference: Difference) -> str:
-    told = str(innermost(difference.arguments[0], made.call.turn.arguments, wanted.turn.arguments))
+def _briefly(made: Made, wanted: Said, difference: ToolCallDifference) -> str:
+    told = str(innermost_mismatch(difference.arguments[0], made.call.turn.arguments, wanted.turn.arguments))
     return wording.whole_or(f"`{difference.tool}`: {told}", wording.cut(told))
 
 
-def _else_alike(made: Made, wanted: Said, difference: Difference) -> str:
+def _else_alike(made: Made, wanted: Said, difference: ToolCallDifference) -> str:
     same = len(wanted.turn.arguments) - len(set(difference.arguments) & set(wanted.turn.arguments))
     others = (
         f"{same} of {len(wanted.turn.arguments)} arguments are as expected" if same else "no argument is as expected"
@@ -120,7 +120,7 @@ def _else_alike(made: Made, wanted: Said, difference: Difference) -> str:
     return f"In message {made.call.turn.number} the model calls `{difference.tool}`; {others}."
 
 
-def _unasked(spoken: Spoken, first: Difference, found: tuple[Difference, ...]) -> Decision:
+def _unasked(spoken: Spoken, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> Decision:
     made = spoken.made[first.made or 0]
     agreed = _agreed(spoken, made)
     nothing = "no change was expected" if not spoken.expected else "it is not among the expected calls"
@@ -129,7 +129,7 @@ def _unasked(spoken: Spoken, first: Difference, found: tuple[Difference, ...]) -
         kind="model",
         cause=f"unasked-{code.kebab(first.tool)}",
         confidence=0.6,
-        error=told_difference(first, spoken.wanted, spoken.actions),
+        error=describe_difference(first, spoken.wanted, spoken.actions),
         why=wording.cut(f"calls `{first.tool}`; {nothing}"),
         reasoning=f"The model called `{first.tool}`; {nothing}.{_more(found)}"
         + (" The user had agreed to it, so what forbids it must be in the instructions." if agreed else ""),
@@ -137,7 +137,7 @@ def _unasked(spoken: Spoken, first: Difference, found: tuple[Difference, ...]) -
     )
 
 
-def _expected(spoken: Spoken, difference: Difference) -> str:
+def _expected(spoken: Spoken, difference: ToolCallDifference) -> str:
     action = spoken.wanted[difference.expected or 0]
     words = {name: value for name, value in action.arguments.items() if isinstance(value, str)}
     ids = [value for name, value in words.items() if ID.fullmatch(value) or (name.endswith("id") and value.isalnum())]
@@ -152,7 +152,7 @@ def _count(spoken: Spoken) -> str:
     return f"the model calls {', '.join(names[:MOST_NAMED])}{more}, but never that"
 
 
-def _more(found: tuple[Difference, ...]) -> str:
+def _more(found: tuple[ToolCallDifference, ...]) -> str:
     if len(found) == 1:
         return ""
     tools = list(dict.fromkeys(f"`{one.tool}`" for one in found[1:]))
@@ -163,7 +163,7 @@ def _more(found: tuple[Difference, ...]) -> str:
     )
 
 
-def _header(spoken: Spoken, difference: Difference) -> tuple[Citation, ...]:
+def _header(spoken: Spoken, difference: ToolCallDifference) -> tuple[Citation, ...]:
     return (spoken.expected[difference.expected].header(2),) if difference.expected is not None else ()
 
 
@@ -177,10 +177,10 @@ def _answer(made: Made) -> str:
 
 
 def _shown_before(
-    spoken: Spoken, made: Made, wanted: Said, difference: Difference
+    spoken: Spoken, made: Made, wanted: Said, difference: ToolCallDifference
 ) -> tuple[str, Citation | None] | None:
     """The expected text that was not given, and where it stood before the call, if anywhere."""
-    lacking = innermost(difference.arguments[0], made.call.turn.arguments, wanted.turn.arguments).theirs
+    lacking = innermost_mismatch(difference.arguments[0], made.call.turn.arguments, wanted.turn.arguments).theirs
     if not isinstance(lacking, str) or not ID.search(lacking):
         return None
     before = [said for said in spoken.turns if said.turn.number < made.call.turn.number]

@@ -5,12 +5,12 @@ import re
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from evalscribe.evidence import Citation, Document
 from evalscribe.judging.cite import cite
 from evalscribe.judging.rules import wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 from evalscribe.judging.rules.spoken import Said, Spoken
+from evalscribe.model.evidence import Citation, Document
 
 SUBMITS = frozenset({"answer", "done", "final_answer", "finalanswer", "finish", "submit", "submit_answer"})
 LONGEST_TARGET = 300

@@ -2,11 +2,11 @@
 
 import re
 
-from evalscribe import signature
 from evalscribe.judging.rules import code, lint, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
 from evalscribe.judging.rules.notes import stems
+from evalscribe.model import evidence
 
 SOUGHT = re.compile(
     r"(?:to contain|to include|to match|not found in|missing)\s+(['\"`])(.{6,80}?)\1|^\W*assert (['\"])(.{6,80}?)\3 in "
@@ -111,7 +111,7 @@ def _check_looks_elsewhere(facts: Facts) -> Decision | None:
     return None
 
 
-def _looks_elsewhere(facts: Facts, test: signature.FailedTest, sought: str, line: CodeLine) -> Decision:
+def _looks_elsewhere(facts: Facts, test: evidence.FailedTest, sought: str, line: CodeLine) -> Decision:
     grader = quote.grader_lines(facts, test.message)
     return Decision(
         label="OVERLY_STRICT",
@@ -133,7 +133,7 @@ def _everywhere(facts: Facts, text: str) -> CodeLine | None:
     return line if line and quote.first_with(facts.expected_lines, text) else None
 
 
-def is_structural(test: signature.FailedTest) -> bool:
+def is_structural(test: evidence.FailedTest) -> bool:
     """Whether a test compares structure and not behaviour, as far as its name and message say."""
     if not test.message:
         return bool(STRUCTURE.search(test.name) and COMPARES.search(test.name))
@@ -155,7 +155,7 @@ def _settles_odd_cases(facts: Facts) -> bool:
     return bool(SETTLED.search(facts.task))
 
 
-def _guard(facts: Facts, test: signature.FailedTest) -> CodeLine | None:
+def _guard(facts: Facts, test: evidence.FailedTest) -> CodeLine | None:
     """The line of the model's own that threw what the test reports, where the reference throws no such thing."""
     for line in facts.introduced:
         if RAISES.search(line.text):

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from evalscribe.evidence import Citation
-from evalscribe.finding import CauseKind, Classification
 from evalscribe.judging.rules.facts import Facts
+from evalscribe.model.evidence import Citation
+from evalscribe.model.finding import CauseKind, Classification
 
 
 @dataclass(frozen=True)

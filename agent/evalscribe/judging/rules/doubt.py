@@ -6,9 +6,9 @@ looks the same whether one model or all models run into it.
 
 import re
 
-from evalscribe import signature
 from evalscribe.judging.rules import code
 from evalscribe.judging.rules.facts import CodeLine, Facts
+from evalscribe.model import evidence
 
 RELATION = frozenset(
     """
@@ -50,7 +50,7 @@ OF_NODE = frozenset(
 UNRESOLVED = re.compile(r"(?:Could not resolve|Cannot find module) [\"'](?P<module>[^\"']+)[\"']")
 
 
-def may_be_shared(facts: Facts, error: signature.Located | None) -> str | None:
+def may_be_shared(facts: Facts, error: evidence.LocatedError | None) -> str | None:
     """Why a build error may be one that all models meet, as a sentence; None where it is plainly this model's own."""
     if error is None:
         return None
@@ -62,7 +62,7 @@ def may_be_shared(facts: Facts, error: signature.Located | None) -> str | None:
     return f"{what}, {NOT_STORED}" if what else None
 
 
-def reference_has_it(facts: Facts, error: signature.Located) -> str | None:
+def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
     """Why the reference may fail alike, as a sentence: the error points to nothing that only the model wrote."""
     if facts.same_as_reference:
         return "The output's code is the reference's, line for line, which would fail alike: the cause lies elsewhere."
@@ -99,7 +99,7 @@ def shared_failures_known(facts: Facts) -> bool:
 NOT_STORED = "and neither known-gap notes nor other models' results are stored: models may share this gap (KNOWN_GAP)."
 
 
-def _unknowable(facts: Facts, error: signature.Located) -> str | None:
+def _unknowable(facts: Facts, error: evidence.LocatedError) -> str | None:
     rule = error.code or ""
     if rule in RELATION:
         return "The error is about a type that the task does not describe"

@@ -3,14 +3,14 @@
 import re
 from collections import Counter
 
-from evalscribe.evidence import Citation
 from evalscribe.ids import canonical_json
 from evalscribe.judging.rules import code, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 from evalscribe.judging.rules.spoken import Made, Spoken
 from evalscribe.judging.rules.unreachable import CONNECTION, PROVIDER
-from evalscribe.prose import counted
+from evalscribe.model.evidence import Citation
+from evalscribe.text import pluralise
 
 LIMIT_STEPS = ("limit", "conversation")
 LIMIT = re.compile(
@@ -199,7 +199,7 @@ def _key(made: Made) -> str:
 
 
 def _work(spoken: Spoken) -> str:
-    words, calls = (counted(len(each), "time") for each in (spoken.words, spoken.made))
+    words, calls = (pluralise(len(each), "time") for each in (spoken.words, spoken.made))
     return f"The model spoke {words} and called tools {calls}."
 
 

@@ -1,8 +1,6 @@
 """The rules judge: the first rule that decides a failure gives its verdict."""
 
 from evalscribe.across import in_words
-from evalscribe.evidence import Citation
-from evalscribe.finding import Case, Verdict
 from evalscribe.ids import content_id
 from evalscribe.judging.rules import (
     actions,
@@ -26,8 +24,10 @@ from evalscribe.judging.rules import (
 )
 from evalscribe.judging.rules.decision import Decision, Rule
 from evalscribe.judging.rules.facts import Facts
-from evalscribe.ports import Estimate
-from evalscribe.run import TARGET
+from evalscribe.model.evidence import Citation
+from evalscribe.model.finding import Failure, Verdict
+from evalscribe.model.protocols import Estimate
+from evalscribe.model.run import TARGET
 
 VERSION = 1
 """Raise by hand when any failure may get another verdict: another label, cause, confidence, error or quotation, or an
@@ -100,24 +100,24 @@ class RulesJudge:
     def __init__(self, rules: tuple[Rule, ...] = RULES) -> None:
         self._rules = rules
 
-    def key(self, case: Case) -> str:
+    def key(self, case: Failure) -> str:
         """Content id of the version, the evidence, what people said of this eval before, and how many models fail
         alike."""
         people = [p for p in case.precedents if p.by_person and p.classification]
         models = in_words(case.across)
         return content_id([*KEY_PREFIX, case.evidence.digest, people, *([models] if models else [])])
 
-    def estimate(self, case: Case) -> Estimate:  # noqa: ARG002 - the port gives the case; rules cost nothing
+    def estimate(self, case: Failure) -> Estimate:  # noqa: ARG002 - the port gives the case; rules cost nothing
         return Estimate()
 
-    async def judge(self, case: Case) -> Verdict:
+    async def judge(self, case: Failure) -> Verdict:
         return self.decide(case)
 
-    def decide(self, case: Case) -> Verdict:
+    def decide(self, case: Failure) -> Verdict:
         """The verdict of the first rule that covers the case, else the best guess, marked uncertain."""
         return other_models.beside_others(self._alone(case), case.across)
 
-    def _alone(self, case: Case) -> Verdict:
+    def _alone(self, case: Failure) -> Verdict:
         facts = Facts(case)
         for rule in self._rules:
             if decision := rule(facts):

@@ -2,14 +2,14 @@
 
 import re
 
-from evalscribe.evidence import Citation
 from evalscribe.judging.cite import cite
 from evalscribe.judging.rules import code, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 from evalscribe.judging.rules.unreachable import CONNECTION
-from evalscribe.record import SCORES_LOG
-from evalscribe.run import TARGET
+from evalscribe.model.evidence import Citation
+from evalscribe.model.record import SCORES_LOG
+from evalscribe.model.run import TARGET
 
 BUSY = re.compile(
     r"\banswered (?:429|502|503|504)\b|\berror code: ?(?:429|5\d\d)\b|rate.?limit|too many requests|overloaded"

@@ -8,11 +8,13 @@ from collections.abc import Iterable
 from functools import cached_property
 from itertools import takewhile
 
-from evalscribe import diff, signature
-from evalscribe.evidence import Citation, Document, Evidence
-from evalscribe.finding import Case
+from evalscribe import diff
 from evalscribe.judging.rules import code, notes, steps
 from evalscribe.judging.rules.spoken import Spoken
+from evalscribe.model import evidence
+from evalscribe.model.evidence import Citation, Document, Evidence
+from evalscribe.model.finding import Failure
+from evalscribe.signature import locate
 
 DETAILS = 40
 LONGEST_LINE = 2000
@@ -38,7 +40,7 @@ class CodeLine:
 class Facts:
     """One failed eval, as the rules see it."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Failure) -> None:
         self.case = case
         self.evidence = case.evidence
         self.counterparts: dict[tuple[str, int], CodeLine | None] = {}
@@ -49,18 +51,18 @@ class Facts:
         return Spoken(self.evidence)
 
     @cached_property
-    def errors(self) -> tuple[signature.Located, ...]:
+    def errors(self) -> tuple[evidence.LocatedError, ...]:
         """The located errors of the failed step, warnings left out."""
-        found = self.case.diagnosis.errors if self.case.diagnosis else signature.locate_all(self.evidence)
+        found = self.case.diagnosis.errors if self.case.diagnosis else locate.locate_all(self.evidence)
         return tuple(e for e in found if e.severity == "error")
 
     @cached_property
-    def first(self) -> signature.Located | None:
+    def first(self) -> evidence.LocatedError | None:
         return self.errors[0] if self.errors else None
 
     @cached_property
-    def outcome(self) -> signature.TestOutcome:
-        return self.case.diagnosis.tests if self.case.diagnosis else signature.tests(self.evidence)
+    def outcome(self) -> evidence.TestOutcome:
+        return self.case.diagnosis.tests if self.case.diagnosis else locate.tests(self.evidence)
 
     @cached_property
     def check(self) -> steps.CheckKind:

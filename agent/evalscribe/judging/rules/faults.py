@@ -2,11 +2,11 @@
 
 import re
 
-from evalscribe import signature
-from evalscribe.evidence import Citation
 from evalscribe.judging.rules import code, doubt, quote, silent, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import MANIFESTS, CodeLine, Facts
+from evalscribe.model import evidence
+from evalscribe.model.evidence import Citation
 
 LANGUAGE = """
     Array Boolean Buffer Date Error JSON Map Math Number Object Promise RegExp Response Set String Symbol URL add all
@@ -50,7 +50,7 @@ def does_not_compile(facts: Facts) -> Decision | None:
     )
 
 
-def _may_be_the_installers(facts: Facts, error: signature.Located) -> str | None:
+def _may_be_the_installers(facts: Facts, error: evidence.LocatedError) -> str | None:
     """Why a failed install may not be the model's doing, as a sentence; None where it asks for what does not exist."""
     if not NO_PACKAGE.search(error.error):
         return "An installer can fail for reasons of its own, which nothing here rules out."
@@ -185,12 +185,12 @@ def _first_suspect(citations: tuple[Citation, ...]) -> str:
     return wording.whole_or(f"the log ends before the reason{place}", "the log ends before the reason")
 
 
-def _subject(error: signature.Located) -> str:
+def _subject(error: evidence.LocatedError) -> str:
     quoted = re.findall(r"['\"`]([A-Za-z_$][\w$.]*)['\"`]", error.error)
     return quoted[0] if quoted else (error.error if not error.code else "")
 
 
-def _place(error: signature.Located) -> str:
+def _place(error: evidence.LocatedError) -> str:
     return f"{error.places[0].path}:{error.places[0].line}" if error.places else "the model's code"
 
 

@@ -6,11 +6,11 @@ A name that the task itself gives stands in every solution, so a note that names
 import re
 from collections.abc import Callable, Iterator
 
-from evalscribe.evidence import Citation
 from evalscribe.judging.rules import code, imports, provenance, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
 from evalscribe.judging.rules.notes import Note, stems
+from evalscribe.model.evidence import Citation
 
 OF_LINT = re.compile(r"lint", re.IGNORECASE)
 

@@ -2,10 +2,10 @@
 
 import re
 
-from evalscribe import signature
 from evalscribe.judging.rules import code, doubt, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
+from evalscribe.model import evidence
 
 TASTE = re.compile(
     r"(?:[\w@-]+/)*(?:prefer-|explicit-|consistent-|no-unnecessary-|no-useless-|no-extra-|no-inferrable|no-multi-|sort-"
@@ -91,7 +91,7 @@ def lint_finds_a_fault(facts: Facts) -> Decision | None:
     )
 
 
-def _without_rule(facts: Facts, first: signature.Located) -> Decision:
+def _without_rule(facts: Facts, first: evidence.LocatedError) -> Decision:
     """The linter itself stopped: a file that it cannot read is no matter of taste."""
     unparsable = UNPARSABLE.search(first.error) and not CONFIGURED.search(first.error)
     proven = unparsable and not doubt.reference_has_it(facts, first) and bool(first.places)
@@ -108,7 +108,7 @@ def _without_rule(facts: Facts, first: signature.Located) -> Decision:
     )
 
 
-def _shared(facts: Facts, error: signature.Located, ours: CodeLine | None, theirs: CodeLine) -> Decision:
+def _shared(facts: Facts, error: evidence.LocatedError, ours: CodeLine | None, theirs: CodeLine) -> Decision:
     citations = quote.pairs(facts, [ours]) if ours else ()
     known = doubt.shared_failures_known(facts)
     return Decision(
@@ -167,11 +167,11 @@ def _tests_pass(facts: Facts) -> str:
     return f"all {facts.outcome.passed} tests pass" if facts.outcome.passed else "all tests pass"
 
 
-def _where(error: signature.Located) -> str:
+def _where(error: evidence.LocatedError) -> str:
     return f" {error.places[0].path}:{error.places[0].line}" if error.places else " the output"
 
 
-def _said(error: signature.Located, longest: int = 56) -> str:
+def _said(error: evidence.LocatedError, longest: int = 56) -> str:
     """The linter's words without the rule, which stands before them already."""
     text = error.error.removesuffix(f"({error.code})").removesuffix(f"({_bare(error.code or '')})").strip().rstrip(".")
     return wording.cut(wording.brief(text), longest)

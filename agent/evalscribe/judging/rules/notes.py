@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from evalscribe.evidence import Document
 from evalscribe.judging.rules.code import NAME, fold, parts
+from evalscribe.model.evidence import Document
 
 QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)")
 LOOKS_LIKE_CODE = re.compile(r"[@.]?[\w$][\w$./@-]*[\w$]")

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evalscribe import signature
-from evalscribe.finding import UNCERTAIN_CONFIDENCE, CauseKind, Classification, Precedent
 from evalscribe.judging.rules import code, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
 from evalscribe.judging.rules.notes import terms
+from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, CauseKind, Classification, Precedent
+from evalscribe.signature import wording as signature_wording
 
 KINDS: dict[Classification, CauseKind] = {
     "MODEL_FAULT": "model",
@@ -90,10 +90,12 @@ def _same_failure(facts: Facts, precedent: Precedent) -> bool:
 
 def _same_error(facts: Facts, theirs: str) -> bool:
     """A report of ours quotes its error: no shared name makes two errors one, and a stock message equals none."""
-    if signature.is_stock(theirs):
+    if signature_wording.is_stock(theirs):
         return False
-    earlier = signature.normalised(theirs)
-    return any(earlier in now or now in earlier for now in (signature.normalised(e.error) for e in facts.errors) if now)
+    earlier = signature_wording.normalised(theirs)
+    return any(
+        earlier in now or now in earlier for now in (signature_wording.normalised(e.error) for e in facts.errors) if now
+    )
 
 
 def _terms(precedent: Precedent) -> tuple[str, ...]:

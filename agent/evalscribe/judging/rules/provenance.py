@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from evalscribe import signature
-from evalscribe.evidence import Document
-from evalscribe.finding import UNCERTAIN_CONFIDENCE
 from evalscribe.judging.rules import code, steps
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
-from evalscribe.run import TARGET
+from evalscribe.model import evidence
+from evalscribe.model.evidence import Document
+from evalscribe.model.finding import UNCERTAIN_CONFIDENCE
+from evalscribe.model.run import TARGET
+from evalscribe.signature import log
 
 MOST_FRAMES = 20
 """Most frames that `signature` keeps of one failure."""
@@ -139,7 +140,7 @@ def only_runner_marks(facts: Facts) -> bool:
     for document in facts.evidence.of("log"):
         for line in document.lines:
             if TAGGED.match(line):
-                of_reference = line.startswith(f"[error] {signature.REFERENCE}")
+                of_reference = line.startswith(f"[error] {log.REFERENCE}")
             elif line.strip() and not of_reference:
                 return False
     return True
@@ -201,7 +202,7 @@ def _ran_quietly_elsewhere(facts: Facts) -> bool:
     return ran_elsewhere(facts) and quiet and named and bool(facts.grader) and not RETHROWN.search(facts.grader)
 
 
-def _only_grader(facts: Facts, test: signature.FailedTest) -> bool:
+def _only_grader(facts: Facts, test: evidence.FailedTest) -> bool:
     """Whether a traceback passes through a grader's file and through none of the output's."""
     graders = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("grader")}
     output = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("output")}
@@ -210,7 +211,7 @@ def _only_grader(facts: Facts, test: signature.FailedTest) -> bool:
     return known and bool(graders & set(frames)) and not output & set(frames) and _names(facts, test)
 
 
-def _names(facts: Facts, test: signature.FailedTest) -> bool:
+def _names(facts: Facts, test: evidence.FailedTest) -> bool:
     """Whether a grader has a test of this name; a forged failure may not."""
     title = test.title.split("[")[0]
     return bool(title) and title in facts.grader.replace("\\", "")
@@ -230,7 +231,7 @@ def _code(documents: tuple[Document, ...]) -> Iterator[str]:
 
 def _text(facts: Facts) -> str:
     """The text of the log and the records about the failed step."""
-    part = signature.failed_log(facts.evidence)
+    part = log.failed_log(facts.evidence)
     return code.joined([part.text if part else "", *_recorded(facts)])
 
 

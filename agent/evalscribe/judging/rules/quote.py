@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import takewhile
 
-from evalscribe import signature
-from evalscribe.evidence import Citation, Document, Role
 from evalscribe.judging.cite import cite
 from evalscribe.judging.rules import code
 from evalscribe.judging.rules.facts import CodeLine, Facts
 from evalscribe.judging.rules.notes import Note, stems
+from evalscribe.model.evidence import Citation, Document, Role
+from evalscribe.signature import log as signature_log
 
 LOG_LINES = 3
 ADDRESS = re.compile(r"(?:https?://|localhost|127\.0\.0\.1|0\.0\.0\.0).*[{$+]|\bport\b.*[+-]\s*\d")
@@ -217,7 +217,7 @@ def _same_key(line: CodeLine, other: CodeLine) -> float:
 
 
 def _last_line(facts: Facts) -> tuple[Citation, ...]:
-    excerpt = signature.failed_log(facts.evidence)
+    excerpt = signature_log.failed_log(facts.evidence)
     document = facts.evidence.document("log", excerpt.path) if excerpt else None
     if excerpt is None or document is None:
         return ()

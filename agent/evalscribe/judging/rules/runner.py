@@ -6,11 +6,11 @@ of the runner's own sentence, and headings in its log. Output of the code under 
 
 import re
 
-from evalscribe import signature
 from evalscribe.judging.cite import cite
 from evalscribe.judging.rules import provenance, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
+from evalscribe.signature import log as signature_log
 
 MARKED = re.compile(r"\[(?P<mark>infrastructure|rate_limit|preflight|zero_tokens)\]\s*(?P<said>.*)", re.DOTALL)
 """Prefix of the Convex runner's reason for an eval that it does not count."""
@@ -117,10 +117,10 @@ def runner_ran_out_of_time(facts: Facts) -> Decision | None:
 
 def reference_not_set_up(facts: Facts) -> Decision | None:
     """The runner could not install or deploy the reference answer, which the tests need."""
-    headings = signature.reference_errors(facts.evidence)
+    headings = signature_log.reference_errors(facts.evidence)
     if facts.check != "tests" or not headings:
         return None
-    said = wording.cut(headings[0].text.removeprefix(signature.REFERENCE), 120)
+    said = wording.cut(headings[0].text.removeprefix(signature_log.REFERENCE), 120)
     log = next(iter(facts.evidence.of("log")), None)
     line = headings[0].number
     proven = provenance.only_runner_marks(facts)
@@ -146,7 +146,7 @@ def tests_never_started(facts: Facts) -> Decision | None:
     log = next(iter(facts.evidence.of("log")), None)
     if facts.check != "tests" or log is None or facts.first or facts.outcome.runner is not None:
         return None
-    part = signature.failed_log(facts.evidence)
+    part = signature_log.failed_log(facts.evidence)
     if not facts.produced or part is None or not part.text.lstrip().startswith("[error]"):
         return None
     said = [line.strip() for line in part.text.split("\n") if line.strip()]

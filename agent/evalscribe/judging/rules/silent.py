@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from evalscribe import signature
-from evalscribe.evidence import Citation, Document
 from evalscribe.judging.rules import checks, code, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
+from evalscribe.model import evidence
+from evalscribe.model.evidence import Citation, Document
 
 BEGINS = re.compile(r"\s*(?:(?:test|it)(?:\.\w+)*\s*\(|(?:async\s+)?def test)")
 """First line of a test in graders for vitest, jest and pytest."""
@@ -200,7 +200,7 @@ def _what_failed(facts: Facts) -> str:
     return f"All {failed} tests fail" if not passed and failed > 1 else f"{failed} of {failed + passed} tests fail"
 
 
-def _bodies(facts: Facts, test: signature.FailedTest) -> Iterator[tuple[Document, int, str]]:
+def _bodies(facts: Facts, test: evidence.FailedTest) -> Iterator[tuple[Document, int, str]]:
     """Yield the test's source in the graders: document, first line, and text up to the next test."""
     title = test.title.split("[")[0]
     for document, first, text in _tests(facts):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import dropwhile, takewhile
 
-from evalscribe.agent_run.actions import Action
-from evalscribe.agent_run.told import Turn, heard, heard_calls
-from evalscribe.evidence import Citation, Document, Evidence
 from evalscribe.judging.cite import cite
+from evalscribe.model.evidence import Citation, Document, Evidence
+from evalscribe.model.tool_calls import Action
+from evalscribe.model.transcript_text import TranscriptTurn, parse_calls, parse_transcript
 
 REFUSED = re.compile(r"\W{0,2}(?:error|exception|traceback)\b", re.IGNORECASE)
 MOST_CALLS = 2000
@@ -23,7 +23,7 @@ class Said:
     """One turn and the document that it stands in."""
 
     document: Document
-    turn: Turn
+    turn: TranscriptTurn
 
     def quoted(self, lines: int = MOST_QUOTED) -> Citation:
         """Its first lines that say anything, without the header, up to a blank one."""
@@ -69,7 +69,7 @@ class Spoken:
     @cached_property
     def turns(self) -> tuple[Said, ...]:
         found = self.evidence.of("transcript")
-        return tuple(Said(document, turn) for document in found for turn in heard(document.text))
+        return tuple(Said(document, turn) for document in found for turn in parse_transcript(document.text))
 
     @cached_property
     def by_model(self) -> tuple[Said, ...]:
@@ -129,11 +129,11 @@ def _made(turns: Iterable[Said]) -> Iterator[Made]:
 
 def _expected(document: Document) -> Iterator[Said]:
     """Calls as `told_calls` writes them, or a JSON list of objects with a name and arguments."""
-    turns = heard_calls(document.text) or tuple(_listed(document))
+    turns = parse_calls(document.text) or tuple(_listed(document))
     return (Said(document, turn) for turn in turns)
 
 
-def _listed(document: Document) -> Iterator[Turn]:
+def _listed(document: Document) -> Iterator[TranscriptTurn]:
     try:
         entries = json.loads(document.text)
     except (ValueError, RecursionError):
@@ -149,8 +149,8 @@ def _listed(document: Document) -> Iterator[Turn]:
         yield _turn(name, arguments, line, places)
 
 
-def _turn(name: str, arguments: dict[str, object], line: int, places: Mapping[str, int]) -> Turn:
-    return Turn.model_validate(
+def _turn(name: str, arguments: dict[str, object], line: int, places: Mapping[str, int]) -> TranscriptTurn:
+    return TranscriptTurn.model_validate(
         {
             "number": 0,
             "role": "assistant",

@@ -2,10 +2,10 @@
 
 import re
 
-from evalscribe.evidence import Citation
 from evalscribe.judging.rules import code, quote, silent, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
+from evalscribe.model.evidence import Citation
 
 QUOTED_NAME = re.compile(r"['\"`:.]([A-Za-z_$][\w$]{2,})(?=['\"`(])")
 SHAPED = re.compile(r"\w_\w|[a-z][A-Z]")

@@ -7,10 +7,10 @@ does not name it, only somebody who already knows the interface can list it.
 import re
 from collections.abc import Iterator
 
-from evalscribe.evidence import Citation
 from evalscribe.judging.rules import code, quote, wording
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import CodeLine, Facts
+from evalscribe.model.evidence import Citation
 
 FIELD = re.compile(r"([A-Za-z_$][\w$]*)\s*:\s*([A-Za-z_$][\w$]*)\.")
 """A field and the object whose method gives its type: `isDone: v.boolean()`."""

@@ -2,11 +2,11 @@
 
 import re
 
-from evalscribe.evidence import Diagnosis, Evidence, Packed
-from evalscribe.finding import Case
 from evalscribe.judging.rules import code, provenance, quote, runner
 from evalscribe.judging.rules.decision import Decision
 from evalscribe.judging.rules.facts import Facts
+from evalscribe.model.evidence import Diagnosis, Evidence, PackedEvidence
+from evalscribe.model.finding import Failure
 
 CONNECTION = re.compile(
     r"fetch failed|\b(?:ECONN(?:REFUSED|RESET|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|EADDRINUSE)\b"
@@ -125,7 +125,7 @@ def grader_not_connected(facts: Facts) -> Decision | None:
 
 def came_to_the_code(evidence: Evidence, diagnosis: Diagnosis | None = None) -> bool:
     """Whether what failed was the model's work or a check of it, and no provider, registry or service before that."""
-    facts = Facts(Case(evidence=evidence, packed=Packed(excerpts=()), diagnosis=diagnosis))
+    facts = Facts(Failure(evidence=evidence, packed=PackedEvidence(excerpts=()), diagnosis=diagnosis))
     outage = environment_not_reached(facts)
     proven = outage is not None and not provenance.checked(facts, outage).uncertain
     late = runner.runner_ran_out_of_time(facts)

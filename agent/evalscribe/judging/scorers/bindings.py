@@ -6,12 +6,12 @@ from typing import Annotated
 from pydantic import Field, JsonValue
 
 from evalscribe.errors import DataError, UsageError
+from evalscribe.json_data import StrictJson
 from evalscribe.judging.scorers.catalogue import reserved
 from evalscribe.judging.scorers.config import configured
 from evalscribe.judging.scorers.kind import Configured
 from evalscribe.judging.scorers.specs import spec
-from evalscribe.scorer_spec import Binding, ScorerSpec
-from evalscribe.strict_json import StrictJson
+from evalscribe.model.score import Binding, ScorerSpec
 
 Specify = Callable[[str, Mapping[str, JsonValue]], ScorerSpec]
 

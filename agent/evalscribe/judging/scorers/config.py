@@ -9,7 +9,7 @@ from pydantic import JsonValue, ValidationError
 
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
-from evalscribe.output_schema.path import shown
+from evalscribe.json_data import preview
 
 F = TypeVar("F", bound=Frozen)
 
@@ -37,7 +37,7 @@ def _told(error: ValidationError, shape: type[Frozen], name: str) -> str:
         case "value_error":
             return f"{path} {details['ctx']['error']}".lstrip()
         case _:
-            return f"{path} {_rule(details['msg'])}, not {shown(details['input'])}".lstrip()
+            return f"{path} {_rule(details['msg'])}, not {preview(details['input'])}".lstrip()
 
 
 def _rule(message: str) -> str:

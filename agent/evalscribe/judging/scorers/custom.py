@@ -5,11 +5,10 @@ from typing import Literal, Protocol
 
 from pydantic import JsonValue, ValidationError
 
-from evalscribe.custom_scorer import BoundRequest, result_of
+from evalscribe.experiments.scorers.custom_scorer import BoundRequest, parse_result
 from evalscribe.judging.scorers.result import CannotScore, broken
-from evalscribe.redaction import redact_json
-from evalscribe.score import ScoreResult, ScorerRequest
-from evalscribe.scorer_spec import ScorerSpec
+from evalscribe.model.score import ScoreResult, ScorerRequest, ScorerSpec
+from evalscribe.redaction.redact import redact_json
 
 
 class Answer(Protocol):
@@ -35,7 +34,7 @@ class Caller(Protocol):
 
 
 class CustomScorer:
-    """`ports.ScorerRunner` of a decorated function."""
+    """`ScorerRunner` of a decorated function."""
 
     def __init__(self, spec: ScorerSpec, caller: Caller, timeout_s: float) -> None:
         self.name = spec.name
@@ -62,6 +61,6 @@ def _read(answer: Answer) -> ScoreResult:
         said = broken(CannotScore(kind, f"the scorer broke: {answer.error}"))
         return said.model_copy(update={"evidence": {"traceback": answer.traceback} if answer.traceback else None})
     try:
-        return result_of(ScoreResult.model_validate(redact_json(answer.value)))
+        return parse_result(ScoreResult.model_validate(redact_json(answer.value)))
     except ValidationError:
         return broken(CannotScore("scorer_error", "the scorer broke: its process gave no score"))

@@ -7,13 +7,12 @@ from typing import Annotated, cast
 from pydantic import AfterValidator, JsonValue
 
 from evalscribe.errors import DataError
-from evalscribe.json_clean import clean
-from evalscribe.json_value import member
+from evalscribe.json_data import clean_json, get_member
 from evalscribe.judging.scorers.kind import Configured
 from evalscribe.judging.scorers.result import CannotScore
 from evalscribe.judging.scorers.values import kind
-from evalscribe.prose import printable
-from evalscribe.score import ScorerRequest
+from evalscribe.model.score import ScorerRequest
+from evalscribe.text import printable
 
 ROOTS = ("output", "expected", "input", "metadata")
 LONGEST = 500
@@ -51,7 +50,7 @@ def within(whose: str, value: JsonValue, steps: list[str]) -> JsonValue:
         value = _read(whose, value)
     for at, step in enumerate(steps):
         try:
-            value = member(value, step)
+            value = get_member(value, step)
         except LookupError:
             raise CannotScore("input_error", _missing(whose, steps[:at], step, value)) from None
     return value
@@ -61,7 +60,7 @@ def parsed(text: str) -> JsonValue:
     """JSON by the letter: no NaN, no Infinity. Raises `ValueError`, also for numbers and nesting beyond all bounds."""
     try:
         value: JsonValue = json.loads(text, parse_constant=_refused, parse_float=_finite)
-        return cast(JsonValue, clean(value)) if "\\u" in text else value
+        return cast(JsonValue, clean_json(value)) if "\\u" in text else value
     except (RecursionError, DataError) as error:
         raise ValueError("it is nested too deeply") from error
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field, JsonValue
 
+from evalscribe.json_data import join_names, join_path, preview, shorten_path
 from evalscribe.judging.scorers.bounded import Bounded
 from evalscribe.judging.scorers.fields import ReadsOutput, parsed
 from evalscribe.judging.scorers.json_values import no_json
 from evalscribe.judging.scorers.kind import AnyKind, Kind
 from evalscribe.judging.scorers.result import CannotScore, judged
 from evalscribe.judging.scorers.values import kind
-from evalscribe.output_schema.path import joined, listed, short, shown
-from evalscribe.prose import counted, printable
-from evalscribe.score import ScoreResult, ScorerRequest
+from evalscribe.model.score import ScoreResult, ScorerRequest
+from evalscribe.text import pluralise, printable
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import SchemaError, ValidationError
@@ -42,7 +42,7 @@ def validator_of(schema: Any) -> "Validator":
     draft = schema.get("$schema") if isinstance(schema, dict) else None
     cls: Any = Draft202012Validator if draft is None else validator_for({"$schema": str(draft)}, default=_UNKNOWN)
     if cls is None:
-        raise ValueError(f"names the draft {shown(draft)}, which is not known")
+        raise ValueError(f"names the draft {preview(draft)}, which is not known")
     try:
         cls.check_schema(schema)
     except SchemaError as error:
@@ -81,7 +81,7 @@ def _check_resource(resource: "Resource[Any]", resolver: "Resolver[Any]") -> Non
         try:
             resolver.lookup(reference)
         except Unresolvable as error:
-            raise ValueError(f"has the $ref {shown(reference)}, which leads nowhere: nothing is fetched") from error
+            raise ValueError(f"has the $ref {preview(reference)}, which leads nowhere: nothing is fetched") from error
     for inner in resource.subresources():
         _check_resource(inner, resolver.in_subresource(inner))
 
@@ -134,7 +134,7 @@ def problems(validator: "Validator", value: Any) -> list[JsonValue]:
 def _told(found: Sequence[Any]) -> ScoreResult:
     if not found:
         return judged(True, "the output fits the schema", label="valid")
-    more = f" ({counted(len(found), 'problem')})" if len(found) > 1 else ""
+    more = f" ({pluralise(len(found), 'problem')})" if len(found) > 1 else ""
     return judged(
         False,
         f"{found[0]['said']}{more}",
@@ -145,7 +145,7 @@ def _told(found: Sequence[Any]) -> ScoreResult:
 
 
 def _problem(error: "ValidationError | SchemaError", root: str) -> dict[str, JsonValue]:
-    path = printable(short(reduce(joined, error.absolute_path, root)))
+    path = printable(shorten_path(reduce(join_path, error.absolute_path, root)))
     return {"path": path, "keyword": str(error.validator), "said": f"{path} {printable(_said(error))}"}
 
 
@@ -155,21 +155,21 @@ def _said(error: "ValidationError | SchemaError") -> str:
     rule: Any = error.validator_value
     match error.validator:
         case "type":
-            return f"must be of type {listed(rule)}, is {shown(value)} ({kind(value)})"
+            return f"must be of type {join_names(rule)}, is {preview(value)} ({kind(value)})"
         case "enum":
-            return f"must be one of {shown(rule)}, is {shown(value)}"
+            return f"must be one of {preview(rule)}, is {preview(value)}"
         case "const":
-            return f"must be {shown(rule)}, is {shown(value)}"
+            return f"must be {preview(rule)}, is {preview(value)}"
         case "required":
-            return f"lacks {shown([name for name in rule if name not in value])}"
+            return f"lacks {preview([name for name in rule if name not in value])}"
         case "additionalProperties" if rule is False:
             known: Any = error.schema
             unnamed = [name for name in value if name not in known.get("properties", ())]
-            return f"has members that the schema does not name: {shown(unnamed)}"
+            return f"has members that the schema does not name: {preview(unnamed)}"
         case None:
-            return f"is {shown(value)} where the schema allows nothing"
+            return f"is {preview(value)} where the schema allows nothing"
         case _:
-            return f"is {shown(value)}, which breaks {error.validator} {shown(rule)}"
+            return f"is {preview(value)}, which breaks {error.validator} {preview(rule)}"
 
 
 KINDS: tuple[AnyKind, ...] = (Kind("json_schema", "whether the output fits a JSON Schema", JsonSchema, _Fits),)

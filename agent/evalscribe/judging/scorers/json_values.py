@@ -10,8 +10,8 @@ from evalscribe.judging.scorers.fields import ReadsOutput, parsed
 from evalscribe.judging.scorers.kind import AnyKind, Kind, pure
 from evalscribe.judging.scorers.result import judged
 from evalscribe.judging.scorers.values import kept, told
-from evalscribe.prose import printable
-from evalscribe.score import ScoreResult, ScorerRequest
+from evalscribe.model.score import ScoreResult, ScorerRequest
+from evalscribe.text import printable
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 LONGEST_NUMBER = 400

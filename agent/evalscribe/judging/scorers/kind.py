@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from pydantic import ConfigDict, JsonValue
 
 from evalscribe.ids import Frozen
-from evalscribe.score import ScoreResult, ScorerRequest
+from evalscribe.model.score import ScoreResult, ScorerRequest
 
 
 class Configured(Frozen):

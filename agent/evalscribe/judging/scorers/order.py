@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from evalscribe.errors import UsageError
-from evalscribe.scorer_spec import Binding
+from evalscribe.model.score import Binding
 
 
 def in_order(bindings: Sequence[Binding]) -> tuple[Binding, ...]:

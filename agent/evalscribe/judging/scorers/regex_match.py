@@ -9,8 +9,8 @@ from evalscribe.judging.scorers.fields import ReadsOutput
 from evalscribe.judging.scorers.kind import AnyKind, Kind
 from evalscribe.judging.scorers.result import CannotScore, judged
 from evalscribe.judging.scorers.values import kept, text_of, told
-from evalscribe.output_schema.matching import LONGEST_S, compiled
-from evalscribe.score import ScoreResult, ScorerRequest
+from evalscribe.model.schema_validator import MAX_SECONDS, compiled
+from evalscribe.model.score import ScoreResult, ScorerRequest
 
 LONGEST_PATTERN = 4096
 QUICK_S = 0.02
@@ -52,9 +52,9 @@ class _Matches:
             match = self._compiled.search(text, timeout=QUICK_S)
         except TimeoutError:
             try:
-                match = await asyncio.to_thread(self._compiled.search, text, timeout=LONGEST_S, concurrent=True)
+                match = await asyncio.to_thread(self._compiled.search, text, timeout=MAX_SECONDS, concurrent=True)
             except TimeoutError as error:
-                reason = f"this text takes more than {LONGEST_S:g} s of processor time to check"
+                reason = f"this text takes more than {MAX_SECONDS:g} s of processor time to check"
                 raise CannotScore("timeout_error", reason) from error
         return match.span() if match else None
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from evalscribe.score import ScoreErrorType, ScoreResult
+from evalscribe.model.score import ScoreErrorType, ScoreResult
 
 
 class CannotScore(Exception):

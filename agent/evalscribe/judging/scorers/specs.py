@@ -10,9 +10,8 @@ from evalscribe.judging.scorers.catalogue import found, kinds
 from evalscribe.judging.scorers.config import configured
 from evalscribe.judging.scorers.kind import Alias, Check
 from evalscribe.judging.scorers.result import CannotScore, broken
-from evalscribe.ports import ScorerRunner
-from evalscribe.score import ScoreResult, ScorerRequest
-from evalscribe.scorer_spec import ScorerSpec
+from evalscribe.model.experiment_storage import ScorerRunner
+from evalscribe.model.score import ScoreResult, ScorerRequest, ScorerSpec
 
 
 def spec(name: str, config: Mapping[str, JsonValue]) -> ScorerSpec:

@@ -11,8 +11,8 @@ from evalscribe.judging.scorers.fields import ReadsExpected, ReadsOutput, parsed
 from evalscribe.judging.scorers.kind import AnyKind, Kind, pure
 from evalscribe.judging.scorers.result import CannotScore, judged
 from evalscribe.judging.scorers.values import Place, kept, kept_place, places, same, text_of, told
-from evalscribe.prose import counted
-from evalscribe.score import ScoreResult, ScorerRequest
+from evalscribe.model.score import ScoreResult, ScorerRequest
+from evalscribe.text import pluralise
 
 LONGEST = 100_000
 LARGEST = 400_000_000
@@ -45,7 +45,7 @@ def exact_match(config: ExactMatch, request: ScorerRequest) -> ScoreResult:
     if not first:
         return judged(True, "the output is what is expected", label="match")
     more = len(first) - 1
-    others = f"{counted(more, 'other difference')}{' or more' if len(first) == MOST_PLACES else ''}"
+    others = f"{pluralise(more, 'other difference')}{' or more' if len(first) == MOST_PLACES else ''}"
     and_more = f"; there {'is' if more == 1 else 'are'} {others}" if more else ""
     explanation = f"{first[0]}{and_more}{_hint(output, expected)}"
     return judged(False, explanation, label="mismatch", evidence=[kept_place(place) for place in first])
@@ -98,7 +98,7 @@ def levenshtein(config: Levenshtein, request: ScorerRequest) -> ScoreResult:
     distance = edit_distance(output, expected)
     likeness = 1 - distance / longest if longest else 1.0
     passed = likeness >= config.threshold
-    said = f"{counted(distance, 'edit')} in {counted(longest, 'character')}: likeness {likeness:.3f}, "
+    said = f"{pluralise(distance, 'edit')} in {pluralise(longest, 'character')}: likeness {likeness:.3f}, "
     return judged(
         passed,
         f"{said}{config.threshold:g} is needed",

@@ -9,9 +9,9 @@ from pydantic import Field, JsonValue, model_validator
 from evalscribe.judging.scorers.kind import AnyKind, Configured, Kind, pure
 from evalscribe.judging.scorers.result import CannotScore, judged
 from evalscribe.judging.scorers.values import Place, kept, places
-from evalscribe.prose import counted, printable
-from evalscribe.score import ScoreResult, ScorerRequest
-from evalscribe.target import ToolUse
+from evalscribe.model.score import ScoreResult, ScorerRequest
+from evalscribe.model.target import ToolUse
+from evalscribe.text import pluralise, printable
 
 ToolName = Annotated[str, Field(min_length=1)]
 Tools = Annotated[tuple[ToolName, ...], Field(min_length=1)]
@@ -85,7 +85,7 @@ def _conditions(config: ToolCalls, uses: Sequence[ToolUse]) -> Iterator[Conditio
     for tool in config.called or ():
         yield Condition(f"called {tool}", None if tool in tools else f"{_name(tool)} was not called")
     for tool in config.not_called or ():
-        problem = f"{_name(tool)} was called {counted(tools.count(tool), 'time')}" if tool in tools else None
+        problem = f"{_name(tool)} was called {pluralise(tools.count(tool), 'time')}" if tool in tools else None
         yield Condition(f"not_called {tool}", problem)
     if config.in_order is not None:
         yield Condition("in_order", _in_order(config.in_order, tools))
@@ -111,14 +111,14 @@ def _exact(wanted: Sequence[str], tools: Sequence[str]) -> str | None:
         return None
     pairs = enumerate(zip(wanted, tools, strict=False), 1)
     differing = next((f"call {at} is {_name(b)} instead of {_name(a)}" for at, (a, b) in pairs if a != b), None)
-    counts = f"{counted(len(tools), 'call')} instead of {len(wanted)}"
+    counts = f"{pluralise(len(tools), 'call')} instead of {len(wanted)}"
     return f"{differing or counts}; called was {_listed(tools)}"
 
 
 def _any_order(wanted: Sequence[str], tools: Sequence[str]) -> str | None:
     for tool in dict.fromkeys(wanted):
         if tools.count(tool) < wanted.count(tool):
-            return f"{_name(tool)} was called {tools.count(tool)} of {counted(wanted.count(tool), 'time')}"
+            return f"{_name(tool)} was called {tools.count(tool)} of {pluralise(wanted.count(tool), 'time')}"
     return None
 
 

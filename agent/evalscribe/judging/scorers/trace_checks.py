@@ -10,9 +10,9 @@ from evalscribe.judging.scorers.kind import AnyKind, Configured, Kind, pure
 from evalscribe.judging.scorers.result import CannotScore, judged
 from evalscribe.judging.scorers.tool_calls import made
 from evalscribe.judging.scorers.values import NOTHING, Place, kept_place, leaves, places
-from evalscribe.prose import counted, cut, printable
-from evalscribe.score import ScoreResult, ScorerRequest
-from evalscribe.target import Trace
+from evalscribe.model.score import ScoreResult, ScorerRequest
+from evalscribe.model.target import Trace
+from evalscribe.text import cut, pluralise, printable
 
 MOST_ERRORS = 20
 LONGEST_ERROR = 200
@@ -97,7 +97,7 @@ def no_errors(_: NoErrors, request: ScorerRequest) -> ScoreResult:
     if not errors:
         return judged(True, "no step ended in an error", label="match")
     told = [cut(printable(error), LONGEST_ERROR) for error in errors[:MOST_ERRORS]]
-    return judged(False, f"{counted(len(errors), 'error')}, the first: {told[0]}", label="mismatch", evidence=[*told])
+    return judged(False, f"{pluralise(len(errors), 'error')}, the first: {told[0]}", label="mismatch", evidence=[*told])
 
 
 def state_equals(config: StateEquals, request: ScorerRequest) -> ScoreResult:
@@ -111,7 +111,7 @@ def state_equals(config: StateEquals, request: ScorerRequest) -> ScoreResult:
     passed = share >= config.threshold
     return judged(
         passed,
-        f"{differing[0]} ({counted(len(differing), 'place')})" if differing else f"{config.name} is what is expected",
+        f"{differing[0]} ({pluralise(len(differing), 'place')})" if differing else f"{config.name} is what is expected",
         label="match" if passed else "mismatch",
         value=share,
         evidence=[kept_place(place) for place in differing[:MOST_PLACES]],

@@ -6,8 +6,8 @@ from typing import NamedTuple, cast
 
 from pydantic import JsonValue
 
-from evalscribe.output_schema.path import joined, shown
-from evalscribe.prose import printable
+from evalscribe.json_data import join_path, preview
+from evalscribe.text import printable
 
 NOTHING = object()
 """The value of a place that one side does not have."""
@@ -57,10 +57,10 @@ def places(
     """In the order of what is expected, what is not expected after it. Raises `RecursionError` for what is too deep."""
     if isinstance(output, dict) and isinstance(expected, dict):
         for name in (*expected, *(() if subset else (name for name in output if name not in expected))):
-            yield from _at(output.get(name, NOTHING), expected.get(name, NOTHING), joined(path, name), fold, subset)
+            yield from _at(output.get(name, NOTHING), expected.get(name, NOTHING), join_path(path, name), fold, subset)
     elif isinstance(output, list) and isinstance(expected, list):
         for at in range(max(len(output), len(expected))):
-            yield from _at(_member(output, at), _member(expected, at), joined(path, at), fold, subset)
+            yield from _at(_member(output, at), _member(expected, at), join_path(path, at), fold, subset)
     elif not _equal(output, expected, fold):
         yield Place(path, expected, output)
 
@@ -84,7 +84,7 @@ def kind(value: object) -> str:
 
 def told(value: object) -> str:
     """In one safe line of bounded length."""
-    return printable(shown(value[:LARGEST_EVIDENCE] if isinstance(value, str) else value))
+    return printable(preview(value[:LARGEST_EVIDENCE] if isinstance(value, str) else value))
 
 
 def text_of(value: JsonValue) -> str | None:

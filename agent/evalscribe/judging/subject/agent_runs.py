@@ -3,14 +3,21 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from evalscribe.agent_run import AgentRun, AssistantMessage, ChatMessage, ToolMessage, Transcript, TranscriptToolCall
-from evalscribe.judge_result import JudgeResult, Target
 from evalscribe.judging.fence import quoted
 from evalscribe.judging.subject.item import Item, Subject, in_parts
 from evalscribe.judging.subject.keys import as_json
 from evalscribe.judging.subject.plain import plain
 from evalscribe.judging.subject.results import result_items
-from evalscribe.redaction import redact_json
+from evalscribe.model.result import CitationTarget, JudgeResult
+from evalscribe.model.transcript import (
+    AgentRun,
+    AssistantMessage,
+    ChatMessage,
+    ToolMessage,
+    Transcript,
+    TranscriptToolCall,
+)
+from evalscribe.redaction.redact import redact_json
 
 
 def of_agent_run(run: AgentRun, earlier: Sequence[JudgeResult] = ()) -> Subject:
@@ -57,7 +64,7 @@ def _metadata(
     transcript: Transcript | None = None,
     block: int | None = None,
 ) -> Item:
-    target = Target(
+    target = CitationTarget(
         kind="metadata",
         item=mark,
         agent_run_id=run.id,
@@ -69,7 +76,7 @@ def _metadata(
 
 def _block(mark: str, message: ChatMessage, block: int, transcript: Transcript, run: AgentRun) -> Item:
     text, labels = in_parts(list(_parts(message)))
-    target = Target(kind="block", item=mark, agent_run_id=run.id, transcript_id=transcript.id, block_idx=block)
+    target = CitationTarget(kind="block", item=mark, agent_run_id=run.id, transcript_id=transcript.id, block_idx=block)
     return Item(mark=mark, about=_about(message), text=text, labels=labels, target=target)
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from evalscribe.evidence import Document, Evidence
-from evalscribe.finding import Precedent
-from evalscribe.judge_result import JudgeResult, Target
 from evalscribe.judging.fence import quoted
 from evalscribe.judging.precedents import shown
 from evalscribe.judging.subject.item import Item, Subject, in_parts
 from evalscribe.judging.subject.results import result_items
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.finding import Precedent
+from evalscribe.model.result import CitationTarget, JudgeResult
 
 FAILURE = "failure"
 """Mark of the item that holds what is recorded about the failure itself."""
@@ -35,7 +35,7 @@ def document_mark(document: Document) -> str:
 
 def _document(document: Document) -> Item:
     mark = document_mark(document)
-    target = Target(kind="document", item=mark, role=document.role, path=document.path)
+    target = CitationTarget(kind="document", item=mark, role=document.role, path=document.path)
     return Item(mark=mark, about="", text=document.text, target=target, numbered=True)
 
 
@@ -53,7 +53,11 @@ def _failure(evidence: Evidence) -> Item:
     }
     text, labels = in_parts([(label, fact) for label, fact in facts.items() if fact])
     return Item(
-        mark=FAILURE, about="as recorded", text=text, labels=labels, target=Target(kind="document", item=FAILURE)
+        mark=FAILURE,
+        about="as recorded",
+        text=text,
+        labels=labels,
+        target=CitationTarget(kind="document", item=FAILURE),
     )
 
 
@@ -62,7 +66,7 @@ def _precedents(precedents: Sequence[Precedent]) -> Iterator[Item]:
         mark = f"P{number}"
         text, labels = in_parts(list(_told(precedent)))
         about = f"earlier report {quoted(precedent.report)}"
-        target = Target(kind="result", item=mark, path=precedent.report)
+        target = CitationTarget(kind="result", item=mark, path=precedent.report)
         yield Item(mark=mark, about=about, text=text, labels=labels, target=target)
 
 

@@ -5,11 +5,11 @@ from functools import cached_property
 from typing import Any
 
 from evalscribe.ids import Frozen, content_id
-from evalscribe.judge_result import Target
 from evalscribe.judging.fence import Fence, numbered_whole, one_line, visible
 from evalscribe.judging.subject.haystack import Haystack
 from evalscribe.judging.subject.help import citation_help
 from evalscribe.judging.subject.keys import found, value_text
+from evalscribe.model.result import CitationTarget
 
 
 class Item(Frozen):
@@ -21,7 +21,7 @@ class Item(Frozen):
     """Our words about it, for the delimiter's line. No part of the text, so it can never be quoted."""
     text: str
     """What can be quoted, as it was recorded; offsets of a citation count its code points."""
-    target: Target
+    target: CitationTarget
     """Where a citation of the whole item leads."""
     numbered: bool = False
     """Whether its lines are shown with numbers and can be cited by them."""
@@ -62,7 +62,7 @@ class Subject(Frozen):
         number = self.numbers.get(mark)
         return None if number is None else self.items[number]
 
-    def text_of(self, target: Target) -> str | None:
+    def text_of(self, target: CitationTarget) -> str | None:
         """The text that a target's offsets count in: the item's own, or the value's where a metadata key was cited."""
         key = target.metadata_key
         item = self.item(target.item.removesuffix(f".{key}") if key else target.item)

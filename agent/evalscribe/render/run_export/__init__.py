@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from evalscribe.errors import UsageError
+from evalscribe.model.experiment import RunReport, TrialDetail
 from evalscribe.render.run_export import cells, html, json_lines, junit, markdown
-from evalscribe.run_summary import RunReport, ToldTry
 
-Tries = Callable[[], Iterable[ToldTry]]
+Tries = Callable[[], Iterable[TrialDetail]]
 """Every try of the run, from the first one on each time it is called."""
-WRITERS: Mapping[str, Callable[[RunReport, Iterable[ToldTry]], Iterator[str]]] = {
+WRITERS: Mapping[str, Callable[[RunReport, Iterable[TrialDetail]], Iterator[str]]] = {
     "csv": cells.lines,
     "json": json_lines.document,
     "jsonl": json_lines.lines,
@@ -25,7 +25,7 @@ def written(form: str, report: RunReport, tries: Tries) -> Iterator[str]:
     return WRITERS[form](report, _worst_first(tries) if form == "html" else tries())
 
 
-def _worst_first(tries: Tries) -> Iterator[ToldTry]:
+def _worst_first(tries: Tries) -> Iterator[TrialDetail]:
     """Read twice, so that no more than one is in memory."""
     yield from (one for one in tries() if one.verdict != "passed")
     yield from (one for one in tries() if one.verdict == "passed")

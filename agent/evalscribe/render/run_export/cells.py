@@ -7,9 +7,9 @@ from io import StringIO
 
 from pydantic import JsonValue
 
+from evalscribe.model.experiment import RunReport, TrialDetail
+from evalscribe.model.score import Score
 from evalscribe.render.run_text import text_of
-from evalscribe.run_summary import RunReport, ToldTry
-from evalscribe.score import Score
 
 COLUMNS = (
     "item_key",
@@ -32,7 +32,7 @@ _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
-def lines(report: RunReport, tries: Iterable[ToldTry]) -> Iterator[str]:
+def lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
     """A head, and a line for each try; five columns for each scorer. Lines end with CR, and LF is added to them."""
     scorers = [one.scorer for one in report.summary.scorers]
     yield _line([*COLUMNS, *(f"{name}.{part}" for name in scorers for part in OF_SCORER)])
@@ -41,7 +41,7 @@ def lines(report: RunReport, tries: Iterable[ToldTry]) -> Iterator[str]:
         yield _line([*_of_try(one), *(cell for name in scorers for cell in _of_score(by_name.get(name)))])
 
 
-def _of_try(one: ToldTry) -> tuple[object, ...]:
+def _of_try(one: TrialDetail) -> tuple[object, ...]:
     usage = one.usage
     return (
         one.item_key,

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from evalscribe.gate import RULE, Gate
-from evalscribe.prose import counted, cut, one_line, visible
+from evalscribe.model.experiment import RULE, Gate, RunReport, RunSummary, TrialDetail
+from evalscribe.model.score import Score
 from evalscribe.render.run_text import counts_line, detail_lines, item_lines, origin_lines, telling, text_of, word
-from evalscribe.run_summary import RunReport, RunSummary, ToldTry
-from evalscribe.score import Score
+from evalscribe.text import cut, one_line, pluralise, visible
 
 WHY = 140
 """Characters of why a try did not pass, beside its name."""
@@ -31,7 +30,7 @@ summary{overflow-wrap:anywhere}pre{unicode-bidi:plaintext}code{unicode-bidi:isol
 """
 
 
-def lines(report: RunReport, tries: Iterable[ToldTry]) -> Iterator[str]:
+def lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
     found = report.summary
     yield "<!doctype html>"
     yield '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
@@ -40,7 +39,7 @@ def lines(report: RunReport, tries: Iterable[ToldTry]) -> Iterator[str]:
     yield from _head(report)
     yield "<h2>Scorers</h2>"
     yield from _scorers(found)
-    yield f"<h2>{counted(found.tries, 'try')}</h2>"
+    yield f"<h2>{pluralise(found.tries, 'try')}</h2>"
     for one in tries:
         yield from _try(found, one)
     yield "</body></html>"
@@ -84,7 +83,7 @@ def _scorers(found: RunSummary) -> Iterator[str]:
     yield "</table>"
 
 
-def _try(found: RunSummary, one: ToldTry) -> Iterator[str]:
+def _try(found: RunSummary, one: TrialDetail) -> Iterator[str]:
     word = f'<span class="word {one.verdict}">{one.verdict}</span>'
     name = f"<code>{_shown(one.item_key)}</code>{f' #{one.repetition}' if found.repetitions > 1 else ''}"
     yield f"<details><summary>{word}{name} &nbsp;<small>{_shown(_why(one))}</small></summary>"
@@ -99,7 +98,7 @@ def _try(found: RunSummary, one: ToldTry) -> Iterator[str]:
     yield "</details>"
 
 
-def _why(one: ToldTry) -> str:
+def _why(one: TrialDetail) -> str:
     """Of one that did not pass: its error, or what the first scorer that says so says."""
     if one.error is not None or one.verdict in ("passed", "missing"):
         return cut(one_line(one.error or ""), WHY)

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 
-from evalscribe.run_summary import RunReport, ToldTry
+from evalscribe.model.experiment import RunReport, TrialDetail
 
 
-def lines(_report: RunReport, tries: Iterable[ToldTry]) -> Iterator[str]:
+def lines(_report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
     for one in tries:
         yield one.model_dump_json()
 
 
-def document(report: RunReport, tries: Iterable[ToldTry]) -> Iterator[str]:
+def document(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
     """`{"summary": …, "gate": …, "tries": […]}`, a try a line."""
     gate = "null" if report.gate is None else report.gate.model_dump_json()
     yield f'{{"summary": {report.summary.model_dump_json()},'

@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterable, Iterator
 from xml.sax.saxutils import escape, quoteattr
 
+from evalscribe.model.experiment import RunReport, RunSummary, TrialDetail
 from evalscribe.render.run_text import said, telling, text_of, word
-from evalscribe.run_summary import RunReport, RunSummary, ToldTry
 
 _ILLEGAL = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ELEMENTS = {"failed": "failure", "error": "error", "unscored": "error", "missing": "skipped"}
 
 
-def lines(report: RunReport, tries: Iterable[ToldTry]) -> Iterator[str]:
+def lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
     """Failed by a scorer is a failure; no answer, or a required scorer that broke, an error; never tried, skipped."""
     found = report.summary
     broken = found.counts.error + found.counts.unscored
@@ -39,7 +39,7 @@ def _of_run(report: RunReport) -> Iterator[tuple[str, object]]:
         yield "gate", "passed" if report.gate.passed else "failed"
 
 
-def _case(found: RunSummary, one: ToldTry) -> Iterator[str]:
+def _case(found: RunSummary, one: TrialDetail) -> Iterator[str]:
     name = f"{one.item_key}#{one.repetition}" if found.repetitions > 1 else one.item_key
     seconds = f"{(one.duration_ms or 0.0) / 1000:.3f}"
     classname = found.dataset or found.dataset_version_id
@@ -53,7 +53,7 @@ def _case(found: RunSummary, one: ToldTry) -> Iterator[str]:
     yield "</testcase>"
 
 
-def _body(one: ToldTry, why: list[str]) -> str:
+def _body(one: TrialDetail, why: list[str]) -> str:
     if one.verdict == "missing":
         return ""
     expected = [] if one.expected_output is None else [f"expected: {text_of(one.expected_output)}"]
@@ -61,7 +61,7 @@ def _body(one: ToldTry, why: list[str]) -> str:
     return "\n".join([f"input: {text_of(one.input)}", *expected, answer, *why])
 
 
-def _of_try(one: ToldTry) -> Iterator[tuple[str, object]]:
+def _of_try(one: TrialDetail) -> Iterator[tuple[str, object]]:
     for score in one.scores:
         value = "" if score.value is None else f" {score.value:g}"
         yield f"score.{score.scorer}", f"{word(score)}{value}"

@@ -4,17 +4,16 @@ import re
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from evalscribe.gate import RULE, Clause
-from evalscribe.prose import counted, cut, one_line, prose, visible
+from evalscribe.model.experiment import RULE, Clause, RunReport, RunSummary, ScorerSummary, TrialDetail
 from evalscribe.render.run_text import counts_line, said, target_line, telling, text_of
-from evalscribe.run_summary import RunReport, RunSummary, ScorerSummary, ToldTry
+from evalscribe.text import cut, one_line, pluralise, prose, visible
 
 TEXT = 4_000
 """Characters of an input, an output or an expected output."""
 MARKS = {"passed": "✅", "failed": "❌", "inconclusive": "❔"}
 
 
-def lines(report: RunReport, tries: Iterable[ToldTry], room: int | None = None) -> Iterator[str]:
+def lines(report: RunReport, tries: Iterable[TrialDetail], room: int | None = None) -> Iterator[str]:
     """The verdict, what it rests on, and what did not pass, folded. `room`: bytes of UTF-8 at most, line ends counted.
 
     What has no room is counted, with where to find it.
@@ -58,7 +57,7 @@ def _head(report: RunReport) -> Iterator[str]:
     yield f"{facts}{prose(found.dataset)} (`{found.dataset_version_id}`), {prose(target_line(found))}"
     if found.flaky:
         yield ""
-        yield f"{counted(len(found.flaky), 'flaky item')}: {prose(', '.join(found.flaky))}"
+        yield f"{pluralise(len(found.flaky), 'flaky item')}: {prose(', '.join(found.flaky))}"
     yield ""
 
 
@@ -98,7 +97,7 @@ def _scorer(one: ScorerSummary) -> str:
     return f"| {name} | {one.pass_rate.said} | {mean} | {sum(one.errors.values()):,} | {one.unscored:,} |"
 
 
-def _failure(found: RunSummary, one: ToldTry) -> Iterator[str]:
+def _failure(found: RunSummary, one: TrialDetail) -> Iterator[str]:
     name = f"{one.item_key} #{one.repetition}" if found.repetitions > 1 else one.item_key
     yield f"<details><summary>{one.verdict}: <code>{escape(cut(one_line(name), 300))}</code></summary>"
     yield ""

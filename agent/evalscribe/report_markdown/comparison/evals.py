@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
-from evalscribe.comparison import Pair, Quote, Trial
-from evalscribe.prose import one_line, prose
+from evalscribe.model.comparison import EvalPair, Quote, Trial
 from evalscribe.report_markdown import inline
+from evalscribe.text import one_line, prose
 
 LONGEST_QUOTE = 300
 MOST = 100
 """Evals that are told in full; further ones are named."""
 
 
-def regressed(pairs: Sequence[Pair], *, trials: bool = False) -> Iterator[str]:
+def regressed(pairs: Sequence[EvalPair], *, trials: bool = False) -> Iterator[str]:
     """A part for each, then the names of those beyond `MOST`. `trials`: each is one try of its eval."""
     for pair in pairs[:MOST]:
         name = f"{pair.eval}#{pair.candidate[0].trial}" if trials else pair.eval
@@ -20,13 +20,13 @@ def regressed(pairs: Sequence[Pair], *, trials: bool = False) -> Iterator[str]:
         yield from ("", f"And {len(pairs) - MOST} more: {inline.paths(pair.eval for pair in pairs[MOST:])}.")
 
 
-def _sides(pair: Pair, *, trials: bool) -> str:
+def _sides(pair: EvalPair, *, trials: bool) -> str:
     if trials:
         return f"- Beside trial {pair.base[0].trial}, which passed"
     return f"- Base {passed(pair.base)}; candidate {passed(pair.candidate)}"
 
 
-def _told(pair: Pair, *, trials: bool) -> Iterator[str]:
+def _told(pair: EvalPair, *, trials: bool) -> Iterator[str]:
     failed = next((trial for trial in pair.candidate if not trial.passed), None)
     yield from _failure(failed) if failed else ()
     if why := pair.why:

@@ -4,11 +4,11 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from evalscribe.comparison import Column, Matrix, Row
-from evalscribe.prose import counted, one_line, prose
+from evalscribe.model.comparison import Matrix, MatrixColumn, MatrixRow
 from evalscribe.report_markdown import inline
 from evalscribe.report_markdown.comparison.document import document
 from evalscribe.report_markdown.comparison.sentences import percent
+from evalscribe.text import one_line, pluralise, prose
 
 MOST_ROWS = 300
 RISKY = ("=", "+", "-", "@", "\t")
@@ -17,7 +17,7 @@ RISKY = ("=", "+", "-", "@", "\t")
 
 def matrix_page(found: Matrix) -> str:
     lines = [
-        f"# {counted(len(found.rows) + found.unnamed, 'eval')} in {len(found.columns)} runs",
+        f"# {pluralise(len(found.rows) + found.unnamed, 'eval')} in {len(found.columns)} runs",
         "",
         _answer(found),
         "",
@@ -56,15 +56,15 @@ def _cell_text(text: str) -> str:
 def _answer(found: Matrix) -> str:
     telling = sum(row.discriminates for row in found.rows)
     flaky = sum(any(cell and 0 < cell[0] < cell[1] for cell in row.cells) for row in found.rows)
-    steady = f"; {counted(flaky, 'eval')} passed only sometimes in one of them" if flaky else ""
+    steady = f"; {pluralise(flaky, 'eval')} passed only sometimes in one of them" if flaky else ""
     return (
-        f"**{counted(telling, 'eval')} of {len(found.rows) + found.unnamed} tell the runs apart**; "
+        f"**{pluralise(telling, 'eval')} of {len(found.rows) + found.unnamed} tell the runs apart**; "
         f"{len(_same(found, 1.0)) + found.unnamed} passed "
         f"everywhere, {len(_same(found, 0.0))} failed everywhere{steady}."
     )
 
 
-def _same(found: Matrix, rate: float) -> list[Row]:
+def _same(found: Matrix, rate: float) -> list[MatrixRow]:
     return [row for row in found.rows if row.rate == rate]
 
 
@@ -77,7 +77,7 @@ def _columns(found: Matrix) -> Iterator[str]:
         yield f"| {number} | {name} | {one.passed} of {one.trials} | {rate} | {counts} |"
 
 
-def _table(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[str]:
+def _table(rows: Sequence[MatrixRow], columns: Sequence[MatrixColumn]) -> Iterator[str]:
     yield f"| Eval | {' | '.join(map(str, range(1, len(columns) + 1)))} | Rate |"
     yield f"|---|{':-:|' * len(columns)}--:|"
     for row in rows[:MOST_ROWS]:

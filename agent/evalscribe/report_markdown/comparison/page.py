@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from evalscribe.comparison import Apart, Behaviour, Comparison, Side
-from evalscribe.prose import one_line, prose
+from evalscribe.model.comparison import Behaviour, Comparison, ComparisonSide, ExcludedEval
 from evalscribe.report_markdown import inline
 from evalscribe.report_markdown.comparison import evals
 from evalscribe.report_markdown.comparison.document import document
 from evalscribe.report_markdown.comparison.sentences import answer, percent, times, title
+from evalscribe.text import one_line, prose
 
 TITLES = {
     "changed": "Task or grader changed in between",
@@ -59,7 +59,7 @@ def _sides(found: Comparison) -> Iterator[str]:
     yield f"| Passed, of what is compared | {' | '.join(f'{side.passed} of {side.trials}' for side in sides)} |"
 
 
-def _runs(side: Side) -> str:
+def _runs(side: ComparisonSide) -> str:
     shown = ", ".join(inline.code(one_line(run)) for run in side.runs[:5])
     return shown + (f" and {len(side.runs) - 5} more" if len(side.runs) > 5 else "")
 
@@ -106,7 +106,7 @@ def _causes(found: Comparison) -> Iterator[str]:
             yield f"- {inline.path(one_line(pair.eval))}: {before} → {after}"
 
 
-def _apart(apart: Sequence[Apart]) -> Iterator[str]:
+def _apart(apart: Sequence[ExcludedEval]) -> Iterator[str]:
     for reason, what in TITLES.items():
         of = [one for one in apart if one.reason == reason]
         if of and reason.startswith("only"):

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from evalscribe.comparison import Comparison, Difference
-from evalscribe.prose import counted
+from evalscribe.model.comparison import Comparison, MeanDifference
 from evalscribe.report_markdown import inline
+from evalscribe.text import pluralise
 
 SURELY = 0.01
 """So that a second question about the same evals seldom raises a false alarm."""
@@ -13,7 +13,7 @@ SURELY = 0.01
 def title(found: Comparison) -> str:
     worse, better = len(found.of("regressed")), len(found.of("fixed"))
     names = f"{inline.name(found.base.name)} → {inline.name(found.candidate.name)}"
-    return f"# {names}: {worse} worse, {better} better of {counted(found.evals, 'eval')}"
+    return f"# {names}: {worse} worse, {better} better of {pluralise(found.evals, 'eval')}"
 
 
 def answer(found: Comparison) -> str:
@@ -42,7 +42,7 @@ def times(p: float) -> str:
     return f"in {p * 1000:.0f} of 1,000" if p < 0.095 else f"in {p * 100:.0f} of 100"
 
 
-def _interval(found: Difference) -> str:
+def _interval(found: MeanDifference) -> str:
     return f"{found.low * 100:+.1f} to {found.high * 100:+.1f}"
 
 
@@ -59,9 +59,9 @@ def _luck(found: Comparison) -> Iterator[str]:
     passes = found.passes
     worse, better = len(found.of("regressed")), len(found.of("fixed"))
     if not worse + better:
-        yield f"None of {counted(found.evals, 'eval')} changed."
+        yield f"None of {pluralise(found.evals, 'eval')} changed."
         return
-    changed = f"{worse + better} of {counted(found.evals, 'eval')} changed, {worse} worse and {better} better"
+    changed = f"{worse + better} of {pluralise(found.evals, 'eval')} changed, {worse} worse and {better} better"
     so = f"sides that are equally good differ at least so much {times(passes.p)} comparisons"
     yield f"{changed}: {so}, so {'this is hardly luck' if passes.significant else 'the difference may well be luck'}."
     if not passes.significant and found.by_eval is not None and found.by_eval <= SURELY:
@@ -71,10 +71,10 @@ def _luck(found: Comparison) -> Iterator[str]:
         )
 
 
-def _seen(passes: Difference, base: float) -> str:
+def _seen(passes: MeanDifference, base: float) -> str:
     if passes.detectable is None or passes.detectable > max(base, 1 - base):  # there is no room for so much
-        return f"With {counted(passes.tasks, 'eval')} hardly any difference can be told from luck."
+        return f"With {pluralise(passes.tasks, 'eval')} hardly any difference can be told from luck."
     return (
-        f"With {counted(passes.tasks, 'eval')} a difference of {passes.detectable * 100:.0f} points is found "
+        f"With {pluralise(passes.tasks, 'eval')} a difference of {passes.detectable * 100:.0f} points is found "
         "in 80 of 100 comparisons, a smaller one more seldom."
     )

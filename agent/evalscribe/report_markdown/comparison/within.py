@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from evalscribe.comparison import Within
-from evalscribe.prose import counted, one_line, prose
+from evalscribe.model.comparison import WithinRunComparison
 from evalscribe.report_markdown import inline
 from evalscribe.report_markdown.comparison import evals
 from evalscribe.report_markdown.comparison.document import document
+from evalscribe.text import one_line, pluralise, prose
 
 
-def within_page(found: Within) -> str:
+def within_page(found: WithinRunComparison) -> str:
     lines = [_title(found), "", _answer(found)]
     if found.behaviours:
         lines += ["", "## What failed tries do differently", *_behaviours(found)]
@@ -22,21 +22,21 @@ def within_page(found: Within) -> str:
     return document(found.side.runs, found.side.runs, found.judge, lines)
 
 
-def _title(found: Within) -> str:
-    return f"# {inline.name(found.side.name)}: {counted(len(found.pairs), 'failed trial')} beside one that passed"
+def _title(found: WithinRunComparison) -> str:
+    return f"# {inline.name(found.side.name)}: {pluralise(len(found.pairs), 'failed trial')} beside one that passed"
 
 
-def _answer(found: Within) -> str:
+def _answer(found: WithinRunComparison) -> str:
     tasks = len({pair.eval for pair in found.pairs})
     failed = found.side.trials - found.side.passed
-    never = f"; {counted(len(found.without), 'eval')} never passed" if found.without else ""
+    never = f"; {pluralise(len(found.without), 'eval')} never passed" if found.without else ""
     return (
-        f"**{found.side.passed} of {counted(found.side.trials, 'trial')} passed.** Of {failed} that failed, "
-        f"{len(found.pairs)} are of {counted(tasks, 'eval')} that passed another time{never}."
+        f"**{found.side.passed} of {pluralise(found.side.trials, 'trial')} passed.** Of {failed} that failed, "
+        f"{len(found.pairs)} are of {pluralise(tasks, 'eval')} that passed another time{never}."
     )
 
 
-def _behaviours(found: Within) -> Iterator[str]:
+def _behaviours(found: WithinRunComparison) -> Iterator[str]:
     for one in found.behaviours:
         text = f", {prose(one.text)}" if one.text else ""
         names = dict.fromkeys(map(one_line, one.evals))

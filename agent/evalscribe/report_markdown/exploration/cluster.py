@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from evalscribe.exploration import Cluster, Member, Passage, Share
-from evalscribe.prose import counted, cut, one_line, prose, some_of
+from evalscribe.model.exploration import Cluster, ClusterShare, Member, Passage
 from evalscribe.report_markdown import inline
+from evalscribe.text import cut, join_first, one_line, pluralise, prose
 
 MOST_NAMED = 30
 """Evals that are named."""
@@ -17,7 +17,7 @@ def row(number: int, cluster: Cluster, explored: int) -> str:
 
 
 def cluster_lines(number: int, cluster: Cluster, members: Mapping[str, Member]) -> Iterator[str]:
-    runs = counted(len(cluster.agent_runs), "agent run")
+    runs = pluralise(len(cluster.agent_runs), "agent run")
     yield f"### {number}. {inline.name(cluster.name)}: {runs} ({percent(len(cluster.agent_runs), len(members))})"
     yield prose(cluster.text)
     yield ""
@@ -43,7 +43,7 @@ def named(runs: Sequence[str], members: Mapping[str, Member]) -> str:
         inline.path(one_line(name)) + (f" ({', '.join(map(str, sorted(numbers)))})" if numbers else "")
         for name, numbers in trials.items()
     ]
-    return some_of(told, MOST_NAMED)
+    return join_first(told, MOST_NAMED)
 
 
 def _without_trial(member: Member) -> tuple[str, list[int]]:
@@ -58,7 +58,7 @@ def _shares(cluster: Cluster) -> Iterator[str]:
             yield f"- By {of}: {', '.join(told)}"
 
 
-def _share(share: Share) -> str:
+def _share(share: ClusterShare) -> str:
     return f"{inline.name(one_line(share.name))} ({share.agent_runs} of {share.among})"
 
 

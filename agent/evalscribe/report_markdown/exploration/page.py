@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from evalscribe.exploration import Exploration, Member, Observation
-from evalscribe.prose import counted, cut, dollars, one_line, prose, some_of
+from evalscribe.model.exploration import Exploration, Member, Observation
 from evalscribe.report_markdown import inline, kinds
 from evalscribe.report_markdown.exploration.cluster import cluster_lines, named, percent, row
+from evalscribe.text import cut, dollars, join_first, one_line, pluralise, prose
 
 KIND = "evalscribe-explore/1"
 MOST_TOLD = 40
@@ -50,10 +50,10 @@ def _answer(found: Exploration) -> Iterator[str]:
 def _headline(found: Exploration) -> str:
     n = len(found.members)
     if not found.clusters:
-        return f"Nothing that speaks to the question was put together from {counted(n, 'agent run')}."
+        return f"Nothing that speaks to the question was put together from {pluralise(n, 'agent run')}."
     clustered = {run for cluster in found.clusters for run in cluster.agent_runs}
-    clusters = counted(len(found.clusters), "cluster")
-    return f"{len(clustered)} of {counted(n, 'agent run')} ({percent(len(clustered), n)}) are in {clusters}."
+    clusters = pluralise(len(found.clusters), "cluster")
+    return f"{len(clustered)} of {pluralise(n, 'agent run')} ({percent(len(clustered), n)}) are in {clusters}."
 
 
 def _about(found: Exploration) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _statuses(members: Sequence[Member]) -> str:
 
 def _runs(members: Sequence[Member]) -> str:
     runs = sorted({one_line(member.run_id) for member in members})
-    return some_of([*map(inline.code, runs)], MOST_RUNS)
+    return join_first([*map(inline.code, runs)], MOST_RUNS)
 
 
 def _cost(found: Exploration) -> str:
@@ -86,7 +86,7 @@ def _cost(found: Exploration) -> str:
     if not found.usage.calls:
         return ""
     tokens = found.usage.input_tokens + found.usage.output_tokens
-    return f"{dollars(found.usage.cost_usd)} ({counted(found.usage.calls, 'call')}, {tokens:,} tokens)"
+    return f"{dollars(found.usage.cost_usd)} ({pluralise(found.usage.calls, 'call')}, {tokens:,} tokens)"
 
 
 def _table(found: Exploration) -> Iterator[str]:
@@ -123,12 +123,12 @@ def _unverified(observations: Sequence[Observation]) -> Iterator[str]:
 
 def _uncovered(found: Exploration, members: Mapping[str, Member]) -> Iterator[str]:
     for gap in found.gaps:
-        runs = counted(len(gap.agent_runs), "agent run")
+        runs = pluralise(len(gap.agent_runs), "agent run")
         yield f"- Not read, {runs}: {prose(gap.reason)} ({named(gap.agent_runs, members)})"
     passed = [run for run in found.silent if members[run].status == "passed"]
     if passed:
-        yield f"- Nothing said of {counted(len(passed), 'agent run')} that passed."
+        yield f"- Nothing said of {pluralise(len(passed), 'agent run')} that passed."
     if failed := [run for run in found.silent if run not in set(passed)]:
-        yield f"- Nothing said of {counted(len(failed), 'agent run')} that did not pass: {named(failed, members)}"
+        yield f"- Nothing said of {pluralise(len(failed), 'agent run')} that did not pass: {named(failed, members)}"
     if found.left_out:
-        yield f"- Left out, beyond the most that were to be read: {counted(found.left_out, 'agent run')}"
+        yield f"- Left out, beyond the most that were to be read: {pluralise(found.left_out, 'agent run')}"

@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterator
 from posixpath import normpath
 from urllib.parse import unquote, urlsplit
 
-from evalscribe.problem import Level
+from evalscribe.model.report import ProblemLevel, Report
 from evalscribe.proofread.parts import outside_fences
 from evalscribe.proofread.said import Said
-from evalscribe.prose import masked
-from evalscribe.report import Report
+from evalscribe.text import mask_code
 
 LINK = re.compile(r"\[[^\[\]\n]*\]\(\s*<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:\s+[\"'][^\n]*?[\"'])?\s*\)")
 REFERENCE = re.compile(r" {0,3}\[[^\[\]]+\]:\s*<?([^\s<>]+)>?.*")
@@ -26,7 +25,7 @@ def links(text: str, report: Report | None, name: str, exists: Callable[[str], b
     What evalscribe wrote has to lead to a report; a person may point to any file, and is only told, more quietly
     where the whole report is theirs (`report` is None).
     """
-    wrong: dict[tuple[Level, str], list[int]] = {}
+    wrong: dict[tuple[ProblemLevel, str], list[int]] = {}
     for number, level, what in _wrong(text, report, name, exists):
         wrong.setdefault((level, what), []).append(number)
     for (level, what), (first, *others) in wrong.items():
@@ -46,11 +45,11 @@ def _wrong(text: str, report: Report | None, name: str, exists: Callable[[str], 
             if what := _odd_address(target):
                 yield Said(number, "error" if report else "notice", what)
         elif (path := unquote(target.partition("#")[0].partition("?")[0])) and "\0" not in path:
-            level: Level = "error" if path in own else "warning" if report else "notice"
+            level: ProblemLevel = "error" if path in own else "warning" if report else "notice"
             yield from _of_file(number, path, level, name, exists)
 
 
-def _of_file(number: int, path: str, level: Level, name: str, exists: Callable[[str], bool]) -> Iterator[Said]:
+def _of_file(number: int, path: str, level: ProblemLevel, name: str, exists: Callable[[str], bool]) -> Iterator[Said]:
     folder = name.rpartition("/")[0]
     found = normpath(f"{folder}/{path}" if folder else path)
     if path.startswith("/") or found == ".." or found.startswith("../"):
@@ -64,7 +63,7 @@ def _targets(text: str) -> Iterator[tuple[int, str]]:
     for number, line in outside_fences(text):
         if len(line) > LONGEST or ("](" not in line and "]:" not in line):
             continue
-        mask = masked(line)
+        mask = mask_code(line)
         yield from ((number, line[slice(*match.span(1))]) for match in LINK.finditer(mask))
         if match := REFERENCE.fullmatch(mask):
             yield number, line[slice(*match.span(1))]

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from evalscribe.ids import folder_fit, model_folder, report_stems, run_id_prefix
+from evalscribe.model.report import Report
 from evalscribe.proofread.said import Said
-from evalscribe.report import Report
 
 NAME = re.compile(r"(.+)_(\d{4}-\d{2}-\d{2})(?:\.evalscribe(?:-\d+)?)?\.md")
 EVIDENCE = re.compile(r"sha256:[0-9a-f]{8}")

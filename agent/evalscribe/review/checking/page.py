@@ -4,11 +4,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from evalscribe.model.report import Report
 from evalscribe.proofread.generated import generated
 from evalscribe.proofread.parts import FINDINGS, Part, lines_of, outside_fences, parts
 from evalscribe.proofread.said import Said
-from evalscribe.report import Report
-from evalscribe.report_markdown import ConflictingEdits, UnreadableReport, parse
+from evalscribe.report_markdown.page import parse
+from evalscribe.report_markdown.unreadable import ConflictingEdits, UnreadableReport
 from evalscribe.review.checking.links import links
 from evalscribe.review.checking.naming import front_matter, naming
 

@@ -7,13 +7,14 @@ What is compared is therefore what it would print of the document's own lines.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from evalscribe.evidence import Document, Evidence
 from evalscribe.judging.cite import fold
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.report import SNIPPET_LINES, Snippet
 from evalscribe.proofread.parts import FENCE, Part
 from evalscribe.proofread.said import Said
-from evalscribe.report import SNIPPET_LINES, Snippet
-from evalscribe.report_markdown import UnreadableReport, snippets
+from evalscribe.report_markdown import snippets
 from evalscribe.report_markdown.blocks import Block
+from evalscribe.report_markdown.unreadable import UnreadableReport
 
 
 class Quotation(NamedTuple):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from evalscribe.ports import Datasets, Definitions, ExperimentRuns
+from evalscribe.model.experiment_storage import Datasets, Definitions, ExperimentRuns
 from evalscribe.store.database import open_database
 from evalscribe.store.experiments.datasets import SqlDatasets
 from evalscribe.store.experiments.definitions import SqlDefinitions

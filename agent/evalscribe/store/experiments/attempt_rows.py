@@ -7,18 +7,18 @@ from typing import Any
 from pydantic import JsonValue
 from sqlalchemy import Connection, RowMapping, Select, bindparam, insert, select
 
-from evalscribe.agent_run import Transcript
-from evalscribe.chat import Usage
-from evalscribe.experiment import Attempt, RunItem
-from evalscribe.score import Score, ScoreEvidence
-from evalscribe.store import tables
+from evalscribe.model.chat import Usage
+from evalscribe.model.experiment import ItemTrial, RunItem
+from evalscribe.model.score import Score, ScoreEvidence
+from evalscribe.model.transcript import Transcript
 from evalscribe.store.database import Database
 from evalscribe.store.json_text import Written, written
 from evalscribe.store.statements import execute_many, unless_there
+from evalscribe.store.tables import experiments, runs
 from evalscribe.store.texts import Texts, json_of
 
-_texts = tables.texts
-_PUT_ITEM, _PUT_SCORE = unless_there(tables.run_items, unique=True), insert(tables.scores)
+_texts = runs.texts
+_PUT_ITEM, _PUT_SCORE = unless_there(experiments.run_items, unique=True), insert(experiments.scores)
 _BODIES: Select[Any] = select(_texts.c.digest, _texts.c.body).where(
     _texts.c.digest.in_(bindparam("digests", expanding=True))
 )
@@ -35,7 +35,7 @@ class Kept:
         self._scores: list[dict[str, Any]] = []
         self._input: tuple[JsonValue, str | None] = (None, None)
 
-    def item_row(self, attempt: Attempt) -> dict[str, Any]:
+    def item_row(self, attempt: ItemTrial) -> dict[str, Any]:
         """Raises `DataError` naming the item for what cannot be stored."""
         item, of = attempt.item, f"of item {attempt.item.item_key!r}"
         row = {**vars(item)}
@@ -85,7 +85,7 @@ def score_in(row: RowMapping) -> Score:
     return Score(**{name: row[name] for name in Score.model_fields})
 
 
-def attempts_in(connection: Connection, database: Database, rows: Sequence[RowMapping]) -> list[Attempt]:
+def attempts_in(connection: Connection, database: Database, rows: Sequence[RowMapping]) -> list[ItemTrial]:
     """Raises `DataError` for a damaged one."""
     told = _bodies(connection, database, (row[name] for row in rows for name in _ITEM_TEXTS))
     return [_attempt(database, row, told) for row in rows]
@@ -109,9 +109,9 @@ def _bodies(connection: Connection, database: Database, digests: Iterable[str | 
     return {row.digest: database.unzip(row.body) for row in rows}
 
 
-def _attempt(database: Database, row: RowMapping, told: dict[str, bytes]) -> Attempt:
+def _attempt(database: Database, row: RowMapping, told: dict[str, bytes]) -> ItemTrial:
     transcript = _value(database, told, row["transcript"])
-    return Attempt.model_construct(
+    return ItemTrial.model_construct(
         item=item_in(row),
         output=_value(database, told, row["output"]),
         transcript=None if transcript is None else Transcript.model_validate(transcript),

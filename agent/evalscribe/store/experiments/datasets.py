@@ -5,23 +5,23 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, insert, literal, select
 
-from evalscribe.dataset import Dataset, DatasetVersion, Item, Provenance
 from evalscribe.errors import UsageError
-from evalscribe.ports import Added
-from evalscribe.store import tables
+from evalscribe.model.dataset import Dataset, DatasetVersion, Item, Provenance
+from evalscribe.model.storage import AddedCounts
 from evalscribe.store.database import Database
 from evalscribe.store.experiments import item_rows
 from evalscribe.store.experiments.named import by_id_or_name, first, next_number, parts, require_free, rows
 from evalscribe.store.statements import by_key, matching
+from evalscribe.store.tables import experiments
 
 AT_ONCE = 500
 """Items that are read or looked up in one go."""
 
 _datasets, _drafts, _versions, _items = (
-    tables.datasets,
-    tables.draft_items,
-    tables.dataset_versions,
-    tables.version_items,
+    experiments.datasets,
+    experiments.draft_items,
+    experiments.dataset_versions,
+    experiments.version_items,
 )
 _FIND = by_id_or_name(_datasets)
 _ALL = select(_datasets).order_by(_datasets.c.number)
@@ -46,7 +46,7 @@ _SAME = ("item_key", "digest", "likeness", "content", "source")
 
 
 class SqlDatasets:
-    """An `evalscribe.ports.Datasets`; usable by many processes at once."""
+    """An `evalscribe.model.experiment_storage.Datasets`; usable by many processes at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -72,14 +72,14 @@ class SqlDatasets:
         with self._database.reading() as connection:
             return connection.scalar(_SIZE, {"of": dataset_id}) or 0
 
-    def put(self, dataset_id: str, items: Sequence[Item]) -> Added:
+    def put(self, dataset_id: str, items: Sequence[Item]) -> AddedCounts:
         given = item_rows.Given(items)
         with self._database.writing() as connection:
             there = _contents(connection, dataset_id, list(given.contents))
             last = connection.scalar(_LAST, {"of": dataset_id})
             given.put(connection, dataset_id, 0 if last is None else last + 1)
         same = sum(given.contents[key] == content for key, content in there.items())
-        return Added(new=len(given.contents) - len(there), changed=len(there) - same, same=same)
+        return AddedCounts(new=len(given.contents) - len(there), changed=len(there) - same, same=same)
 
     def drop(self, dataset_id: str, keys: Sequence[str]) -> int:
         with self._database.writing() as connection:

@@ -5,22 +5,25 @@ from typing import Literal, TypeVar
 from pydantic import TypeAdapter
 from sqlalchemy import Connection, RowMapping, bindparam, insert, select, update
 
-from evalscribe.deployment import Deployment
-from evalscribe.experiment import Experiment, ExperimentVersion
-from evalscribe.scorer_spec import Scorer
-from evalscribe.store import tables
+from evalscribe.model.experiment import Experiment, ExperimentVersion
+from evalscribe.model.score import Scorer
+from evalscribe.model.target import Deployment, TargetPrompt, TargetPromptVersion
 from evalscribe.store.database import Database, pack
 from evalscribe.store.experiments.named import by_id_or_name, first, next_number, require_free, rows
 from evalscribe.store.experiments.numbered import PROMPTS, SCORERS
 from evalscribe.store.statements import by_key, matching, unless_there
-from evalscribe.target_prompt import TargetPrompt, TargetPromptVersion
+from evalscribe.store.tables import experiments
 
 T = TypeVar("T")
 
 _DEPLOYMENT, _PROMPT_VERSION = TypeAdapter(Deployment), TypeAdapter(TargetPromptVersion)
 _SCORER, _VERSION = TypeAdapter(Scorer), TypeAdapter(ExperimentVersion)
 
-_deployments, _experiments, _versions = tables.deployments, tables.experiments, tables.experiment_versions
+_deployments, _experiments, _versions = (
+    experiments.deployments,
+    experiments.experiments,
+    experiments.experiment_versions,
+)
 _ADD_DEPLOYMENT = unless_there(_deployments, unique=True)
 _FIND_DEPLOYMENT, _FIND_EXPERIMENT = by_id_or_name(_deployments), by_id_or_name(_experiments)
 _DEPLOYMENTS = select(_deployments).order_by(_deployments.c.number)
@@ -31,7 +34,7 @@ _CHANGE = update(_experiments).where(_experiments.c.id == bindparam("of_id"))
 
 
 class SqlDefinitions:
-    """An `evalscribe.ports.Definitions`; usable by many processes at once."""
+    """An `evalscribe.model.experiment_storage.Definitions`; usable by many processes at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -6,21 +6,21 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import Connection, RowMapping, Select, Table, bindparam, select
 
-from evalscribe.dataset import Item
 from evalscribe.errors import DataError
-from evalscribe.store import tables
+from evalscribe.model.dataset import Item
 from evalscribe.store.database import Database
 from evalscribe.store.json_text import written
 from evalscribe.store.statements import execute_many, insert_or_change
+from evalscribe.store.tables import experiments, runs
 from evalscribe.store.texts import Texts, json_of
 
 _ITEM = TypeAdapter(Item)
-_PUT = insert_or_change(tables.draft_items, "digest", "likeness", "content", "source")
+_PUT = insert_or_change(experiments.draft_items, "digest", "likeness", "content", "source")
 
 
 def whole(table: Table) -> Select[Any]:
     """Items with their texts."""
-    texts = tables.texts
+    texts = runs.texts
     return select(table.c.item_key, table.c.number, table.c.source, texts.c.body).join(
         texts, texts.c.digest == table.c.digest
     )

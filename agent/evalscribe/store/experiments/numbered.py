@@ -5,10 +5,10 @@ from typing import Any
 from pydantic import BaseModel
 from sqlalchemy import Connection, RowMapping, Table, insert, select
 
-from evalscribe.store import tables
 from evalscribe.store.database import pack
 from evalscribe.store.experiments.named import by_id_or_name, first
 from evalscribe.store.statements import matching
+from evalscribe.store.tables import experiments
 
 
 class Numbered:
@@ -39,5 +39,5 @@ class Numbered:
         return first(connection, self.latest, **{self._owner: head_id})
 
 
-PROMPTS = Numbered(tables.target_prompts, tables.prompt_versions, "prompt_id")
-SCORERS = Numbered(tables.scorers, tables.scorer_versions, "scorer_id")
+PROMPTS = Numbered(experiments.target_prompts, experiments.prompt_versions, "prompt_id")
+SCORERS = Numbered(experiments.scorers, experiments.scorer_versions, "scorer_id")

@@ -9,23 +9,23 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, bindparam, func, insert, select, tuple_, update
 
 from evalscribe.errors import NotFoundError, UnavailableError, UsageError
-from evalscribe.experiment import Attempt, ExperimentRun, ItemVerdict, RunItem, RunState
 from evalscribe.ids import RUN_ID_PREFIX, canonical_json
-from evalscribe.ports import ScoreQuery
-from evalscribe.score import Score, ScoreEvidence
-from evalscribe.store import tables
+from evalscribe.model.experiment import ExperimentRun, ItemTrial, ItemVerdict, RunItem, RunState
+from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.score import Score, ScoreEvidence
 from evalscribe.store.database import Database
 from evalscribe.store.experiments.attempt_rows import Kept, attempts_in, evidence_in, item_in, put_item, score_in
 from evalscribe.store.experiments.named import by_id_or_name, first, rows
 from evalscribe.store.experiments.score_rows import chosen
 from evalscribe.store.statements import matching
+from evalscribe.store.tables import experiments
 
 PAGE = 500
 """Items or scores that are read in one go."""
 WHOLE_PAGE = 50
 """Attempts that are: each may be large."""
 
-_runs, _items, _scores = tables.experiment_runs, tables.run_items, tables.scores
+_runs, _items, _scores = experiments.experiment_runs, experiments.run_items, experiments.scores
 _FIND = by_id_or_name(_runs)
 _BEGINNING = select(_runs).where(func.substr(_runs.c.id, 1, bindparam("length")) == bindparam("beginning"))
 _ALL = select(_runs).order_by(_runs.c.number)
@@ -53,7 +53,7 @@ _SET_VERDICT = update(_items).where(_items.c.id == bindparam("of_id")).values(ve
 
 
 class SqlExperimentRuns:
-    """An `evalscribe.ports.ExperimentRuns`; usable by many processes at once."""
+    """An `evalscribe.model.experiment_storage.ExperimentRuns`; usable by many processes at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -113,7 +113,7 @@ class SqlExperimentRuns:
     def set_budget(self, run_id: str, budget_usd: float | None) -> None:
         self._change(run_id, budget_usd=budget_usd)
 
-    def put(self, attempt: Attempt, scores: Sequence[tuple[Score, ScoreEvidence]]) -> None:
+    def put(self, attempt: ItemTrial, scores: Sequence[tuple[Score, ScoreEvidence]]) -> None:
         kept = Kept()
         row = kept.item_row(attempt)
         for score, evidence in scores:
@@ -162,12 +162,12 @@ class SqlExperimentRuns:
             if found:
                 number, repetition = found[-1]["number"], found[-1]["repetition"]
 
-    def attempt(self, run_item_id: str) -> Attempt | None:
+    def attempt(self, run_item_id: str) -> ItemTrial | None:
         with self._database.reading() as connection:
             found = rows(connection, _ITEM, id=run_item_id)
             return next(iter(attempts_in(connection, self._database, found)), None)
 
-    def attempts(self, run_id: str) -> Iterator[Attempt]:
+    def attempts(self, run_id: str) -> Iterator[ItemTrial]:
         number, repetition, more = 0, 0, True
         while more:
             with self._database.reading() as connection:

@@ -4,10 +4,10 @@ from typing import Any
 
 from sqlalchemy import Select, bindparam, or_, select, tuple_
 
-from evalscribe.ports import ScoreQuery
-from evalscribe.store import tables
+from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.store.tables import experiments
 
-_scores, _items, _versions = tables.scores, tables.run_items, tables.scorer_versions
+_scores, _items, _versions = experiments.scores, experiments.run_items, experiments.scorer_versions
 
 
 def chosen(query: ScoreQuery, size: int) -> Select[Any]:

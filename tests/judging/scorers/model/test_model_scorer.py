@@ -10,16 +10,16 @@ from pydantic import SecretStr
 
 from evalscribe.app.judging.judges import Made, Maker
 from evalscribe.errors import AccessError, UsageError
-from evalscribe.judge_result import JudgeResult
 from evalscribe.judging.scorers.model.runner import ModelScorer
 from evalscribe.judging.scorers.model.specs import Rulebook, model_spec
 from evalscribe.llm.budget import Budget
-from evalscribe.llm.retry import Patience
-from evalscribe.llm.service import Service
-from evalscribe.prompts import Prompts
+from evalscribe.llm.service import ModelService, RetryPolicy
+from evalscribe.model.result import JudgeResult
+from evalscribe.model.score import ScoreResult, ScorerRequest
+from evalscribe.prompts.templates import Prompts
 from evalscribe.rubric_file import load_rubric
-from evalscribe.score import ScoreResult, ScorerRequest
-from evalscribe.settings import Access, Origin
+from evalscribe.settings.access import Access
+from evalscribe.settings.config import Origin
 from messages_server import Answer, Call, MessagesServer, failure, says
 
 ITEM = ScorerRequest(
@@ -53,7 +53,7 @@ async def opened(
 ) -> AsyncIterator[ModelScorer]:
     prompts = Prompts()
     access = Access(url=server.url, url_origin=HERE, key=SecretStr("sk-key"), key_origin=HERE)
-    models = Service(lambda _: access, budget or Budget(usd=5.0), patience=Patience(attempts=1))
+    models = ModelService(lambda _: access, budget or Budget(usd=5.0), patience=RetryPolicy(attempts=1))
     made = Made(memory or Memory())
     spec = model_spec(scorer, config, Rulebook(prompts, lambda name: load_rubric(name, prompts)))
     assert spec.rubric is not None

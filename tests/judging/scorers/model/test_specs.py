@@ -7,9 +7,9 @@ import pytest
 
 from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
 from evalscribe.judging.scorers.model.specs import Rulebook, model_spec
-from evalscribe.prompts import Prompts
+from evalscribe.model.score import ScorerSpec
+from evalscribe.prompts.templates import Prompts
 from evalscribe.rubric_file import load_rubric
-from evalscribe.scorer_spec import ScorerSpec
 
 FOUR = ("MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP")
 

@@ -12,8 +12,8 @@ from evalscribe.judging.scorers.fields import ReadsExpected, ReadsInput, ReadsOu
 from evalscribe.judging.scorers.kind import AnyKind, Check, Configured, Kind, Plain
 from evalscribe.judging.scorers.result import CannotScore, judged
 from evalscribe.judging.scorers.values import kept, told
-from evalscribe.prose import cut, printable
-from evalscribe.score import ScoreResult, ScorerRequest
+from evalscribe.model.score import ScoreResult, ScorerRequest
+from evalscribe.text import cut, printable
 
 MOST = 64
 LONGEST_SAID = 1000

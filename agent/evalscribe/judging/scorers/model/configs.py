@@ -11,7 +11,7 @@ from evalscribe.judging.scorers.config import configured
 from evalscribe.judging.scorers.fields import Selector
 from evalscribe.judging.scorers.kind import Configured
 from evalscribe.judging.scorers.model.selectors import TRANSCRIPT, check_name, root_of
-from evalscribe.rubric import MOST_ROLLOUTS, Said
+from evalscribe.model.rubric import MAX_ROLLOUTS, NonEmptyText
 
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}\s]{1,200})\s*\}\}")
 WAYS = ("criteria", "prompt_template", "rubric")
@@ -32,7 +32,7 @@ class ModelConfig(Configured):
     """What each label is worth."""
     threshold: Worth = 0.7
     """It passes from this value on."""
-    samples: int | None = Field(default=None, ge=1, le=MOST_ROLLOUTS)
+    samples: int | None = Field(default=None, ge=1, le=MAX_ROLLOUTS)
     """How often the same is asked; the majority decides. None: as often as the rubric says, by default once."""
 
     @property
@@ -48,11 +48,11 @@ class ModelConfig(Configured):
 
 
 class LlmJudgeConfig(ModelConfig):
-    criteria: Said | None = None
+    criteria: NonEmptyText | None = None
     """What must hold, in plain words."""
-    prompt_template: Said | None = None
+    prompt_template: NonEmptyText | None = None
     """The whole question; `{{output}}`, `{{input.question}}` name the parts that are shown beside it."""
-    rubric: Said | None = None
+    rubric: NonEmptyText | None = None
     """`NAME` or `NAME@2` of a stored rubric."""
     include_input: bool = True
     include_expected: bool = False

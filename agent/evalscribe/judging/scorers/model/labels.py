@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evalscribe.errors import UsageError
-from evalscribe.output_schema import agreement_keys
+from evalscribe.model.output_schema import agreement_keys
 
 PREFERRED = "label"
 WORTH = {"pass": 1.0, "partial": 0.5, "fail": 0.0, "yes": 1.0, "no": 0.0, "match": 1.0, "no match": 0.0}

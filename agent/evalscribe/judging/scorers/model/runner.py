@@ -5,20 +5,19 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from evalscribe.chat import Usage
 from evalscribe.errors import EvalscribeError
-from evalscribe.judge_result import CitedText, JudgeResult, ResultType
 from evalscribe.judging.rubric.cited import JudgeResultWithCitations
 from evalscribe.judging.rubric.judge import RubricJudge
 from evalscribe.judging.scorers.model.configs import CONFIGS, Config
 from evalscribe.judging.scorers.model.labels import label_key, spelled
 from evalscribe.judging.scorers.model.subjects import of_request
 from evalscribe.judging.scorers.result import CannotScore, broken
-from evalscribe.judging.subject import Subject
-from evalscribe.output_schema import cited_strings
-from evalscribe.redaction import redact
-from evalscribe.score import ScoreResult, ScorerRequest
-from evalscribe.scorer_spec import ScorerSpec
+from evalscribe.judging.subject.item import Subject
+from evalscribe.model.chat import Usage
+from evalscribe.model.output_schema import cited_strings
+from evalscribe.model.result import CitedText, JudgeResult, ResultType
+from evalscribe.model.score import ScoreResult, ScorerRequest, ScorerSpec
+from evalscribe.redaction.redact import redact
 
 EXPLAINING = ("explanation", "reasoning", "why")
 """Fields of an answer that say why, best first."""
@@ -26,7 +25,7 @@ LONGEST_REASON = 300
 
 
 class ModelScorer:
-    """`ports.ScorerRunner` of one spec with a rubric."""
+    """`ScorerRunner` of one spec with a rubric."""
 
     def __init__(self, spec: ScorerSpec, judge: RubricJudge, knew: Callable[[JudgeResult], bool]) -> None:
         """`knew`: whether a result was known before, so that nothing was paid for it now."""

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from evalscribe.evidence import Role
 from evalscribe.judging.scorers.fields import Selector, picked
 from evalscribe.judging.scorers.result import CannotScore
-from evalscribe.score import ScorerRequest
+from evalscribe.model.evidence import Role
+from evalscribe.model.score import ScorerRequest
 
 TRANSCRIPT = "transcript"
 ROLES: Mapping[str, Role] = {"input": "task", "output": "output", "expected": "expected", "metadata": "task"}

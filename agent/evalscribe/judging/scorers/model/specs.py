@@ -10,10 +10,10 @@ from evalscribe.errors import RubricError, UsageError
 from evalscribe.judging.scorers.model.configs import PLACEHOLDER, Config, LlmJudgeConfig, config_of
 from evalscribe.judging.scorers.model.labels import scores_of
 from evalscribe.judging.scorers.model.subjects import mark
-from evalscribe.prompts import Prompts
-from evalscribe.rubric import JudgeVariant, Rubric
+from evalscribe.model.rubric import JudgeVariant, Rubric
+from evalscribe.model.score import ScorerSpec
+from evalscribe.prompts.templates import Prompts
 from evalscribe.rubric_file import load_rubric
-from evalscribe.scorer_spec import ScorerSpec
 
 NAMES = {
     "llm_judge": "a model decides by criteria, a prompt_template or a stored rubric",

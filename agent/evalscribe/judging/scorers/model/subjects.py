@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from evalscribe.evidence import Document
-from evalscribe.judge_result import Target
 from evalscribe.judging.scorers.model.selectors import role_of, selected
-from evalscribe.judging.subject import Item, Subject
 from evalscribe.judging.subject.failures import document_mark
-from evalscribe.redaction import redact
-from evalscribe.score import ScorerRequest
+from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.model.evidence import Document
+from evalscribe.model.result import CitationTarget
+from evalscribe.model.score import ScorerRequest
+from evalscribe.redaction.redact import redact
 
 
 def of_request(names: Sequence[str], request: ScorerRequest, where_recorded: Sequence[str] = ()) -> Subject:
@@ -31,5 +31,5 @@ def mark(name: str) -> str:
 def _item(name: str, value: JsonValue) -> Item:
     role = role_of(name)
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-    target = Target(kind="document", item=mark(name), role=role, path=name)
+    target = CitationTarget(kind="document", item=mark(name), role=role, path=name)
     return Item(mark=mark(name), about="", text=redact(text), target=target, numbered=True)

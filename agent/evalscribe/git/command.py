@@ -1,0 +1,173 @@
+"""The one place that starts git: argument lists, and an environment that is passed to the child.
+
+Commands are not run by GitPython: it copies the environment of this process for every command and can only add to it
+(3.2.1, `Git.execute`), and `Repo` itself reads GIT_DIR and GIT_WORK_TREE. Inside a git hook, where these name the
+hook's repository, they would have to be removed from `os.environ`, for all threads. GitPython reads objects, which
+needs no process.
+"""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING, NamedTuple
+
+from evalscribe.errors import UsageError
+
+if TYPE_CHECKING:
+    from git import GitDB
+
+REPOSITORY_VARIABLES = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_NAMESPACE",
+    "GIT_CONFIG",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_CONFIG_COUNT",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_GRAFT_FILE",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_SHALLOW_FILE",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
+)
+"""What `git rev-parse --local-env-vars` lists and the like: set by a hook around us, they mean its repository.
+
+The last three give names of files another meaning than ours.
+"""
+
+
+def require_git() -> None:
+    """Raises `UsageError` if git is not installed."""
+    if which("git") is None:
+        raise UsageError("git is not installed, or not on PATH")
+
+
+def environment(more: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of git: no other repository, no questions, messages in English."""
+    kept = {name: value for name, value in os.environ.items() if name not in REPOSITORY_VARIABLES}
+    return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "LANGUAGE": "C", "LC_ALL": "C", **more}
+
+
+class GitError(Exception):
+    """git refused a command; the message is what it or a hook said, on one line."""
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def text(self) -> str:
+        """Its output without the last line end; what is no UTF-8 comes back as it was when it is given to git."""
+        return self.out.decode("utf-8", "surrogateescape").removesuffix("\n")
+
+
+class Git:
+    """Runs git in a folder. `options` stand before every command."""
+
+    def __init__(self, folder: Path, options: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self._options = options
+        self._env = dict(env or {})
+
+    def run(
+        self,
+        *arguments: str,
+        feed: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        at_most_s: float | None = None,
+    ) -> Ended:
+        """Run one command to its end, with `feed` on its standard input.
+
+        After `at_most_s` seconds it is ended and has failed. Raises `UsageError` if git cannot be started.
+        """
+        command = ["git", *self._options, *arguments]
+        try:
+            with tempfile.TemporaryFile() as given:
+                given.write(feed or b"")
+                given.seek(0)
+                process = subprocess.Popen(
+                    command,
+                    cwd=self.folder,
+                    env=environment({**self._env, **(env or {})}),
+                    stdin=given,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
+        except (OSError, ValueError) as error:
+            raise UsageError(f"git cannot be run: {str(error)[:200]}") from error
+        with process:
+            try:
+                out, err = process.communicate(timeout=at_most_s)
+            except subprocess.TimeoutExpired:
+                process.terminate()
+                return Ended(1, b"", f"no answer within {at_most_s} seconds")
+            except BaseException:
+                process.kill()
+                raise
+        return Ended(process.returncode, out, err.decode("utf-8", "replace"))
+
+    def ask(self, *arguments: str) -> str | None:
+        """Return what a command prints; None if it fails."""
+        ended = self.run(*arguments)
+        return None if ended.code else ended.text
+
+    def output(self, *arguments: str, feed: bytes | None = None) -> bytes:
+        """Return what a command prints. Raises `GitError` if it fails."""
+        ended = self.run(*arguments, feed=feed)
+        if ended.code:
+            out = ended.out.decode("utf-8", "replace")
+            raise GitError(
+                " ".join(f"{ended.err} {out}".split())[:400] or f"git {arguments[0]} ended with {ended.code}"
+            )
+        return ended.out
+
+    def text(self, *arguments: str) -> str:
+        """Return what a command prints, without space around it. Raises `GitError` if it fails."""
+        return self.output(*arguments).decode("utf-8", "surrogateescape").strip()
+
+
+class Repository(Git):
+    """The repository around a folder, and its objects."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
+        """Raises `GitError` outside of a repository."""
+        super().__init__(folder, env=env)
+        self.git_dir = Path(self.text("rev-parse", "--absolute-git-dir"))
+        self.common_dir = folder / self.text("rev-parse", "--git-common-dir")
+        top = self.ask("rev-parse", "--show-toplevel")
+        self.top = Path(top) if top else None
+        """The working tree; None in a bare repository."""
+        self.folder = self.top or folder
+        self._objects: GitDB | None = None
+
+    def blob(self, name: str) -> bytes:
+        """Return a blob by its full id. Raises `GitError` if there is none.
+
+        It is read without a process, because a report may have hundreds of versions. git is asked for what is not
+        found: objects of a partial clone that have to be fetched, or ids in another hash than SHA-1.
+        """
+        from git import GitDB  # takes longer to load than git to answer; most commands read no history
+        from git.exc import ODBError
+
+        if self._objects is None:
+            self._objects = GitDB(str(self.common_dir / "objects"))
+        try:
+            content: bytes = self._objects.stream(bytes.fromhex(name)).read()
+        except ODBError:
+            return self.output("cat-file", "blob", name)
+        return content

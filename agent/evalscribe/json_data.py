@@ -1,0 +1,266 @@
+"""JSON from outside: parse it strictly, clean it, read its fields, and name places in it."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+
+from pydantic import JsonValue
+
+from evalscribe.errors import DataError
+from evalscribe.text import cut, one_line
+
+MAX_INDEX_DIGITS = 9
+"""Digits of a place in a list."""
+
+
+def get_member(value: JsonValue, name: str) -> JsonValue:
+    """Of an object by name, of a list by number, from 0. Raises `LookupError` where there is none."""
+    if isinstance(value, dict):
+        return value[name]
+    if isinstance(value, list) and name.isdecimal() and len(name) <= MAX_INDEX_DIGITS:
+        return value[int(name)]
+    raise LookupError(name)
+
+
+def to_text(value: JsonValue) -> str:
+    """A text as it is, all else as JSON, its members in their order.
+
+    Scorers and what shows a run spell JSON more closely, each for a reason of its own (see there).
+    """
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+MAX_DEPTH = 100
+"""Levels of nesting that are read; a deployment stores at most 64."""
+
+
+def clean_json(value: object) -> object:
+    """The value without what cannot be stored or printed as UTF-8 text: lone surrogates and NUL become U+FFFD.
+
+    It is the same object where there is nothing of that. Raises `DataError` for what is nested too deeply.
+    """
+    return value if is_clean("\n".join(collect_strings(value))) else _cleaned(value)
+
+
+def _cleaned(value: object) -> object:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {clean_text(str(name)): _cleaned(item) for name, item in value.items()}
+    return value
+
+
+def collect_strings(value: object) -> list[str]:
+    """Every string of a JSON value, names included. Raises `DataError` for what is nested too deeply."""
+    found: list[str] = []
+    _collect(value, found, MAX_DEPTH)
+    return found
+
+
+def _collect(value: object, found: list[str], left: int) -> None:
+    if not left:
+        raise DataError("JSON nested too deeply")
+    if isinstance(value, str):
+        found.append(value)
+    elif isinstance(value, dict):
+        found.extend(map(str, value))
+        _collect_all(value.values(), found, left - 1)
+    elif isinstance(value, list):
+        _collect_all(value, found, left - 1)
+
+
+def _collect_all(values: Iterable[object], found: list[str], left: int) -> None:
+    for value in values:
+        if isinstance(value, str) and left:  # Most are: a call for each would take as long as all the rest.
+            found.append(value)
+        else:
+            _collect(value, found, left)
+
+
+def is_clean(text: str) -> bool:
+    """Whether `clean_text` leaves the text as it is."""
+    return clean_text(text) == text
+
+
+def clean_text(text: str) -> str:
+    """`clean_json` of one text."""
+    if "\x00" in text:
+        text = text.replace("\x00", "\ufffd")
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+MAX_PREVIEW = 80
+MAX_PATH = 200
+
+
+def join_path(path: str, part: object) -> str:
+    """The path of a part: `path.name`, `path[3]`, `path["odd name"]`; without a path just the part's."""
+    if isinstance(part, int):
+        return f"{path}[{part}]"
+    name = str(part)
+    if not name.replace("-", "_").replace("$", "_").isidentifier():
+        return f"{path}[{preview(name)}]"
+    return f"{path}.{name}" if path else name
+
+
+def preview(value: object) -> str:
+    """A value in one line of bounded length."""
+    try:
+        return _shorten(json.dumps(value, ensure_ascii=False), MAX_PREVIEW)
+    except (TypeError, ValueError, RecursionError):
+        return f"a {type(value).__name__}"
+
+
+def shorten_path(path: str) -> str:
+    """A path of bounded length, its end left out."""
+    return _shorten(path, MAX_PATH)
+
+
+def join_names(names: object) -> str:
+    """`a, b, c`."""
+    return ", ".join(map(str, names)) if isinstance(names, list | tuple | dict) else str(names)
+
+
+def _shorten(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+MAX_DIGITS = 300
+
+
+class InvalidJson(DataError):
+    """It is none at all."""
+
+
+class StrictJson:
+    """Decodes values, one after the other. Not `NaN`, numbers beyond every float, or two members of one name."""
+
+    def __init__(self) -> None:
+        self.decoder = json.JSONDecoder(
+            object_pairs_hook=self._object,
+            parse_constant=lambda name: self._refuse(f"{name} is no JSON"),
+            parse_float=self._real,
+            parse_int=self._whole,
+        )
+        self._wrong: str | None = None
+
+    def decode(self, text: str) -> object:
+        """One value and nothing else. Raises `InvalidJson` or another `DataError`, without quoting the input."""
+        self._wrong = None
+        try:
+            value = self.decoder.decode(text)
+        except RecursionError:
+            raise DataError("JSON nested too deeply") from None
+        except json.JSONDecodeError as error:
+            raise InvalidJson(f"no valid JSON: {error.msg} at character {error.pos + 1}") from None
+        return self.checked(value)
+
+    def checked(self, value: object) -> object:
+        """A value that `decoder` has just given. Raises `DataError` where it may not stand."""
+        wrong, self._wrong = self._wrong, None
+        if wrong is not None:
+            raise DataError(wrong)
+        return value
+
+    def _refuse(self, what: str) -> None:
+        """Told at the end: a decoder that is stopped cannot go on after the value."""
+        self._wrong = self._wrong or what
+
+    def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in made if names.count(name) > 1)
+            self._refuse(f"an object has the member `{cut(one_line(twice), 80)}` twice")
+        return made
+
+    def _real(self, digits: str) -> float:
+        number = float(digits)
+        if not math.isfinite(number):
+            self._refuse("a number is beyond every float")
+        return number
+
+    def _whole(self, digits: str) -> int:
+        if len(digits) > MAX_DIGITS:
+            self._refuse(f"a number has more than {MAX_DIGITS} digits")
+            return 0
+        return int(digits)
+
+
+JsonObject = Mapping[str, object]
+
+
+def parse_json(raw: bytes) -> object:
+    """JSON from bytes that may be no valid UTF-8. Raises `DataError` without quoting the input."""
+    try:
+        return json.loads(raw.decode("utf-8-sig", "replace"))
+    except RecursionError:
+        raise DataError("JSON nested too deeply") from None
+    except ValueError as error:
+        raise DataError(f"no valid JSON: {error}") from None
+
+
+def require_object(value: object, what: str) -> JsonObject:
+    if not isinstance(value, dict):
+        raise DataError(f"{what} is {_describe(value)}, not an object")
+    return value
+
+
+def require_list(value: object, what: str) -> list[object]:
+    if not isinstance(value, list):
+        raise DataError(f"{what} is {_describe(value)}, not a list")
+    return value
+
+
+def require_field(value: JsonObject, key: str, what: str) -> object:
+    if key not in value:
+        raise DataError(f"{what} has no `{key}`")
+    return value[key]
+
+
+def text_field(value: JsonObject, key: str, what: str) -> str:
+    """A text that must be there and not be empty."""
+    found = require_field(value, key, what)
+    if not isinstance(found, str) or not found:
+        raise DataError(f"`{key}` of {what} is {_describe(found)}, not a text")
+    return found
+
+
+def id_field(value: JsonObject, key: str, what: str) -> str:
+    """An opaque id: one printable line."""
+    found = text_field(value, key, what)
+    if not found.isprintable() or len(found) > 200:
+        raise DataError(f"`{key}` of {what} cannot be an id")
+    return found
+
+
+def optional_text_field(value: JsonObject, key: str) -> str | None:
+    found = value.get(key)
+    return found if isinstance(found, str) and found else None
+
+
+def count_field(value: JsonObject, key: str, what: str) -> int:
+    """A whole number of at least 0; deployments send numbers as floats (`66.0`)."""
+    found = require_field(value, key, what)
+    if isinstance(found, bool) or not isinstance(found, int | float) or found < 0 or found != found // 1:
+        raise DataError(f"`{key}` of {what} is {_describe(found)}, not a count")
+    if found > 1e9:
+        raise DataError(f"`{key}` of {what} is too large")
+    return int(found)
+
+
+def _describe(value: object) -> str:
+    """What a wrong value is, short enough for a message."""
+    if value is None or isinstance(value, bool | int | float):
+        return json.dumps(value)
+    if isinstance(value, str):
+        return f"the text {value[:40]!r}" if value else "an empty text"
+    return "a list" if isinstance(value, list) else "an object"

@@ -1,0 +1,124 @@
+"""The client of the OpenAI SDK and the meaning of its errors; imported at the first call."""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import openai
+from httpx2 import Request
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+from evalscribe.errors import EvalscribeError
+from evalscribe.llm.attempt import (
+    CallTarget,
+    ErrorResponse,
+    map_connection_error,
+    map_response,
+    map_size_error,
+    one_short_line,
+    retry_after,
+    unreadable_answer,
+)
+from evalscribe.llm.completion import StreamError
+from evalscribe.model.chat import CallFailed, Usage
+from evalscribe.settings.http import explain_connection_errors, limit_answers, model_limits
+
+NO_KEY = "none"
+
+
+def open_client(key: str, base_url: str) -> AsyncOpenAI:
+    """`key` is empty where the server needs none."""
+    hooks: dict[str, list[Callable[..., Awaitable[Any]]]] = {
+        "request": [] if key else [_without_authorization],
+        "response": [limit_answers(model_limits)],
+    }
+    with explain_connection_errors():
+        # A redirect would carry the evidence to a host that nobody chose.
+        connections = DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)
+    made = AsyncOpenAI(
+        api_key=key or NO_KEY,
+        admin_api_key="",
+        webhook_secret="",
+        base_url=base_url,
+        max_retries=0,
+        http_client=connections,
+    )
+    # OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS, which may hold a secret, would go to any host.
+    made.organization = made.project = None
+    made._custom_headers = {}
+    return made
+
+
+async def _without_authorization(request: Request) -> None:
+    """The SDK insists on a key."""
+    request.headers.pop("authorization", None)
+
+
+_DELAY = re.compile(r'"retryDelay": ?"([0-9]+(?:\.[0-9]+)?)s"')
+"""How Google asks to wait: in the body."""
+NO_STATUS = 500
+"""Of an error that has none: it may pass."""
+
+
+def map_openai_error(error: Exception, asked: CallTarget) -> CallFailed | EvalscribeError:
+    """Nothing of the request is kept in it."""
+    if refused := map_size_error(error, asked):
+        return refused
+    if isinstance(error, openai.APIStatusError):
+        return map_response(parse_error_response(error.body, error.status_code, error.response.headers), asked)
+    if isinstance(error, openai.APIConnectionError | TimeoutError):
+        return map_connection_error(error, asked, late=isinstance(error, openai.APITimeoutError | TimeoutError))
+    if isinstance(error, StreamError):
+        return map_stream_error(error.error, asked, Usage())
+    if type(error) is openai.APIError:
+        # The SDK's own word for an error among the chunks of a stream.
+        return map_stream_error(error.body, asked, Usage())
+    return unreadable_answer(error, asked)
+
+
+def parse_error_response(body: object, status: int, headers: Mapping[str, str]) -> ErrorResponse:
+    """From the error's own object, or from what holds it: Google sends a list of one, vLLM no `error` around it."""
+    fields = _fields(body)
+    told = json.dumps(fields.get("details") or fields.get("metadata") or "", default=str)
+    kinds = (fields.get("code"), fields.get("type"), fields.get("status"), fields.get("param"))
+    delay = _DELAY.search(told)
+    return ErrorResponse(
+        status=status,
+        words=one_short_line(fields.get("message")),
+        code=" ".join(str(kind) for kind in kinds if kind) + (" flagged" if "flagged_input" in told else ""),
+        after=_after(headers) or (float(delay[1]) if delay else None),
+    )
+
+
+def map_stream_error(error: object, asked: CallTarget, usage: Usage) -> CallFailed | EvalscribeError:
+    """Of an error that came with status 200; its code is the status that it should have had.
+
+    Whoever answered may have worked before it failed: it is not free.
+    """
+    code = _fields(error).get("code")
+    status = code if isinstance(code, int) and 400 <= code < 600 else NO_STATUS
+    failure = map_response(parse_error_response(error, status, {}), asked)
+    if isinstance(failure, CallFailed):
+        failure.usage, failure.free = usage, False
+    return failure
+
+
+def _after(headers: Mapping[str, str]) -> float | None:
+    try:
+        return max(0.0, float(headers.get("retry-after-ms", "")) / 1000)
+    except ValueError:
+        return retry_after(headers)
+
+
+def _fields(body: object) -> dict[str, Any]:
+    if isinstance(body, list) and body:
+        return _fields(body[0])
+    if isinstance(body, dict):
+        within = body.get("error")
+        return _fields(within) if isinstance(within, dict | list) else _worded(body, within)
+    return {"message": body} if isinstance(body, str) and "<" not in body else {}
+
+
+def _worded(body: dict[str, Any], within: object) -> dict[str, Any]:
+    return {**body, "message": within} if isinstance(within, str) else body

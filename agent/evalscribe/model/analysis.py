@@ -1,0 +1,258 @@
+"""The JSON document of one analysis."""
+
+from collections.abc import Iterable
+
+from evalscribe.ids import Frozen, content_id
+from evalscribe.model.cascade import CascadeSaving, Stage
+from evalscribe.model.evidence import CitationStatus, Role
+from evalscribe.model.finding import (
+    CauseKind,
+    Classification,
+    CrossModelFailures,
+    FollowUpOutcome,
+    PatternKind,
+    RecommendationGroup,
+    RecurrenceKind,
+)
+from evalscribe.model.report import EvalRef, Report, ReportEntry, RunHeader, Snippet
+
+
+class AnalyzedRun(Frozen):
+    id: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    experiment: str | None = None
+    status: str | None = None
+    status_reason: str | None = None
+    """Why the run did not complete: an explanation and the runner's own message."""
+    passed: int | None = None
+    failed: int | None = None
+    incomplete: int | None = None
+    total: int | None = None
+    url: str | None = None
+
+
+class JudgeOpinion(Frozen):
+    id: str
+    classification: Classification
+    confidence: float
+    stage: Stage | None = None
+    """Of a cascade: which stage decided."""
+
+
+class RecurrenceSummary(Frozen):
+    kind: RecurrenceKind
+    reports: tuple[str, ...] = ()
+    action: str | None = None
+
+
+class CrossModelSummary(Frozen):
+    """The same eval with other models: equal experiment, task and grader."""
+
+    failing: int
+    """How many models fail in the same way, this one included."""
+    models: int
+    """Of how many that can be compared."""
+    alike: tuple[str, ...] = ()
+    """Other models that fail in the same way; a report names only some where there are many."""
+    earlier: tuple[str, ...] = ()
+    """Models that failed in the same way in another version of the eval: not counted."""
+
+
+class ReviewerOpinion(Frozen):
+    label: Classification | None = None
+    """The label the person put in force or confirmed."""
+    note: str | None = None
+
+
+class CitationSummary(Frozen):
+    role: Role
+    path: str
+    first: int
+    last: int
+    text: str
+    status: CitationStatus
+
+
+class FindingSummary(Frozen):
+    """One failed eval; members of a group share `group`."""
+
+    n: int | None = None
+    """Number of the entry in the report, shared by the members of a group."""
+    eval: str
+    eval_id: str | None = None
+    category: str | None = None
+    step: str | None = None
+    url: str | None = None
+    group: str | None = None
+    classification: Classification | None = None
+    """The label in force; null when unclassified, or when the report gives none."""
+    cause: str | None = None
+    cause_kind: CauseKind | None = None
+    confidence: float | None = None
+    uncertain: bool | None = None
+    judge: JudgeOpinion | None = None
+    """Null in reports written by people: then the label is a person's."""
+    error: str | None = None
+    reasoning: str | None = None
+    recurrence: RecurrenceSummary | None = None
+    across: CrossModelSummary | None = None
+    """Null where no other model is known to fail in the same way."""
+    missing: str | None = None
+    """Evidence that the source no longer has: `the model's output is no longer stored`."""
+    reviewer: ReviewerOpinion | None = None
+    output_snippet: str | None = None
+    expected_snippet: str | None = None
+    citations: tuple[CitationSummary, ...] = ()
+    unclassified: str | None = None
+
+    @property
+    def by_person(self) -> bool:
+        """Whether a person gave the label: always where no judge is named, else where it was reviewed."""
+        return self.classification is not None and (self.judge is None or self.reviewer is not None)
+
+
+class PatternSummary(Frozen):
+    name: str
+    kind: PatternKind | None = None
+    evals: tuple[str, ...] = ()
+    text: str
+
+
+class RecommendationSummary(Frozen):
+    id: str | None = None
+    group: RecommendationGroup
+    text: str
+    evals: tuple[str, ...] = ()
+    would_pass: bool = False
+
+
+class NetImpactSummary(Frozen):
+    passed: int
+    total: int
+    scorable_passed: int
+    scorable_total: int
+    hopeful_passed: int
+
+
+class ActionTaken(Frozen):
+    """Something that people did after a report."""
+
+    text: str
+    evals: tuple[str, ...] = ()
+    """Paths (or bare names) of the evals it concerns; empty when the report does not say."""
+
+
+class FollowUpSummary(Frozen):
+    """Something that was done after an earlier report, and what this run says of it."""
+
+    report: str
+    text: str
+    evals: tuple[str, ...] = ()
+    outcome: FollowUpOutcome
+
+
+class UsageSummary(Frozen):
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+
+
+class StageUsage(UsageSummary):
+    """What one stage of the work consumed, retries and calls that were broken off included."""
+
+    stage: str
+
+
+class CostSummary(UsageSummary):
+    """What one command consumed."""
+
+    stages: tuple[StageUsage, ...] = ()
+    """In the order of their first calls."""
+
+
+class Analysis(Frozen):
+    run: AnalyzedRun
+    report_path: str | None = None
+    revision: int | None = None
+    changed: bool | None = None
+    """Whether this command changed the report's file."""
+    findings: tuple[FindingSummary, ...] = ()
+    patterns: tuple[PatternSummary, ...] = ()
+    resolved: tuple[str, ...] = ()
+    recommendations: tuple[RecommendationSummary, ...] = ()
+    net_impact: NetImpactSummary | None = None
+    actions_taken: tuple[ActionTaken, ...] = ()
+    follow_ups: tuple[FollowUpSummary, ...] = ()
+    cascade: CascadeSaving | None = None
+    """What a cascade took and saved; null without one."""
+    usage: CostSummary | None = None
+
+
+def analysis_from_report(report: Report) -> Analysis:
+    """What a report of ours says, as the JSON document; ids, usage and the file's state are not printed in it."""
+    return Analysis(
+        run=_run(report.run),
+        revision=report.revision,
+        findings=tuple(_finding(n, entry, ref) for n, entry in enumerate(report.entries, 1) for ref in entry.evals),
+        patterns=tuple(PatternSummary(**pattern.model_dump()) for pattern in report.patterns),
+        resolved=report.resolved,
+        follow_ups=tuple(FollowUpSummary(**one.model_dump()) for one in report.follow_ups),
+        recommendations=tuple(RecommendationSummary(**r.model_dump()) for r in report.recommendations),
+        net_impact=NetImpactSummary(**report.net_impact.model_dump()),
+        cascade=report.cascade,
+    )
+
+
+def _run(run: RunHeader) -> AnalyzedRun:
+    return AnalyzedRun(**{name: getattr(run, name) for name in AnalyzedRun.model_fields})
+
+
+def _finding(n: int, entry: ReportEntry, ref: EvalRef) -> FindingSummary:
+    seen = entry.recurrence
+    return FindingSummary(
+        n=n,
+        eval=ref.path,
+        category=ref.path.rpartition("/")[0] or None,
+        step=entry.step,
+        url=ref.url,
+        group=content_id(sorted(member.path for member in entry.evals)),
+        classification=entry.classification,
+        cause=entry.cause,
+        cause_kind=entry.cause_kind,
+        confidence=entry.judge.confidence if entry.judge else None,
+        uncertain=entry.uncertain,
+        judge=JudgeOpinion(**entry.judge.model_dump()) if entry.judge else None,
+        error=entry.error or None,
+        reasoning=entry.reasoning if entry.classification else None,
+        recurrence=RecurrenceSummary(kind=seen.kind, reports=seen.reports, action=seen.action),
+        across=_across(entry.across),
+        missing=entry.missing or None,
+        reviewer=_reviewer(entry),
+        output_snippet=_joined(entry.snippets, "output"),
+        expected_snippet=_joined(entry.snippets, "expected"),
+        citations=tuple(_citation(snippet) for snippet in entry.snippets),
+        unclassified=None if entry.classification else entry.reasoning,
+    )
+
+
+def _across(across: CrossModelFailures | None) -> CrossModelSummary | None:
+    if across is None:
+        return None
+    return CrossModelSummary(failing=across.failing, models=across.models, alike=across.alike, earlier=across.earlier)
+
+
+def _reviewer(entry: ReportEntry) -> ReviewerOpinion | None:
+    if not entry.reviewed:
+        return None
+    return ReviewerOpinion(label=entry.classification, note="\n".join(entry.reviewer) or None)
+
+
+def _joined(snippets: Iterable[Snippet], role: Role) -> str | None:
+    return "\n".join(snippet.text for snippet in snippets if snippet.role == role) or None
+
+
+def _citation(snippet: Snippet) -> CitationSummary:
+    last = snippet.first + snippet.text.count("\n")
+    return CitationSummary(**snippet.model_dump(), last=last)

@@ -1,0 +1,252 @@
+"""Comparisons of models and of runs."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from evalscribe.ids import Frozen
+from evalscribe.model.finding import CauseKind
+from evalscribe.model.run import EvalStatus
+
+EvalChange = Literal["regressed", "fixed", "both-failed", "both-passed", "unsteady"]
+"""Of one eval; `unsteady`: with several trials both sides passed as many, not all and not none."""
+ExclusionReason = Literal["only-base", "only-candidate", "changed", "not-judged"]
+"""Why an eval is left out: only one side has it, its task or grader differs, or the model's work was never judged."""
+
+
+class Trial(Frozen):
+    """One try at an eval."""
+
+    run_id: str
+    eval_id: str | None = None
+    """None where the source does not name what passed."""
+    trial: int = 1
+    status: EvalStatus
+    scores: dict[str, float] = Field(default_factory=dict)
+    step: str | None = None
+    error: str | None = None
+    """What is recorded as the reason, in one line."""
+    cause: str | None = None
+    """As the run's report has it; None where the run was not analysed."""
+    cause_kind: CauseKind | None = None
+    signature: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.status == "passed"
+
+
+class Quote(Frozen):
+    """Words of one side that prove a claim, or are said to."""
+
+    side: Literal["base", "candidate"]
+    place: str
+    """Where in its run: `output src/main.py`, `message 5`."""
+    text: str
+    verified: bool
+
+
+class RegressionExplanation(Frozen):
+    """What a judge says about why a regressed eval fails now."""
+
+    behaviour: str
+    """A short kebab-case name of what the candidate does differently."""
+    text: str
+    kind: CauseKind | None = None
+    quotes: tuple[Quote, ...] = ()
+    judge: str
+    result: str | None = None
+    """Id of the stored result; None for what rules say."""
+
+
+class EvalPair(Frozen):
+    """One eval that both sides tried and whose tries were judged."""
+
+    eval: str
+    """Path without the trial."""
+    category: str
+    base: tuple[Trial, ...]
+    candidate: tuple[Trial, ...]
+    change: EvalChange
+    why: RegressionExplanation | None = None
+
+    @property
+    def causes(self) -> tuple[str | None, str | None]:
+        """Of the first failure of each side."""
+        return _cause(self.base), _cause(self.candidate)
+
+    @property
+    def cause_changed(self) -> bool:
+        """Whether both sides fail, and for another reason."""
+        before, after = self.causes
+        return None not in (before, after) and before != after
+
+
+def _cause(side: tuple[Trial, ...]) -> str | None:
+    return next((trial.cause for trial in side if not trial.passed), None)
+
+
+class ExcludedEval(Frozen):
+    """An eval that is left out of the figures."""
+
+    eval: str
+    reason: ExclusionReason
+    detail: str
+
+
+class MeanDifference(Frozen):
+    """How far the candidate is from the base, and how sure that is."""
+
+    difference: float
+    """Above 0 the candidate is better; each task counts the same."""
+    low: float
+    high: float
+    """Of the 95 % interval."""
+    p: float
+    """How often sides that are equally good differ at least as much."""
+    exact: bool
+    """Whether `p` was computed and not drawn."""
+    tasks: int
+    detectable: float | None = None
+    """The smallest difference found in 80 of 100 comparisons with so many tasks; None where none is."""
+    significant: bool = False
+
+
+class ScoreDifference(Frozen):
+    """Of a score that is more than passed or failed."""
+
+    name: str
+    base: float
+    candidate: float
+    """Means over the tasks that both have."""
+    found: MeanDifference
+    """`p` is corrected for the number of scores."""
+
+
+class CategoryFlips(Frozen):
+    """What changed in one category."""
+
+    category: str
+    evals: int
+    """Of those that are named."""
+    base: float | None
+    candidate: float | None
+    """Mean pass rates; None where not every eval is named."""
+    regressed: int
+    fixed: int
+    p: float
+    """Corrected for the number of categories."""
+
+
+class Behaviour(Frozen):
+    """What several regressed evals have in common."""
+
+    name: str
+    text: str
+    evals: tuple[str, ...]
+    by: str
+    """Who says so: a judge's id, or `rules`."""
+    known: bool = True
+    """False for evals of which nothing tells why."""
+
+
+class ComparisonSide(Frozen):
+    """One of the two that are compared."""
+
+    name: str
+    """`provider/model`, with the run where the other side is the same model."""
+    provider: str
+    model: str
+    experiments: tuple[str, ...]
+    runs: tuple[str, ...]
+    passed: int
+    trials: int
+    """Of the compared evals."""
+    rate: float | None
+    """Mean of the compared evals' pass rates; None where there is none."""
+
+
+class Comparison(Frozen):
+    base: ComparisonSide
+    candidate: ComparisonSide
+    pairs: tuple[EvalPair, ...]
+    """By eval."""
+    unnamed: int = 0
+    """Evals that both passed and neither source names; they count in the figures."""
+    apart: tuple[ExcludedEval, ...] = ()
+    passes: MeanDifference
+    by_eval: float | None = None
+    """How often sides that are equally good at each eval differ at least as much in single ones, in any direction;
+    None where single trials cannot tell."""
+    scores: tuple[ScoreDifference, ...] = ()
+    categories: tuple[CategoryFlips, ...] = ()
+    behaviours: tuple[Behaviour, ...] = ()
+    judge: str | None = None
+    """Who compared the regressed evals; None where nobody was asked."""
+    notes: tuple[str, ...] = ()
+    """What limits the comparison, a sentence each."""
+
+    def of(self, change: EvalChange) -> tuple[EvalPair, ...]:
+        return tuple(pair for pair in self.pairs if pair.change == change)
+
+    @property
+    def evals(self) -> int:
+        return len(self.pairs) + self.unnamed
+
+
+class WithinRunComparison(Frozen):
+    """The failed tries of one side, each beside one of the same eval that passed."""
+
+    side: ComparisonSide
+    pairs: tuple[EvalPair, ...]
+    """A pair for every failed try."""
+    without: tuple[str, ...] = ()
+    """Evals that never passed: there is nothing to compare them with."""
+    behaviours: tuple[Behaviour, ...] = ()
+    judge: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+class MatrixRow(Frozen):
+    """One eval in every column of a matrix: passed of judged tries, None where it was not tried or not judged."""
+
+    eval: str
+    cells: tuple[tuple[int, int] | None, ...]
+
+    @property
+    def rate(self) -> float | None:
+        """Share of all tries that passed."""
+        tries = [cell for cell in self.cells if cell]
+        whole = sum(trials for _, trials in tries)
+        return sum(passed for passed, _ in tries) / whole if whole else None
+
+    @property
+    def discriminates(self) -> bool:
+        """Whether the columns differ in it."""
+        rates = {passed / trials for passed, trials in filter(None, self.cells) if trials}
+        return len(rates) > 1
+
+
+class MatrixColumn(Frozen):
+    """A run, or all runs of a model."""
+
+    name: str
+    runs: tuple[str, ...]
+    passed: int
+    trials: int
+    always: int
+    sometimes: int
+    never: int
+    """Evals that always, sometimes, never pass; of one try each, none passes sometimes."""
+
+
+class Matrix(Frozen):
+    """Every eval in every run."""
+
+    columns: tuple[MatrixColumn, ...]
+    rows: tuple[MatrixRow, ...]
+    unnamed: int = 0
+    """Evals that every run passed and none names; they count in the columns."""
+    changed: tuple[str, ...] = ()
+    """Evals whose task or grader is not the same everywhere."""
+    notes: tuple[str, ...] = ()

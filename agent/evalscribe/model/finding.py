@@ -1,0 +1,357 @@
+"""Verdicts, findings, human labels, and the patterns and recommendations made from them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from evalscribe.ids import Frozen
+from evalscribe.model.cascade import Stage
+from evalscribe.model.chat import FailureCause, Usage
+from evalscribe.model.evidence import Citation, Diagnosis, Evidence, PackedEvidence
+from evalscribe.model.run import Eval
+
+Classification = Literal["MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP"]
+CLASSIFICATIONS: tuple[Classification, ...] = ("MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP")
+CauseKind = Literal["model", "task", "grader", "lint", "harness", "infrastructure"]
+CAUSE_KINDS: tuple[CauseKind, ...] = ("model", "task", "grader", "lint", "harness", "infrastructure")
+NOT_THE_MODEL: tuple[CauseKind, ...] = ("harness", "infrastructure")
+"""Kinds under which the model's work was never judged: counted apart, out of the model's score."""
+RecurrenceKind = Literal["new", "repeat", "changed", "fix-in-doubt"]
+Confidence = Annotated[float, Field(ge=0, le=1)]
+UNCERTAIN_CONFIDENCE = 0.5
+"""A verdict that no rule or judge is sure of has at most this confidence."""
+
+
+class Precedent(Frozen):
+    """What an earlier report of the same model says of the same eval."""
+
+    report: str
+    """File name of the report."""
+    date: str | None = None
+    eval: str
+    step: str | None = None
+    classification: Classification | None = None
+    by_person: bool = False
+    """Only a label that a person gave is evidence for a later verdict; any other is history to show."""
+    cause: str | None = None
+    error: str | None = None
+    reasoning: str | None = None
+    """Free-form reports often name the error only here."""
+    action: str | None = None
+    """What was done about it, in the report's words."""
+    reviewer: str | None = None
+    """Who gave the label, where git tells."""
+    model: str | None = None
+    """`provider/model` of the report where that is another model's; only people's labels of equal failures in the
+    same version of the eval cross over."""
+    note: str | None = None
+    """What the person said to the label."""
+    alike: bool = False
+    """Whether the store knows that it was the same failure: same task, grader and error."""
+
+
+class LabelledExample(Frozen):
+    """A similar failure that a person has labelled: an example for a judge, no evidence about this eval."""
+
+    eval: str
+    step: str | None = None
+    error: str | None = None
+    label: Classification
+    cause_kind: CauseKind | None = None
+    note: str | None = None
+    reviewer: str
+    date: str
+    why: str
+    """What is similar: `the same error in another eval`."""
+
+
+MIN_MODELS = 3
+"""Fewest models whose agreement says something about the eval instead of about one model."""
+
+
+class CrossModelFailures(Frozen):
+    """The same eval with other models: equal experiment, task and grader."""
+
+    alike: tuple[str, ...] = ()
+    """Other models (`provider/model`, as their folder of reports is called) that fail in the same way, by name."""
+    models: int = 1
+    """How many models have a stored run of the experiment that can be compared, this one included."""
+    more: int = 0
+    """Further ones that are counted and not named."""
+    earlier: tuple[str, ...] = ()
+    """Models that failed in the same way in another version of the eval: not counted."""
+    more_earlier: int = 0
+
+    @property
+    def failing(self) -> int:
+        """How many models fail in the same way, this one included."""
+        return len(self.alike) + self.more + 1
+
+    @property
+    def most_fail(self) -> bool:
+        """Whether enough models, and at least half of all, fail in the same way."""
+        return self.failing >= MIN_MODELS and 2 * self.failing >= self.models
+
+    @property
+    def most_pass(self) -> bool:
+        """Whether there are enough models, and fewer than half of them fail in the same way."""
+        return self.models >= MIN_MODELS and 2 * self.failing < self.models
+
+
+class Failure(Frozen):
+    """All that a judge is given about one failure."""
+
+    evidence: Evidence
+    packed: PackedEvidence
+    diagnosis: Diagnosis | None = None
+    """What was found in the evidence; None if nobody looked yet, then the judge does."""
+    precedents: tuple[Precedent, ...] = ()
+    examples: tuple[LabelledExample, ...] = ()
+    across: CrossModelFailures | None = None
+    """None where no other model is known to fail in the same way."""
+
+
+NoVerdictCause = FailureCause | Literal["evidence"]
+"""`evidence`: it could not be read, so the judge was not asked. `answer`: the answer is not a verdict."""
+
+
+class Unclassified(Frozen):
+    """A failure that could not be judged, with the reason in place of a verdict."""
+
+    reason: str
+    judge: str
+    final: bool = False
+    """Whether asking again with the same question is pointless (refused, evidence unreadable)."""
+    cause: NoVerdictCause = "answer"
+    usage: Usage = Usage()
+
+
+class Verdict(Frozen):
+    """What a judge said about one failure."""
+
+    classification: Classification
+    cause: str
+    """Short kebab-case name of the root cause: `missing-as-const`."""
+    cause_kind: CauseKind
+    confidence: Confidence
+    uncertain: bool = False
+    error: str
+    """The error in one line; says so where the log ends before the reason."""
+    why: str
+    """One line of at most 90 characters for the classification table."""
+    reasoning: str
+    """Two or three sentences."""
+    citations: tuple[Citation, ...] = ()
+    judge: str
+    """Id of the judge, with its version: `rules@1`, `anthropic/claude-opus-5-5`."""
+    rule: str | None = None
+    """Which rule decided, where the judge is the rules engine."""
+    fix: str | None = None
+    """What would have to change on our side of the fence, in one imperative line; None where nothing should."""
+    would_pass: bool = False
+    """Whether that change alone is claimed to let this eval pass."""
+    stage: Stage | None = None
+    """Which stage of a cascade decided; None where there is one judge only."""
+    tags: tuple[str, ...] = ()
+    """The issues that the cheap stage of a cascade saw."""
+    provisional: bool = False
+    """The best that is known, until a stage that could not answer is asked again."""
+    gave_up: Unclassified | None = None
+    """Why the stage that should have decided did not."""
+    usage: Usage = Usage()
+    """Of all stages."""
+    before: Usage = Usage()
+    """The part of `usage` that went to earlier stages, where a later one was asked too."""
+
+
+def undecided(verdict: Verdict | Unclassified) -> Unclassified | None:
+    """Return why the judge did not decide, or None if it did.
+
+    A guess by the rules in place of a model's answer is not a decision.
+    """
+    if isinstance(verdict, Unclassified):
+        return verdict
+    return verdict.gave_up if verdict.stage == "rules" else None
+
+
+class Correction(Frozen):
+    """The label that a person put in force in place of a judge's."""
+
+    classification: Classification
+    cause_kind: CauseKind | None = None
+    """None where the person did not say: the judge's stays."""
+
+
+class Recurrence(Frozen):
+    """How a failure relates to earlier reports of this model and experiment."""
+
+    kind: RecurrenceKind = "new"
+    reports: tuple[str, ...] = ()
+    """File names of the earlier reports that it appears in, newest first."""
+    action: str | None = None
+    """The fix that an earlier report names, for `fix-in-doubt`."""
+
+
+class FailureGroup(Frozen):
+    """Failures that one verdict may answer for."""
+
+    id: str
+    """Content id of what the members have in common."""
+    eval_ids: tuple[str, ...]
+    """In the order of the run; the first stands for all."""
+    signature: str | None = None
+
+
+class Finding(Frozen):
+    """A verdict about one failed eval, or about a group that failed alike, with its recurrence."""
+
+    group: str
+    """Content id of what the members have in common; an eval on its own is a group of one."""
+    evals: tuple[Eval, ...]
+    signature: str | None = None
+    verdict: Verdict | Unclassified
+    recurrence: Recurrence = Recurrence()
+    across: CrossModelFailures | None = None
+    missing: tuple[str, ...] = ()
+    """Evidence that the source no longer has, one phrase each; names evals if only some members lack it."""
+
+    @property
+    def judged(self) -> Verdict | None:
+        """The verdict, or None when unclassified."""
+        return self.verdict if isinstance(self.verdict, Verdict) else None
+
+    @property
+    def step(self) -> str | None:
+        return self.evals[0].failed_step
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(eval.path for eval in self.evals)
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(eval.category for eval in self.evals))
+
+
+class HumanLabel(Frozen):
+    run: str
+    provider: str
+    model: str
+    experiment: str
+    eval: str
+    """Path."""
+    group: str | None = None
+    """Equal for the evals that one entry of the report spoke of; None in reports that people wrote."""
+    label: Classification
+    cause_kind: CauseKind | None = None
+    cause: str | None = None
+    error: str | None = None
+    """The error as the report prints it."""
+    step: str | None = None
+    note: str | None = None
+    """What the person said on `Reviewer:` lines."""
+    reviewer: str
+    """Author of the commit; with the address where two people have one name."""
+    email: str
+    """Tells people of one name apart; never printed."""
+    commit: str
+    date: str
+    """ISO date of the commit, in its author's time zone."""
+    report: str
+    """Name below the reports folder."""
+    judge: str | None = None
+    """Id of the judge that the person corrected or confirmed; None in reports that people wrote."""
+    judged: Classification | None = None
+    """The judge's own label."""
+    in_force: bool = True
+    """Whether it is the label that the report has now; an earlier reviewer's, overruled since, is kept and shown."""
+
+
+PatternKind = Literal[
+    "cause", "rule", "category", "trials", "known-gaps", "recurring", "across-models", "not-the-model"
+]
+RecommendationGroup = Literal["eval", "lint", "model", "none"]
+RECOMMENDATION_GROUPS: dict[RecommendationGroup, str] = {
+    "eval": "Eval improvements",
+    "lint": "Lint and configuration",
+    "model": "Notes on the model",
+    "none": "No action",
+}
+
+
+PATTERN_NAMES: dict[str, PatternKind] = {
+    "Not the model": "not-the-model",
+    "Lint decides": "rule",
+    "Same cause": "cause",
+    "Same error": "rule",
+    "Category": "category",
+    "Fails in every trial": "trials",
+    "Known gaps": "known-gaps",
+    "Fails alike for several models": "across-models",
+    "Seen in earlier reports": "recurring",
+}
+"""How a pattern's name begins, and the kind that follows from it."""
+
+
+def implied_kind(name: str) -> PatternKind | None:
+    """The kind that a pattern's name tells, so that a page need not print it."""
+    return next((kind for begin, kind in PATTERN_NAMES.items() if name.startswith(begin)), None)
+
+
+class Pattern(Frozen):
+    """Something that several failures have in common."""
+
+    name: str
+    kind: PatternKind
+    evals: tuple[str, ...]
+    """Paths of the evals, in the order of the report."""
+    text: str
+    """One line."""
+
+
+class Recommendation(Frozen):
+    """One proposed change, in one of the four groups."""
+
+    id: str | None = None
+    """`R1`…: stays with its cause from revision to revision; None in the groups that propose nothing."""
+    group: RecommendationGroup
+    text: str
+    evals: tuple[str, ...] = ()
+    would_pass: bool = False
+
+
+FollowUpOutcome = Literal["held", "did not hold", "not yet seen"]
+
+
+class FollowUp(Frozen):
+    """Something that was done after an earlier report, and what this run says of it."""
+
+    report: str
+    """File name of the report that names the action; with a path to it where it is another model's."""
+    text: str
+    """The action in the report's words, on one line."""
+    evals: tuple[str, ...]
+    """Paths of the evals that it was for."""
+    outcome: FollowUpOutcome
+
+
+class NetImpact(Frozen):
+    """The pass rate as run, without what never judged the model, and if the recommendations hold."""
+
+    passed: int
+    total: int
+    scorable_passed: int
+    scorable_total: int
+    """Total without failures of kind harness or infrastructure; 0 when no eval could be scored."""
+    hopeful_passed: int
+
+
+class Collation(Frozen):
+    """All that the findings of a run say together."""
+
+    findings: tuple[Finding, ...]
+    """With their recurrence, in the order of the report: entry 1 is the first."""
+    patterns: tuple[Pattern, ...] = ()
+    resolved: tuple[str, ...] = ()
+    recommendations: tuple[Recommendation, ...] = ()
+    follow_ups: tuple[FollowUp, ...] = ()

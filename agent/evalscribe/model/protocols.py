@@ -1,0 +1,283 @@
+"""Protocols of services: models, judges, sources, engines and git."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from evalscribe.ids import Frozen
+from evalscribe.model.chat import Reply, Request, Usage
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.model.finding import Failure, Unclassified, Verdict
+from evalscribe.model.repository import (
+    BranchTip,
+    FileVersion,
+    MergedReports,
+    PullRequest,
+    PushedBranch,
+    ReportFile,
+    UnmergedReport,
+)
+from evalscribe.model.run import Eval, Run
+from evalscribe.text import dollars
+
+
+class RunSource(Protocol):
+    """Where a run comes from."""
+
+    async def run(self) -> Run:
+        """The run with its failed evals. Raises `EvalscribeError`."""
+
+    async def evidence(self, eval: Eval) -> Evidence | UnreadableEvidence:
+        """The redacted evidence of one failed eval. Raises only what concerns all evals (no key, host gone)."""
+
+    async def close(self) -> None: ...
+
+
+OnText = Callable[[str], None]
+"""Hears an answer piece by piece as it is written."""
+
+
+class Estimate(Frozen):
+    """What judging one case may cost at most, and what it is likely to."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    """None where the model has no price."""
+
+    @property
+    def summary(self) -> str:
+        """`about 120,000 tokens, $1.20`."""
+        tokens = f"about {self.input_tokens + self.output_tokens:,} tokens"
+        return tokens if self.cost_usd is None else f"{tokens}, {dollars(self.cost_usd)}"
+
+    def __add__(self, other: "Estimate") -> "Estimate":
+        """A sum with something unpriced has no price."""
+        priced = self.cost_usd is not None and other.cost_usd is not None
+        return Estimate(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if priced else None,
+        )
+
+
+class Model(Protocol):
+    """A chat model with tools."""
+
+    id: str
+    """`provider/name`."""
+    context_tokens: int
+    """How many tokens prompt and answer may have together."""
+
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
+        """One answer. Raises `llm` errors mapped to `EvalscribeError` or `chat.CallFailed`.
+
+        `on_text` hears the answer's text, and no thinking, as it comes; the pieces joined are `Reply.text`. Where an
+        attempt broke off after it was heard, nothing is tried again: `CallFailed`.
+        """
+
+    def forget(self, request: Request) -> None:
+        """The answer led nowhere: whoever asks the same later is to be answered anew, as most models do anyway."""
+
+    async def close(self) -> None: ...
+
+
+class Models(Protocol):
+    """Every model that may be asked; all spend from one budget."""
+
+    def open(self, name: str, stage: str) -> Model:
+        """The model `provider/name`, for one stage of the work (`judge`, `tag`, `observe` …), closed with the others.
+
+        Raises `UsageError` for an unknown provider or a missing package, `AccessError` for a missing key.
+        """
+
+    def spent(self) -> Mapping[str, Usage]:
+        """What each stage consumed so far, in the order of their first calls."""
+
+    async def close(self) -> None: ...
+
+
+class Judge(Protocol):
+    """Decides one case."""
+
+    id: str
+    """With its version: `rules@1`, `anthropic/claude-opus-5-5`."""
+
+    def key(self, case: Failure) -> str:
+        """Content id of the question: rubric, prompt, model, parameters, evidence. Equal keys, equal question."""
+
+    def estimate(self, case: Failure) -> Estimate: ...
+
+    async def judge(self, case: Failure) -> Verdict | Unclassified:
+        """What concerns this case is a value; raises `EvalscribeError` only for what concerns all of them."""
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+T_contra = TypeVar("T_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+
+Worker = Callable[[T], Awaitable[R]]
+"""Does one piece of work."""
+AskParent = Callable[[object], Awaitable[object]]
+"""Asks whoever hands out the work. Question and answer can be pickled; raises what answering raised."""
+WorkerFactory = Callable[[AskParent], AbstractAsyncContextManager[Worker[T, R]]]
+"""Makes a worker and all that it works with, where the work is done; can be pickled."""
+QuestionHandler = Callable[[], AbstractAsyncContextManager[AskParent]]
+"""Answers the questions of one worker where the work is handed out; closed when that worker is, or has died."""
+
+
+class LostWork(Frozen):
+    """A piece of work whose worker died each time it was tried."""
+
+    reason: str
+
+
+class WorkerPool(Protocol[T_contra, R_co]):
+    """Workers that stand ready."""
+
+    async def do(self, piece: T_contra) -> R_co | LostWork:
+        """The result of one piece. A worker that dies is replaced and its piece tried again.
+
+        Raises what the worker raises, as itself. A cancellation reaches the worker.
+        """
+
+
+class Engine(Protocol):
+    """Does many pieces of work, several at once."""
+
+    name: str
+    """`local` or `ray`."""
+    lanes: int
+    """How many pieces are under way at once."""
+
+    def crew(
+        self, factory: "WorkerFactory[T, R]", clerk: QuestionHandler | None = None
+    ) -> AbstractAsyncContextManager[WorkerPool[T, R]]:
+        """Workers made by this factory; without a clerk they have no questions.
+
+        Raises `UnavailableError` where they cannot be had.
+        """
+
+    def map(self, factory: "WorkerFactory[T, R]", work: Iterable[T]) -> AsyncIterator[tuple[T, R | LostWork]]:
+        """Each piece with its result, in the order they are done; the next is taken only when there is a free lane.
+
+        What a worker raises ends the work and is raised here.
+        """
+
+    async def close(self) -> None: ...
+
+
+class Library(Protocol):
+    """The folder of reports, kept in git by people."""
+
+    root: Path
+
+    def of_model(self, provider: str, model: str, run_id: str | None = None) -> Sequence[ReportFile]:
+        """Return every report on the model, under any spelling or provider, in no particular order.
+
+        With `run_id`, also return reports on that run in other folders.
+        """
+
+    def all(self) -> Iterable[ReportFile]:
+        """Every report; documents of another kind are none."""
+
+    def document(self, name: str) -> str | None:
+        """What a file of any kind holds, by its name below the folder; None where there is none."""
+
+    def write(self, name: str, text: str) -> Path:
+        """Write one report whole or not at all; `name` is relative to the reports folder."""
+
+    def commit(self, path: Path, message: str) -> str:
+        """One commit with only this file on the current branch; its id. Raises `EvalscribeError` with the reason."""
+
+    def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
+        """Every version of a report that is merged into `ref`, oldest first, also under names it had before.
+
+        `ref` is by default the remote's main branch where one is known, else HEAD. Raises `UsageError` outside git.
+        """
+
+    def merged(self, ref: str | None = None) -> MergedReports:
+        """What is merged into `ref`. Raises `UsageError` outside git and for an unknown `ref`."""
+
+    def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
+        """Reports that are changed on branches or in the working tree and not merged into `ref`, the latter first."""
+
+
+class Repository(Protocol):
+    """A git repository. Its working tree, index, HEAD and every branch but the named one stay as they are."""
+
+    root: Path
+
+    def head(self) -> str:
+        """Id of the commit that is checked out. Raises `UsageError` where there is none."""
+
+    def files(self, commit: str) -> tuple[str, ...]:
+        """Paths of the regular files of a commit, relative to the root, with `/`; no links, no submodules."""
+
+    def links(self, commit: str) -> tuple[str, ...]:
+        """Paths of a commit that are no regular files: symbolic links and submodules."""
+
+    def tip(self, branch: str) -> BranchTip | None:
+        """The newest commit of a local branch; None where there is no such branch."""
+
+    def read(self, commit: str, path: str) -> str | None:
+        """The file's text with its own line ends; None where there is none or it is no UTF-8 text."""
+
+    def changed(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Those of the paths whose file in the working tree or index differs from HEAD."""
+
+    def commit(
+        self,
+        files: Mapping[str, str],
+        *,
+        parent: str,
+        branch: str | None = None,
+        message: str,
+        merging: str | None = None,
+    ) -> str:
+        """One commit with these files on top of `parent`, which becomes the tip of `branch` if given; its id.
+
+        With `merging` it is a merge of that commit into `parent`: the given files, and every other one as the side has
+        it that changed it. Raises `DataError` where both did, `UsageError` where the branch is checked out somewhere,
+        has commits that `parent` has not, or git does not know who commits; then nothing was changed.
+        """
+
+    def common(self, a: str, b: str) -> str | None:
+        """The best common ancestor of two commits; None where there is none, or a shallow clone does not show it."""
+
+    def remote(self, name: str | None = None) -> str:
+        """The named remote; else the one of the branch's upstream, `origin`, or the only one. Raises `UsageError`."""
+
+    def remote_url(self, remote: str) -> str | None:
+        """Without a login."""
+
+    def fetch(self, remote: str, branch: str | None = None) -> tuple[str, str] | None:
+        """Name and newest commit of a branch of the remote, its main one by default; None where there is none.
+
+        Raises `UnavailableError`, `AccessError`.
+        """
+
+    def push(self, remote: str, branch: str, commit: str) -> PushedBranch:
+        """The commit as that branch; never by force.
+
+        Raises `UnavailableError`, `AccessError`, or `DataError` where the remote refuses.
+        """
+
+    def close(self) -> None: ...
+
+
+class Forge(Protocol):
+    """A site that hosts repositories."""
+
+    def propose(self, pushed: PushedBranch, base: str, title: str, body: str, *, draft: bool) -> PullRequest:
+        """Open the branch's pull request, or update the open one. Raises `EvalscribeError` with the reason."""
+
+    def comment(self, number: int, mark: str, body: str) -> str | None:
+        """Write our one comment of this mark into a pull request, or replace it; its address.
+
+        None where the forge takes no comments of ours. Raises `AccessError` where the token may not write.
+        """
+
+    def close(self) -> None: ...

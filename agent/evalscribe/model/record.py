@@ -1,0 +1,69 @@
+"""Evals with everything that an imported file says of them."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from pydantic import Field, JsonValue
+
+from evalscribe.ids import Frozen
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.run import Eval, Step
+from evalscribe.model.transcript import AgentRun, Transcript
+from evalscribe.model.transcript_text import render_transcript
+
+SCORES_LOG = "scores.log"
+"""The document of a try of our own experiments in which each scorer says in a line how it judged, and why."""
+
+
+class Record(Frozen):
+    """One eval with all that its file says of it. Redacted by the source that read it."""
+
+    run_id: str
+    eval: Eval
+    """Its `id` is that of its agent run, and unique among all runs."""
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    """What SQL reads as `metadata_json`: `task`, `scores` (name to number), `agent` (`model_name` …), and the rest."""
+    transcripts: tuple[Transcript, ...] = ()
+    steps: tuple[Step, ...] = ()
+    documents: tuple[Document, ...] = ()
+    """Of every role but `transcript`: those are made of the transcripts."""
+    missing: tuple[str, ...] = ()
+    """What the file could not give, one phrase each."""
+
+    @property
+    def agent_run(self) -> AgentRun:
+        """The eval as judges and the SDK see it; without transcripts it has one that is empty."""
+        transcripts = self.transcripts or (Transcript(id=f"{self.eval.id}-0"),)
+        return AgentRun(id=self.eval.id, name=self.eval.path, transcripts=transcripts, metadata=self.metadata)
+
+
+class GradedEval(Frozen):
+    """An eval and how it was graded, without what was said in it."""
+
+    run_id: str
+    eval: Eval
+    scores: dict[str, float] = Field(default_factory=dict)
+    task: str | None = None
+    """Content id of the task's text; None where the source has none."""
+    grader: str | None = None
+    """Content id of the grader's files; None where the source has none."""
+
+
+def evidence_of(record: Record) -> Evidence:
+    """Documents in the record's order, then a document of role `transcript` for each transcript."""
+    return Evidence(
+        eval=record.eval,
+        steps=record.steps,
+        documents=(*record.documents, *_transcripts(record.transcripts)),
+        missing=record.missing,
+    )
+
+
+def _transcripts(transcripts: tuple[Transcript, ...]) -> Iterator[Document]:
+    """A transcript's path is its name, never its id: that may be made anew whenever a file is read."""
+    seen: Counter[str] = Counter()
+    for transcript in transcripts:
+        name = transcript.name or "transcript"
+        seen[name] += 1
+        path = name if seen[name] == 1 else f"{name}-{seen[name]}"
+        yield Document(role="transcript", path=path, text=render_transcript(transcript))

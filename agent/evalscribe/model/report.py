@@ -1,0 +1,417 @@
+"""The report of one run, and the result of checking reports."""
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Annotated, Literal, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator, model_validator
+
+from evalscribe import text as prose
+from evalscribe.ids import Frozen
+from evalscribe.model.cascade import CascadeSaving, Stage
+from evalscribe.model.evidence import CitationStatus, Role
+from evalscribe.model.finding import (
+    NOT_THE_MODEL,
+    RECOMMENDATION_GROUPS,
+    CauseKind,
+    Classification,
+    Confidence,
+    CrossModelFailures,
+    FollowUp,
+    NetImpact,
+    Pattern,
+    Recommendation,
+    Recurrence,
+)
+from evalscribe.model.run import RunStatus
+
+WHY_LIMIT = 90
+ERROR_LIMIT = 240
+SNIPPET_LINES = 12
+"""How many lines the snippets of one entry have together, at most."""
+SNIPPET_WIDTH = 200
+MODELS_NAMED = 8
+"""How many other models a finding names, at most."""
+MARKS: dict[CitationStatus, str] = {"verified": "", "relocated": "(relocated) ", "unverified": "(unverified) "}
+"""What stands before a quotation; verified is the silent case."""
+Section = Literal["summary", "steps", "classification", "findings", "patterns", "recommendations", "net-impact"]
+Count = Annotated[int, Field(ge=0)]
+Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+M = TypeVar("M", bound=BaseModel)
+
+
+def replaced(noun: M, **changes: object) -> M:
+    """A copy with some fields changed, validated and normalised again (`model_copy` does neither)."""
+    return type(noun)(**{name: getattr(noun, name) for name in type(noun).model_fields} | changes)
+
+
+class RunHeader(Frozen):
+    """The run as the report prints it."""
+
+    id: prose.Name
+    provider: prose.Name
+    model: prose.Name
+    experiment: prose.Name = "default"
+    status: RunStatus = "completed"
+    status_reason: prose.Prose | None = None
+    passed: Count
+    failed: Count
+    total: Count
+    listed: Count
+    """How many failures the source listed: may be fewer than `failed`."""
+    url: prose.WebUrl = None
+    names_all: bool = False
+    """Whether the source names every eval of the run, not only the failures."""
+
+    @field_validator("status_reason")
+    @classmethod
+    def _empty_is_none(cls, reason: str | None) -> str | None:
+        return reason or None
+
+    @property
+    def incomplete(self) -> int:
+        return max(0, self.total - self.passed - self.failed)
+
+
+class EvalRef(Frozen):
+    path: prose.EvalPath
+    """`category/name`, with `#trial` where the source has several trials."""
+    url: prose.WebUrl = None
+
+    @property
+    def category(self) -> str:
+        return self.path.rpartition("/")[0]
+
+
+class Snippet(Frozen):
+    """Quoted lines, printed with their place: at most twelve of at most 200 characters."""
+
+    role: Role
+    path: prose.Name
+    first: Annotated[int, Field(ge=1)]
+    text: str
+    status: CitationStatus = "verified"
+
+    @field_validator("text")
+    @classmethod
+    def _bounded(cls, text: str) -> str:
+        lines = prose.visible(text).split("\n")[:SNIPPET_LINES]
+        lines = [prose.cut(line.rstrip(), SNIPPET_WIDTH) for line in lines]
+        while f"{lines[0]} ".startswith(tuple(mark for mark in MARKS.values() if mark)):
+            lines[0] = lines[0].partition(") ")[2]
+        return "\n".join(lines)
+
+    @property
+    def last(self) -> int:
+        return self.first + self.text.count("\n")
+
+
+class JudgeLabel(Frozen):
+    """The judge's own label, which a person's may override."""
+
+    id: prose.Name
+    classification: Classification
+    confidence: Annotated[Confidence, AfterValidator(lambda value: round(value, 2) + 0.0)]
+    """Two digits, as printed."""
+    stage: Stage | None = None
+
+
+class ReportEntry(Frozen):
+    """One finding as printed: one eval, or a group that one verdict answers for."""
+
+    evals: Annotated[tuple[EvalRef, ...], Field(min_length=1)]
+    """Each path once, those of a category together."""
+    step: prose.Name | None = None
+    classification: Classification | None
+    """The label in force; None when unclassified."""
+    cause: prose.Slug | None = None
+    cause_kind: CauseKind | None = None
+    uncertain: bool = False
+    judge: JudgeLabel | None = None
+    why: str = ""
+    error: str = ""
+    reasoning: prose.Prose = ""
+    """The reasoning, or the reason why there is no verdict."""
+    recurrence: Recurrence = Recurrence()
+    across: CrossModelFailures | None = None
+    missing: prose.Prose = ""
+    """Evidence that the source no longer has: `the model's output is no longer stored`."""
+    snippets: tuple[Snippet, ...] = ()
+    reviewer: tuple[prose.Line, ...] = ()
+    """Each `Reviewer:` line's text; a person wrote it."""
+    notes: tuple[prose.Block, ...] = ()
+    """Text that a person added to this entry elsewhere."""
+
+    @field_validator("evals")
+    @classmethod
+    def _by_category(cls, evals: tuple[EvalRef, ...]) -> tuple[EvalRef, ...]:
+        unique = {ref.path: ref for ref in reversed(evals)}
+        refs = [unique[path] for path in dict.fromkeys(ref.path for ref in evals)]
+        categories = list(dict.fromkeys(ref.category for ref in refs))
+        return tuple(sorted(refs, key=lambda ref: categories.index(ref.category)))
+
+    @field_validator("cause")
+    @classmethod
+    def _no_cause(cls, cause: str | None) -> str | None:
+        return cause or None
+
+    @field_validator("why")
+    @classmethod
+    def _short(cls, why: str) -> str:
+        return prose.prose(why, WHY_LIMIT)
+
+    @field_validator("error")
+    @classmethod
+    def _plain(cls, error: str) -> str:
+        return prose.cut(prose.one_line(error), ERROR_LIMIT)
+
+    @field_validator("recurrence")
+    @classmethod
+    def _printable(cls, recurrence: Recurrence) -> Recurrence:
+        reports = tuple(dict.fromkeys(prose.name(report) for report in recurrence.reports))
+        return Recurrence(kind=recurrence.kind, reports=reports, action=prose.prose(recurrence.action or "") or None)
+
+    @field_validator("across")
+    @classmethod
+    def _named(cls, across: CrossModelFailures | None) -> CrossModelFailures | None:
+        """The models that are named, each once, by name; how many there are is told in any case."""
+        if across is None:
+            return None
+        alike, earlier = _names(across.alike), _names(across.earlier)
+        more = max(0, across.more) + len(alike[MODELS_NAMED:])
+        named = CrossModelFailures(
+            alike=alike[:MODELS_NAMED],
+            more=more if alike else 0,
+            models=max(across.models, len(alike[:MODELS_NAMED]) + (more if alike else 0) + 1),
+            earlier=earlier[:MODELS_NAMED],
+            more_earlier=max(0, across.more_earlier) + len(earlier[MODELS_NAMED:]) if earlier else 0,
+        )
+        return named if alike or earlier else None
+
+    @field_validator("snippets")
+    @classmethod
+    def _share_the_fence(cls, snippets: tuple[Snippet, ...]) -> tuple[Snippet, ...]:
+        if sum(snippet.text.count("\n") + 1 for snippet in snippets) <= SNIPPET_LINES:
+            return snippets
+        share = max(1, SNIPPET_LINES // len(snippets))
+        cut = (replaced(snippet, text="\n".join(snippet.text.split("\n")[:share])) for snippet in snippets)
+        return tuple(cut)[:SNIPPET_LINES]
+
+    @field_validator("notes")
+    @classmethod
+    def _said(cls, notes: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(note for note in notes if note)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(ref.path for ref in self.evals)
+
+    @property
+    def reviewed(self) -> bool:
+        """Whether a person changed or confirmed the label."""
+        judged = self.judge.classification if self.judge else None
+        return self.classification != judged or bool(self.reviewer)
+
+    @property
+    def never_judged_the_model(self) -> bool:
+        return self.cause_kind in NOT_THE_MODEL
+
+    @property
+    def not_counted(self) -> bool:
+        """Whether the entry is left out of the model's pass rate.
+
+        An uncertain label is not enough: the model's own code may have printed the text that it rests on.
+        """
+        return self.never_judged_the_model and not self.uncertain
+
+
+class ReportNote(Frozen):
+    """Text that a person added to a section, outside the findings."""
+
+    section: Section
+    text: prose.Block
+
+
+class Report(Frozen):
+    """What `report_markdown` renders and parses: `parse(render(report)) == report`."""
+
+    run: RunHeader
+    date: Date
+    """ISO date of the first analysis."""
+    revision: Annotated[int, Field(ge=1)] = 1
+    judges: tuple[prose.Name, ...] = ()
+    own_prompts: bool = False
+    """Whether the workspace's own prompt templates were used."""
+    cascade: CascadeSaving | None = None
+    """What a cascade took and saved, where one judged."""
+    evidence: prose.Line = ""
+    """Short content id of all evidence: `sha256:<8 hex>`."""
+    earlier: tuple[prose.Name, ...] = ()
+    """File names of earlier reports that were compared, newest first."""
+    entries: tuple[ReportEntry, ...] = ()
+    patterns: tuple[Pattern, ...] = ()
+    """Their evals in the order of the entries."""
+    resolved: tuple[prose.EvalPath, ...] = ()
+    """Evals of earlier reports that ran here and did not fail, or are no longer among the failures."""
+    follow_ups: tuple[FollowUp, ...] = ()
+    """What was done after earlier reports, of any model, and whether it held here."""
+    incomplete_evals: tuple[prose.EvalPath, ...] = ()
+    """Paths of the evals that never completed, where the source names them."""
+    recommendations: tuple[Recommendation, ...] = ()
+    """Those of a group together, in the order of the groups."""
+    actions_taken: prose.Block = ""
+    """Markdown that people wrote under `Actions taken`; empty means none."""
+    notes: tuple[ReportNote, ...] = ()
+    """Text that people added outside the findings, by section."""
+
+    @field_validator("patterns")
+    @classmethod
+    def _printable_patterns(cls, patterns: tuple[Pattern, ...], info: ValidationInfo) -> tuple[Pattern, ...]:
+        entries = info.data.get("entries", ())
+        return tuple(
+            Pattern(
+                name=prose.prose(pattern.name, also=prose.PARENTHESIS) or "unnamed",
+                kind=pattern.kind,
+                evals=_in_order(pattern.evals, entries),
+                text=prose.prose(pattern.text),
+            )
+            for pattern in patterns
+        )
+
+    @field_validator("follow_ups")
+    @classmethod
+    def _printable_follow_ups(cls, follow_ups: tuple[FollowUp, ...], info: ValidationInfo) -> tuple[FollowUp, ...]:
+        entries = info.data.get("entries", ())
+        return tuple(
+            FollowUp(
+                report=prose.name(one.report),
+                text=prose.prose(one.text),
+                evals=_in_order(one.evals, entries),
+                outcome=one.outcome,
+            )
+            for one in follow_ups
+        )
+
+    @field_validator("recommendations")
+    @classmethod
+    def _printable_recommendations(
+        cls, recommendations: tuple[Recommendation, ...], info: ValidationInfo
+    ) -> tuple[Recommendation, ...]:
+        entries = info.data.get("entries", ())
+        normal = (
+            replaced(item, text=prose.prose(item.text), evals=_in_order(item.evals, entries))
+            for item in recommendations
+        )
+        groups = list(RECOMMENDATION_GROUPS)
+        return tuple(sorted(normal, key=lambda item: groups.index(item.group)))
+
+    @model_validator(mode="after")
+    def _ids_are_numbers(self) -> Self:
+        for item in self.recommendations:
+            if item.id is not None and not (item.id.startswith("R") and item.id[1:].isdecimal() and item.id.isascii()):
+                raise ValueError(f"recommendation id {item.id!r} is not R and a number")
+        return self
+
+    @field_validator("actions_taken")
+    @classmethod
+    def _none_is_empty(cls, text: str) -> str:
+        return "" if text == "None." else text
+
+    @field_validator("notes")
+    @classmethod
+    def _notes_by_section(cls, notes: tuple[ReportNote, ...]) -> tuple[ReportNote, ...]:
+        order = list(Section.__args__)  # type: ignore[attr-defined]
+        return tuple(sorted((note for note in notes if note.text), key=lambda note: order.index(note.section)))
+
+    @cached_property
+    def hoped_for(self) -> tuple[str, ...]:
+        """Failed evals that would pass if the recommendations hold; none that the label in force puts on the model."""
+        claimed = {path for item in self.recommendations if item.would_pass for path in item.evals}
+        entries = (entry for entry in self.entries if entry.classification != "MODEL_FAULT")
+        return tuple(dict.fromkeys(path for entry in entries for path in entry.paths if path in claimed))
+
+    @cached_property
+    def net_impact(self) -> NetImpact:
+        apart = sum(len(entry.evals) for entry in self.entries if entry.not_counted)
+        scorable = max(0, self.run.total - apart)
+        return NetImpact(
+            passed=self.run.passed,
+            total=self.run.total,
+            scorable_passed=min(self.run.passed, scorable),
+            scorable_total=scorable,
+            hopeful_passed=min(self.run.total, self.run.passed + len(self.hoped_for)),
+        )
+
+    def count(self, classification: Classification | None) -> int:
+        """How many failed evals have this label in force."""
+        return sum(len(entry.evals) for entry in self.entries if entry.classification == classification)
+
+
+def _names(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({prose.name(name) for name in names}))
+
+
+def _in_order(paths: Iterable[str], entries: tuple[ReportEntry, ...]) -> tuple[str, ...]:
+    """Each path once: those of the entries in their order, then the others as given."""
+    named = dict.fromkeys(prose.path(path) for path in paths)
+    reported = dict.fromkeys(path for entry in entries for path in entry.paths)
+    return (*(path for path in reported if path in named), *(path for path in named if path not in reported))
+
+
+ProblemLevel = Literal["error", "warning", "notice"]
+PROBLEM_LEVELS: tuple[ProblemLevel, ...] = ("error", "warning", "notice")
+PROBLEM_LIMIT = 600
+
+
+def escape_ci_commands(text: str) -> str:
+    """One line in which no runner of a CI finds a command of its older kind, which may stand anywhere (`##[error]`)."""
+    return re.sub(r"##(?=\[|vso)", "# #", prose.one_line(text))
+
+
+SafeLine = Annotated[str, AfterValidator(escape_ci_commands)]
+ProblemText = Annotated[str, AfterValidator(lambda text: prose.cut(escape_ci_commands(text), PROBLEM_LIMIT))]
+
+
+class Problem(Frozen):
+    """One thing that is wrong with a report, or worth knowing."""
+
+    file: SafeLine
+    """Path of the report, relative to where the reader looks from."""
+    line: Annotated[int, Field(ge=1)]
+    level: ProblemLevel
+    what: ProblemText
+    """One line; quotes other people's text."""
+
+
+class CheckedReport(Frozen):
+    file: SafeLine
+    name: SafeLine
+    """Below the reports folder; of a file elsewhere only its own name."""
+    ours: bool
+    """Whether it is a report of evalscribe; every other is a person's, in a form of their own."""
+    summary: tuple[SafeLine, ...] = ()
+    """Title and first lines as the report's content makes them, in markdown; none where it cannot be read."""
+    quotations: int = 0
+    """How many quotations it prints."""
+    not_compared: SafeLine | None = None
+    """Why they were not compared with the evidence; None where they were, or there are none."""
+
+
+class CheckResult(Frozen):
+    """The outcome of one check."""
+
+    reports: tuple[CheckedReport, ...] = ()
+    """By name."""
+    problems: tuple[Problem, ...] = ()
+    """By file and line."""
+    notes: tuple[SafeLine, ...] = ()
+    """What concerns no single line: quotations that could not be compared, and why."""
+
+    def of(self, level: ProblemLevel) -> tuple[Problem, ...]:
+        return tuple(problem for problem in self.problems if problem.level == level)
+
+    @property
+    def wrong(self) -> int:
+        """How many reports have errors."""
+        return len({problem.file for problem in self.of("error")})

@@ -1,0 +1,86 @@
+"""Runs, their evals and steps."""
+
+from typing import Literal
+
+from evalscribe.ids import Frozen
+
+UNKNOWN = "unknown"
+"""The provider or model of a run of which neither its source nor the user says it."""
+TARGET = "target"
+"""The failed step of a try whose target itself gave no answer: its status is `error`, and nothing was graded."""
+EvalStatus = Literal["passed", "failed", "error", "incomplete"]
+StepStatus = Literal["passed", "failed", "running", "skipped"]
+RunStatus = Literal["completed", "failed", "running", "unknown", "importing"]
+"""`importing`: the store does not have the whole run yet; an interrupted import leaves it in this state."""
+IMPORTING = "its import has not ended; if no import is in progress, import the same file again"
+
+
+class Step(Frozen):
+    """One part of an eval's grading."""
+
+    name: str
+    status: StepStatus
+    error: str | None = None
+    """What the source recorded as the reason; often only a stock message such as `deploy failed`."""
+
+
+class Eval(Frozen):
+    """One task of a run with its result; identified by run, path and trial."""
+
+    id: str
+    """The source's own id; opaque."""
+    category: str
+    name: str
+    trial: int = 1
+    trials: int = 1
+    """How many trials of this eval the source has; with more than one the trial is part of the printed path."""
+    status: EvalStatus = "failed"
+    failed_step: str | None = None
+    """Name of the step that failed, or None where grading never began."""
+    reason: str | None = None
+    """The failure reason as recorded, unabridged: the step's, else the eval's."""
+    url: str | None = None
+
+    @property
+    def path(self) -> str:
+        """`category/name`, with `#trial` where the source has several trials."""
+        return f"{self.task}#{self.trial}" if self.trials > 1 else self.task
+
+    @property
+    def task(self) -> str:
+        """`category/name`, the same for every trial."""
+        return f"{self.category}/{self.name}" if self.category else self.name
+
+
+class Run(Frozen):
+    """One execution of an eval suite by one model, with the evals that failed."""
+
+    id: str
+    provider: str
+    model: str
+    experiment: str = "default"
+    status: RunStatus = "completed"
+    status_reason: str | None = None
+    passed: int = 0
+    failed: int = 0
+    """How many failed by the source's own count; `failures` may hold fewer."""
+    total: int = 0
+    failures: tuple[Eval, ...] = ()
+    """The failed evals that the source lists, in its order."""
+    evals: tuple[str, ...] | None = None
+    """Paths of every eval of the run, where the source names them; None where it names only failures."""
+    url: str | None = None
+
+    @property
+    def incomplete(self) -> int:
+        """Evals that neither passed nor failed."""
+        return max(0, self.total - self.passed - self.failed)
+
+    @property
+    def as_importing(self) -> "Run":
+        """The run as stored until its import ends."""
+        return self.model_copy(update={"status": "importing", "status_reason": IMPORTING})
+
+    @property
+    def all_passed(self) -> bool:
+        return self.status == "completed" and self.passed == self.total and not self.failures and not self.failed

@@ -1,0 +1,90 @@
+"""JSON Schema 2020-12 with checked formats and a time limit for patterns."""
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import lru_cache, partial
+from typing import Any
+
+import regex
+from fqdn import FQDN
+from jsonschema import Draft202012Validator, FormatChecker, ValidationError
+from jsonschema.protocols import Validator
+from jsonschema.validators import extend
+from rfc3339_validator import validate_rfc3339
+from rfc3986_validator import validate_rfc3986
+
+MAX_SECONDS = 2.0
+"""Processor time of one search. `regex` counts that of the whole process."""
+
+
+@lru_cache(maxsize=256)
+def compiled(pattern: str) -> regex.Pattern[str]:
+    """Raises `ValueError` if `pattern` is no regular expression."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            re.compile(pattern)
+            return regex.compile(pattern)
+        except (re.error, regex.error, RecursionError, OverflowError) as error:
+            raise ValueError(f"is no regular expression: {error}") from error
+
+
+@lru_cache(maxsize=256)
+def pattern_matches(pattern: str, text: str) -> bool | None:
+    """Whether `pattern` is found in `text`; `None` if it takes more than `MAX_SECONDS` seconds.
+
+    Cached, because one answer is checked several times.
+    """
+    try:
+        return bool(compiled(pattern).search(text, timeout=MAX_SECONDS))
+    except TimeoutError:
+        return None
+
+
+def make_validator(schema: dict[str, Any]) -> Validator:
+    """`iter_errors` of it gives what is wrong with an answer."""
+    made: Validator = _Validator(schema, format_checker=_FORMATS)
+    return made
+
+
+def _multiple_of(_: Validator, step: float, value: object, __: object) -> Iterator[ValidationError]:
+    """0.3 is a multiple of 0.1, although their doubles are not."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return
+    if Fraction(repr(value)) % Fraction(repr(step)):
+        yield ValidationError(f"{value} is no multiple of {step}")
+
+
+def _pattern(_: Validator, pattern: str, value: object, __: object) -> Iterator[ValidationError]:
+    if isinstance(value, str) and not pattern_matches(pattern, value):
+        yield ValidationError(f"the text does not match {pattern}, or nobody can tell")
+
+
+_FROM_JSONSCHEMA = ("date", "ipv4", "ipv6", "uuid")
+# jsonschema checks the others only where further packages are installed. Those packages are used directly, because its
+# extra `format-nongpl` installs rfc3987-syntax, whose import takes 2.7 s of CPU.
+_CHECKS: dict[str, Callable[[str], object]] = {
+    "date-time": validate_rfc3339,
+    "time": lambda text: validate_rfc3339(f"1970-01-01T{text}"),
+    # jsonschema's own check is whether there is an "@".
+    "email": re.compile(r"[^@\s]+@[^@\s]+").fullmatch,
+    "hostname": lambda text: FQDN(text, min_labels=1).is_valid,
+    "uri": lambda text: validate_rfc3986(text, rule="URI"),
+}
+
+
+def _formats() -> FormatChecker:
+    checker = FormatChecker(formats=_FROM_JSONSCHEMA)
+    for name, holds in _CHECKS.items():
+        checker.checks(name, raises=ValueError)(partial(_holds, holds))
+    return checker
+
+
+def _holds(holds: Callable[[str], object], value: object) -> bool:
+    return not isinstance(value, str) or bool(holds(value))
+
+
+_FORMATS = _formats()
+_Validator = extend(Draft202012Validator, {"multipleOf": _multiple_of, "pattern": _pattern})  # type: ignore[no-untyped-call]

@@ -1,0 +1,157 @@
+"""Scorers as they are configured, and the scores that they give."""
+
+from functools import cached_property
+from typing import Literal, Self
+
+from pydantic import Field, JsonValue
+
+from evalscribe.ids import Frozen
+from evalscribe.model.chat import Usage
+from evalscribe.model.dataset import short_id
+from evalscribe.model.rubric import Rubric
+from evalscribe.model.target import Trace
+
+CUSTOM = "custom"
+"""`ScorerSpec.scorer` of a function of the user's own."""
+
+
+class ScorerSpec(Frozen):
+    """A scorer with its checked configuration. Immutable."""
+
+    name: str
+    """As it is shown: the built-in's name as it was asked for (an alias too), or the user's own name."""
+    scorer: str
+    """Canonical name of a built-in, or `custom`."""
+    config: dict[str, JsonValue] = Field(default_factory=dict)
+    """Complete: defaults are written out."""
+    address: str | None = None
+    """Of a custom one: `package.module:function`."""
+    code: str | None = None
+    """Content id of its source; of a built-in without a model its name and the number of its rule: `contains/1`."""
+    rubric: Rubric | None = None
+    """Of a judge: the stored version that it judges by."""
+    model: str | None = None
+    """Of a judge: `provider/name`."""
+    depends_on: tuple[str, ...] = ()
+    """Names of the scorers whose results it is given."""
+
+    @cached_property
+    def id(self) -> str:
+        """`scv-…`: equal ids, equal scorers."""
+        body = self.model_dump(mode="json", exclude={"rubric"})
+        return short_id("scv", [body, self.rubric.digest if self.rubric else None])
+
+    def __copy__(self) -> Self:
+        """`model_copy` changes what this gives: the id must not come along."""
+        copied = super().__copy__()
+        copied.__dict__.pop("id", None)
+        return copied
+
+
+class Binding(Frozen):
+    """A scorer in an experiment."""
+
+    spec: ScorerSpec
+    scorer_id: str | None = None
+    """Of a scorer that was created under a name; None for a built-in that was attached directly."""
+    required: bool = True
+    """Whether an item can pass without it."""
+    threshold: float | None = None
+    """Passes from this value on, in place of the scorer's own rule."""
+
+
+class Scorer(Frozen):
+    """A scorer that was created under a name; its newest version."""
+
+    id: str
+    """`scorer-…`"""
+    name: str
+    """Unique; usable wherever its id is."""
+    description: str = ""
+    spec: ScorerSpec
+    folder: str = ""
+    """Absolute; where a function of the user's own is imported from. No part of the version."""
+    number: int = 1
+    created_at: str
+
+
+ScoreStatus = Literal["ok", "unscored", "error"]
+"""`unscored`: the scorer abstains; `error`: it broke. Neither is ever a score of 0."""
+ScoreErrorType = Literal[
+    "input_error", "config_error", "provider_error", "auth_error", "artifact_error", "timeout_error", "scorer_error"
+]
+"""`artifact_error`: the trace or state that it needs is not there; `scorer_error`: its own code broke."""
+
+
+class ScoreResult(Frozen):
+    """What a scorer says. `passed` and `value` are None exactly where `status` is not `ok`."""
+
+    status: ScoreStatus = "ok"
+    value: float | None = None
+    """From 0 to 1."""
+    passed: bool | None = None
+    label: str | None = None
+    explanation: str
+    """Why, in a sentence or two; never empty."""
+    error_type: ScoreErrorType | None = None
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    evidence: JsonValue = None
+    """What the explanation rests on: differing places, calls, citations of a judge with their status."""
+    output: JsonValue = None
+    """The scorer's raw answer, where it has one: what a model replied, what a function returned."""
+    usage: Usage = Usage()
+
+
+class ScorerRequest(Frozen):
+    """What a scorer is given; stored whole as `scorer_input`."""
+
+    input: JsonValue
+    output: JsonValue
+    expected: JsonValue = None
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    trace: Trace | None = None
+    """None where nothing was recorded."""
+    transcript: str | None = None
+    """As text."""
+    peer_scores: dict[str, ScoreResult] = Field(default_factory=dict)
+    """By name, of the scorers that this one depends on."""
+
+
+class Score(Frozen):
+    """One score as it is stored: never changed, superseded by a later one."""
+
+    id: str
+    """`score-…`"""
+    run_id: str
+    run_item_id: str
+    item_key: str
+    repetition: int
+    scorer: str
+    """Name of its binding."""
+    scorer_version_id: str
+    required: bool = True
+    status: ScoreStatus
+    value: float | None = None
+    passed: bool | None = None
+    label: str | None = None
+    explanation: str
+    error_type: ScoreErrorType | None = None
+    cost_usd: float = 0.0
+    supersedes: str | None = None
+    """The score that it replaced."""
+    current: bool = True
+    """False once another one superseded it."""
+    reason: str | None = None
+    """Why it was scored again."""
+    created_at: str
+
+
+class ScoreEvidence(Frozen):
+    """The exact material of a score."""
+
+    scorer_input: JsonValue = None
+    """A `ScorerRequest`; scorers that saw the same share it, so the `config` stands in `metadata`."""
+    scorer_output: JsonValue = None
+    """The raw answer."""
+    evidence: JsonValue = None
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)

@@ -1,0 +1,370 @@
+"""Agent runs, transcripts and messages, parsed from the forms that other tools use."""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, Literal
+from uuid import uuid4
+
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
+
+from evalscribe.errors import DataError
+from evalscribe.ids import Frozen, content_id
+from evalscribe.json_data import clean_json
+from evalscribe.redaction.redact import redact_json
+
+ROLES = ("system", "user", "assistant", "tool")
+MAX_PART_TEXT = 200
+"""Characters of a string that is kept of a part which is no text: an image's data is not for reading."""
+_REASONING = ("reasoning", "thinking", "redacted_thinking")
+_Parts = tuple[list[str], list[str], list[dict[str, Any]], list[Any]]
+
+
+def normalise_role(message: Any) -> Any:
+    """A `developer` speaks as the system; any other unknown role is an error."""
+    if not isinstance(message, dict):
+        return message
+    role = message.get("role")
+    if role == "developer":
+        return {**message, "role": "system", "spoken by": role}
+    if role not in ROLES:
+        told = f"unknown role {json.dumps(role, default=str)[:60]}" if "role" in message else "no role"
+        raise ValueError(f"{told}; known are {', '.join(ROLES)} and developer")
+    return message
+
+
+def move_unknown_fields(value: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """Unknown fields moved into `metadata`, nulls left out. A name that is taken there gets a longer one."""
+    if value.keys() <= known and None not in value.values():
+        return dict(value)
+    given = {key: part for key, part in value.items() if part is not None}
+    unknown = {key: part for key, part in given.items() if key not in known}
+    metadata = given.get("metadata", {})
+    if not unknown or not isinstance(metadata, dict):
+        return given
+    kept = {key if key not in metadata else f"{key} (field)": part for key, part in unknown.items()}
+    return {**{key: part for key, part in given.items() if key in known}, "metadata": {**metadata, **kept}}
+
+
+def normalise_agent_run(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Messages without a transcript are one; transcripts by name become a list."""
+    given = dict(value)
+    if "transcripts" not in given and "messages" in given:
+        given["transcripts"] = [{"messages": given.pop("messages")}]
+    transcripts = given.get("transcripts")
+    if isinstance(transcripts, dict):
+        given["transcripts"] = [_with_name(name, transcript) for name, transcript in transcripts.items()]
+    return given
+
+
+def _with_name(name: str, transcript: Any) -> Any:
+    return {"name": name, **transcript} if isinstance(transcript, dict) else transcript
+
+
+def normalise_tool_call(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Flat calls, and those whose `function` is an object with name and arguments, these even as a string of JSON."""
+    given = dict(value)
+    if isinstance(given.get("function"), dict):
+        function = dict(given.pop("function"))
+        given = {**given, "function": function.pop("name", None), **function}
+    if given.get("type") == "function":
+        del given["type"]
+    if isinstance(given.get("arguments"), str):
+        given["arguments"] = _arguments(given["arguments"])
+    return given
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        read = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        read = text
+    return read if isinstance(read, dict) else {"arguments": read}
+
+
+def normalise_tool_result(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool's message: its name under either name, its error as one text."""
+    given = dict(value)
+    if "function" not in given and isinstance(given.get("name"), str):
+        given["function"] = given.pop("name")
+    error = given.get("error")
+    if isinstance(error, dict) and isinstance(error.get("message"), str) and error.keys() <= {"type", "message"}:
+        given["error"] = f"{error['type']}: {error['message']}" if error.get("type") else error["message"]
+    elif error is not None and not isinstance(error, str):
+        given["error"] = json.dumps(error, ensure_ascii=False, default=str)
+    return given
+
+
+def join_content(value: Mapping[str, Any], *, with_reasoning: bool) -> dict[str, Any]:
+    """A message whose content is one text. Parts that are none become placeholders and are kept in `metadata`."""
+    given = dict(value)
+    if with_reasoning and isinstance(given.get("reasoning_content"), str):
+        given.setdefault("reasoning", given.pop("reasoning_content"))
+    if not isinstance(given.get("content"), list):
+        return given
+    texts, reasoning, calls, others = _parts(given["content"])
+    given["content"] = "\n".join(texts if with_reasoning else [*reasoning, *texts])
+    if with_reasoning and reasoning:
+        given["reasoning"] = "\n".join([*filter(None, [given.get("reasoning")]), *reasoning])
+    recorded = given.get("tool_calls") or []
+    if calls and isinstance(recorded, list):
+        given["tool_calls"] = [*recorded, *calls]
+    metadata = given.get("metadata") or {}
+    if others and isinstance(metadata, dict):
+        given["metadata"] = {**metadata, "parts" if "parts" not in metadata else "parts (content)": others}
+    return given
+
+
+def _parts(content: list[Any]) -> _Parts:
+    """Texts, reasoning, calls of tools, and what is kept of everything else."""
+    found: _Parts = ([], [], [], [])
+    texts, reasoning, calls, others = found
+    for part in content:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if isinstance(part, str):
+            texts.append(part)
+        elif kind in ("text", "input_text", "output_text", None) and isinstance(_of(part, "text"), str):
+            texts.append(part["text"])
+        elif kind in _REASONING:
+            reasoning.append(_reasoning(part))
+        elif kind == "tool_use":
+            calls.append({"id": part.get("id"), "function": part.get("name"), "arguments": part.get("input")})
+        else:
+            texts.append(_placeholder(part, kind))
+            others.append(_short(part))
+    return found
+
+
+def _of(part: Any, key: str) -> Any:
+    return part.get(key) if isinstance(part, dict) else None
+
+
+def _reasoning(part: Mapping[str, Any]) -> str:
+    hidden = part.get("redacted") or part["type"] == "redacted_thinking"
+    told = [part.get("summary")] if hidden else [part.get(key) for key in ("reasoning", "thinking", "text", "summary")]
+    return next((text for text in told if isinstance(text, str) and text), "[reasoning withheld]")
+
+
+def _placeholder(part: Any, kind: Any) -> str:
+    """What stands for a part that is no text: `[image]`; what a tool gave back inside a message as its text."""
+    if kind == "tool_result":
+        inner = part.get("content")
+        return inner if isinstance(inner, str) else "\n".join(_parts(inner)[0]) if isinstance(inner, list) else ""
+    name = kind if isinstance(kind, str) and kind else "part"
+    return "[image]" if "image" in name else f"[{name[:40]}]"
+
+
+def _short(part: Any) -> Any:
+    """A part without the data that nobody can read."""
+    if isinstance(part, dict):
+        return {key: _short(inner) for key, inner in part.items()}
+    if isinstance(part, list):
+        return [_short(inner) for inner in part]
+    if isinstance(part, str) and len(part) > MAX_PART_TEXT:
+        return f"{part[:40]}… ({len(part)} characters)"
+    return part
+
+
+def _new_id() -> str:
+    return str(uuid4())
+
+
+class _Kept(Frozen):
+    """Unknown fields go to `metadata`, which a judge is shown; a null means the default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
+
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return move_unknown_fields(cls._understood(value), _names(cls))
+
+    @classmethod
+    def _understood(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """The same in our words. `value` is not changed."""
+        return value
+
+
+@cache
+def _names(shape: type[_Kept]) -> frozenset[str]:
+    """Of its fields; pydantic takes its time to tell them, and every message asks."""
+    return frozenset(shape.model_fields)
+
+
+class TranscriptToolCall(_Kept):
+    """A call of a tool, as an assistant's message records it."""
+
+    id: str = ""
+    function: str
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @classmethod
+    def _understood(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return normalise_tool_call(value)
+
+
+class _Message(_Kept):
+    """Fields that every role shares."""
+
+    content: str = ""
+    """A list of parts is joined; an image stands there as `[image]`, what it was in `metadata["parts"]`."""
+    id: str | None = None
+
+    @classmethod
+    def _understood(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return join_content(value, with_reasoning=False)
+
+
+class SystemMessage(_Message):
+    role: Literal["system"] = "system"
+
+
+class UserMessage(_Message):
+    role: Literal["user"] = "user"
+
+
+class AssistantMessage(_Message):
+    role: Literal["assistant"] = "assistant"
+    reasoning: str = ""
+    """All of it, in order."""
+    model: str | None = None
+    tool_calls: tuple[TranscriptToolCall, ...] = ()
+
+    @classmethod
+    def _understood(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return join_content(value, with_reasoning=True)
+
+
+class ToolMessage(_Message):
+    role: Literal["tool"] = "tool"
+    tool_call_id: str | None = None
+    function: str | None = None
+    error: str | None = None
+
+    @classmethod
+    def _understood(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return normalise_tool_result(join_content(value, with_reasoning=False))
+
+
+ChatMessage = Annotated[
+    Annotated[SystemMessage | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")],
+    BeforeValidator(normalise_role),
+]
+
+
+class Transcript(_Kept):
+    id: str = Field(default_factory=_new_id)
+    name: str | None = None
+    messages: tuple[ChatMessage, ...] = ()
+
+
+class AgentRun(_Kept):
+    """One eval with its transcripts. Scores stand in `metadata["scores"]` by convention."""
+
+    id: str = Field(default_factory=_new_id)
+    name: str | None = None
+    transcripts: tuple[Transcript, ...]
+    """At least one."""
+
+    @field_validator("transcripts")
+    @classmethod
+    def _some(cls, transcripts: tuple[Transcript, ...]) -> tuple[Transcript, ...]:
+        if not transcripts:
+            raise ValueError("an agent run has at least one transcript")
+        return transcripts
+
+    @classmethod
+    def _understood(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return normalise_agent_run(value)
+
+    @property
+    def digest(self) -> str:
+        """Content id of what a judge can see; ids are no part of it."""
+        messages: Any = {"__all__": {"id": True}}
+        unseen: Any = {"id": True, "transcripts": {"__all__": {"id": True, "messages": messages}}}
+        return content_id(self.model_dump(mode="json", exclude=unseen))
+
+
+MAX_PROBLEMS = 3
+
+
+def parse_agent_run(text: str | Mapping[str, Any], where: str) -> AgentRun:
+    """One run from a JSON object or its text, without secrets and without what cannot be stored.
+
+    Raises `DataError`: `runs.json: transcripts[0].messages[2]: no role`.
+    """
+    value = _json(text, where) if isinstance(text, str) else text
+    if not isinstance(value, Mapping):
+        raise DataError(f"{where}: an agent run is a JSON object with transcripts, this is {_kind(value)}")
+    try:
+        return AgentRun.model_validate(redact_json(clean_json(dict(value))))
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
+    except ValidationError as error:
+        raise DataError(f"{where}: {_told(error)}") from None
+    except RecursionError:
+        raise DataError(f"{where}: is nested too deeply") from None
+
+
+def parse_agent_runs(text: str, where: str) -> list[AgentRun]:
+    """Every run of a file: one object, a list of them, or one per line. Raises `DataError`."""
+    text = text.removeprefix("\ufeff")
+    values = _values(text, where)
+    if not values:
+        raise DataError(f"{where}: holds no agent run")
+    return [parse_agent_run(value, place) for place, value in values]
+
+
+def _values(text: str, where: str) -> list[tuple[str, Any]]:
+    """The objects, each with where it stands."""
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if len(lines) > 1 and _whole(lines[0][1]):
+        return [(f"{where}:{number}", _json(line, f"{where}:{number}")) for number, line in lines]
+    value = _json(text, where) if lines else []
+    return [(f"{where}[{n}]", part) for n, part in enumerate(value)] if isinstance(value, list) else [(where, value)]
+
+
+def _whole(line: str) -> bool:
+    """Whether a line is a JSON object of its own, so that the file has one per line."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where}: no JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: no JSON that can be read: {error}"[:300]) from None
+
+
+def _told(error: ValidationError) -> str:
+    problems = [f"{_path(problem['loc'])}: {_said(problem['msg'])}" for problem in error.errors(include_input=False)]
+    more = f" (and {len(problems) - MAX_PROBLEMS} more)" if len(problems) > MAX_PROBLEMS else ""
+    return "; ".join(problems[:MAX_PROBLEMS]) + more
+
+
+def _said(message: str) -> str:
+    return message.removeprefix("Value error, ")
+
+
+def _path(place: tuple[int | str, ...]) -> str:
+    """`transcripts[0].messages[3].content`: the role, by which pydantic tells messages apart, is no part of it."""
+    path = ""
+    for before, part in zip(("", *place), place, strict=False):
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif not (part in ROLES and isinstance(before, int)):
+            path += f".{part}" if path else part
+    return path or "agent run"
+
+
+def _kind(value: object) -> str:
+    return {list: "a list", str: "a string", type(None): "null"}.get(type(value), "no object")

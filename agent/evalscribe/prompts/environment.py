@@ -1,0 +1,274 @@
+"""The restricted Jinja environment for templates from untrusted folders."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import wraps
+from itertools import permutations
+from typing import Any, TypeGuard
+
+from jinja2 import FunctionLoader, StrictUndefined, Template, nodes
+from jinja2.exceptions import SecurityError
+from jinja2.filters import FILTERS as JINJA_FILTERS
+from jinja2.runtime import BlockReference, Context, LoopContext, Macro, Undefined
+from jinja2.sandbox import SandboxedEnvironment
+from jinja2.visitor import NodeTransformer
+from pydantic import BaseModel
+
+MAX_CHARACTERS = 64 * 1024 * 1024
+"""Most characters that one rendering may produce, including intermediate values."""
+ITEM_SIZE = 64
+"""Characters that a number or list item counts as."""
+MAX_STEPS = 200_000
+"""Most loop iterations, macro calls and included templates in one rendering."""
+MAX_BITS = 4096
+"""Most bits of an integer that arithmetic may produce."""
+MAX_WIDTH = 1000
+"""Largest width, indent or precision that a filter takes."""
+LOOP = frozenset(("index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem"))
+# Left out: `attr`, which reads attributes; `format`, `center`, `wordwrap`, `batch`, `slice`, `xmlattr` and `urlize`,
+# whose results can be far larger than their input; `random`, which would give a prompt a new cache key each time.
+FILTERS = frozenset(
+    {
+        *("abs", "capitalize", "count", "d", "default", "dictsort", "e", "escape", "first", "float", "groupby"),
+        *("indent", "int", "items", "join", "last", "length", "list", "lower", "map", "max", "min", "reject"),
+        *("rejectattr", "replace", "reverse", "round", "select", "selectattr", "sort", "string", "sum", "title"),
+        *("tojson", "trim", "truncate", "unique", "upper", "wordcount"),
+    }
+)
+
+
+def plain_data(value: object) -> Any:
+    """Copy a value into None, booleans, numbers, strings, lists and dicts, without subclasses.
+
+    Raises:
+        TypeError: If the value is neither one of these nor a pydantic model.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, BaseModel):
+        return plain_data(value.model_dump(mode="json"))
+    if isinstance(value, Mapping):
+        return {str(plain_data(key)): plain_data(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_data(item) for item in value]
+    raise TypeError(f"a template cannot be given a value of type {type(value).__name__}")
+
+
+class _Budget:
+    """The remaining characters and steps of one rendering."""
+
+    def __init__(self) -> None:
+        self.characters = MAX_CHARACTERS
+        self.steps = MAX_STEPS
+
+    def spend(self, *values: object) -> None:
+        """Subtract the size of values. A list that occurs many times counts each time, as it is printed each time."""
+        waiting = list(values)
+        while waiting:
+            value = waiting.pop()
+            self.characters -= len(value) if isinstance(value, str) else ITEM_SIZE
+            if self.characters < 0:
+                raise SecurityError(f"the template produces more than {MAX_CHARACTERS:,} characters")
+            if isinstance(value, (list, tuple)):
+                waiting += value
+            elif isinstance(value, dict):
+                waiting += [*value, *value.values()]
+
+    def reserve(self, size: int) -> None:
+        """Refuse a value of this size before it is created."""
+        if size > self.characters:
+            raise SecurityError(f"the template produces more than {MAX_CHARACTERS:,} characters")
+
+
+_BUDGET: ContextVar[_Budget] = ContextVar("budget of a rendering")
+
+
+class PlainDataEnvironment(SandboxedEnvironment):
+    """Renders templates that can only read plain data."""
+
+    intercepted_binops = frozenset(("+", "*", "**", "%"))
+
+    def __init__(self, source: Callable[[str], str]) -> None:
+        """Args:
+        source: Returns the text of a template by its name.
+        """
+        super().__init__(
+            # The name doubles as file name, so that a traceback shows template and line.
+            loader=FunctionLoader(lambda name: (source(name), name, None)),
+            undefined=StrictUndefined,
+            finalize=_printed,
+            autoescape=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+        self.globals.clear()  # `cycler`, `joiner`, `lipsum` and `namespace` are objects with methods; `range` is long
+        self.filters = {name: _bounded(name, JINJA_FILTERS[name]) for name in FILTERS}
+
+    def rendered(self, name: str, values: Mapping[str, object]) -> str:
+        token = _BUDGET.set(_Budget())
+        try:
+            template: Template = self.get_template(name)
+            return template.render({key: plain_data(value) for key, value in values.items()})
+        finally:
+            _BUDGET.reset(token)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if isinstance(obj, Undefined):
+            return getattr(obj, attribute)  # raises, and says what is undefined
+        if isinstance(obj, LoopContext) and attribute in LOOP:
+            return getattr(obj, attribute)
+        if isinstance(obj, dict):
+            if attribute in obj:
+                return obj[attribute]
+            if not hasattr(dict, attribute):
+                return self.undefined(obj=obj, name=attribute)
+        raise SecurityError(f".{attribute} is refused: templates can only read items of plain data and use filters")
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        if isinstance(obj, Undefined):
+            return obj[argument]
+        if isinstance(obj, dict) and isinstance(argument, str):
+            return self.getattr(obj, argument)
+        if isinstance(obj, (str, list, tuple)) and isinstance(argument, (int, slice)):
+            try:
+                return obj[argument]
+            except IndexError:
+                return self.undefined(obj=obj, name=str(argument))
+        raise SecurityError(f"[{str(argument)[:40]!r}] is refused: templates can only read items of plain data")
+
+    def call(self, context: Context, called: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call macros, blocks and loops of templates; refuse everything else."""
+        own = called in (self.count_step, self.concatenated)
+        if own or isinstance(called, (Macro, BlockReference, LoopContext)):
+            return context.call(called, *args, **kwargs)
+        if isinstance(called, Undefined):
+            return called()
+        raise SecurityError(f"a value of type {type(called).__name__} cannot be called")
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        budget = _BUDGET.get()
+        whole = isinstance(left, int) and isinstance(right, int)
+        if operator == "%" and isinstance(left, str):
+            raise SecurityError("% on a string is refused")
+        if operator == "*" and not whole:
+            for text, times in ((left, right), (right, left)):
+                if isinstance(text, (str, list, tuple)) and isinstance(times, int):
+                    budget.reserve(len(text) * times)
+        if operator == "**" and whole and left.bit_length() * right > MAX_BITS:
+            raise SecurityError("the number is too large")
+        result = super().call_binop(context, operator, left, right)
+        if isinstance(result, int) and result.bit_length() > MAX_BITS:
+            raise SecurityError("the number is too large")
+        budget.spend(result)
+        return result
+
+    def count_step(self) -> None:
+        budget = _BUDGET.get()
+        budget.steps -= 1
+        if budget.steps < 0:
+            raise SecurityError(f"the template needs more than {MAX_STEPS:,} steps")
+
+    def concatenated(self, *values: Any) -> str:
+        """The result of `~`."""
+        return "".join([str(_printed(value)) for value in values])
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        tree: nodes.Template = _Counted().visit(super()._parse(source, name, filename))
+        tree.set_environment(self)
+        return tree
+
+
+class _Counted(NodeTransformer):
+    """Rewrites a template so that loops, macros and templates count steps, and `~` counts the size of its result."""
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:
+        return self._counting(node)
+
+    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
+        return self._counting(node)
+
+    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
+        return self._counting(node)
+
+    def visit_Template(self, node: nodes.Template) -> nodes.Node:
+        return self._counting(node)
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+        self.generic_visit(node)
+        return _call("concatenated", node.nodes, node.lineno)
+
+    def _counting(self, node: Any) -> nodes.Node:
+        self.generic_visit(node)
+        node.body.insert(0, nodes.ExprStmt(_call("count_step", [], node.lineno), lineno=node.lineno))
+        return node  # type: ignore[no-any-return]
+
+
+def _call(method: str, values: list[nodes.Expr], line: int) -> nodes.Call:
+    called = nodes.EnvironmentAttribute(method, lineno=line)
+    return nodes.Call(called, values, [], None, None, lineno=line)
+
+
+def _printed(value: Any) -> Any:
+    """Count the size of a value that is printed; refuse one that is not plain data."""
+    if not isinstance(value, (str, int, float, list, tuple, dict, Undefined, type(None))):
+        raise SecurityError(f"a value of type {type(value).__name__} cannot be printed")
+    budget = _BUDGET.get(None)
+    if budget is not None:
+        budget.spend(value)
+    if isinstance(value, (list, tuple, dict)):
+        _raise_undefined(value)
+    return value
+
+
+def _raise_undefined(value: Any) -> None:
+    """Raise for an undefined item in a list: Python would print it as the word `Undefined`."""
+    if isinstance(value, Undefined):
+        str(value)
+    for item in value if isinstance(value, (list, tuple)) else value.values() if isinstance(value, dict) else ():
+        _raise_undefined(item)
+
+
+def _bounded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a filter to count the size of its input and output, and to return lists instead of generators."""
+
+    @wraps(function)
+    def bounded(*args: Any, **kwargs: Any) -> Any:
+        budget = _BUDGET.get(None) or _Budget()  # Jinja computes constants while it compiles
+        values = [value for value in (*args, *kwargs.values()) if isinstance(value, (str, int, list, tuple, dict))]
+        budget.spend(*values)
+        budget.reserve(_growth(name, values))
+        if name in ("indent", "round", "tojson") and any(abs(one) > MAX_WIDTH for one in values[1:] if _whole(one)):
+            raise SecurityError(f"a filter's width or precision is at most {MAX_WIDTH:,}")
+        result = function(*args, **kwargs)
+        result = list(result) if isinstance(result, Iterator) else result
+        budget.spend(result)
+        return result
+
+    return bounded
+
+
+def _growth(name: str, values: list[Any]) -> int:
+    """Return how many characters a filter may add to its input."""
+    if not values or isinstance(values[0], int):
+        return 0
+    value, *others = values
+    texts = [one for one in others if isinstance(one, str)]
+    if name == "join" and texts:
+        return len(value) * max(map(len, texts))
+    if name == "indent" and isinstance(value, str):
+        width = max([*map(len, texts), *(one for one in others if _whole(one)), 4])
+        return (value.count("\n") + 1) * width
+    if name == "replace" and isinstance(value, str):
+        return max((value.count(old) * len(new) for old, new in permutations(texts, 2)), default=0)
+    return 0
+
+
+def _whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)

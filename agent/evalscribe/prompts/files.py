@@ -1,0 +1,213 @@
+"""YAML as people write it, and target prompts in files."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError
+
+from evalscribe.errors import DataError, RubricError
+from evalscribe.ids import Frozen
+from evalscribe.json_data import StrictJson, join_path, preview
+from evalscribe.model.chat import Effort
+from evalscribe.model.output_schema import validate_schema
+from evalscribe.model.target import TargetMessage, prompt_variables
+
+MAX_YAML_VALUES = 50_000
+"""Values of a document; what aliases repeat counts each time."""
+MAX_YAML_DEPTH = 200
+WIDTH = 110
+_ODD_BREAKS = re.compile("[\r\x85\u2028\u2029]")
+
+
+@dataclass(frozen=True)
+class YamlDocument:
+    """What a text holds, and where."""
+
+    value: Any
+    where: str
+    lines: Mapping[str, int]
+    """Line, from 1, by path."""
+
+    def place(self, path: str) -> str:
+        """`file:line` of the value at a path, or of the nearest that holds it."""
+        above = [known for known in self.lines if known and path.startswith(known)]
+        return f"{self.where}:{self.lines[max(above, key=len)]}" if above else self.where
+
+
+def parse_yaml(text: str, where: str) -> YamlDocument:
+    """Raises `RubricError` for what is no YAML, for names given twice, merge keys, and aliases without end."""
+    loader = _loader(text, where)
+    try:
+        node = loader.get_single_node()
+        lines = dict(_lines(node, where)) if node else {}
+        return YamlDocument(loader.construct_document(node) if node else None, where, lines)
+    except yaml.YAMLError as error:
+        raise _yaml_error(error, where) from error
+    except RecursionError as error:
+        raise RubricError("", "is nested too deeply", where) from error
+    except ValueError as error:  # a date that no calendar has, a number of too many digits
+        raise RubricError("", f"holds a value that cannot be read: {error}", where) from error
+    finally:
+        loader.dispose()
+
+
+def dump_yaml(value: object) -> str:
+    """Texts of several lines as blocks, names in their own order."""
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
+    return text
+
+
+def _loader(text: str, where: str) -> yaml.SafeLoader:
+    try:
+        return yaml.SafeLoader(text)
+    except yaml.YAMLError as error:  # characters that YAML does not know
+        raise _yaml_error(error, where) from error
+
+
+def _yaml_error(error: yaml.YAMLError, where: str) -> RubricError:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
+    return RubricError("", f"is no YAML: {problem}", f"{where}:{mark.line + 1}" if mark else where)
+
+
+def _lines(root: yaml.Node, where: str) -> Iterator[tuple[str, int]]:
+    """The line of every value, by its path, bounded although aliases may repeat each other."""
+    waiting: list[tuple[str, yaml.Node, int]] = [("", root, 0)]
+    count = 0
+    while waiting:
+        path, node, depth = waiting.pop()
+        line = node.start_mark.line + 1
+        count += 1
+        if count > MAX_YAML_VALUES or depth > MAX_YAML_DEPTH:
+            raise RubricError("", "holds too many values, or too deep ones", f"{where}:{line}")
+        yield path, line
+        waiting.extend((join_path(path, part), inner, depth + 1) for part, inner in _parts(node, path, where))
+
+
+def _parts(node: yaml.Node, path: str, where: str) -> Iterator[tuple[object, yaml.Node]]:
+    if isinstance(node, yaml.SequenceNode):
+        yield from enumerate(node.value)
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: set[str] = set()
+    for key, value in node.value:
+        name = str(key.value)
+        place = f"{where}:{key.start_mark.line + 1}"
+        if key.tag == "tag:yaml.org,2002:merge":
+            raise RubricError(path, "merging by << is not supported; write the values out", place)
+        if name in seen:
+            raise RubricError(path, f"has {preview(name)} twice", place)
+        seen.add(name)
+        yield name, value
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: object) -> bool:
+        """Equal parts are written out, each in its place."""
+        del data
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    if _ODD_BREAKS.search(text):  # the library would read them back as ordinary line ends
+        style = '"'
+    node: yaml.ScalarNode = dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    return node
+
+
+def _list(dumper: yaml.SafeDumper, members: list[object]) -> yaml.SequenceNode:
+    """Short plain members stand in one line, as people write an enum."""
+    plain = all(isinstance(member, str | int) and len(str(member)) < 30 for member in members)
+    node: yaml.SequenceNode = dumper.represent_sequence("tag:yaml.org,2002:seq", members, flow_style=plain)
+    return node
+
+
+_Dumper.add_representer(str, _text)
+_Dumper.add_representer(list, _list)
+
+
+MAX_PROMPT_BYTES = 256 * 1024
+"""Bytes of one file."""
+MAX_OUTPUT_TOKENS = 128_000
+_FENCE = "---\n"
+
+
+class PromptFile(Frozen):
+    """What a file may hold. `text` is one message of the user; `system` stands before all messages."""
+
+    model: str | None = None
+    system: str | None = None
+    text: str | None = None
+    messages: tuple[TargetMessage, ...] = ()
+    max_tokens: int = Field(default=4096, ge=1, le=MAX_OUTPUT_TOKENS)
+    effort: Effort | None = None
+    output_schema: dict[str, Any] | None = None
+
+    @property
+    def said(self) -> tuple[TargetMessage, ...]:
+        """All messages, in order."""
+        first = (TargetMessage(role="system", content=self.system),) if self.system else ()
+        text = (TargetMessage(role="user", content=self.text),) if self.text else ()
+        return (*first, *self.messages, *text)
+
+
+def parse_prompt(text: str, where: str) -> PromptFile:
+    """`where` is its path. Raises `DataError` saying what is wrong, and where."""
+    try:
+        made = PromptFile.model_validate(_prompt_fields(text.removeprefix("\ufeff").replace("\r\n", "\n"), where))
+        _check(made, where)
+    except RubricError as error:
+        raise DataError(str(error) if error.where else f"{where}: {error}") from None
+    except ValidationError as error:
+        raise DataError(f"{where}: {_prompt_error(error)}") from None
+    return made
+
+
+def _prompt_fields(text: str, where: str) -> dict[str, Any]:
+    match PurePath(where).suffix.lower():
+        case ".json":
+            return _mapping(StrictJson().decode(text), where)
+        case ".yaml" | ".yml":
+            return _mapping(parse_yaml(text, where).value, where)
+    if not text.startswith(_FENCE):
+        return {"text": text.strip()}
+    front, ended, body = text.removeprefix(_FENCE).partition(f"\n{_FENCE}")
+    if not ended:
+        raise DataError(f"{where}: the front matter, which begins with ---, does not end with such a line")
+    return {**_mapping(parse_yaml(front, where).value or {}, where), "text": body.strip()}
+
+
+def _mapping(value: object, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise DataError(f"{where}: a prompt is an object with model, and messages or text")
+    return value
+
+
+def _check(made: PromptFile, where: str) -> None:
+    roles = [message.role for message in made.said]
+    if made.text and made.messages:
+        raise DataError(f"{where}: has messages and text: text is short for one message of the user")
+    if "user" not in roles:
+        raise DataError(f"{where}: has no message of the user")
+    if roles[-1] != "user":
+        raise DataError(f"{where}: ends with a message of the {roles[-1]}: the last one has to be the user's")
+    spoken = [role for role in roles if role != "system"]
+    if roles[len(roles) - len(spoken) :] != spoken or spoken[0] != "user":
+        raise DataError(f"{where}: messages of the system stand first, then one of the user")
+    if not any(prompt_variables(message.content) for message in made.said):
+        raise DataError(f"{where}: has no {{{{input}}}}: every item would be asked the same")
+    if made.output_schema is not None:
+        validate_schema(made.output_schema)
+
+
+def _prompt_error(error: ValidationError) -> str:
+    first = error.errors(include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        return f"{place} is unknown; there is {', '.join(PromptFile.model_fields)}"
+    return f"{place}: {first['msg'].removeprefix('Value error, ')}"

@@ -1,0 +1,152 @@
+"""Find prompt templates and render them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import evalscribe
+from evalscribe.errors import DataError, UsageError
+from evalscribe.ids import content_id
+
+if TYPE_CHECKING:
+    from evalscribe.prompts.environment import PlainDataEnvironment
+
+
+MAX_TEMPLATE_BYTES = 1024 * 1024
+"""Bytes of one template."""
+TEMPLATE_SUFFIXES = (".j2", ".yaml")
+"""Of files that are templates or rubrics; other files beside them are nobody's."""
+
+
+def shipped_folder(kind: Literal["prompts", "skills", "docs"]) -> Path:
+    """The folder that came with the package: inside it when installed, at its place in a checkout."""
+    package = Path(evalscribe.__file__).resolve().parent
+    top = package.parent if kind == "docs" else package.parents[1]
+    for folder in (package / "_data" / kind, top / kind):
+        if folder.is_dir():
+            return folder
+    raise DataError(f"the {kind} of this installation are missing; install evalscribe again")
+
+
+class Prompts:
+    """The templates in force. A file in the workspace's own `prompts/` wins over the shipped one of its name."""
+
+    def __init__(self, workspace: Path | None = None) -> None:
+        self._shipped = shipped_folder("prompts")
+        self._workspace = _own_folder(workspace, self._shipped)
+        self._environment: PlainDataEnvironment | None = None
+
+    def own(self, folder: str = "") -> tuple[str, ...]:
+        """Names below `folder` whose text is the workspace's own and differs from what was shipped."""
+        return tuple(name for name in self.names(folder) if self._is_own(name))
+
+    def names(self, folder: str) -> list[str]:
+        """Of every template and rubric below `folder`, the workspace's and the shipped ones."""
+        files = [
+            (top, path)
+            for top in self._folders()
+            for path in (top / folder).rglob("*")
+            if path.suffix in TEMPLATE_SUFFIXES
+        ]
+        found = {path.relative_to(top).as_posix() for top, path in files}
+        return sorted(name for name in found if any(_file(top, name) for top in self._folders()))
+
+    def digest(self, folder: str) -> str:
+        """Content id of every template below `folder`, whatever they are rendered with."""
+        return content_id({name: self.source(name) for name in self.names(folder)})
+
+    def source(self, name: str) -> str:
+        """The text of one template. Raises `UsageError` when no folder has it, or it is not UTF-8."""
+        for folder in self._folders():
+            text = _text(folder, name)
+            if text is not None:
+                return text
+        raise UsageError(f"no template {name} in {' or '.join(map(str, self._folders()))}")
+
+    def render(self, name: str, **values: object) -> str:
+        """Raises `UsageError` naming the template where it is broken or asks for what it is not given."""
+        try:
+            return self._jinja().rendered(name, values)
+        except UsageError:
+            raise
+        except Exception as error:  # a template is a program: it can divide by zero
+            place = _place(error, name)
+            raise UsageError(f"template {place} cannot be rendered: {error}") from error
+
+    def _jinja(self) -> "PlainDataEnvironment":
+        from evalscribe.prompts.environment import PlainDataEnvironment
+
+        if self._environment is None:
+            self._environment = PlainDataEnvironment(self.source)
+        return self._environment
+
+    def _is_own(self, name: str) -> bool:
+        try:
+            return self.source(name) != _text(self._shipped, name)
+        except UsageError:
+            return True  # what was shipped can be read
+
+    def _folders(self) -> tuple[Path, ...]:
+        return (self._workspace, self._shipped) if self._workspace else (self._shipped,)
+
+
+def _place(error: Exception, name: str) -> str:
+    """Return `template:line` where rendering failed, possibly in a template that `name` includes."""
+    line = getattr(error, "lineno", None)  # of a syntax error
+    if line:
+        return f"{getattr(error, 'name', None) or name}:{line}"
+    place, trace = name, error.__traceback__
+    while trace is not None:
+        # Jinja's frames have the template's name as their file name.
+        if trace.tb_frame.f_code.co_filename.endswith(TEMPLATE_SUFFIXES):
+            place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
+
+
+def _own_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:
+    """The workspace's folder, unless the workspace is the checkout that the templates come from.
+
+    Raises `UsageError` for a link that leads out of the workspace.
+    """
+    if workspace is None:
+        return None
+    folder = _resolved(workspace / "prompts")
+    if folder is None or not folder.is_dir() or folder == shipped_folder.resolve():
+        return None
+    if not folder.is_relative_to(workspace.resolve()):
+        raise UsageError(f"{workspace / 'prompts'} leads out of {workspace}: own templates must lie inside")
+    return folder
+
+
+def _resolved(path: Path) -> Path | None:
+    """None for a link that leads to itself."""
+    try:
+        return path.resolve()
+    except RuntimeError:
+        return None
+
+
+def _file(folder: Path, name: str) -> Path | None:
+    """A file below a folder; None for a pipe, which would be waited for, and for what leads out by `..` or a link."""
+    path = _resolved(folder / name)
+    if path is None or not path.is_relative_to(folder.resolve()):
+        return None
+    try:
+        return path if path.is_file() else None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _text(folder: Path, name: str) -> str | None:
+    """The text of a file below a folder, or None where there is none."""
+    path = _file(folder, name)
+    if path is None:
+        return None
+    try:
+        if path.stat().st_size > MAX_TEMPLATE_BYTES:
+            raise UsageError(f"{path} is too large for a template")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error

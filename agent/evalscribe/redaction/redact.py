@@ -1,0 +1,179 @@
+"""Remove secrets from text and JSON values."""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from evalscribe.json_data import collect_strings
+from evalscribe.redaction import patterns
+from evalscribe.redaction.keys import redact_keys
+from evalscribe.redaction.patterns import SHORT, ScannedText, is_secret, kind_of, may_name, redact_cookie, redact_header
+from evalscribe.text import cut, printable
+
+_ROUNDS = 4
+"""A mark ends a word, so a key directly after it may be found only in the next round. Only text constructed for the
+purpose needs more rounds than this."""
+_NEAR = 4
+"""Lines that are checked again from a changed one on, because a name may be a line or two before its value."""
+_NAMING = frozenset((*patterns.ASSIGNED, "cookie"))
+
+
+class RedactionPass(NamedTuple):
+    """One way to find secrets."""
+
+    words: frozenset[str]
+    """Words in lower case: the pass changes only texts with at least one of them. Empty if there is no such word."""
+    redacted: Callable[[ScannedText], str]
+
+
+class Hints(NamedTuple):
+    """Which secrets a text and its parts may hold; empty if none."""
+
+    passes: tuple[RedactionPass, ...] = ()
+    """The passes that found something in the text."""
+    named: bool = False
+    """Whether the text, if it is JSON, may have a member whose name makes its value a secret."""
+
+
+NO_HINTS = Hints()
+
+
+def redact(text: str, hints: Hints | None = None) -> str:
+    """The text with every secret replaced by `[redacted:<kind>]`. Keeps the number of lines; linear in the text.
+
+    `hints`: what a larger text holds of which this is a part, where that was looked for already.
+    """
+    shown = _applied(text, _PASSES if hints is None else hints.passes)
+    for _ in range(_ROUNDS):
+        if shown == text:
+            break
+        text, shown = shown, _around_changes(text, shown)
+    return shown
+
+
+def _around_changes(before: str, after: str) -> str:
+    """Redact again around the changed lines; the rest of a long text needs no second pass."""
+    lines = after.split("\n")
+    changed = [n for n, (one, other) in enumerate(zip(before.split("\n"), lines, strict=True)) if one != other]
+    pieces, end = [], 0
+    for n in changed:
+        if n < end:
+            continue
+        stop = n + _NEAR
+        pieces += [*lines[end:n], *_applied("\n".join(lines[n:stop]), _PASSES).split("\n")]
+        end = stop
+    return "\n".join([*pieces, *lines[end:]])
+
+
+def find_hints(text: str) -> Hints:
+    scanned = ScannedText(text)
+    found = tuple(one for one in _PASSES if _is_worth(one, scanned) and one.redacted(scanned) != text)
+    return Hints(found, not scanned.words.isdisjoint(_NAMING))
+
+
+def _applied(text: str, passes: Iterable[RedactionPass]) -> str:
+    scanned = ScannedText(text)
+    for one in passes:
+        if _is_worth(one, scanned) and (shown := one.redacted(scanned)) != scanned.text:
+            scanned = ScannedText(shown)
+    return scanned.text
+
+
+def _is_worth(one: RedactionPass, scanned: ScannedText) -> bool:
+    return not one.words or not one.words.isdisjoint(scanned.words)
+
+
+def _redact_colored(scanned: ScannedText) -> str:
+    """Redact secrets that are interrupted by color codes; such lines lose their colors."""
+    text = scanned.text
+    if not patterns.COLOR_INSIDE.search(text):
+        return text
+    plain = patterns.COLOR.sub("", text)
+    shown = _applied(plain, _PASSES[1:])
+    lines = zip(text.split("\n"), plain.split("\n"), shown.split("\n"), strict=True)
+    return "\n".join(one if before == after else after for one, before, after in lines)
+
+
+def _pass(redacted: Callable[[ScannedText], str], *words: str) -> RedactionPass:
+    return RedactionPass(frozenset(words), redacted)
+
+
+_PASSES = (
+    _pass(_redact_colored, "\x1b", "1b["),
+    _pass(patterns.redact_block, "private key"),
+    _pass(redact_keys),
+    _pass(patterns.redact_azure, "q~"),
+    _pass(patterns.redact_convex, "|", "%7c"),
+    _pass(patterns.redact_url_login, "://", ":\\/", "%40"),
+    _pass(patterns.redact_signatures, "sig"),
+    _pass(patterns.redact_cookies, "cookie"),
+    _pass(patterns.redact_netrc, "machine", "default"),
+    _pass(patterns.redact_pgpass, "543"),
+    _pass(patterns.redact_user_option, "curl"),
+    _pass(patterns.redact_credentials, "bearer", "basic", "authorization"),
+    _pass(patterns.redact_assigned, *patterns.ASSIGNED),
+)
+
+
+_redact_short = lru_cache(8192)(redact)
+"""Names and roles come again and again."""
+
+
+def redact_json(value: object, hints: Hints | None = None) -> object:
+    """A JSON value with every string redacted, names included; a member's name counts as the name of its text.
+
+    It is the same object where there is nothing to hide. `hints`: of all its strings, where they are known.
+    """
+    if hints is None:
+        hints = find_hints("\n".join(collect_strings(value)))
+    return value if hints == NO_HINTS else _redacted(value, hints)
+
+
+def _redacted(value: object, hints: Hints) -> object:
+    if isinstance(value, str):
+        return _text(value, hints)
+    if isinstance(value, list):
+        return [_redacted(item, hints) for item in value]
+    if isinstance(value, dict):
+        return _object(value, hints)
+    return value
+
+
+def _object(value: dict[object, object], hints: Hints) -> dict[str, object]:
+    shown = {_text(str(name), hints): _member(str(name), item, hints) for name, item in value.items()}
+    if isinstance(named := value.get("name", value.get("key")), str) and "value" in value:
+        shown["value"] = _member(named, value["value"], hints)
+    return shown
+
+
+def _member(name: str, value: object, hints: Hints) -> object:
+    """A list's texts have the name of the list."""
+    if isinstance(value, list):
+        return [_member(name, item, hints) for item in value]
+    if not isinstance(value, str):
+        return _redacted(value, hints)
+    if may_name(name) and is_secret(name, value):
+        return f"[redacted:{kind_of(name)}]"
+    if len(name) <= SHORT:
+        lowered = name.lower()
+        if "cookie" in lowered:
+            value = redact_cookie(value)
+        elif lowered.endswith("authorization"):
+            value = redact_header(value)
+    return _text(value, hints)
+
+
+def _text(text: str, hints: Hints) -> str:
+    if not hints.passes:
+        return text
+    return _redact_short(text) if len(text) <= SHORT else redact(text, hints)
+
+
+MAX_MESSAGE = 300
+
+
+def safe_message(message: str, *secrets: str) -> str:
+    """One line of bounded length, without control characters and secrets."""
+    for secret in filter(None, secrets):
+        message = message.replace(secret, "[redacted:key]")
+    return cut(printable(" ".join(redact(message[: MAX_MESSAGE * 20]).split())), MAX_MESSAGE)

@@ -1,0 +1,82 @@
+"""The engine that works in this process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Generic, TypeVar
+
+from evalscribe.model.protocols import AskParent, LostWork, QuestionHandler, Worker, WorkerFactory, WorkerPool
+
+_Piece = TypeVar("_Piece")
+_Result = TypeVar("_Result")
+
+
+async def map_work(
+    crew: WorkerPool[_Piece, _Result], work: Iterable[_Piece], lanes: int
+) -> AsyncIterator[tuple[_Piece, _Result | LostWork]]:
+    """Each piece with its result, at most `lanes` under way; whoever stops listening cancels the rest."""
+    waiting = iter(work)
+    under_way: dict[asyncio.Task[_Result | LostWork], _Piece] = {}
+    try:
+        while True:
+            for piece in waiting:
+                under_way[asyncio.ensure_future(crew.do(piece))] = piece
+                if len(under_way) >= lanes:
+                    break
+            if not under_way:
+                return
+            done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                yield under_way.pop(task), task.result()
+    finally:
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class LocalEngine:
+    """A `ports.Engine` whose lanes take turns on one event loop."""
+
+    name = "local"
+
+    def __init__(self, lanes: int = 4) -> None:
+        self.lanes = lanes
+
+    @asynccontextmanager
+    async def crew(
+        self, factory: WorkerFactory[T, R], clerk: QuestionHandler | None = None
+    ) -> AsyncIterator[WorkerPool[T, R]]:
+        async with (clerk or no_questions)() as ask, factory(ask) as worker:
+            yield _OneWorker(worker)
+
+    async def map(self, factory: WorkerFactory[T, R], work: Iterable[T]) -> AsyncIterator[tuple[T, R | LostWork]]:
+        async with self.crew(factory) as crew:
+            async for done in map_work(crew, work, self.lanes):
+                yield done
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class _OneWorker(Generic[T, R]):
+    """It dies with this process only."""
+
+    def __init__(self, worker: Worker[T, R]) -> None:
+        self._worker = worker
+
+    async def do(self, piece: T) -> R | LostWork:
+        return await self._worker(piece)
+
+
+@asynccontextmanager
+async def no_questions() -> AsyncIterator[AskParent]:
+    """A clerk who knows nothing."""
+
+    async def ask(question: object) -> object:
+        raise LookupError(f"nobody answers {type(question).__name__}")
+
+    yield ask

@@ -1,0 +1,370 @@
+"""The engine that works on a Ray cluster: its workers, and the pool that hands out work."""
+
+import asyncio
+import logging
+import os
+import pickle
+import secrets
+import signal
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Generic, TypeVar
+
+from evalscribe.errors import UnavailableError, UsageError
+from evalscribe.ids import Frozen
+from evalscribe.model.protocols import LostWork, QuestionHandler, Worker, WorkerFactory, WorkerPool
+from evalscribe.remote.local import map_work, no_questions
+
+
+class WorkerQuestion(Frozen):
+    """One question of the worker, as it goes over the line."""
+
+    number: int
+    asked: Any
+
+
+@dataclass(frozen=True)
+class WorkResult:
+    """What came of a piece or of a question: a value, or what was raised."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+    def result(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class WorkerHost:
+    """Everything here runs on the event loop of the worker's process; nothing but values goes in and out."""
+
+    def __init__(self) -> None:
+        self._opened = AsyncExitStack()
+        self._worker: Worker[Any, Any] | None = None
+        self._numbers = count()
+        self._questions: asyncio.Queue[WorkerQuestion] = asyncio.Queue()
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._pieces: dict[int, asyncio.Task[Any]] = {}
+
+    async def open(self, factory: WorkerFactory[Any, Any]) -> WorkResult:
+        """Make the worker."""
+        return await capture_result(self._open(factory))
+
+    async def do(self, number: int, piece: object) -> WorkResult:
+        """`number` tells pieces apart that are under way."""
+        assert self._worker is not None, "a place is opened first"
+        task = asyncio.ensure_future(capture_result(self._worker(piece)))
+        self._pieces[number] = task
+        try:
+            return await task
+        finally:
+            del self._pieces[number]
+
+    async def cancel(self, number: int) -> None:
+        """Nobody waits for this piece any more."""
+        if task := self._pieces.get(number):
+            task.cancel()
+
+    async def question(self) -> WorkerQuestion:
+        """The next question, when there is one."""
+        return await self._questions.get()
+
+    async def answer(self, number: int, answer: WorkResult) -> None:
+        waiting = self._waiting.pop(number, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)
+
+    async def close(self) -> None:
+        """Cancel what is under way and close what the worker works with."""
+        for task in self._pieces.values():
+            task.cancel()
+        await asyncio.gather(*self._pieces.values(), return_exceptions=True)
+        await self._opened.aclose()
+
+    async def _open(self, factory: WorkerFactory[Any, Any]) -> None:
+        self._worker = await self._opened.enter_async_context(factory(self._ask))
+
+    async def _ask(self, asked: object) -> object:
+        number = next(self._numbers)
+        answered: asyncio.Future[WorkResult] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answered
+        await self._questions.put(WorkerQuestion(number=number, asked=asked))
+        return (await answered).result()
+
+
+async def capture_result(doing: Any) -> WorkResult:
+    """What came of it, as a value that crosses the wire: of an error that cannot, its kind and its words."""
+    try:
+        return WorkResult(value=await doing)
+    except Exception as error:
+        return WorkResult(error=_sendable(error))
+
+
+def _sendable(error: Exception) -> Exception:
+    error.__cause__ = error.__context__ = None  # of a library that the other side may not have
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - our own words, made a line above
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+CLOSING_S = 3.0
+"""How long a worker may take to close what it works with."""
+MAX_REASON = 200
+VERSION_HINT = "Every machine of it needs this version of evalscribe and of Python."
+
+
+class WorkerDied(Exception):
+    """A worker is gone."""
+
+
+class RayPool(Generic[T, R]):
+    """A `ports.Crew`; its workers are started when they are first needed."""
+
+    def __init__(
+        self,
+        ready: Callable[[], Awaitable[int]],
+        factory: WorkerFactory[T, R],
+        clerk: QuestionHandler | None,
+        *,
+        lanes: int,
+        tries: int,
+    ) -> None:
+        """`ready` joins the cluster and says how many processors it has."""
+        self._ready = ready
+        self._factory = factory
+        self._clerk = clerk or no_questions
+        self._lanes = lanes
+        self._tries = tries
+        self._starting = asyncio.Lock()
+        self._stations: list[RayWorker] = []
+
+    async def do(self, piece: T) -> R | LostWork:
+        reason = ""
+        for _ in range(self._tries):
+            station = await self._station()
+            try:
+                result: R = await station.do(piece)
+                return result
+            except WorkerDied as error:
+                reason = " ".join(str(error).split())[:MAX_REASON]
+        return LostWork(reason=f"its worker died {self._tries} times: {reason}")
+
+    async def close(self) -> None:
+        await asyncio.gather(*(station.close() for station in self._stations))
+
+    async def _station(self) -> "RayWorker":
+        """The one with the fewest pieces; a dead one is replaced. Raises what making a worker raises."""
+        async with self._starting:
+            self._stations = [station for station in self._stations if not station.dead]
+            wanted = min(self._lanes, await self._ready())
+            idle = [station for station in self._stations if not station.pieces]
+            if not idle and len(self._stations) < wanted:
+                self._stations.append(RayWorker(self._factory, self._clerk))
+        return min(self._stations, key=lambda station: station.pieces)
+
+
+class RayWorker:
+    """The near end of one worker."""
+
+    def __init__(self, factory: WorkerFactory[Any, Any], clerk: QuestionHandler) -> None:
+        import ray
+
+        actor = ray.remote(WorkerHost).options(scheduling_strategy="SPREAD", max_restarts=0)
+        self._actor = actor.remote()
+        self.dead = False
+        self.pieces = 0
+        self._numbers = count()
+        self._opened = asyncio.ensure_future(self._open(factory))
+        self._line = asyncio.ensure_future(self._serve(clerk))
+
+    async def do(self, piece: object) -> Any:
+        """Raises `WorkerDied`, and what the worker raises."""
+        number = next(self._numbers)
+        self.pieces += 1
+        try:
+            await asyncio.shield(self._opened)
+            done = await self._call(self._actor.do.remote(number, piece))
+        except asyncio.CancelledError:
+            with suppress(Exception):
+                self._actor.cancel.remote(number)
+            raise
+        finally:
+            self.pieces -= 1
+        return done.result()
+
+    async def close(self) -> None:
+        import ray
+
+        with suppress(Exception):
+            if self._opened.done() and not self.dead:
+                async with asyncio.timeout(CLOSING_S):
+                    await self._call(self._actor.close.remote())
+        self._line.cancel()
+        self._opened.cancel()
+        await asyncio.gather(self._line, self._opened, return_exceptions=True)
+        with suppress(Exception):
+            ray.kill(self._actor)
+
+    async def _open(self, factory: WorkerFactory[Any, Any]) -> None:
+        try:
+            opened = await self._call(self._actor.open.remote(factory))
+        except RuntimeError as error:
+            said = str(error).splitlines()[0]
+            raise UnavailableError(f"a worker cannot start on the Ray cluster: {said}\n{VERSION_HINT}") from None
+        opened.result()
+
+    async def _serve(self, clerk: QuestionHandler) -> None:
+        """Answer the worker's questions, each as soon as its answer is known, while it lives."""
+        answering: set[asyncio.Task[None]] = set()
+        async with clerk() as ask:
+            try:
+                while True:
+                    question = await self._call(self._actor.question.remote())
+                    task = asyncio.ensure_future(self._answer(question.number, ask(question.asked)))
+                    answering.add(task)
+                    task.add_done_callback(answering.discard)
+            except WorkerDied:
+                self.dead = True
+            finally:
+                for task in answering:
+                    task.cancel()
+                await asyncio.gather(*answering, return_exceptions=True)
+
+    async def _answer(self, number: int, answering: Awaitable[object]) -> None:
+        answer = await capture_result(answering)
+        with suppress(Exception):
+            self._actor.answer.remote(number, answer)
+
+    async def _call(self, reference: Any) -> Any:
+        """Raises `WorkerDied` where the worker is gone."""
+        from ray.exceptions import RayError, RayTaskError
+
+        try:
+            return await reference
+        except RayTaskError as error:
+            raise RuntimeError(str(error.cause or error)) from None
+        except RayError as error:
+            self.dead = True
+            raise WorkerDied(str(error)) from None
+
+
+_Piece = TypeVar("_Piece")
+_Result = TypeVar("_Result")
+
+MAX_TRIES = 3
+"""How often a piece is tried whose worker died."""
+OBJECT_STORE_BYTES = 256 * 1024 * 1024
+"""Bytes of shared memory of a cluster of our own; no piece is larger than a few megabytes."""
+LOOPBACK = "127.0.0.1"
+MISSING_PACKAGE = "--engine ray needs the package ray: pip install 'evalscribe[ray]'"
+
+
+class RayEngine:
+    """A `ports.Engine`. Ray is started, or joined, when the first piece is handed out."""
+
+    name = "ray"
+
+    def __init__(self, lanes: int = 4, address: str | None = None, *, tries: int = MAX_TRIES) -> None:
+        """`address`: `HOST:PORT` of a cluster's head, from a machine of that cluster; None for one of our own.
+
+        Raises `UsageError` without the package, or for an address of another kind.
+        """
+        from importlib.util import find_spec
+
+        if find_spec("ray") is None:
+            raise UsageError(MISSING_PACKAGE)
+        if address is not None and "://" in address:
+            raise UsageError(f"--ray-address {address}: give HOST:PORT of the cluster's head, from one of its machines")
+        self.lanes = lanes
+        self._address = address
+        self._tries = tries
+        self._joined: asyncio.Task[bool] | None = None
+
+    @asynccontextmanager
+    async def crew(
+        self, factory: WorkerFactory[_Piece, _Result], clerk: QuestionHandler | None = None
+    ) -> AsyncIterator[WorkerPool[_Piece, _Result]]:
+        crew = RayPool[_Piece, _Result](self._ready, factory, clerk, lanes=self.lanes, tries=self._tries)
+        try:
+            yield crew
+        finally:
+            await crew.close()
+
+    async def map(
+        self, factory: WorkerFactory[_Piece, _Result], work: Iterable[_Piece]
+    ) -> AsyncIterator[tuple[_Piece, _Result | LostWork]]:
+        async with self.crew(factory) as crew:
+            async for done in map_work(crew, work, self.lanes):
+                yield done
+
+    async def close(self) -> None:
+        """Leave the cluster, unless this process was in one before."""
+        if self._joined is None:
+            return
+        import ray
+
+        with suppress(UnavailableError):
+            if await self._joined:
+                await asyncio.to_thread(ray.shutdown)
+
+    async def _ready(self) -> int:
+        """Join the cluster, once; how many processors it has. Raises `UnavailableError`."""
+        import ray
+
+        if self._joined is None:
+            self._joined = asyncio.ensure_future(asyncio.to_thread(join_cluster, self._address))
+        await asyncio.shield(self._joined)
+        _signals_are_ours()
+        return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def join_cluster(address: str | None) -> bool:
+    """Whether this process was in no cluster before. Not in the main thread, where Ray would take SIGTERM for itself.
+
+    Raises `UnavailableError`.
+    """
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    if address is None:
+        # Nobody else may use it; without this Ray writes a token into the home folder.
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
+    logging.getLogger("ray").setLevel(logging.CRITICAL)
+    import ray
+
+    _silence()
+    if ray.is_initialized():
+        return False
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL, "configure_logging": False}
+    if address is None:
+        quiet |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, "_node_ip_address": LOOPBACK}
+    try:
+        ray.init(address=address or "local", **quiet)
+    except Exception as error:
+        said = " ".join(str(error).split())[:200]
+        where = f"the Ray cluster {address} cannot be joined" if address else "Ray cannot be started here"
+        raise UnavailableError(f"{where}: {said}") from None
+    return True
+
+
+def _signals_are_ours() -> None:
+    """Ray hears SIGTERM before Python does, and prints a page about it."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            if handler := signal.getsignal(number):
+                signal.signal(number, handler)
+
+
+def _silence() -> None:
+    """What Ray has to say of a worker that died, ten lines, is told by us in one; it has no switch for that."""
+    from ray._private import worker
+
+    if hasattr(worker, "print_to_stdstream"):
+        worker.print_to_stdstream = lambda *_args, **_named: None

@@ -1,0 +1,201 @@
+"""Where settings come from: command line, environment, .env files and evalscribe.toml."""
+
+import io
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Generic, TypeVar
+
+from pydantic import Field, SecretStr, ValidationError
+
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.ids import Frozen
+from evalscribe.model.cascade import Tag
+
+T = TypeVar("T")
+COMMAND_LINE, ENVIRONMENT, FOLDER = 3, 2, 1
+"""How far a place is trusted to say where a key goes. Files of the folder may be a stranger's."""
+BUILT_IN = 4
+ENV_FILES = (".env.local", ".env")
+MAX_FILE_BYTES = 1024 * 1024
+
+
+class Origin(Frozen):
+    """Where a value came from, as `doctor` prints it: `environment`, `.env.local`, `default`."""
+
+    where: str
+    trust: int
+
+
+class SettingValue(Frozen, Generic[T]):
+    value: T
+    origin: Origin
+
+
+DEFAULT = Origin(where="default", trust=BUILT_IN)
+
+
+class SettingsSource(Frozen):
+    """Settings by the name they have in the environment. Held as secrets, since some are."""
+
+    origin: Origin
+    settings: dict[str, SecretStr]
+
+    def get(self, name: str) -> SettingValue[str] | None:
+        found = self.settings.get(name)
+        return SettingValue[str](value=found.get_secret_value(), origin=self.origin) if found else None
+
+
+SettingsSources = tuple[SettingsSource, ...]
+
+
+def find_setting(places: SettingsSources, *names: str) -> SettingValue[str] | None:
+    """The first value in the most trusted place that has one of the names."""
+    return next((found for place in places for name in names if (found := place.get(name))), None)
+
+
+def settings_source(where: str, trust: int, settings: Mapping[str, str | None], names: Iterable[str]) -> SettingsSource:
+    """The named settings only; an empty value is no value."""
+    kept = {name: (settings.get(name) or "").strip() for name in names}
+    origin = Origin(where=where, trust=trust)
+    return SettingsSource(origin=origin, settings={name: SecretStr(value) for name, value in kept.items() if value})
+
+
+def read_env_file(path: Path, where: str, trust: int, names: Iterable[str]) -> SettingsSource:
+    """A file of `NAME=value` lines. Nothing in it is expanded: `$OTHER_KEY` in a host's address would send that key."""
+    from dotenv import dotenv_values
+
+    return settings_source(
+        where, trust, dotenv_values(stream=io.StringIO(read_settings_file(path)), interpolate=False), names
+    )
+
+
+def read_settings_file(path: Path) -> str:
+    """A small text file. Raises `NotFoundError` or `UsageError`, never with its content."""
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise UsageError(f"{path} is too large for a file of settings")
+        return path.read_bytes().decode("utf-8-sig", "replace")
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no file {path}") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+
+
+TableText = Annotated[str, Field(min_length=1, strict=True)]
+TagName = Annotated[str, Field(pattern=r"^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$")]
+
+
+class TagTable(Frozen):
+    """`[cascade.tags.NAME]`."""
+
+    about: TableText
+    """What the tag means, for the model that tags."""
+    rubric: TableText
+    """Which rubric the expensive model then uses: `NAME` or `NAME@VERSION`."""
+
+
+class CascadeTable(Frozen):
+    tag: TableText = "anthropic/claude-haiku-5-5"
+    """The cheap model, `provider/name`."""
+    judge: TableText = "anthropic/claude-opus-5-5"
+    """The expensive model, `provider/name`."""
+    rules: Annotated[bool, Field(strict=True)] = True
+    """Whether the rules decide first what they are sure of (analyses only)."""
+    tags: dict[TagName, TagTable] | None = None
+    """In order: of several tags of one failure the first decides. None: those that come with evalscribe."""
+
+    def issues(self) -> tuple[Tag, ...]:
+        """The tags that are configured."""
+        return tuple(Tag(name=name, about=tag.about, rubric=tag.rubric) for name, tag in (self.tags or {}).items())
+
+
+CONFIG_NAME = "evalscribe.toml"
+Text = Annotated[str, Field(min_length=1, strict=True)]
+
+
+class ConvexTable(Frozen):
+    deployment: Text | None = None
+    """Address of the deployment that holds the runs."""
+    visualizer: Text | None = None
+    """Address of the page that shows runs, for links."""
+
+
+class GitHubTable(Frozen):
+    api_url: Text | None = None
+    """Address of an Enterprise server's API."""
+
+
+class SourcesTable(Frozen):
+    convex: ConvexTable = ConvexTable()
+
+
+class ConfigFile(Frozen):
+    """Never a key: this file is kept in git."""
+
+    judge: Text | None = None
+    budget: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    concurrency: Annotated[int, Field(ge=1, strict=True)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
+    context_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
+    engine: Text | None = None
+    reports: Text | None = None
+    collection_id: Text | None = None
+    """The collection that is meant where none is named."""
+    store_url: Text | None = None
+    """Database on a server that is the store, without a password."""
+    sources: SourcesTable = SourcesTable()
+    github: GitHubTable = GitHubTable()
+    cascade: CascadeTable = CascadeTable()
+
+    def named(self) -> dict[str, str | None]:
+        """The settings by the names that they have in the environment."""
+        settings = {
+            "EVALSCRIBE_JUDGE": self.judge,
+            "EVALSCRIBE_BUDGET": self.budget,
+            "EVALSCRIBE_CONCURRENCY": self.concurrency,
+            "EVALSCRIBE_MAX_TOKENS": self.max_tokens,
+            "EVALSCRIBE_CONTEXT_TOKENS": self.context_tokens,
+            "EVALSCRIBE_ENGINE": self.engine,
+            "EVALSCRIBE_REPORTS": self.reports,
+            "EVALSCRIBE_COLLECTION_ID": self.collection_id,
+            "EVALSCRIBE_STORE_URL": self.store_url,
+            "EVALSCRIBE_DEPLOYMENT": self.sources.convex.deployment,
+            "EVALSCRIBE_VISUALIZER": self.sources.convex.visualizer,
+            "GITHUB_API_URL": self.github.api_url,
+        }
+        return {name: None if value is None else str(value) for name, value in settings.items()}
+
+
+def load_config(root: Path) -> ConfigFile:
+    """The workspace's evalscribe.toml, or what holds without one. Raises `UsageError` naming line and key."""
+    path = root / CONFIG_NAME
+    if not path.is_file():
+        return ConfigFile()
+    text = read_settings_file(path)
+    try:
+        return ConfigFile.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is no valid TOML: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{path} is nested too deeply") from None
+    except ValidationError as error:
+        raise UsageError(f"{path} {_first(error, text)}") from None
+
+
+def _first(error: ValidationError, text: str) -> str:
+    """The first problem, with the line of its key; the value is not printed, for it may be a misplaced key."""
+    problem = error.errors(include_input=False, include_url=False)[0]
+    keys = [str(part) for part in problem["loc"] if part != "[key]"]
+    reason = "is no setting" if problem["type"] == "extra_forbidden" else problem["msg"].lower()
+    return f"line {_line_of(keys, text)}: `{'.'.join(keys)}` {reason}"
+
+
+def _line_of(keys: list[str], text: str) -> int:
+    """The line that holds the last key, below its table's heading where there is one."""
+    lines, at = text.splitlines(), 0
+    for key in keys:
+        word = re.compile(rf"(?<![\w-])[\"']?{re.escape(key)}[\"']?\s*[\].=]")
+        at = next((n for n in range(at, len(lines)) if word.search(lines[n])), at)
+    return at + 1

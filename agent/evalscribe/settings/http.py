@@ -1,0 +1,180 @@
+"""HTTP clients: settings from the environment, and limits on the size of answers."""
+
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+
+import httpx2
+
+from evalscribe.errors import UsageError
+
+CONNECTION_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+@contextmanager
+def explain_connection_errors() -> Iterator[None]:
+    """Around the making of a client. Raises `UsageError` where it cannot be made as these variables are set."""
+    try:
+        yield
+    except (OSError, ValueError, ImportError) as error:
+        told = [name for name in CONNECTION_NAMES if os.environ.get(name) or os.environ.get(name.lower())]
+        if not told:
+            raise
+        raise UsageError(f"nothing can be reached with {', '.join(told)} as set in the environment: {error}") from None
+
+
+MIB = 1024 * 1024
+LARGEST_ERROR = MIB // 4
+"""Most bytes of an error's body. A longer body is truncated, not refused: the status already says what failed."""
+EVENT_LINES = 1000
+"""Most lines of one server-sent event. The Anthropic SDK copies all earlier lines of an event for each new line."""
+EVENTS = "text/event-stream"
+
+
+class AnswerTooLarge(httpx2.DecodingError):
+    """The answer is larger than allowed. The message does not name the server."""
+
+
+@dataclass(frozen=True)
+class AnswerLimits:
+    """Limits in bytes, after decompression."""
+
+    whole: int
+    """For an answer that is read as a whole, and for a single line or server-sent event."""
+    lines: int = 0
+    """For an answer that is read line by line."""
+    json_lines: bool = False
+    """Whether every answer is read line by line; otherwise only server-sent events are."""
+
+
+MODEL_ANSWER = AnswerLimits(whole=8 * MIB, lines=32 * MIB)
+"""An answer of 128,000 tokens with every character escaped has 3 MB; a stream has 150 to 500 bytes per few tokens."""
+BATCH_RESULTS = AnswerLimits(whole=8 * MIB, lines=1024 * MIB, json_lines=True)
+"""For the results of a batch: a thousand answers, one per line."""
+
+
+def model_limits(request: httpx2.Request) -> AnswerLimits:
+    """Choose the limits by path, because batch results have no content type of their own."""
+    return BATCH_RESULTS if request.url.path.endswith("/results") else MODEL_ANSWER
+
+
+def limit_answers(
+    limits: AnswerLimits | Callable[[httpx2.Request], AnswerLimits],
+) -> Callable[[httpx2.Response], Awaitable[None]]:
+    """Return a response hook for `httpx2.AsyncClient`. Reading an answer that is too large raises `AnswerTooLarge`.
+
+    Args:
+        limits: The limits of every answer, or a function that chooses them by the request.
+    """
+
+    async def limit(response: httpx2.Response) -> None:
+        chosen = limits if isinstance(limits, AnswerLimits) else limits(response.request)
+        response.stream = _Limited(response, chosen)
+        # `_Limited` yields decompressed bytes, so both headers would be wrong.
+        for name in ("content-encoding", "content-length"):
+            response.headers.pop(name, None)
+
+    return limit
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """The decompressed body of a response, within the limits."""
+
+    def __init__(self, response: httpx2.Response, limits: AnswerLimits) -> None:
+        self._is_error = response.status_code >= 400
+        self._events = limits.lines > 0 and EVENTS in response.headers.get("content-type", "").lower()
+        self._by_line = (self._events or limits.json_lines) and not self._is_error
+        self._limits = limits
+        self._most = LARGEST_ERROR if self._is_error else limits.lines if self._by_line else limits.whole
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        # Also count bytes that decompress to nothing, such as those after the end of a gzip stream.
+        raw = _Counted(response.stream, self._most)
+        self._inner = httpx2.Response(
+            response.status_code, headers=response.headers, stream=raw, request=response.request
+        )
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async with aclosing(self._lines() if self._by_line else self._parts()) as parts:
+            async for part in parts:
+                yield part
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def _parts(self) -> AsyncGenerator[bytes]:
+        size = 0
+        try:
+            async with aclosing(self._inner.aiter_bytes()) as parts:
+                async for part in parts:
+                    size += len(part)
+                    if size > self._most:
+                        raise _too_large("an answer", self._most)
+                    yield part
+        except httpx2.DecodingError:
+            if not self._is_error:
+                raise
+
+    async def _lines(self) -> AsyncGenerator[bytes]:
+        """Yield whole lines only: the SDKs copy the start of a line again for each new piece of it."""
+        begun: list[bytes] = []
+        size, event = 0, _Event(self._limits.whole)
+        async with aclosing(self._parts()) as parts:
+            async for part in parts:
+                end = part.rfind(b"\n") + 1
+                if end:
+                    lines = b"".join((*begun, part[:end]))
+                    if self._events:
+                        event.add(lines)
+                    yield lines
+                    begun, size, part = [], 0, part[end:]
+                begun.append(part)
+                size += len(part)
+                if size > self._limits.whole:
+                    raise _too_large("a line", self._limits.whole)
+        if size:
+            yield b"".join(begun)
+
+
+class _Event:
+    """Size of the current event: the lines since the last blank one."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lines = self._size = 0
+
+    def add(self, lines: bytes) -> None:
+        """Count whole lines. Raises `AnswerTooLarge` if the event has too many lines or bytes."""
+        for line in lines.splitlines():
+            if not line:
+                self._lines = self._size = 0
+                continue
+            self._lines += 1
+            self._size += len(line)
+            if self._lines > EVENT_LINES:
+                raise AnswerTooLarge(f"an event of more than {EVENT_LINES} lines")
+            if self._size > self._most:
+                raise _too_large("an event", self._most)
+
+
+class _Counted(httpx2.AsyncByteStream):
+    """The bytes as sent over the network, limited."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
+        self._stream = stream
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._stream:
+            size += len(part)
+            if size > self._most:
+                raise _too_large("an answer", self._most)
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _too_large(what: str, most: int) -> AnswerTooLarge:
+    return AnswerTooLarge(f"{what} of more than {most / MIB:g} MiB")

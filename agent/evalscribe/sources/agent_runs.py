@@ -1,0 +1,189 @@
+"""Agent runs as the SDK and `evalscribe judge` take them, one a line or in a list: evals of one run."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID
+
+from pydantic import JsonValue
+
+from evalscribe.errors import DataError
+from evalscribe.model.record import Record
+from evalscribe.model.run import Eval, EvalStatus, Run, Step
+from evalscribe.model.transcript import AgentRun, Transcript, parse_agent_run
+from evalscribe.sources import records
+from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
+from evalscribe.sources.files import FileReader, read_lines
+from evalscribe.sources.records import Omissions
+from evalscribe.sources.streams import JsonStream, decode_json
+
+NAME = "agent-runs"
+_MAIN = ("reward", "score", "passed", "correct")
+"""Scores that say whether an eval passed, the first that there is; else the first of all."""
+IT = "it"
+"""How a run is called in errors that are told with its place."""
+_Numbered = tuple[int, object]
+
+
+class AgentRuns:
+    """A file of agent runs as `ports.Records`. It is read twice: runs of one task are its trials."""
+
+    format = NAME
+
+    def __init__(self, path: Path, overrides: RunOverrides, *, by_line: bool) -> None:
+        self._path = path
+        self._wish = overrides
+        self._by_line = by_line
+        self._left_out = Omissions()
+        self._reading: FileReader | None = None
+        self._passes = 0
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        return self._left_out.told()
+
+    @property
+    def progress(self) -> float:
+        return (self._passes + (self._reading.progress if self._reading else 0)) / 2
+
+    def read(self) -> Iterator[Run | Record]:
+        trials: Counter[str] = Counter()
+        model: str | None = None
+        with suppress(DataError):  # The second pass tells where it ends.
+            for _, value in self._values(Omissions()):
+                if isinstance(value, dict):
+                    trials[_name(value)] += 1
+                    model = model or _model(value)
+        assert self._reading is not None
+        run_id = self._reading.digest[:32]
+        self._passes = 1
+        provider, name = provider_and_model(self._wish, model)
+        run = Run(id=run_id, provider=provider, model=name, experiment=self._wish.experiment or "default")
+        yield run
+        seen: Counter[str] = Counter()
+        for number, value in self._values(self._left_out):
+            if (record := self._record(number, value, run, seen, trials)) is not None:
+                yield record
+
+    def _record(
+        self, number: int, value: object, run: Run, seen: Counter[str], trials: Mapping[str, int]
+    ) -> Record | None:
+        place = f"line {number}" if self._by_line else f"[{number}]"
+        try:
+            if not isinstance(value, dict):
+                raise DataError("no object")
+            seen[_name(value)] += 1
+            return _record(value, run, seen[_name(value)], trials[_name(value)])
+        except DataError as error:
+            told = str(error).removeprefix(f"{IT}: ")
+            self._left_out.add(f"an agent run that cannot be read: {told}", place)
+            return None
+
+    def _values(self, left_out: Omissions) -> Iterator[_Numbered]:
+        with FileReader(self._path) as self._reading:
+            if self._by_line:
+                yield from _decoded(read_lines(self._reading), left_out)
+                return
+            text = JsonStream(self._reading, str(self._path))
+            yield from enumerate(text.elements() if text.peek() == "[" else iter((text.value(),)))
+            text.end()
+
+
+def _decoded(read: Iterator[tuple[int, str | None]], left_out: Omissions) -> Iterator[_Numbered]:
+    for number, line in read:
+        try:
+            if line is None:
+                raise DataError("a line that is too long")
+            yield number, decode_json(line)
+        except DataError as error:
+            left_out.add(f"a line that cannot be read: {error}".partition(" at character")[0], f"line {number}")
+
+
+def _record(value: dict[str, object], run: Run, trial: int, trials: int) -> Record:
+    given = parse_agent_run(value, IT)
+    name = records.safe_name(_name(value))
+    eval_id = given.id if _is_unique(value.get("id")) else records.eval_id(run.id, name, trial)
+    status, steps = _graded(given)
+    failed = next((step for step in steps if step.status == "failed"), None)
+    metadata: dict[str, JsonValue] = dict(given.metadata)
+    if "id" in value and eval_id != given.id:
+        metadata.setdefault("id", given.id)
+    if given.name and given.name != name:
+        metadata.setdefault("name", given.name)
+    metadata.setdefault("task", name)
+    metadata.setdefault("scores", {})
+    metadata.setdefault("agent", agent_metadata(run))
+    return Record(
+        run_id=run.id,
+        eval=Eval(
+            id=eval_id,
+            category="",
+            name=name,
+            trial=trial,
+            trials=trials,
+            status=status,
+            failed_step=failed.name if failed else None,
+            reason=failed.error if failed else None,
+        ),
+        metadata=metadata,
+        transcripts=tuple(_named(one, eval_id, n, value) for n, one in enumerate(given.transcripts)),
+        steps=steps,
+    )
+
+
+def _name(value: Mapping[str, object]) -> str:
+    """What the run is of: its task, else its name, else its id; redacted."""
+    metadata = value.get("metadata")
+    task = metadata.get("task") if isinstance(metadata, dict) else None
+    found = next(
+        (one for one in (task, value.get("name"), value.get("id")) if isinstance(one, str | int) and one), None
+    )
+    return records.safe_text(str(found if found is not None else "unnamed"))
+
+
+def _model(value: Mapping[str, object]) -> str | None:
+    metadata = value.get("metadata")
+    told = metadata.get("agent") if isinstance(metadata, dict) else None
+    model = told.get("model_name") if isinstance(told, dict) else None
+    model = model if isinstance(model, str) and model else _speaker(value)
+    return records.safe_text(model) if model else None
+
+
+def _speaker(value: Mapping[str, object]) -> str | None:
+    messages = value.get("messages")
+    said = [one for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
+    return next((one["model"] for one in said if isinstance(one.get("model"), str) and one["model"]), None)
+
+
+def _is_unique(id: object) -> bool:
+    """Whether an id holds outside of its file too."""
+    try:
+        return isinstance(id, str) and str(UUID(id)) == id.lower()
+    except ValueError:
+        return False
+
+
+def _graded(given: AgentRun) -> tuple[EvalStatus, tuple[Step, ...]]:
+    scores = given.metadata.get("scores")
+    numbers = (
+        {name: found for name, value in scores.items() if (found := records.score_number(value)) is not None}
+        if isinstance(scores, dict)
+        else {}
+    )
+    if not numbers:
+        return "incomplete", ()
+    main = next((name for name in _MAIN if name in numbers), next(iter(numbers)))
+    passed = numbers[main] >= 1
+    error = None if passed else f"scored {numbers[main]:g}"
+    return ("passed" if passed else "failed"), (
+        Step(name=records.safe_name(main), status="passed" if passed else "failed", error=error),
+    )
+
+
+def _named(transcript: Transcript, eval_id: str, number: int, value: Mapping[str, object]) -> Transcript:
+    """Ids that were made up while reading would be others the next time."""
+    given = value.get("transcripts")
+    own = given[number] if isinstance(given, list) and number < len(given) else None
+    kept = isinstance(own, dict) and isinstance(own.get("id"), str) and bool(own["id"])
+    return transcript if kept else transcript.model_copy(update={"id": f"{eval_id}-{number}"})

@@ -1,0 +1,515 @@
+"""Decode the payloads of a Convex deployment into a run and its evidence."""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from evalscribe import text as prose
+from evalscribe.errors import DataError
+from evalscribe.json_data import (
+    JsonObject,
+    clean_json,
+    count_field,
+    id_field,
+    optional_text_field,
+    require_list,
+    require_object,
+    text_field,
+)
+from evalscribe.model.evidence import Document, Evidence, Role, UnreadableEvidence
+from evalscribe.model.run import Eval, Run, RunStatus, Step, StepStatus
+from evalscribe.redaction.redact import redact_json, safe_message
+from evalscribe.sources.address import Links
+
+_MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), meaning)
+    for pattern, meaning in (
+        (
+            r"\[infrastructure\] \[preflight\]",
+            "stopped before the first eval, because a test request to the provider failed",
+        ),
+        (
+            r"\[infrastructure\] \[zero_tokens\]",
+            "all evals ran, but one of them used no tokens, so the runner discards the whole result",
+        ),
+        (
+            r"\[infrastructure\] \[(?:install|deploy|tsc|eslint|tests|filesystem)\]",
+            "stopped in the middle by an outage in one step, so later evals never ran",
+        ),
+        (
+            r"\[infrastructure\] Convex backend health check",
+            "stopped in the middle, because the local Convex backend no longer answered, so later evals never ran",
+        ),
+        (r"\[infrastructure\]", "stopped by an outage of what the evals run on, not by the model"),
+        (r"\[rate_limit\]", "stopped by the provider's rate limit, so later evals never ran"),
+        (
+            r"\[answer_validation\]",
+            "a check of the reference answers without a model, so its failures are the eval's",
+        ),
+        (
+            r'Run stuck in "pending" state',
+            "the runner stopped without a message and the run was closed later",
+        ),
+        (r"Only \d+/\d+ evals completed", "ended before all its evals had"),
+    )
+)
+
+
+def explain_state(reason: str) -> str:
+    """Put an explanation in front of the runner's reason if it has a known mark."""
+    meaning = next((meaning for pattern, meaning in _MEANINGS if pattern.match(reason)), None)
+    return f"{meaning}; the runner says: {reason}" if meaning else reason
+
+
+STEPS = ("filesystem", "install", "deploy", "tsc", "eslint", "tests")
+"""The runner's steps in execution order."""
+_STOPPING = ("filesystem", "install", "deploy")
+"""Steps whose failure ends the eval."""
+_MARK = re.compile(r"\[(?:cmd|ok|error|setup)\](?: |$)")
+_OK = re.compile(r"\[ok\] (filesystem|install|deploy|tsc|eslint|tests)\s*")
+_ERROR = re.compile(
+    r"\[error\] (?P<label>filesystem|install|deploy|tsc|eslint|tests|vitest|Installing dependencies \(bun install\)"
+    r"|Deploying generated backend on port \d+|Typechecking \(tsc\)|Linting \(eslint\)): (?P<text>.*)"
+)
+_TESTS_RAN = re.compile(r"\[cmd\] (?!\(answer\)).*\bvitest run\b")
+_LABELS = {
+    "vitest": "tests",
+    "Installing": "install",
+    "Deploying": "deploy",
+    "Typechecking": "tsc",
+    "Linting": "eslint",
+}
+_SHORT = re.compile(
+    r"(?:(?P<step>filesystem|install|deploy|tsc|eslint|tests)|(?P<dev>convex dev)) fail(?: \((?P<rate>\d+%)\))?"
+)
+_FILESYSTEM = re.compile(
+    r"\[infrastructure\] empty provider response|empty parsed model output\b|Error: Invalid filesystem output\b"
+)
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+
+
+def step_of(reason: str | None) -> str | None:
+    """Return the step named by an eval's failure reason (`convex dev fail` is deploy); None for other reasons."""
+    if not reason:
+        return None
+    if match := _SHORT.fullmatch(reason.strip()):
+        return match["step"] or "deploy"
+    return "filesystem" if _FILESYSTEM.match(reason) else None
+
+
+def is_short(reason: str | None) -> bool:
+    """Whether a reason only names the step and holds no error."""
+    return not reason or _SHORT.fullmatch(reason.strip()) is not None
+
+
+def strip_colours(text: str) -> str:
+    """Remove terminal escape codes: the CLI colours a failed typecheck, and step errors are stored with the codes."""
+    return _ANSI.sub("", text) if "\x1b" in text else text
+
+
+def parse_steps(log: str) -> tuple[Step, ...]:
+    """Return the outcomes of the steps that the log names, in the runner's order.
+
+    Lines about the reference answer, marked `(answer)`, are ignored. A failure wins over a success of the same step,
+    and nothing counts after a failure that ends the eval, because the text of an error may contain lines that look like
+    marks.
+    """
+    lines = log.split("\n")
+    failed: dict[str, str] = {}
+    passed: set[str] = set()
+    for at, line in enumerate(lines):
+        if match := _ERROR.fullmatch(line.rstrip("\r")):
+            label = match["label"]
+            step = _LABELS.get(label.partition(" ")[0], label)
+            if step not in failed:
+                failed[step] = _block(match["text"], lines, at)
+        elif match := _OK.fullmatch(line):
+            passed.add(match[1])
+        elif _TESTS_RAN.match(line):
+            passed.add("tests")
+    last = next((at for at, name in enumerate(STEPS) if name in failed and name in _STOPPING), len(STEPS))
+    return tuple(
+        Step(name=name, status="failed" if name in failed else "passed", error=failed.get(name))
+        for name in STEPS[: last + 1]
+        if name in failed or name in passed
+    )
+
+
+def reconcile_steps(rows: Sequence[Step], log: str | None, reason: str | None) -> tuple[Step, ...]:
+    """Deduplicate and order step rows, and complete them from the log.
+
+    A row that is missing or still `running` is taken from the log. Without a log, the step named by the eval's own
+    reason failed. Rows are returned unchanged if one has a step that this runner does not have.
+    """
+    if any(row.name not in STEPS for row in rows):
+        return tuple(rows)
+    known: dict[str, Step] = {}
+    for row in rows:
+        known[row.name] = min(known.get(row.name, row), row, key=_rank)
+    logged = {step.name: step for step in parse_steps(log or "")}
+    named = step_of(reason)
+    if named and named not in logged:
+        logged[named] = Step(name=named, status="failed")
+    for name, step in logged.items():
+        if name not in known or known[name].status == "running":
+            known[name] = _with_rate(step, reason)
+    return tuple(known[name] for name in STEPS if name in known)
+
+
+def _rank(row: Step) -> tuple[int, bool]:
+    return ("failed", "passed", "skipped", "running").index(row.status), row.error is None
+
+
+def _with_rate(step: Step, reason: str | None) -> Step:
+    """Give failed tests the reason that their row would have; the log has the ratio with more digits."""
+    match = _SHORT.fullmatch((reason or "").strip())
+    if step.name == "tests" and match and match["rate"] and (step.error or "").startswith("Error: Tests failed (ratio"):
+        return step.model_copy(update={"error": f"tests failed ({match['rate']})"})
+    return step
+
+
+def _block(first: str, lines: Sequence[str], at: int) -> str:
+    """Return the error that begins in line `at`, up to the runner's next mark."""
+    block = [first]
+    # Uses indices, because copying the rest of the log for every error takes quadratic time.
+    for below in range(at + 1, len(lines)):
+        if _MARK.match(lines[below]) or lines[below].startswith("[vitest] "):
+            break
+        block.append(lines[below].rstrip("\r"))
+    return "\n".join(block).rstrip()
+
+
+BINARY = "<binary file>"
+"""What the deployment sends in place of a file that is no text."""
+LOG = "run.log"
+_RUN_STATUS: dict[str, RunStatus] = {
+    "completed": "completed",
+    "failed": "failed",
+    "running": "running",
+    "pending": "running",
+}
+_STEP_STATUS: dict[str, StepStatus] = {
+    "passed": "passed",
+    "failed": "failed",
+    "running": "running",
+    "pending": "running",
+    "skipped": "skipped",
+}
+_NAME_LENGTH = 200
+_DELETED = "the model's output is no longer stored, nor is run.log"
+_EMPTY = "the stored output is empty: no file of the model, no run.log"
+_CHANGED = "the model's original tsconfig files: the runner changed them before it checked types"
+_CHANGES = re.compile(r"^\[setup\] (?:dropped|normalized) \S.*tsconfig", re.MULTILINE)
+_LOCAL_STATE = "answer/convex_local_"
+"""A local backend's database beside the reference of three evals; not part of the answer."""
+_MOST_NAMED = 5
+"""Most files named in one phrase about missing text."""
+
+
+def decode_run(payload: object, links: Links) -> Run:
+    """The run with its failed evals, in the source's order. Raises `DataError` naming the key that is wrong."""
+    summary = require_object(payload, "the run's summary")
+    run = require_object(summary.get("run"), "`run`")
+    run_id, experiment = id_field(run, "_id", "`run`"), optional_text_field(run, "experiment") or "default"
+    kind, reason = _status(run)
+    model = text_field(run, "model", "`run`")
+    return Run(
+        id=run_id,
+        provider=_name(_vendor(model) or optional_text_field(run, "provider") or "unknown"),
+        model=_name(model),
+        experiment=_name(experiment),
+        status=_RUN_STATUS.get(kind, "unknown"),
+        status_reason=explain_state(safe_message(reason))
+        if reason
+        else None
+        if kind in _RUN_STATUS
+        else f"status {_name(kind)}",
+        passed=count_field(summary, "passedCount", "the run's summary"),
+        failed=count_field(summary, "failedCount", "the run's summary"),
+        total=count_field(summary, "totalEvals", "the run's summary"),
+        failures=_failures(summary, run_id, experiment, links),
+        url=links.run(run_id, experiment),
+    )
+
+
+def decode_evidence(payload: object, eval: Eval) -> Evidence | UnreadableEvidence:
+    """The evidence of one failed eval; what is wrong with its payload concerns this eval only."""
+    try:
+        return _evidence(require_object(payload, "the answer"), eval)
+    except DataError as error:
+        return UnreadableEvidence(eval=eval, reason=str(error))
+
+
+def refusal(payload: object, eval: Eval) -> UnreadableEvidence | None:
+    """Why there is nothing about the eval, where the answer says so in place of it."""
+    if not isinstance(payload, dict) or "eval" in payload:
+        return None
+    reason = payload.get("error")
+    return UnreadableEvidence(
+        eval=eval, reason=safe_message(reason if isinstance(reason, str) else "the answer has no `eval`")
+    )
+
+
+def _evidence(payload: JsonObject, eval: Eval) -> Evidence | UnreadableEvidence:
+    if refused := refusal(payload, eval):
+        return refused
+    info = require_object(payload["eval"], "`eval`")
+    outputs, lost = _outputs(payload, info, eval)
+    sources, gone = _sources(payload, info)
+    log = next((document.text for document in outputs if document.role == "log"), None)
+    _, recorded = _status(info)
+    steps = reconcile_steps(_steps(payload), log, recorded or eval.reason)
+    return Evidence(
+        eval=_with_step(eval, steps, recorded), steps=steps, documents=sources + outputs, missing=gone + lost
+    )
+
+
+def _with_step(eval: Eval, steps: Sequence[Step], recorded: str | None) -> Eval:
+    """Fill in the failed step and its error if the run's list of failures lacks them."""
+    failed = {step.name: step.error for step in steps if step.status == "failed"}
+    name = eval.failed_step or step_of(recorded) or next(iter(failed), None)
+    reason = eval.reason or recorded
+    if name in failed and is_short(reason):
+        reason = failed[name] or reason
+    return eval.model_copy(update={"failed_step": name, "reason": reason})
+
+
+def _vendor(model: str) -> str | None:
+    """Return the vendor of a model by its slug: `anthropic` for `anthropic/claude-opus-4.6`.
+
+    The recorded provider is the host that served the run and differs from run to run: `openrouter`, `google-vertex`,
+    `amazon-bedrock/us-east`. Reports are filed under the vendor.
+    """
+    vendor, _, name = model.partition("/")
+    return vendor if vendor and name.strip("/") else None
+
+
+def _failures(summary: JsonObject, run_id: str, experiment: str, links: Links) -> tuple[Eval, ...]:
+    listed: dict[str, JsonObject] = {}
+    for item in require_list(summary.get("failedEvals"), "`failedEvals`"):
+        entry = require_object(item, "an entry of `failedEvals`")
+        listed.setdefault(id_field(entry, "_id", "an entry of `failedEvals`"), entry)
+    names = {eval_id: _category_and_name(entry) for eval_id, entry in listed.items()}
+    trials = Counter(_printed(*name) for name in names.values())
+    last: Counter[str] = Counter()
+    taken: set[str] = set()
+    failures = []
+    for eval_id, entry in listed.items():
+        category, name = names[eval_id]
+        printed = _printed(category, name)
+        step, reason = _failed_step(entry)
+        eval = Eval(
+            id=eval_id,
+            category=category,
+            name=name,
+            trial=last[printed] + 1,
+            trials=trials[printed],
+            failed_step=step,
+            reason=reason,
+            url=links.eval(run_id, experiment, category, eval_id),
+        )
+        failures.append(_apart(eval, taken))
+        last[printed] = failures[-1].trial
+    return tuple(failures)
+
+
+def _failed_step(entry: JsonObject) -> tuple[str | None, str | None]:
+    """Return the failed step and why it failed.
+
+    `failedStep` is the first failed row to arrive and is absent if that row was lost; the eval's own reason names the
+    step that failed first.
+    """
+    row = require_object(entry.get("failedStep") or {}, "`failedStep`")
+    name, recorded = _optional_name(row, "name"), optional_text_field(entry, "failureReason")
+    named = step_of(recorded)
+    if named and named != name:
+        return named, recorded
+    reason = optional_text_field(row, "failureReason") or recorded
+    return name, strip_colours(reason) if reason else None
+
+
+def _apart(eval: Eval, taken: set[str]) -> Eval:
+    """The eval as the next trial whose printed path no other eval has; the path is added to `taken`."""
+    while (printed := prose.path(eval.path)) in taken:
+        eval = eval.model_copy(update={"trial": eval.trial + 1, "trials": max(2, eval.trials)})
+    taken.add(printed)
+    return eval
+
+
+def _printed(category: str, name: str) -> str:
+    """Evals that differ only in what no report prints are trials of one: every path names one eval."""
+    return prose.path(f"{category}/{name}")
+
+
+def _category_and_name(entry: JsonObject) -> tuple[str, str]:
+    category, name = optional_text_field(entry, "category"), optional_text_field(entry, "name")
+    if name is None:
+        before, _, name = text_field(entry, "evalPath", "an entry of `failedEvals`").rpartition("/")
+        category = category or before
+    return _name(category or ""), _name(name)
+
+
+def _status(holder: JsonObject) -> tuple[str, str | None]:
+    status = require_object(holder.get("status") or {}, "`status`")
+    return optional_text_field(status, "kind") or "unknown", optional_text_field(status, "failureReason")
+
+
+def _steps(payload: JsonObject) -> tuple[Step, ...]:
+    steps = []
+    for item in require_list(payload.get("steps") or [], "`steps`"):
+        entry = require_object(item, "a step")
+        kind, reason = _status(entry)
+        name = _name(text_field(entry, "name", "a step"))
+        error = strip_colours(reason) if reason else None
+        steps.append(Step(name=name, status=_STEP_STATUS.get(kind, "skipped"), error=error))
+    return tuple(steps)
+
+
+def _outputs(payload: JsonObject, info: JsonObject, eval: Eval) -> tuple[tuple[Document, ...], tuple[str, ...]]:
+    if payload.get("outputFiles") is None:
+        stored = optional_text_field(require_object(info.get("status") or {}, "`status`"), "outputStorageId")
+        return (), (_DELETED if stored else "output files were never stored",)
+    files, missing = _texts(payload, "outputFiles", "output")
+    documents = [_document("output", path, content) for path, content in files.items() if path != LOG]
+    if LOG in files:
+        path = optional_text_field(info, "evalPath") or f"{eval.category}/{eval.name}"
+        before, log = _split_log(files[LOG], path)
+        documents += [_document("output", LOG, before)] if before.strip() else []
+        documents += [_document("log", LOG, log)] if log else []
+        missing += () if log else ("the runner wrote nothing to run.log",)
+        missing += (_CHANGED,) if _CHANGES.search(log) else ()
+    else:
+        missing += ("run.log was not stored" if payload["outputFiles"] else _EMPTY,)
+    return tuple(documents), missing
+
+
+def _split_log(content: str, eval_path: str) -> tuple[str, str]:
+    """What stands in run.log before the runner's last header, and what the runner wrote from there on.
+
+    The model may have put a `run.log` among its files, to which the runner then appended: without a header nothing in
+    it is known to be the runner's.
+    """
+    lines = content.split("\n")
+    header = f"=== Eval: {eval_path} ==="
+    starts = [n for n, line in enumerate(lines) if line.rstrip() == header]
+    first = starts[-1] if starts else len(lines)
+    return "\n".join(lines[:first]), "\n".join(lines[first:])
+
+
+def _sources(payload: JsonObject, info: JsonObject) -> tuple[tuple[Document, ...], tuple[str, ...]]:
+    task = optional_text_field(info, "task")
+    files: dict[str, str] = {}
+    missing: tuple[str, ...] = ("reference answer and grader are not stored",)
+    if payload.get("evalSourceFiles") is not None:
+        files, missing = _texts(payload, "evalSourceFiles", "source")
+    documents = [_source(path, content) for path, content in files.items()]
+    if task and files.get("TASK.txt", "").strip() != task.strip():
+        documents.insert(0, _document("task", "TASK", task))
+    if not any(document.role == "task" for document in documents):
+        missing += ("the task's text is not stored",)
+    order: tuple[Role, ...] = ("task", "known_gaps", "expected", "grader")
+    return tuple(sorted(documents, key=lambda document: (order.index(document.role), document.path))), missing
+
+
+def _source(path: str, content: str) -> Document:
+    if path.startswith("answer/"):
+        return _document("expected", path.removeprefix("answer/"), content)
+    roles: dict[str, Role] = {"TASK.txt": "task", "GAPS.txt": "known_gaps"}
+    return _document(roles.get(path, "grader"), path, content)
+
+
+def _texts(payload: JsonObject, key: str, what: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the text files under `key`, sorted by path, and phrases for the files that are not text.
+
+    Sorted, because a deployment sends keys sorted while a snapshot may have another order, and both must be the same
+    evidence.
+    """
+    files = dict(sorted(require_object(payload[key], f"`{key}`").items()))
+    texts = {path: content for path, content in files.items() if isinstance(content, str) and content != BINARY}
+    binary = [path for path, content in files.items() if content == BINARY and not path.startswith(_LOCAL_STATE)]
+    other = [path for path, content in files.items() if not isinstance(content, str)]
+    missing = (
+        *([f"{_counted(binary, what)} not stored as text: {_names(binary)}"] if binary else []),
+        *([f"{_counted(other, what)} not text: {_names(other)}"] if other else []),
+    )
+    return texts, missing
+
+
+def _counted(paths: Sequence[str], what: str) -> str:
+    return f"1 {what} file is" if len(paths) == 1 else f"{len(paths)} {what} files are"
+
+
+def _names(paths: Iterable[str]) -> str:
+    return prose.join_first([f"`{_name(path)}`" for path in paths], _MOST_NAMED)
+
+
+def _document(role: Role, path: str, content: str) -> Document:
+    return Document(role=role, path=path, text=content)
+
+
+def _optional_name(holder: JsonObject, key: str) -> str | None:
+    found = optional_text_field(holder, key)
+    return _name(found) if found else None
+
+
+def _name(name: str) -> str:
+    """One line of bounded length without control characters: names are printed where a line break is structure."""
+    return prose.cut(prose.printable(name), _NAME_LENGTH)
+
+
+class EvalPayloadError(Exception):
+    """The payload of one eval cannot be had, for a reason that leaves the others alone."""
+
+
+class PayloadReader(Protocol):
+    """Raw answers, as the suite's own functions give them."""
+
+    async def summary(self) -> object:
+        """The run and its failed evals. Raises `EvalscribeError`."""
+
+    async def debug(self, eval_id: str) -> object:
+        """What is known of one eval. Raises `EvalPayloadError`, or `EvalscribeError` for what concerns all of them."""
+
+    async def close(self) -> None: ...
+
+
+class PayloadSource:
+    """Reads, redacts, decodes. `summary` and `payload` hand out what was read, for a snapshot."""
+
+    def __init__(self, payloads: PayloadReader, links: Links, origin: str) -> None:
+        """`origin` names the summary where it is no good."""
+        self._payloads = payloads
+        self._links = links
+        self._origin = origin
+
+    async def run(self) -> Run:
+        summary = await self.summary()
+        try:
+            return decode_run(summary, self._links)
+        except DataError as error:
+            raise DataError(f"{self._origin}: {error}") from None
+
+    async def evidence(self, eval: Eval) -> Evidence | UnreadableEvidence:
+        payload = await self.payload(eval)
+        return payload if isinstance(payload, UnreadableEvidence) else decode_evidence(payload, eval)
+
+    async def summary(self) -> object:
+        """The redacted answer that `run` decodes."""
+        return await asyncio.to_thread(_safe, await self._payloads.summary())
+
+    async def payload(self, eval: Eval) -> object | UnreadableEvidence:
+        """The redacted answer that `evidence` decodes."""
+        try:
+            payload = await asyncio.to_thread(_safe, await self._payloads.debug(eval.id))
+        except (EvalPayloadError, DataError) as failure:
+            return UnreadableEvidence(eval=eval, reason=str(failure))
+        return refusal(payload, eval) or payload
+
+    async def close(self) -> None:
+        await self._payloads.close()
+
+
+def _safe(payload: object) -> object:
+    return redact_json(clean_json(payload))

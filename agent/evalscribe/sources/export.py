@@ -1,0 +1,105 @@
+"""Our own export format: JSON lines of runs and evals."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from evalscribe.errors import DataError
+from evalscribe.model.record import Record
+from evalscribe.model.run import Run
+from evalscribe.sources.address import RunOverrides, provider_and_model
+from evalscribe.sources.files import FileReader, read_lines
+from evalscribe.sources.records import Omissions, safe_json
+from evalscribe.sources.streams import decode_json
+
+_UNTOLD = {"failures"}
+"""They are records."""
+
+
+def render_line(one: Run | Record) -> str:
+    """One line without its end; `parse_line` of it is the same."""
+    if isinstance(one, Run):
+        return _json({"run": one.model_dump(mode="json", exclude=_UNTOLD)})
+    value = one.model_dump(mode="json")
+    return _json({"eval": value.pop("eval"), **value})
+
+
+def parse_line(value: object, run_id: str | None) -> Run | Record:
+    """A decoded line, redacted; a record without a `run_id` belongs to the run before it. Raises `DataError`."""
+    kept = safe_json(value)
+    if not isinstance(kept, dict):
+        raise DataError("a line that is no object")
+    try:
+        if set(kept) == {"run"}:
+            return Run.model_validate(_run(kept["run"]))
+        return Record.model_validate({"run_id": run_id, **kept})
+    except ValidationError as error:
+        problem = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in problem["loc"] if not isinstance(part, int))
+        raise DataError(f"a line whose `{place}` is wrong: {problem['msg'].lower()}") from None
+
+
+def is_export_line(value: object) -> bool:
+    """Whether this is the first line of such a file."""
+    if not isinstance(value, Mapping) or not ("run" in value or "eval" in value):
+        return False
+    held = value.get("run", value.get("eval"))
+    return isinstance(held, Mapping) and "id" in held and ("model" in held or "name" in held)
+
+
+def _run(value: object) -> object:
+    """Without what records say."""
+    return {key: part for key, part in value.items() if key not in _UNTOLD} if isinstance(value, dict) else value
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+class ExportFile:
+    format = "evalscribe"
+
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
+        self._path = path
+        self._wish = overrides
+        self._left_out = Omissions()
+        self._reading: FileReader | None = None
+        self._runs: set[str] = set()
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        return self._left_out.told()
+
+    @property
+    def progress(self) -> float:
+        return self._reading.progress if self._reading else 0.0
+
+    def read(self) -> Iterator[Run | Record]:
+        run_id: str | None = None
+        with FileReader(self._path) as self._reading:
+            for number, line in read_lines(self._reading):
+                one = self._read(line, f"line {number}", run_id)
+                if isinstance(one, Run):
+                    run_id = one.id
+                    self._runs.add(run_id)
+                if one is not None:
+                    yield one
+
+    def _read(self, line: str | None, place: str, run_id: str | None) -> Run | Record | None:
+        try:
+            if line is None:
+                raise DataError("a line that is too long")
+            one = parse_line(decode_json(line), run_id)
+            if isinstance(one, Record) and one.run_id not in self._runs:
+                raise DataError("an eval before its run")
+            return self._wished(one) if isinstance(one, Run) else one
+        except DataError as error:
+            self._left_out.add(str(error), place)
+            return None
+
+    def _wished(self, run: Run) -> Run:
+        provider, model = provider_and_model(self._wish, run.model, run.provider)
+        experiment = self._wish.experiment or run.experiment
+        return run.model_copy(update={"provider": provider, "model": model, "experiment": experiment})

@@ -1,0 +1,271 @@
+"""Read files safely: regular files, gzip, bounded lines and zip members."""
+
+import codecs
+import gzip
+import hashlib
+import os
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, Protocol
+
+import zstandard
+
+from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError
+
+GZIP = b"\x1f\x8b"
+CHUNK_BYTES = 256 * 1024
+"""Bytes that are read at once."""
+
+
+class FileReader:
+    """One pass over a file. `progress` counts the file's own bytes, packed as they are."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises `NotFoundError`, `AccessError`, or `DataError` for what is no regular file."""
+        self._path = path
+        self._raw = open_regular(path)
+        self._size = max(1, os.fstat(self._raw.fileno()).st_size)
+        packed = self._raw.read(2) == GZIP
+        self._raw.seek(0)
+        self._stream: BinaryIO = gzip.GzipFile(fileobj=self._raw) if packed else self._raw  # type: ignore[assignment]
+        self._hash = hashlib.sha256()
+
+    @property
+    def progress(self) -> float:
+        return 1.0 if self._raw.closed else min(1.0, self._raw.tell() / self._size)
+
+    @property
+    def digest(self) -> str:
+        """Hex digits that name what was read so far, the same however it is packed."""
+        return self._hash.hexdigest()
+
+    def read(self, size: int = CHUNK_BYTES) -> bytes:
+        """The next bytes, none at the end. Raises `DataError` for what cannot be unpacked."""
+        with read_errors(self._path):
+            piece = self._stream.read(size)
+        self._hash.update(piece)
+        return piece
+
+    def close(self) -> None:
+        self._stream.close()
+        self._raw.close()
+
+    def __enter__(self) -> "FileReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A regular file, opened to be read; a pipe is not waited for. Raises as `FileReader` does."""
+    with read_errors(path):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise DataError(f"{path} is no regular file")
+        return os.fdopen(descriptor, "rb", CHUNK_BYTES)
+
+
+@contextmanager
+def read_errors(path: Path) -> Iterator[None]:
+    """Every way in which a file cannot be read, as an error that names it."""
+    try:
+        yield
+    except EvalscribeError:
+        raise
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFoundError(f"there is no file {path}") from None
+    except PermissionError:
+        raise AccessError(f"{path} may not be read") from None
+    except EOFError:
+        raise DataError(f"{path} ends in the middle of what gzip packed") from None
+    except (zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path} cannot be unpacked: {error}") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise DataError(f"{str(path)!r} can be no file: {error}") from None
+
+
+MAX_LINE_BYTES = 128 * 1024 * 1024
+"""Bytes of a line."""
+
+
+def read_lines(reading: FileReader) -> Iterator[tuple[int, str | None]]:
+    """Each line that is not blank, with its number; None in place of one that is too long to be read."""
+    held, number, too_long = bytearray(), 0, False
+    while piece := reading.read():
+        *ends, rest = piece.split(b"\n")
+        for end in ends:
+            number += 1
+            held += end
+            yield from _told(number, held, too_long or len(held) > MAX_LINE_BYTES)
+            held, too_long = bytearray(), False
+        held += rest
+        if len(held) > MAX_LINE_BYTES:
+            held, too_long = bytearray(), True
+    yield from _told(number + 1, held, too_long)
+
+
+def _told(number: int, held: bytearray, too_long: bool) -> Iterator[tuple[int, str | None]]:
+    line = bytes(held)
+    if number == 1:
+        line = line.removeprefix(codecs.BOM_UTF8)
+    if too_long:
+        yield number, None
+    elif line.strip():
+        yield number, line.decode("utf-8", "replace")
+
+
+def first_line(path: Path) -> str | None:
+    """The first line that is not blank, None where there is none or it is too long."""
+    with FileReader(path) as reading:
+        return next((line for _, line in read_lines(reading)), None)
+
+
+ZIP_MAGIC = b"PK\x03\x04"
+MAX_MEMBER_BYTES = 128 * 1024 * 1024
+"""Bytes of one member, unpacked."""
+MAX_COMPRESSION = 200
+"""How many times smaller than its content a large member may be: text never is."""
+UNCHECKED_BYTES = 16 * 1024 * 1024
+"""Members up to this size may be packed as tightly as they like."""
+ZSTANDARD = 93
+_LOCAL = struct.Struct("<4s5H3L2H")
+_STREAMED = 8
+
+
+class ZipMembers(Protocol):
+    torn: bool
+    """Whether the file was cut off."""
+    names: tuple[str, ...]
+    """In the file's order; of equal ones the last counts."""
+
+    def read(self, name: str) -> bytes:
+        """Raises `DataError` for a member that cannot be read."""
+
+    def close(self) -> None: ...
+
+
+def open_members(path: Path) -> ZipMembers:
+    """Raises `DataError` where not even one member can be found."""
+    file = open_regular(path)
+    try:
+        return _Whole(zipfile.ZipFile(file), file)
+    except (zipfile.BadZipFile, NotImplementedError, struct.error, OSError, ValueError):
+        return _Torn(path, file)
+
+
+class _Whole:
+    torn = False
+
+    def __init__(self, archive: zipfile.ZipFile, file: BinaryIO) -> None:
+        self._archive = archive
+        self._file = file
+        self.names = tuple(dict.fromkeys(archive.namelist()))
+
+    def read(self, name: str) -> bytes:
+        info = self._archive.getinfo(name)
+        _check(info.compress_size, info.file_size)
+        try:
+            content = self._unpacked(info)
+        except NotImplementedError:
+            raise DataError("a member that is packed or locked in a way that is not understood") from None
+        except Exception:  # Each way of packing has errors of its own.
+            raise DataError("a member that is damaged") from None
+        _check(info.compress_size, len(content))
+        return content
+
+    def _unpacked(self, info: zipfile.ZipInfo) -> bytes:
+        if info.compress_type == ZSTANDARD:
+            return _with_zstandard(self._file, info)
+        with self._archive.open(info) as member:
+            return member.read(MAX_MEMBER_BYTES + 1)
+
+    def close(self) -> None:
+        self._archive.close()
+        self._file.close()
+
+
+class _Place(NamedTuple):
+    start: int
+    packed: int
+    method: int
+
+
+class _Torn:
+    torn = True
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self._file = file
+        with read_errors(path):
+            self._places: Mapping[str, _Place] = dict(_found(file))
+        self.names = tuple(self._places)
+        if not self.names:
+            file.close()
+            raise DataError(f"{path} is a zip file that is damaged")
+
+    def read(self, name: str) -> bytes:
+        place = self._places[name]
+        self._file.seek(place.start)
+        packed = self._file.read(place.packed)
+        try:
+            content = packed if place.method == zipfile.ZIP_STORED else _inflated(packed, place.method)
+        except EvalscribeError:
+            raise
+        except Exception:  # Each way of packing has errors of its own.
+            raise DataError("a member that is damaged") from None
+        _check(place.packed, len(content))
+        return content
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _found(file: BinaryIO) -> list[tuple[str, _Place]]:
+    """Members whose whole content is there, by the headers that stand before each."""
+    size = file.seek(0, 2)
+    at, found = 0, []
+    while at + _LOCAL.size <= size:
+        file.seek(at)
+        magic, _, flags, method, _, _, _, packed, _, name_length, extra = _LOCAL.unpack(file.read(_LOCAL.size))
+        start = at + _LOCAL.size + name_length + extra
+        if magic != ZIP_MAGIC or flags & _STREAMED or start + packed > size:
+            break
+        name = file.read(name_length).decode("utf-8", "replace")
+        found.append((name, _Place(start, packed, method)))
+        at = start + packed
+    return found
+
+
+def _with_zstandard(file: BinaryIO, info: zipfile.ZipInfo) -> bytes:
+    """Newer logs are packed so; `zipfile` itself learns it in Python 3.14."""
+    file.seek(info.header_offset)
+    *_, name_length, extra = _LOCAL.unpack(file.read(_LOCAL.size))
+    file.seek(name_length + extra, os.SEEK_CUR)
+    content = _inflated(file.read(min(info.compress_size, MAX_MEMBER_BYTES)), ZSTANDARD)
+    if zlib.crc32(content) != info.CRC:
+        raise zipfile.BadZipFile(info.filename)
+    return content
+
+
+def _inflated(packed: bytes, method: int) -> bytes:
+    if method == ZSTANDARD:
+        unpacked = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
+        return bytes(unpacked.read(MAX_MEMBER_BYTES + 1))
+    if method != zipfile.ZIP_DEFLATED:
+        raise DataError("a member that is packed in a way that is not understood")
+    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, MAX_MEMBER_BYTES + 1)
+
+
+def _check(packed: int, whole: int) -> None:
+    if whole > MAX_MEMBER_BYTES:
+        raise DataError(f"a member larger than {MAX_MEMBER_BYTES // 1024 // 1024} MiB")
+    if whole > UNCHECKED_BYTES and whole > packed * MAX_COMPRESSION:
+        raise DataError("a member that is packed more tightly than any text is")

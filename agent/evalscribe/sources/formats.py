@@ -1,0 +1,153 @@
+"""Open a file of runs in the format that its content shows."""
+
+import os
+from collections.abc import Container, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from evalscribe.errors import AccessError, DataError, NotFoundError
+from evalscribe.model.storage import Records
+from evalscribe.sources.address import SUMMARY, RunOverrides
+from evalscribe.sources.files import ZIP_MAGIC, FileReader, open_members
+from evalscribe.sources.streams import JsonStream, decode_json
+
+SUPPORTED = (
+    "Understood are tau-bench trajectories and results of tau2-bench, Inspect logs (.eval, .json), JUnit XML, "
+    "snapshots of Convex runs, and JSON lines of agent runs or of `evalscribe export`."
+)
+
+
+MAX_KEYS = 64
+"""How many names of an object are looked at."""
+
+
+def open_format(path: Path, overrides: RunOverrides) -> Records:
+    """Raises `DataError` naming what is understood."""
+    with FileReader(path) as reading:
+        first = reading.read(4)
+    if first == ZIP_MAGIC:
+        return _zipped(path, overrides)
+    with FileReader(path) as reading:
+        text = JsonStream(reading, str(path))
+        begins = text.peek()
+        found = {"<": _xml, "[": _listed, "{": _object}.get(begins)
+        records = found(path, overrides, text) if found else None
+    if records is None:
+        raise DataError(f"{path} {'holds no runs' if begins else 'is empty'}. {SUPPORTED}")
+    return records
+
+
+def _zipped(path: Path, overrides: RunOverrides) -> Records:
+    from evalscribe.sources.inspect_log import HEADER, SAMPLES, START, EvalFile
+
+    with closing(open_members(path)) as members:
+        if any(name in (HEADER, START) or name.startswith(SAMPLES) for name in members.names):
+            return EvalFile(path, overrides)
+    raise DataError(f"{path} is a zip file, but no Inspect log. {SUPPORTED}")
+
+
+def _xml(path: Path, overrides: RunOverrides, _: JsonStream) -> Records | None:
+    from evalscribe.sources.junit import JUnit
+    from evalscribe.sources.streams import StartTag, read_xml
+
+    with FileReader(path) as reading:
+        root = next(read_xml(reading, str(path)), None)
+    return JUnit(path, overrides) if isinstance(root, StartTag) and root.tag in ("testsuites", "testsuite") else None
+
+
+def _listed(path: Path, overrides: RunOverrides, text: JsonStream) -> Records | None:
+    first = next(text.elements(), None)
+    if not isinstance(first, dict):
+        return None
+    if "traj" in first or ("task_id" in first and "reward" in first):
+        from evalscribe.sources.tau_bench import TauBench
+
+        return TauBench(path, overrides)
+    return _agent_runs(path, overrides, first, by_line=False)
+
+
+def _object(path: Path, overrides: RunOverrides, text: JsonStream) -> Records | None:
+    """One object, whose names tell what it is, or one a line."""
+    names = dict.fromkeys(_names(text))
+    if "eval" in names and names.keys() & {"samples", "plan", "status"}:
+        return _inspect(path, overrides)
+    if "simulations" in names:
+        from evalscribe.sources.tau_bench import Tau2Bench
+
+        return Tau2Bench(path, overrides)
+    if "run" in names and "failedEvals" in names:
+        raise DataError(f"{path} is part of a snapshot: name its folder")
+    return _by_line(path, overrides) or _agent_runs(path, overrides, names, by_line=False)
+
+
+def _by_line(path: Path, overrides: RunOverrides) -> Records | None:
+    """None where the first line is no whole object."""
+    from evalscribe.sources.export import ExportFile, is_export_line
+    from evalscribe.sources.files import first_line
+
+    try:
+        first = decode_json(first_line(path) or "")
+    except DataError:
+        return None
+    if not isinstance(first, dict):
+        return None
+    return ExportFile(path, overrides) if is_export_line(first) else _agent_runs(path, overrides, first, by_line=True)
+
+
+def _inspect(path: Path, overrides: RunOverrides) -> Records:
+    from evalscribe.sources.inspect_log import JsonFile
+
+    return JsonFile(path, overrides)
+
+
+def _agent_runs(path: Path, overrides: RunOverrides, names: Container[str], *, by_line: bool) -> Records | None:
+    from evalscribe.sources.agent_runs import AgentRuns
+
+    return AgentRuns(path, overrides, by_line=by_line) if "transcripts" in names or "messages" in names else None
+
+
+def _names(text: JsonStream) -> Iterator[str]:
+    """The first names of an object, as far as they can be read."""
+    try:
+        for number, name in enumerate(text.names()):
+            yield name
+            if number == MAX_KEYS or name in ("samples", "simulations"):
+                return
+            text.skip()
+    except DataError:
+        return
+
+
+def open_records(path: Path, overrides: RunOverrides) -> Records:
+    """The runs of a file. Raises `NotFoundError`, `AccessError`, or `DataError` naming what is understood."""
+
+    return open_format(path, overrides)
+
+
+def run_files(path: Path) -> tuple[Path, ...]:
+    """Every file below a folder, by name; links and hidden ones are passed over. A snapshot of a run stands for itself.
+
+    Raises `AccessError` for a folder that may not be read, `NotFoundError` where there is nothing in it.
+    """
+    found = tuple(_below(path))
+    if not found:
+        raise NotFoundError(f"{path} has no files")
+    return found
+
+
+def _below(folder: Path) -> list[Path]:
+    if (folder / SUMMARY).is_file():
+        return [folder]
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except PermissionError:
+        raise AccessError(f"{folder} may not be read") from None
+    found: list[Path] = []
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            found += _below(Path(entry.path))
+        elif entry.is_file(follow_symlinks=False):
+            found.append(Path(entry.path))
+    return found

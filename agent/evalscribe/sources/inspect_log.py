@@ -1,0 +1,297 @@
+"""Logs of Inspect, `.eval` and `.json`."""
+
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from evalscribe.errors import DataError
+from evalscribe.ids import canonical_json, content_id
+from evalscribe.model.record import Record
+from evalscribe.model.run import Run, RunStatus
+from evalscribe.sources import inspect_sample, records
+from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
+from evalscribe.sources.files import MAX_MEMBER_BYTES, FileReader, ZipMembers, open_members
+from evalscribe.sources.inspect_sample import pool_messages
+from evalscribe.sources.records import Omissions
+from evalscribe.sources.streams import JsonStream, decode_json
+
+_PIECE = re.compile(
+    r"(?P<sample>.*_epoch_\d+)/"
+    r"(?:(?P<head>sample)|metadata|skeleton|(?P<part>messages|events|calls|attachments)/(?P<first>\d+|stats|uuids))\.json",
+    re.DOTALL,
+)
+_PARTS = ("messages", "events", "attachments")
+
+
+class SamplePieces:
+    """The members of a log that are pieces of samples, by the name of each sample's first one."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        found = {name: piece for name in names if (piece := _PIECE.fullmatch(name))}
+        self._heads = {piece["sample"]: name for name, piece in found.items() if piece["head"]}
+        self._others = {name for name, piece in found.items() if piece["sample"] in self._heads and not piece["head"]}
+        self._parts: dict[str, list[tuple[int, str]]] = {}
+        for name in self._others:
+            piece = found[name]
+            if piece["part"] in _PARTS and piece["first"].isdecimal():
+                self._parts.setdefault(f"{piece['sample']}/{piece['part']}", []).append((int(piece["first"]), name))
+
+    def sample(self, name: str) -> str | None:
+        """What a sample of whose pieces this is the first is called; None for what is whole."""
+        piece = _PIECE.fullmatch(name)
+        return piece["sample"] if piece and piece["head"] else None
+
+    def is_other(self, name: str) -> bool:
+        """Whether it is a piece, and not the first."""
+        return name in self._others
+
+    def whole(self, sample: str, read: Callable[[str], bytes]) -> object:
+        """The sample as other logs have it. Raises `DataError`."""
+        head = decode_json(_piece_text(read(self._heads[sample])))
+        if not isinstance(head, dict):
+            return head
+        parts = {part: self._list(f"{sample}/{part}", read) for part in _PARTS}
+        described = f"{sample}/metadata.json"
+        return {
+            **{key: value for key, value in head.items() if key != "message_refs"},
+            "metadata": decode_json(_piece_text(read(described))) if described in self._others else {},
+            "messages": pool_messages(head.get("message_refs"), parts["messages"]),
+            "events": parts["events"],
+            "events_data": {"messages": parts["messages"]},
+            "attachments": {str(number): text for number, text in enumerate(parts["attachments"])},
+        }
+
+    def _list(self, part: str, read: Callable[[str], bytes]) -> list[object]:
+        """Items of all pieces in their order, which their names tell by the number of their first one."""
+        size, items = 0, []
+        for _, name in sorted(self._parts.get(part, [])):
+            content = read(name)
+            size += len(content)
+            if size > MAX_MEMBER_BYTES:
+                raise DataError(f"a sample whose pieces are larger than {MAX_MEMBER_BYTES // 1024 // 1024} MiB")
+            found = decode_json(_piece_text(content))
+            items += found if isinstance(found, list) else []
+        return items
+
+
+def _piece_text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
+
+
+HEADER = "header.json"
+START = "_journal/start.json"
+SAMPLES = "samples/"
+EPOCH = "_epoch_"
+_STATUS: dict[str, tuple[RunStatus, str | None]] = {
+    "success": ("completed", None),
+    "error": ("failed", "the run broke"),
+    "cancelled": ("failed", "the run was cancelled"),
+    "started": ("running", "the log was never finished"),
+}
+_UNKEPT = ("dataset", "packages", "scorers", "metrics", "viewer", "shards", "model_roles")
+"""Of the description of the eval: long, and the same for all samples."""
+LONGEST_KEPT = 2000
+"""Characters of a field of the header, which every sample keeps."""
+Header = Mapping[str, JsonValue]
+
+
+class InspectLog(ABC):
+    format = "inspect"
+
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
+        self._path = path
+        self._wish = overrides
+        self._left_out = Omissions()
+        self._trials: Counter[str] = Counter()
+        self._taken: dict[str, set[int]] = {}
+        self._header_kept: dict[str, JsonValue] = {}
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        return self._left_out.told()
+
+    @property
+    @abstractmethod
+    def progress(self) -> float: ...
+
+    @abstractmethod
+    def read(self) -> Iterator[Run | Record]: ...
+
+    def _run(self, header: Header) -> Run:
+        eval = _object(header.get("eval"))
+        for field in header.keys() - {"version", "status", "eval", "error", "samples", "location", "etag"}:
+            if header[field]:
+                self._left_out.add(f"the log's field `{records.safe_name(field)}`")
+        for field, value in eval.items():
+            if value in (None, {}, []):
+                continue
+            if field in _UNKEPT or len(canonical_json(value)) > LONGEST_KEPT:
+                self._left_out.add(f"the log's field `eval.{records.safe_name(field)}`")
+            else:
+                self._header_kept[field] = value
+        provider, model = provider_and_model(self._wish, _text(eval.get("model")))
+        status, reason = _STATUS.get(str(header.get("status", "started")), ("unknown", None))
+        return Run(
+            id=_run_id(eval, self._path),
+            provider=records.safe_name(provider),
+            model=records.safe_name(model),
+            experiment=records.safe_name(self._wish.experiment or _text(eval.get("task")) or "default"),
+            status=status,
+            status_reason=_text(_object(header.get("error")).get("message")) or reason,
+        )
+
+    def _record(self, sample: object, run: Run, header: Header, place: str) -> Record | None:
+        try:
+            if not isinstance(sample, dict) or "id" not in sample:
+                raise DataError("it is no object with an `id`")
+            where = self._place(sample, run, _object(header.get("eval")), place)
+            return inspect_sample.parse_sample(sample, where, self._left_out)
+        except RecursionError:
+            self._left_out.add("a sample that cannot be read: JSON nested too deeply", place)
+            return None
+        except DataError as error:
+            self._left_out.add(f"a sample that cannot be read: {error}", place)
+            return None
+
+    def _place(
+        self, sample: Mapping[str, JsonValue], run: Run, eval: Header, place: str
+    ) -> inspect_sample.SampleContext:
+        key = str(sample["id"])
+        taken = self._taken.setdefault(key, set())
+        epoch = sample.get("epoch")
+        trial = epoch if isinstance(epoch, int) and epoch > 0 else 1
+        while trial in taken:
+            trial += 1
+        taken.add(trial)
+        return inspect_sample.SampleContext(
+            run_id=run.id,
+            task=_text(eval.get("task")) or "task",
+            agent=agent_metadata(run),
+            trial=trial,
+            trials=max(self._trials[key], 1),
+            header=self._header_kept,
+            name=place,
+        )
+
+
+class EvalFile(InspectLog):
+    """The zip file: a header, and each sample in a member of its own."""
+
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
+        super().__init__(path, overrides)
+        self._done = 0.0
+
+    @property
+    def progress(self) -> float:
+        return self._done
+
+    def read(self) -> Iterator[Run | Record]:
+        with closing(open_members(self._path)) as members:
+            header = self._header(members)
+            run = self._run(header)
+            samples = [name for name in members.names if name.startswith(SAMPLES) and name.endswith(".json")]
+            pieces = SamplePieces(samples)
+            samples = [name for name in samples if not pieces.is_other(name)]
+            self._trials.update(name.removeprefix(SAMPLES).rpartition(EPOCH)[0] for name in samples)
+            yield run
+            for n, name in enumerate(samples):
+                self._done = n / len(samples)
+                sample = self._sample(members, name, pieces)
+                record = None if sample is None else self._record(sample, run, header, name)
+                if record is not None:
+                    yield record
+            self._done = 1.0
+            if members.torn:
+                raise DataError(f"{self._path} is cut off: {len(samples)} samples could be found")
+
+    def _header(self, members: ZipMembers) -> Header:
+        for name in (HEADER, START):
+            if name in members.names and (header := _object(self._member(members, name))):
+                return {"status": "started", **_safe(header)} if name == START else _safe(header)
+        self._left_out.add("the log's header, which is missing")
+        return {}
+
+    def _sample(self, members: ZipMembers, name: str, pieces: SamplePieces) -> object:
+        if (sample := pieces.sample(name)) is None:
+            return self._member(members, name)
+        try:
+            return pieces.whole(sample, members.read)
+        except DataError as error:
+            self._left_out.add(f"{error}", name)
+            return None
+
+    def _member(self, members: ZipMembers, name: str) -> object:
+        try:
+            return decode_json(members.read(name).decode("utf-8", "replace"))
+        except DataError as error:
+            self._left_out.add(f"{error}", name)
+            return None
+
+
+class JsonFile(InspectLog):
+    """One JSON object. It is read twice: what concerns all samples may stand behind them."""
+
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
+        super().__init__(path, overrides)
+        self._reading: FileReader | None = None
+        self._passes = 0
+
+    @property
+    def progress(self) -> float:
+        return (self._passes + (self._reading.progress if self._reading else 0)) / 2
+
+    def read(self) -> Iterator[Run | Record]:
+        header: dict[str, JsonValue] = {}
+        with suppress(DataError):  # The second pass tells where it ends.
+            for sample in self._pass(header):
+                if isinstance(sample, dict):
+                    self._trials[str(sample.get("id"))] += 1
+        self._passes = 1
+        run = self._run(header)
+        yield run
+        for n, sample in enumerate(self._pass({})):
+            if (record := self._record(sample, run, header, f"samples[{n}]")) is not None:
+                yield record
+
+    def _pass(self, header: dict[str, JsonValue]) -> Iterator[object]:
+        """The samples; everything else comes into the header."""
+        with FileReader(self._path) as self._reading:
+            text = JsonStream(self._reading, str(self._path))
+            for name in text.names():
+                if name == "samples" and text.peek() == "[":
+                    yield from text.elements()
+                elif name in ("reductions", "samples"):
+                    text.skip()
+                else:
+                    header[name] = records.safe_json(text.value())
+
+
+def _run_id(eval: Header, path: Path) -> str:
+    """The log's own id; logs of older versions have none and are known by what they were started as."""
+    own = _text(eval.get("eval_id"))
+    if own.isprintable() and 8 <= len(own) <= 100:
+        return own
+    started = [eval.get("run_id"), eval.get("task_id"), eval.get("created")]
+    if any(started):
+        return content_id(started).removeprefix("sha256:")[:22]
+    with FileReader(path) as reading:
+        while reading.read():
+            pass
+        return reading.digest[:22]
+
+
+def _safe(header: Mapping[str, object]) -> Header:
+    return _object(records.safe_json({key: value for key, value in header.items() if key != "reductions"}))
+
+
+def _object(value: object) -> dict[str, JsonValue]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

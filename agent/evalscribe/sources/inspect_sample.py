@@ -1,0 +1,526 @@
+"""One sample of an Inspect log as a record."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from evalscribe.errors import DataError
+from evalscribe.ids import canonical_json
+from evalscribe.model.evidence import Document, Role
+from evalscribe.model.record import Record
+from evalscribe.model.run import Eval, EvalStatus, Step
+from evalscribe.sources import records
+from evalscribe.sources.files import MAX_MEMBER_BYTES
+from evalscribe.sources.records import Omissions
+from evalscribe.text import cut
+
+MAX_CONVERSATIONS = 100
+"""Conversations of one sample that are kept."""
+MAX_MESSAGES = 100_000
+"""Of one conversation and of all together: a hostile file can name the places in a pool again and again."""
+_TOO_MANY = "a conversation of a sub-agent, of which the sample has too many or too long ones"
+_NAMING = ("agent", "subtask", "tool", "solver")
+_GRADING = ("scorer", "scorers")
+
+
+class InspectConversation(NamedTuple):
+    name: str
+    """Of the agent, else of what asked the model."""
+    messages: list[object]
+    marks: frozenset[str]
+    """Of its last answer."""
+
+
+class _Span(NamedTuple):
+    parent: str
+    type: str
+    name: str
+
+
+def agent_conversations(
+    events: Sequence[object], pool: Sequence[object], messages: Sequence[object], left_out: Omissions
+) -> list[InspectConversation]:
+    """Each as its last model call has it; scorers' are none. `pool` holds messages that events name by their places."""
+    known = _marks_of(messages)
+    found: dict[str, list[InspectConversation]] = {}
+    kept = 0
+    for event, span, name in _calls(events):
+        answer = _answer(event)
+        if not answer or (marks := _marks(answer)) & known:
+            continue
+        if (asked := _asked(event, pool)) is None:
+            left_out.add(_TOO_MANY)
+            continue
+        new = InspectConversation(name, [*asked, answer], marks)
+        told, before = found.setdefault(span, []), _marks_of(asked)
+        continued = next((n for n in reversed(range(len(told))) if told[n].marks & before), None)
+        if continued is not None:
+            told[continued] = new
+        elif kept < MAX_CONVERSATIONS:
+            told.append(new)
+            kept += 1
+        else:
+            left_out.add(_TOO_MANY)
+    return list(_bounded((one for told in found.values() for one in told), left_out))
+
+
+def _bounded(found: Iterable[InspectConversation], left_out: Omissions) -> Iterator[InspectConversation]:
+    room = MAX_MESSAGES
+    for one in found:
+        room -= len(one.messages)
+        if room < 0:
+            left_out.add(_TOO_MANY)
+        else:
+            yield one
+
+
+def pool_messages(refs: object, pool: Sequence[object]) -> list[object]:
+    """The messages at `[[first, end], …]` of a pool. Raises `DataError` where they are too many."""
+    found: list[object] = []
+    for ref in refs if isinstance(refs, list) else []:
+        if isinstance(ref, list) and len(ref) == 2 and all(isinstance(one, int) and one >= 0 for one in ref):
+            found += pool[ref[0] : ref[1]]
+        if len(found) > MAX_MESSAGES:
+            raise DataError(f"a conversation of more than {MAX_MESSAGES} messages")
+    return found
+
+
+def _calls(events: Sequence[object]) -> Iterator[tuple[Mapping[str, object], str, str]]:
+    """Calls of models that are no scorer's, with the id and the name of what they were made in."""
+    spans: dict[str, _Span] = {}
+    steps: list[_Span] = []
+    for event in events:
+        if not isinstance(event, Mapping):
+            continue
+        kind, own = event.get("event"), _Span(*(str(event.get(key)) for key in ("parent_id", "type", "name")))
+        if kind == "span_begin":
+            spans[str(event.get("id"))] = own
+        elif kind == "step":  # In place of spans, in logs of older versions.
+            steps = [*steps, own] if event.get("action") == "begin" else steps[:-1]
+        elif kind == "model":
+            span = str(event.get("span_id"))
+            inside = [*_outwards(span, spans)] if span in spans else steps[::-1]
+            if not any(one.type in _GRADING for one in inside):
+                name = next((one.name for one in inside if one.type in _NAMING), "agent")
+                yield event, span, name
+
+
+def _outwards(id: str, spans: Mapping[str, _Span]) -> Iterator[_Span]:
+    for _ in range(len(spans)):  # A hostile file's spans may stand in a circle.
+        if id not in spans:
+            return
+        yield spans[id]
+        id = spans[id].parent
+
+
+def _asked(event: Mapping[str, object], pool: Sequence[object]) -> list[object] | None:
+    """None where they are too many."""
+    given = event.get("input")
+    with suppress(DataError):
+        return given if isinstance(given, list) and given else pool_messages(event.get("input_refs"), pool)
+    return None
+
+
+def _answer(event: Mapping[str, object]) -> Mapping[str, object]:
+    output = event.get("output")
+    choices = output.get("choices") if isinstance(output, Mapping) else None
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = first.get("message") if isinstance(first, Mapping) else None
+    return message if isinstance(message, Mapping) else {}
+
+
+def _marks_of(messages: Sequence[object]) -> frozenset[str]:
+    return frozenset(mark for message in messages if isinstance(message, Mapping) for mark in _marks(message))
+
+
+def _marks(message: Mapping[str, object]) -> frozenset[str]:
+    """What a message is known by elsewhere: its id and those of its calls; without either what it says."""
+    calls = message.get("tool_calls")
+    named = [message, *(calls if isinstance(calls, list) else [])]
+    ids = {str(one["id"]) for one in named if isinstance(one, Mapping) and one.get("id")}
+    said = {key: message.get(key) for key in ("role", "content")}
+    return frozenset(ids or {canonical_json(said)})
+
+
+_TELLING = ("error", "info", "logger", "sample_limit", "approval", "input", "interrupt", "score_edit", "compaction")
+"""Kinds of events that are told whole; of all others only an error."""
+_UNTOLD = (
+    "timestamp",
+    "completed",
+    "working_start",
+    "working_time",
+    "uuid",
+    "span_id",
+    "parent_id",
+    "event",
+    "pending",
+)
+_TRACES = ("traceback", "traceback_ansi")
+
+
+def render_events(events: Sequence[object], left_out: Omissions) -> str:
+    """A line for each event that says something; the others are counted."""
+    return "\n".join(line for event in events for line in _lines(event, left_out))
+
+
+def _lines(event: object, left_out: Omissions) -> Iterator[str]:
+    if not isinstance(event, dict):
+        left_out.add("an event that is no object")
+        return
+    kind = str(event.get("event"))
+    if kind in _TELLING:
+        if isinstance(error := event.get("error"), dict) and error.keys() & set(_TRACES):
+            left_out.add("the traceback of an event, which the sample's error repeats")
+            event = {**event, "error": _short(error)}
+        yield f"{kind}: {_event_json({key: value for key, value in event.items() if key not in _UNTOLD})}"
+        return
+    if error := event.get("error"):
+        yield f"{kind}: {_event_json({'error': _short(error)})}"
+    left_out.add(f"an event `{kind[:40]}` (of the harness, or said by messages)")
+
+
+def _short(error: object) -> object:
+    if not isinstance(error, Mapping):
+        return error
+    return {key: value for key, value in error.items() if key not in _TRACES}
+
+
+def _event_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+_WORDS: dict[str, float] = {"c": 1, "p": 0.5, "i": 0, "n": 0, "yes": 1, "no": 0, "true": 1, "false": 0}
+PLACEHOLDER = "88F74D2C"
+"""What stands for the name of the only scorer in logs of the first versions."""
+
+
+def score_value(value: JsonValue) -> float | None:
+    """A scalar as a number; None for what is no score: null, NaN, other words."""
+    if isinstance(value, bool | int | float):
+        return float(value) if math.isfinite(value) else None
+    if not isinstance(value, str):
+        return None
+    known = _WORDS.get(value.strip().lower())
+    return known if known is not None else _parsed(value)
+
+
+def score_values(scores: Mapping[str, Mapping[str, JsonValue]]) -> dict[str, float]:
+    """Every score by its scorer's name; of one that has several values each by `scorer.key`."""
+    return dict(_numbers(scores))
+
+
+def main_score(score: Mapping[str, JsonValue]) -> float | None:
+    """The number by which a sample passed or failed; of several values the least."""
+    value = score.get("value")
+    if isinstance(value, dict | list):
+        parts = [
+            part
+            for one in (value.values() if isinstance(value, dict) else value)
+            if (part := score_value(one)) is not None
+        ]
+        return min(parts) if parts else None
+    return score_value(value)
+
+
+def _numbers(scores: Mapping[str, Mapping[str, JsonValue]]) -> Iterator[tuple[str, float]]:
+    for scorer, score in scores.items():
+        value = score.get("value")
+        if isinstance(value, dict):
+            parts = {f"{scorer}.{key}": part for key, part in value.items()}
+        elif isinstance(value, list):
+            parts = {f"{scorer}.{n}": part for n, part in enumerate(value)}
+        else:
+            parts = {scorer: value}
+        for name, part in parts.items():
+            if (found := score_value(part)) is not None:
+                yield name, found
+
+
+def _parsed(text: str) -> float | None:
+    try:
+        parsed = float(text)
+    except ValueError:
+        return None
+    return parsed if math.isfinite(parsed) else None
+
+
+MAX_FIELD = 20_000
+"""Characters of a field that is kept in the metadata."""
+_ATTACHMENT = "attachment://"
+_ELSEWHERE = frozenset({"id", "messages", "scores", "score", "events", "transcript", "attachments", "input", "target"})
+"""Fields that become something other than metadata."""
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+Sample = Mapping[str, JsonValue]
+
+
+class SampleContext(NamedTuple):
+    """Where a sample stands: what its log and the other samples say of it."""
+
+    run_id: str
+    task: str
+    agent: Mapping[str, JsonValue]
+    trial: int
+    trials: int
+    header: Mapping[str, JsonValue]
+    """What the log says of all its samples, for the metadata."""
+    name: str
+    """Where it was found, for errors."""
+
+
+def parse_sample(raw: Mapping[str, object], place: SampleContext, left_out: Omissions) -> Record:
+    """Raises `DataError` for a sample that cannot be kept."""
+    events = _list(_of(raw, "transcript").get("events") if "transcript" in raw else raw.get("events"))
+    attachments = {**_of(_of(raw, "transcript"), "content"), **_of(raw, "attachments")}
+    said = render_events(events, left_out)
+    spoken = agent_conversations(
+        events, _list(_of(raw, "events_data").get("messages")), _list(raw.get("messages")), left_out
+    )
+    plain = {key: value for key, value in raw.items() if key not in ("events", "transcript", "attachments")}
+    for field in ("events_data", "timelines"):
+        if plain.pop(field, None):
+            left_out.add(f"the field `{field}` of a sample, which repeats its events")
+    agents = [{"name": one.name, "messages": one.messages} for one in spoken]
+    sample = records.safe_json(_Attachments(attachments).back_in({**plain, "said": said, "agents": agents}))
+    assert isinstance(sample, dict)
+    return _record(sample, place, left_out)
+
+
+def _record(sample: dict[str, JsonValue], place: SampleContext, left_out: Omissions) -> Record:
+    events, agents = str(sample.pop("said")), _list(sample.pop("agents"))
+    scores = _scores(sample)
+    name = records.safe_name(sample.get("id"))
+    uuid = sample.get("uuid")
+    eval_id = uuid if isinstance(uuid, str) and uuid.isprintable() and 16 <= len(uuid) <= 80 else None
+    eval_id = eval_id or records.eval_id(place.run_id, name, place.trial)
+    spoken = records.build_transcript(f"{eval_id}-0", _list(sample.get("messages")), left_out, place.name)
+    others = [
+        records.build_transcript(
+            f"{eval_id}-{n}", _list(one["messages"]), left_out, place.name, records.safe_name(one["name"])
+        )
+        for n, one in enumerate(map(_of, agents), 1)
+    ]
+    steps = _steps(sample, scores)
+    status = _status(sample, scores, left_out)
+    failed = _failed(steps) if status == "failed" else None
+    return Record(
+        run_id=place.run_id,
+        eval=Eval(
+            id=eval_id,
+            category=records.safe_name(place.task.rpartition("/")[2]),
+            name=name,
+            trial=place.trial,
+            trials=place.trials,
+            status=status,
+            failed_step=failed.name if failed else None,
+            reason=_invalid(sample) or (_error(sample) if status == "error" else failed.error if failed else None),
+        ),
+        metadata=_metadata(sample, scores, place, left_out),
+        transcripts=tuple(one for one in (spoken, *others) if one.messages),
+        steps=steps,
+        documents=tuple(_documents(sample, scores, events, spoken.messages[-1].content if spoken.messages else "")),
+        missing=() if spoken.messages else ("the sample has no messages",),
+    )
+
+
+class _Attachments:
+    """Texts that stand elsewhere because they are long. What refers to one again and again is put back once too often
+    by nobody but a hostile file: beyond `MAX_MEMBER_BYTES` characters the reference stays."""
+
+    def __init__(self, texts: Mapping[str, object]) -> None:
+        self._texts = texts
+        self._room = MAX_MEMBER_BYTES
+
+    def back_in(self, value: object) -> object:
+        """The value with what stands in place of a long text put back."""
+        if isinstance(value, str):
+            return self._text(value) if value.startswith(_ATTACHMENT) else value
+        if isinstance(value, list):
+            return [self.back_in(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self.back_in(item) for key, item in value.items()}
+        return value
+
+    def _text(self, reference: str) -> object:
+        text = self._texts.get(reference.removeprefix(_ATTACHMENT), reference)
+        self._room -= len(text) if isinstance(text, str) else 0
+        return text if self._room >= 0 else reference
+
+
+def _scores(sample: Sample) -> dict[str, dict[str, JsonValue]]:
+    """By scorer, the main one first. The first versions had one without a name."""
+    given = sample.get("scores")
+    if not isinstance(given, dict):
+        given = {"score": sample["score"]} if isinstance(sample.get("score"), dict) else {}
+    named = {"score" if name == PLACEHOLDER else name: score for name, score in given.items()}
+    return {name: score if isinstance(score, dict) else {"value": score} for name, score in named.items()}
+
+
+def _status(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], left_out: Omissions) -> EvalStatus:
+    if _invalid(sample):
+        return "incomplete"
+    if sample.get("error"):
+        return "error"
+    main = main_score(next(iter(scores.values()), {}))
+    if main is not None and main > 1:
+        left_out.add("a score above 1, which says neither passed nor failed")
+    if main is None or main > 1:
+        return "failed" if sample.get("limit") and not scores else "incomplete"
+    return "passed" if main == 1 else "failed"
+
+
+def _steps(sample: Sample, scores: Mapping[str, dict[str, JsonValue]]) -> tuple[Step, ...]:
+    steps = []
+    if limit := _limit(sample):
+        main = main_score(next(iter(scores.values()), {}))
+        steps.append(Step(name="limit", status="passed" if main == 1 else "failed", error=None if main == 1 else limit))
+    for name, score in scores.items():
+        number = main_score(score)
+        if number is not None and number <= 1:
+            error = None if number == 1 else _scored(score, sample)
+            steps.append(Step(name=records.safe_name(name), status="failed" if error else "passed", error=error))
+    return tuple(steps)
+
+
+def _invalid(sample: Sample) -> str | None:
+    """Who said afterwards that the sample is not to be counted, and why."""
+    if not sample.get("invalidation"):
+        return None
+    told = _of(sample, "invalidation")
+    by, why = (records.safe_name(told[key]) if told.get(key) else "" for key in ("author", "reason"))
+    return "it was declared invalid" + (f" by {by}" if by else "") + (f": {why}" if why else "")
+
+
+def _failed(steps: tuple[Step, ...]) -> Step | None:
+    return next((step for step in steps if step.status == "failed"), None)
+
+
+def _limit(sample: Sample) -> str | None:
+    limit = sample.get("limit")
+    if not limit:
+        return None
+    told = _of(sample, "limit")
+    reason, most = told.get("reason"), told.get("limit", "the run")
+    most = f"{most:g}" if isinstance(most, float) else most
+    return f"the {told.get('type', limit)} limit of {most} was reached" + (
+        f": {records.safe_name(reason)}" if reason else ""
+    )
+
+
+def _scored(score: Sample, sample: Sample) -> str:
+    answer, target = score.get("answer"), sample.get("target")
+    told = f"scored {_text(score.get('value'))}"
+    answered = f", answered {cut(records.safe_name(answer), 160)!r}" if answer else ""
+    return told + answered + (f", expected {cut(records.safe_name(_text(target)), 160)!r}" if target else "")
+
+
+def _error(sample: Sample) -> str:
+    error = sample.get("error")
+    return _text(_of(sample, "error").get("message")) or _text(error)
+
+
+def _metadata(
+    sample: Sample, scores: Mapping[str, dict[str, JsonValue]], place: SampleContext, left_out: Omissions
+) -> dict[str, JsonValue]:
+    kept: dict[str, JsonValue] = {}
+    for key, value in sample.items():
+        if key in _ELSEWHERE or value in (None, [], {}, ""):
+            continue
+        if key == "output":
+            value = _without_last(value, _list(sample.get("messages")))
+        elif key == "error":
+            value = _told(value)
+        elif key == "error_retries":
+            value = [_told(one) for one in _list(value)]
+        if len(_json(value)) > MAX_FIELD:
+            left_out.add(f"the field `{key[:40]}` of a sample, which is too long", place.name)
+        else:
+            kept[key] = value
+    return {
+        **kept,
+        "sample_id": sample.get("id"),
+        "scorers": {name: {k: v for k, v in score.items() if k != "explanation"} for name, score in scores.items()},
+        "eval": dict(place.header),
+        "task": f"{records.safe_name(place.task.rpartition('/')[2])}/{records.safe_name(sample.get('id'))}",
+        "scores": dict(score_values(scores)),
+        "agent": dict(place.agent),
+    }
+
+
+def _told(error: JsonValue) -> JsonValue:
+    """An error without what a document or nothing holds of it."""
+    if not isinstance(error, dict):
+        return error
+    return {name: part for name, part in error.items() if not name.startswith("traceback") and name != "events"}
+
+
+def _without_last(value: JsonValue, messages: list[JsonValue]) -> JsonValue:
+    """The output without the message that is the last one too, as it mostly is."""
+    last = next((one for one in reversed(messages) if _of(one).get("role") == "assistant"), None)
+    choices = _list(_of(value).get("choices"))
+    if last is None or not choices or not isinstance(value, dict):
+        return value
+    return {**value, "choices": [_without(choice, last) for choice in choices]}
+
+
+def _without(choice: JsonValue, message: JsonValue) -> JsonValue:
+    if not isinstance(choice, dict) or choice.get("message") != message:
+        return choice
+    return {name: part for name, part in choice.items() if name != "message"}
+
+
+def _documents(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], events: str, last: str) -> list[Document]:
+    found: list[tuple[Role, str, str]] = [
+        ("task", "input", "\n".join((_input(sample.get("input")), *_choices(sample.get("choices"))))),
+        ("expected", "target", _text(sample.get("target"))),
+        ("log", "traceback", _text(_of(sample, "error").get("traceback"))),
+        ("log", "events", events),
+        *(("log", f"scorer/{name}", _text(score.get("explanation"))) for name, score in scores.items()),
+    ]
+    messages = [_of(choice, "message") for choice in _list(_of(sample, "output").get("choices"))]
+    for n, message in enumerate(messages):
+        if (text := _text(message.get("content"))) != last or n:
+            found.append(("output", f"choice-{n + 1}", text))
+    return [Document(role=role, path=path, text=text) for role, path, text in found if text.strip()]
+
+
+def _input(value: JsonValue) -> str:
+    """The task's text; of messages each with who says it."""
+    if not isinstance(value, list):
+        return _text(value)
+    return "\n\n".join(f"{one.get('role')}: {_content(one.get('content'))}" for one in value if isinstance(one, dict))
+
+
+def _choices(value: JsonValue) -> list[str]:
+    """The answers that a question gives to choose from, by the letters that targets name."""
+    return [f"{_LETTERS[n]}) {records.safe_name(choice)}" for n, choice in enumerate(_list(value)[: len(_LETTERS)])]
+
+
+def _content(value: JsonValue) -> str:
+    if not isinstance(value, list):
+        return _text(value)
+    parts = [
+        one if isinstance(one, str) else _of(one).get("text") or f"[{_of(one).get('type', 'part')}]" for one in value
+    ]
+    return "\n".join(map(str, parts))
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else "" if value is None else _json(value)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _of(value: object, key: str | None = None) -> dict[str, JsonValue]:
+    """The object, or the one that it holds under a name; empty where there is none."""
+    held = value.get(key) if key is not None and isinstance(value, Mapping) else value if key is None else None
+    return held if isinstance(held, dict) else {}
+
+
+def _list(value: object) -> list[JsonValue]:
+    return value if isinstance(value, list) else []

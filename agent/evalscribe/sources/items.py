@@ -1,0 +1,456 @@
+"""Dataset items as JSON lines, JSON lists and CSV."""
+
+import codecs
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import JsonValue, ValidationError
+
+from evalscribe import text as prose
+from evalscribe.errors import DataError, UsageError
+from evalscribe.ids import Frozen
+from evalscribe.json_data import InvalidJson, StrictJson, collect_strings, is_clean
+from evalscribe.model.dataset import Item
+from evalscribe.model.experiment_storage import ItemRows
+from evalscribe.redaction.redact import Hints, find_hints, redact, redact_json
+from evalscribe.sources.files import CHUNK_BYTES, FileReader
+from evalscribe.sources.streams import JsonStream
+from evalscribe.text import pluralise
+
+ITEM_FIELDS = tuple(Item.model_fields)
+_NAMES = ("key", "split", "cluster")
+_MAY_BE_NULL = ("input", "expected_output")
+_MAY_BE_EMPTY = ("metadata", "events")
+_KINDS = {"dict_type": "no object", "tuple_type": "no list"}
+_HIDDEN = "[redacted:"
+
+
+class ParsedItem(NamedTuple):
+    """An item as it may be kept."""
+
+    item: Item
+    hidden: int
+    """How many secrets were taken out of it."""
+
+
+def parse_item(value: object, source: Mapping[str, JsonValue]) -> ParsedItem:
+    """One decoded line, redacted. Without a `key` it gets one made of its content, without a `source` this one.
+
+    Raises `DataError` saying what is wrong with it, without its place.
+    """
+    if not isinstance(value, dict):
+        raise DataError("no JSON object, so no item")
+    if unknown := next((name for name in value if name not in ITEM_FIELDS), None):
+        raise DataError(f"`{prose.cut(prose.one_line(unknown), 80)}` is unknown; there is: {', '.join(ITEM_FIELDS)}")
+    kept, hidden = _safe({name: part for name, part in value.items() if part is not None or name in _MAY_BE_NULL})
+    try:
+        item = Item.model_validate({"key": "", "source": dict(source), **kept})
+    except ValidationError as error:
+        raise DataError(_item_error(error)) from None
+    if "key" not in kept:
+        item = item.model_copy(update={"key": make_item_key(item)})
+    return ParsedItem(item, hidden)
+
+
+def make_item_key(item: Item) -> str:
+    """16 hex digits that name what is asked and expected."""
+    return item.likeness.removeprefix("sha256:")[:16]
+
+
+def render_item(item: Item) -> str:
+    """One line without its end; `parse_item` of it is the same item, whatever source it is told."""
+    left_out = {name for name in ITEM_FIELDS if getattr(item, name) is None and name != "input"}
+    left_out |= {name for name in _MAY_BE_EMPTY if not getattr(item, name)}
+    told = item.model_dump(mode="json", exclude=left_out)
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _safe(value: Mapping[str, object]) -> tuple[dict[str, object], int]:
+    """Without secrets. The item's own names are no names of secrets: a `key` may look as random as it likes."""
+    texts = collect_strings(value)
+    whole = "\n".join(texts)
+    if not _is_text(whole):
+        raise DataError("holds half of a surrogate pair, which is no character")
+    hints = find_hints(whole)
+    kept = {name: _part(name, part, hints) for name, part in value.items()}
+    return kept, 0 if kept == value else _marks(collect_strings(kept)) - _marks(texts)
+
+
+def _part(name: str, part: object, hints: Hints) -> object:
+    if name not in _NAMES:
+        return redact_json(part, hints)
+    text = str(part) if isinstance(part, int) and not isinstance(part, bool) else part
+    if not isinstance(text, str):
+        raise DataError(f"`{name}` is no text")
+    if text != prose.name(text):
+        raise DataError(f"`{name}` is no name: one line of 1 to {prose.NAME_LIMIT} characters")
+    return redact(text, hints)
+
+
+def _is_text(whole: str) -> bool:
+    try:
+        whole.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _marks(texts: list[str]) -> int:
+    return sum(text.count(_HIDDEN) for text in texts)
+
+
+def _item_error(error: ValidationError) -> str:
+    """The first problem, without the input."""
+    problem = error.errors(include_input=False, include_url=False)[0]
+    place = ".".join(map(str, problem["loc"]))
+    if problem["type"] == "missing":
+        return f"`{place}` is missing"
+    return f"`{place}` is {_KINDS.get(problem['type']) or 'wrong: ' + problem['msg'].lower()}"
+
+
+MAX_ITEM_BYTES = 16 * 1024 * 1024
+"""Bytes of a line, and so of an item."""
+TOO_LONG = f"longer than {MAX_ITEM_BYTES // 1024 // 1024} MB"
+
+
+def item_lines(reading: FileReader) -> Iterator[tuple[int, bytes | None]]:
+    """Every line with its end and its number; None in place of one that is too long to be read."""
+    held, number, too_long = bytearray(), 1, False
+    while piece := reading.read():
+        *ends, rest = piece.split(b"\n")
+        for end in ends:
+            held += end
+            yield number, None if too_long or len(held) > MAX_ITEM_BYTES else _line(number, held, b"\n")
+            held, too_long, number = bytearray(), False, number + 1
+        held += rest
+        if len(held) > MAX_ITEM_BYTES:
+            held, too_long = bytearray(), True
+    if held or too_long:
+        yield number, None if too_long else _line(number, held, b"")
+
+
+def decode_line(line: bytes | None) -> str:
+    """Raises `DataError` for a line that is too long, or no UTF-8."""
+    if line is None:
+        raise DataError(TOO_LONG)
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"no UTF-8: byte {line[error.start]:#04x} at {error.start + 1}") from None
+
+
+def _line(number: int, held: bytearray, end: bytes) -> bytes:
+    line = bytes(held) + end
+    return line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+
+
+MAX_PROBLEMS = 20
+"""Problems that are kept; all are counted."""
+
+
+class ItemCollector:
+    """The state of one reading of a file."""
+
+    def __init__(self, name: str, unit: str = "line") -> None:
+        """`name`: of the file; `unit`: what its values are numbered by, `line` or `item`."""
+        self.problems: list[str] = []
+        self.bad = 0
+        self.hidden = 0
+        self._name = name
+        self._unit = unit
+        self._places: dict[str, int] = {}
+        self._equal: dict[str, int] = {}
+
+    def item(self, value: object, number: int, source: Mapping[str, JsonValue] | None = None) -> Item | None:
+        """None, and a problem, for what is none. `source` is added to file and place."""
+        try:
+            read = parse_item(value, {"file": self._name.rpartition("/")[2], self._unit: number, **(source or {})})
+            item = read.item if isinstance(value, dict) and value.get("key") is not None else self._keyed(read.item)
+            self._take(item.key, number)
+        except DataError as error:
+            self.refuse(number, str(error))
+            return None
+        self.hidden += read.hidden
+        return item
+
+    def refuse(self, number: int, what: str) -> None:
+        self.bad += 1
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(f"{self.place(number)}: {what}")
+
+    def place(self, number: int) -> str:
+        return f"{self._name}:{number}" if self._unit == "line" else f"{self._name}: {self._unit} {number}"
+
+    def _take(self, key: str, number: int) -> None:
+        first = self._places.setdefault(key, number)
+        if first != number:
+            raise DataError(f"the key {key!r} is that of {self._unit} {first} too")
+
+    def _keyed(self, item: Item) -> Item:
+        """Of equal items the second is called `…-2`."""
+        key, number = item.key, self._equal.get(item.key, 1)
+        while key in self._places:
+            number += 1
+            key = f"{item.key}-{number}"
+        self._equal[item.key] = number
+        return item if key == item.key else item.model_copy(update={"key": key})
+
+
+class ItemFile:
+    """What all formats are as `ports.ItemRows`, but for how they are read."""
+
+    def __init__(self, path: Path, name: str, unit: str = "line") -> None:
+        """`unit`: what its values are numbered by, `line` or `item`."""
+        self._path = path
+        self._name = name
+        self._intake = ItemCollector(name, unit)
+        self._json = StrictJson()
+
+    @property
+    def problems(self) -> Sequence[str]:
+        return self._intake.problems
+
+    @property
+    def bad(self) -> int:
+        return self._intake.bad
+
+    @property
+    def hidden(self) -> int:
+        return self._intake.hidden
+
+
+class JsonLines(ItemFile):
+    def read(self) -> Iterator[Item]:
+        with FileReader(self._path) as reading:
+            for number, line in item_lines(reading):
+                if (line is None or line.strip()) and (item := self._item(number, line)) is not None:
+                    yield item
+
+    def _item(self, number: int, line: bytes | None) -> Item | None:
+        try:
+            return self._intake.item(self._json.decode(decode_line(line)), number)
+        except DataError as error:
+            self._intake.refuse(number, str(error))
+            return None
+
+
+class JsonList(ItemFile):
+    def __init__(self, path: Path, name: str) -> None:
+        super().__init__(path, name, "item")
+
+    def read(self) -> Iterator[Item]:
+        with _Utf8(self._path, self._name) as reading:
+            whole = JsonStream(reading, self._name, self._json.decoder, MAX_ITEM_BYTES)
+            for number, value in enumerate(whole.elements(), 1):
+                if (item := self._item(number, value)) is not None:
+                    yield item
+            whole.end()
+
+    def _item(self, number: int, value: object) -> Item | None:
+        try:
+            return self._intake.item(self._json.checked(value), number)
+        except DataError as error:
+            self._intake.refuse(number, str(error))
+            return None
+
+
+class _Utf8(FileReader):
+    """A file that has to be UTF-8."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        super().__init__(path)
+        self._name = name
+        self._check = codecs.getincrementaldecoder("utf-8")()
+
+    def read(self, size: int = CHUNK_BYTES) -> bytes:
+        piece = super().read(size)
+        try:
+            self._check.decode(piece, final=not piece)
+        except UnicodeDecodeError:
+            raise DataError(f"{self._name} is no UTF-8") from None
+        return piece
+
+
+def is_list(path: Path) -> bool:
+    """Whether the file begins with `[`."""
+    with FileReader(path) as reading:
+        return reading.read().removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
+
+
+class CsvColumns(Frozen):
+    """Names of columns; where the table has no header, their numbers from 1."""
+
+    input: tuple[str, ...]
+    """Of several an object is made."""
+    expected: str | None = None
+    """An empty cell: nothing is expected."""
+    metadata: tuple[str, ...] = ()
+    split: str | None = None
+    cluster: str | None = None
+    key: str | None = None
+    events: str | None = None
+    """Holds a JSON list."""
+    tags: str | None = None
+    """Holds a JSON list, or words with commas between them; they become `metadata.tags`."""
+    source_run_id: str | None = None
+    delimiter: str = ","
+    header: bool = True
+    json_cells: bool = False
+    """Whether a cell that is JSON is read as such; else it is a text."""
+
+    @property
+    def asked(self) -> tuple[tuple[str, str], ...]:
+        """The option and the name of every column that is wanted."""
+        several = [("--input-column", name) for name in self.input]
+        several += [("--metadata-column", name) for name in self.metadata]
+        single = {
+            "--expected-column": self.expected,
+            "--split-column": self.split,
+            "--cluster-column": self.cluster,
+            "--key-column": self.key,
+            "--events-column": self.events,
+            "--tags-column": self.tags,
+            "--source-run-id-column": self.source_run_id,
+        }
+        return (*several, *((option, name) for option, name in single.items() if name is not None))
+
+
+_Row = Mapping[str, str]
+
+
+class CsvRows(ItemFile):
+    """A table as `ports.ItemRows`."""
+
+    def __init__(self, path: Path, name: str, columns: CsvColumns) -> None:
+        super().__init__(path, name)
+        self._columns = columns
+
+    def read(self) -> Iterator[Item]:
+        header: list[str] | None = None
+        for number, cells in self._rows():
+            if header is None:
+                header = self._header(cells)
+                if self._columns.header:
+                    continue
+            if (item := self._item(number, header, cells)) is not None:
+                yield item
+
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Each row that is not empty, with the line it begins on."""
+        csv.field_size_limit(MAX_ITEM_BYTES)
+        began = False
+        with FileReader(self._path) as reading:
+            rows = csv.reader(self._lines(reading), delimiter=self._columns.delimiter, strict=True)
+            while True:
+                first = rows.line_num + 1
+                try:
+                    cells = next(rows)
+                except StopIteration:
+                    return
+                except csv.Error as error:
+                    self._refuse(first, _told(error), began)
+                    continue
+                if cells:
+                    began = True
+                    yield first, cells
+
+    def _refuse(self, number: int, what: str, began: bool) -> None:
+        """Raises `DataError` where the rows have not begun: without its first row a table cannot be understood."""
+        if not began:
+            raise DataError(f"{self._intake.place(number)}: {what}")
+        self._intake.refuse(number, what)
+
+    def _lines(self, reading: FileReader) -> Iterator[str]:
+        """What is no UTF-8 is told by row: a line alone may be part of a cell."""
+        for number, line in item_lines(reading):
+            if line is None:
+                raise DataError(f"{self._intake.place(number)}: {TOO_LONG}")
+            yield line.decode(errors="surrogateescape")
+
+    def _header(self, first: list[str]) -> list[str]:
+        """Names of the columns. Raises `UsageError` for one that is asked for and not there."""
+        names = first if self._columns.header else [str(number) for number in range(1, len(first) + 1)]
+        for option, name in self._columns.asked:
+            if names.count(name) != 1:
+                found = "is there twice" if name in names else "is not there"
+                raise UsageError(f"{option} {name!r} {found}; {self._name} has the columns {', '.join(names)}")
+        return names
+
+    def _item(self, number: int, header: list[str], cells: list[str]) -> Item | None:
+        try:
+            value = self._value(row := _row(header, cells))
+        except DataError as error:
+            self._intake.refuse(number, str(error))
+            return None
+        run = row.get(self._columns.source_run_id or "")
+        return self._intake.item(value, number, {"run": run} if run and self._columns.source_run_id else None)
+
+    def _value(self, row: _Row) -> dict[str, object]:
+        columns = self._columns
+        inputs = {name: self._cell(row[name]) for name in columns.input}
+        value: dict[str, object] = {"input": inputs if len(inputs) > 1 else inputs[columns.input[0]]}
+        value["metadata"] = {name: self._cell(row[name]) for name in columns.metadata} | self._tags(row)
+        if columns.expected and row[columns.expected]:
+            value["expected_output"] = self._cell(row[columns.expected])
+        if columns.events and row[columns.events].strip():
+            value["events"] = self._list(row[columns.events], columns.events)
+        for field, name in (("key", columns.key), ("split", columns.split), ("cluster", columns.cluster)):
+            if name and row[name].strip():
+                value[field] = row[name].strip()
+        return value
+
+    def _cell(self, cell: str) -> object:
+        if not self._columns.json_cells:
+            return cell
+        try:
+            return self._json.decode(cell)
+        except InvalidJson:
+            return cell
+
+    def _tags(self, row: _Row) -> dict[str, JsonValue]:
+        if not self._columns.tags:
+            return {}
+        cell = row[self._columns.tags].strip()
+        if cell.startswith("["):
+            return {"tags": self._list(cell, self._columns.tags)}
+        return {"tags": [tag.strip() for tag in cell.split(",") if tag.strip()]}
+
+    def _list(self, cell: str, column: str) -> list[JsonValue]:
+        try:
+            value = self._json.decode(cell)
+        except DataError as error:
+            raise DataError(f"column {column!r}: {error}") from None
+        if not isinstance(value, list):
+            raise DataError(f"column {column!r} holds no JSON list")
+        return value
+
+
+def _row(header: list[str], cells: list[str]) -> _Row:
+    if len(cells) != len(header):
+        raise DataError(f"has {pluralise(len(cells), 'cell')}, not {len(header)}")
+    if not all(map(is_clean, cells)):
+        raise DataError("no UTF-8, or holds NUL")
+    return dict(zip(header, cells, strict=True))
+
+
+def _told(error: csv.Error) -> str:
+    unclosed = "unexpected end" in str(error) or "field limit" in str(error)
+    return f"no CSV: {error}{' (a quote that is never closed?)' if unclosed else ''}"
+
+
+def open_items(path: Path, name: str) -> ItemRows:
+    """One item a line, or a list of them; `name`: how the file is told.
+
+    Raises `NotFoundError`, `AccessError`, or `DataError` for what cannot be read.
+    """
+
+    return JsonList(path, name) if is_list(path) else JsonLines(path, name)
+
+
+def open_csv(path: Path, name: str, columns: CsvColumns) -> ItemRows:
+    """One item a row. Reading raises `UsageError` for a column that there is not."""
+
+    return CsvRows(path, name, columns)

@@ -1,0 +1,256 @@
+"""JUnit XML as pytest and others write it: each test case is an eval, a file is a run."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from pydantic import JsonValue
+
+from evalscribe.errors import DataError
+from evalscribe.model.evidence import Document
+from evalscribe.model.record import Record
+from evalscribe.model.run import Eval, EvalStatus, Run, Step
+from evalscribe.sources import records
+from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
+from evalscribe.sources.files import FileReader
+from evalscribe.sources.records import Omissions
+from evalscribe.sources.streams import EndTag, StartTag, read_xml
+
+NAME = "junit"
+_VERDICTS: dict[str, EvalStatus] = {"error": "error", "failure": "failed", "skipped": "incomplete"}
+"""What an element says of its test case, the worst first."""
+_RERUNS = ("rerunFailure", "rerunError", "flakyFailure", "flakyError")
+_TEXTS = (*_VERDICTS, "system-out", "system-err", *_RERUNS, "stackTrace")
+_STOCK = ("failed", "failure", "error")
+"""Messages that say no more than that a test failed."""
+_RUN_AGAIN = "it failed and was run again; the file does not say why"
+_SUMS = ("tests", "failures", "errors", "skipped", "disabled", "assertions", "time")
+"""Attributes of a suite that its cases say too."""
+
+
+class JUnitElement(NamedTuple):
+    """An element of a test case."""
+
+    tag: str
+    attributes: dict[str, str]
+    text: str
+
+
+class JUnitCase(NamedTuple):
+    attributes: dict[str, str]
+    suite: dict[str, JsonValue]
+    parts: tuple[JUnitElement, ...]
+    properties: dict[str, str]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.attributes.get("classname", ""), self.attributes.get("name", "")
+
+
+class JUnit:
+    """A file of test results as `ports.Records`. It is read twice: reruns of a test are its trials."""
+
+    format = NAME
+
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
+        self._path = path
+        self._wish = overrides
+        self._left_out = Omissions()
+        self._reading: FileReader | None = None
+        self._passes = 0
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        return self._left_out.told()
+
+    @property
+    def progress(self) -> float:
+        return (self._passes + (self._reading.progress if self._reading else 0)) / 2
+
+    def read(self) -> Iterator[Run | Record]:
+        trials: Counter[tuple[str, str]] = Counter()
+        suite: JsonValue = None
+        with suppress(DataError):  # The second pass tells where it ends.
+            for case in self._cases(Omissions()):
+                trials[case.key] += 1
+                suite = suite or case.suite.get("name")
+        assert self._reading is not None
+        run_id = self._reading.digest[:32]
+        self._passes = 1
+        provider, model = provider_and_model(self._wish, None)
+        experiment = self._wish.experiment or records.safe_name(records.safe_json(suite) or NAME)
+        run = Run(id=run_id, provider=provider, model=model, experiment=experiment)
+        yield run
+        seen: Counter[tuple[str, str]] = Counter()
+        for case in self._cases(self._left_out):
+            seen[case.key] += 1
+            yield _record(case, run, seen[case.key], trials[case.key])
+
+    def _cases(self, left_out: Omissions) -> Iterator[JUnitCase]:
+        with FileReader(self._path) as self._reading:
+            yield from _run_again(_torn_down(parse_cases(read_xml(self._reading, str(self._path)), left_out)))
+
+
+def _torn_down(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
+    """pytest tells of a test that failed and could not be cleaned up twice in a row: that is no second trial of it."""
+    before = None
+    for case in read:
+        message = case.parts[0].attributes.get("message", "") if case.parts else ""
+        again = case.key == before and message.startswith("failed on teardown")
+        before = case.key
+        yield case._replace(attributes={**case.attributes, "name": f"{case.key[1]} teardown"}) if again else case
+
+
+def _run_again(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
+    """pytest, too, tells of a test twice in a row where it failed and was run again: the first time without a word."""
+    held: JUnitCase | None = None
+    for case in read:
+        if held is not None:
+            yield _failed(held) if held.key == case.key and held.suite.get("name") == "pytest" else held
+        held = case
+    if held is not None:
+        yield held
+
+
+def _failed(case: JUnitCase) -> JUnitCase:
+    if any(part.tag in _VERDICTS for part in case.parts):
+        return case
+    return case._replace(parts=(*case.parts, JUnitElement("failure", {"message": _RUN_AGAIN}, "")))
+
+
+def parse_cases(told: Iterator[StartTag | EndTag], left_out: Omissions) -> Iterator[JUnitCase]:
+    """The test cases of a document, whatever suites they stand in."""
+    open_: list[StartTag] = []
+    suites: list[dict[str, JsonValue]] = [{}]
+    case: JUnitCase | None = None
+    for event in told:
+        if isinstance(event, StartTag):
+            open_.append(event)
+            if event.tag == "testsuite":
+                suites.append(_suite(event, left_out))
+            elif event.tag == "testcase":
+                case = JUnitCase(event.attributes, suites[-1], (), {})
+            continue
+        started = open_.pop()
+        if event.tag == "testcase" and case is not None:
+            yield case
+            case = None
+        elif event.tag == "testsuite":
+            suites.pop()
+        elif case is None:
+            _of_suite(started, event, suites[-1], left_out)
+        else:
+            case = _with(case, started, event, left_out)
+
+
+def _suite(event: StartTag, left_out: Omissions) -> dict[str, JsonValue]:
+    if sums := [f"`{name}`" for name in _SUMS if name in event.attributes]:
+        left_out.add(f"the attributes {', '.join(sums)} of a suite, which are sums of its tests")
+    return {name: value for name, value in event.attributes.items() if name not in _SUMS}
+
+
+def _of_suite(started: StartTag, event: EndTag, suite: dict[str, JsonValue], left_out: Omissions) -> None:
+    if event.tag == "property":
+        name, value = _property(started, event)
+        suite["properties"] = {**_dict(suite.get("properties")), name: value}
+    elif event.tag not in ("testsuites", "properties"):
+        left_out.add(f"the element `{records.safe_name(event.tag)}` of a suite")
+
+
+def _with(case: JUnitCase, started: StartTag, event: EndTag, left_out: Omissions) -> JUnitCase:
+    if event.tag == "property":
+        name, value = _property(started, event)
+        return case._replace(properties={**case.properties, name: value})
+    if event.tag in _TEXTS:
+        return case._replace(parts=(*case.parts, JUnitElement(event.tag, started.attributes, event.text)))
+    if event.tag != "properties":
+        left_out.add(f"the element `{records.safe_name(event.tag)}` of a test case")
+    return case
+
+
+def _property(started: StartTag, event: EndTag) -> tuple[str, str]:
+    return started.attributes.get("name", "unnamed"), started.attributes.get("value", event.text)
+
+
+def _record(raw: JUnitCase, run: Run, trial: int, trials: int) -> Record:
+    case = _safe(raw)
+    classname, name = (
+        records.safe_name(case.attributes.get("classname", "")),
+        records.safe_name(case.attributes.get("name", "")),
+    )
+    category = "" if not case.attributes.get("classname") else classname
+    task = f"{category}/{name}" if category else name
+    verdict = next((part for tag in _VERDICTS for part in case.parts if part.tag == tag), None)
+    status = _VERDICTS[verdict.tag] if verdict else "passed"
+    reason = _reason(verdict) if verdict else None
+    steps = (Step(name="test", status="passed"),) if status == "passed" else ()
+    if status in ("failed", "error"):
+        steps = (Step(name="test", status="failed", error=reason),)
+    return Record(
+        run_id=run.id,
+        eval=Eval(
+            id=records.eval_id(run.id, task, trial),
+            category=category,
+            name=name,
+            trial=trial,
+            trials=trials,
+            status=status,
+            failed_step="test" if status == "failed" else None,
+            reason=reason,
+        ),
+        metadata={**_metadata(case, status, task), "agent": agent_metadata(run)},
+        steps=steps,
+        documents=_documents(case),
+    )
+
+
+def _safe(case: JUnitCase) -> JUnitCase:
+    parts = (JUnitElement(part.tag, _texts(part.attributes), records.safe_text(part.text)) for part in case.parts)
+    return JUnitCase(
+        _texts(case.attributes), _dict(records.safe_json(case.suite)), tuple(parts), _texts(case.properties)
+    )
+
+
+def _texts(value: dict[str, str]) -> dict[str, str]:
+    return cast(dict[str, str], records.safe_json(value))
+
+
+def _reason(verdict: JUnitElement) -> str:
+    message = verdict.attributes.get("message", "")
+    if not message or message.strip(" .:!").lower() in _STOCK:
+        told = (line.strip() for line in verdict.text.splitlines())
+        message = next((line for line in told if line and not line.startswith(("===", "---"))), message)
+    return message or verdict.attributes.get("type") or verdict.tag
+
+
+def _metadata(case: JUnitCase, status: EvalStatus, task: str) -> dict[str, JsonValue]:
+    scored = {"passed": 1.0 if status == "passed" else 0.0} if status in ("passed", "failed") else {}
+    told: dict[str, JsonValue] = {
+        part.tag: dict(part.attributes) for part in case.parts if part.attributes and part.tag in _TEXTS
+    }
+    return {
+        **case.attributes,
+        **told,
+        **({"properties": dict(case.properties)} if case.properties else {}),
+        "suite": dict(case.suite),
+        "task": task,
+        "scores": dict(scored),
+    }
+
+
+def _documents(case: JUnitCase) -> tuple[Document, ...]:
+    """Each text once under its name, and numbered where there are several."""
+    seen: Counter[str] = Counter()
+    documents = []
+    for part in case.parts:
+        if part.text.strip():
+            seen[part.tag] += 1
+            path = part.tag if seen[part.tag] == 1 else f"{part.tag}-{seen[part.tag]}"
+            documents.append(Document(role="log", path=path, text=part.text))
+    return tuple(documents)
+
+
+def _dict(value: JsonValue) -> dict[str, JsonValue]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,95 @@
+"""Build records from foreign data: cleaned values, and a count of what was left out."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from evalscribe import text as prose
+from evalscribe.ids import content_id, path_part
+from evalscribe.json_data import clean_json, collect_strings, is_clean
+from evalscribe.model.transcript import ChatMessage, Transcript
+from evalscribe.redaction.redact import find_hints, redact_json, safe_message
+
+MAX_PHRASES = 200
+"""A hostile file can say something else wrong in each of a million records."""
+MORE = "something else"
+
+
+class Omissions:
+    """Counts by phrase; of a thing that is wrong it tells where the first one stands."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
+
+    def add(self, phrase: str, place: str | None = None, number: int = 1) -> None:
+        if phrase not in self._counts:  # A log says the same of each of its events.
+            phrase = safe_message(phrase)
+        if phrase not in self._counts and len(self._counts) >= MAX_PHRASES:
+            phrase, place = MORE, None
+        self._counts[phrase] += number
+        if place is not None:
+            self._first.setdefault(phrase, place)
+
+    def told(self) -> dict[str, int]:
+        return {
+            f"{phrase} (first: {self._first[phrase]})" if phrase in self._first else phrase: number
+            for phrase, number in self._counts.items()
+        }
+
+
+MAX_NAME_IN_ID = 80
+"""Characters of a name that an id keeps as they are."""
+_MESSAGE: TypeAdapter[ChatMessage] = TypeAdapter(ChatMessage)
+
+
+def safe_json(value: object) -> JsonValue:
+    """Clean and redact a JSON value.
+
+    Joins its strings to look at them once, because most hold no secret. Raises `DataError` if it is nested too deeply.
+    """
+    whole = "\n".join(collect_strings(value))
+    kept = value if is_clean(whole) else clean_json(value)
+    return cast(JsonValue, redact_json(kept, find_hints(whole)))
+
+
+def safe_text(text: str) -> str:
+    """`safe_json` of a text that stands alone, such as a name."""
+    return cast(str, safe_json(text))
+
+
+def safe_name(text: object) -> str:
+    """A name: one line of bounded length that is not empty; long ones that start alike stay different."""
+    return prose.name(str(text))
+
+
+def eval_id(run_id: str, name: str, trial: int) -> str:
+    """The id of an eval of a file whose own ids hold only inside it."""
+    part = path_part(name)
+    if part != name or len(part) > MAX_NAME_IN_ID:
+        part = f"{part[:MAX_NAME_IN_ID]}-{content_id(name).removeprefix('sha256:')[:8]}"
+    return f"{run_id}-{part}-{trial}"
+
+
+def score_number(value: object) -> float | None:
+    """A score as a number: what is none is missing. True is 1."""
+    return float(value) if isinstance(value, int | float) else None
+
+
+def build_transcript(
+    id: str, messages: Iterable[object], left_out: Omissions, place: str, name: str | None = None
+) -> Transcript:
+    """Cleaned messages as a transcript; one that is no message is left out, and told."""
+    read = [message for one in messages if (message := _message(one, left_out, place)) is not None]
+    return Transcript.model_construct(id=id, name=name, messages=tuple(read), metadata={})
+
+
+def _message(value: object, left_out: Omissions, place: str) -> ChatMessage | None:
+    try:
+        return _MESSAGE.validate_python(value)
+    except (ValidationError, RecursionError):
+        known = value.get("role") if isinstance(value, Mapping) else None
+        left_out.add(f"a message that cannot be read (role {known!r})"[:100], place)
+        return None

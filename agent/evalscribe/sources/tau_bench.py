@@ -1,0 +1,551 @@
+"""Trajectories of tau-bench and results of tau2-bench."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+from pydantic import JsonValue
+
+from evalscribe.errors import DataError
+from evalscribe.model.evidence import Document
+from evalscribe.model.record import Record
+from evalscribe.model.run import Eval, EvalStatus, Run, Step
+from evalscribe.model.tool_calls import Action, compare_calls, describe_difference
+from evalscribe.model.transcript import AssistantMessage, ChatMessage, ToolMessage, TranscriptToolCall
+from evalscribe.model.transcript_text import render_calls
+from evalscribe.sources import records
+from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
+from evalscribe.sources.files import FileReader
+from evalscribe.sources.records import Omissions, safe_name, score_number
+from evalscribe.sources.streams import JsonStream
+from evalscribe.text import cut, slug
+
+RESPOND = "respond"
+"""The action by which a model that acts in text speaks to the user."""
+_ACTION = re.compile(r"\bAction:\s*(\{.*\})\s*\Z", re.DOTALL)
+_ANSWER = "API output: "
+_Message = Mapping[str, JsonValue]
+
+
+def add_text_calls(messages: list[JsonValue]) -> list[JsonValue]:
+    """The same messages, as many; where some call tools already, nothing is looked for in texts."""
+    given = [message if isinstance(message, dict) else {} for message in messages]
+    if any(message.get("tool_calls") for message in given):
+        return messages
+    return list(_read(messages))
+
+
+def _read(messages: list[JsonValue]) -> Iterator[JsonValue]:
+    waiting: str | None = None
+    for number, message in enumerate(messages):
+        if not isinstance(message, dict):
+            yield message
+            continue
+        answered, waiting = waiting, None
+        call = _text_call(message)
+        if call is not None:
+            waiting = f"call-{number}"
+            kept = {key: value for key, value in message.items() if key != "function_call"}
+            yield {**kept, "tool_calls": [{"id": waiting, "type": "function", **call}]}
+        elif answered and _is_answer(message):
+            yield {**message, "role": "tool", "tool_call_id": answered}
+        else:
+            yield message
+
+
+def _text_call(message: _Message) -> dict[str, JsonValue] | None:
+    if message.get("role") != "assistant":
+        return None
+    if isinstance(old := message.get("function_call"), dict) and isinstance(old.get("name"), str):
+        return {"function": old}
+    content = message.get("content")
+    found = _ACTION.search(content) if isinstance(content, str) else None
+    if found is None:
+        return None
+    action: object = None
+    with suppress(ValueError, RecursionError):
+        action = json.loads(found[1])
+    if not isinstance(action, dict) or not isinstance(action.get("name"), str) or action["name"] == RESPOND:
+        return None
+    arguments = action.get("arguments", {})
+    return {"function": {"name": action["name"], "arguments": arguments if isinstance(arguments, dict) else {}}}
+
+
+def _is_answer(message: _Message) -> bool:
+    content = message.get("content")
+    return message.get("role") == "function" or (
+        message.get("role") == "user" and isinstance(content, str) and content.startswith(_ANSWER)
+    )
+
+
+MAX_SHOWN = 160
+"""Characters of a value in an error."""
+_REFUSED = re.compile(r"error\b", re.IGNORECASE)
+_Named = Mapping[str, JsonValue]
+
+
+def grading_steps(entry: _Named, messages: Sequence[ChatMessage]) -> tuple[Step, ...]:
+    """`actions` and `outputs`, as far as the file says what was expected; none where the harness broke."""
+    info, reward = _named(entry.get("info")), score_number(entry.get("reward"))
+    if reward is None or "error" in info or "traceback" in info:
+        return ()
+    task, graded = _named(info.get("task")), _named(info.get("reward_info"))
+    told = _named(graded.get("info"))
+    note = None if graded.get("reward_breakdown") else told.get("note")
+    if reward < 1 and "reward_info" in info and (note or not graded):
+        error = (f"{cut(safe_name(note), MAX_SHOWN)}: " if note else "") + _unfinished(messages)
+        return (Step(name="conversation", status="failed", error=error),)
+    found = []
+    if (actions := task.get("actions")) is not None:
+        found.append(_actions_step(_list(actions), messages, reward, score_number(told.get("r_actions"))))
+    if outputs := _list(task.get("outputs")):
+        found.append(_outputs(outputs, messages, reward, _named(told.get("outputs"))))
+    found += _assertions(graded)
+    return _explained(found, reward, score_number(told.get("r_actions")))
+
+
+def _assertions(graded: _Named) -> list[Step]:
+    """Parts of the reward beside the database and the outputs, each with the first assertion that was not met."""
+    parts = _named(graded.get("reward_breakdown"))
+    found = []
+    for part in parts.keys() - {"DB", "COMMUNICATE"}:
+        unmet = [one for one in _list(graded.get(f"{part.lower()}s")) if _named(one).get("met") is False]
+        error = None if score_number(parts[part]) == 1 else _unmet(unmet)
+        found.append(Step(name=safe_name(part.lower()), status="failed" if error else "passed", error=error))
+    return sorted(found, key=lambda step: step.name)
+
+
+def _unmet(assertions: list[JsonValue]) -> str:
+    told = json.dumps(assertions[0], ensure_ascii=False) if assertions else "not met"
+    return cut(safe_name(told), MAX_SHOWN)
+
+
+def _explained(found: list[Step], reward: float, graded: float | None) -> tuple[Step, ...]:
+    """A failure that no step shows is one of the actions: of the outputs everything is known."""
+    known = reward >= 1 or graded == 1 or any(step.status == "failed" for step in found)
+    if known or not found or found[0].name != "actions":
+        return tuple(found)
+    error = "every expected action was called, and yet the database differs from the expected one"
+    return (found[0].model_copy(update={"status": "failed", "error": error}), *found[1:])
+
+
+def _actions_step(
+    expected: list[JsonValue], messages: Sequence[ChatMessage], reward: float, graded: float | None
+) -> Step:
+    if reward >= 1 or graded == 1:
+        return Step(name="actions", status="passed")
+    difference = _difference([_expected(action) for action in expected], list(made_calls(messages)))
+    return Step(name="actions", status="failed" if difference else "passed", error=difference)
+
+
+def _outputs(expected: list[JsonValue], messages: Sequence[ChatMessage], reward: float, graded: _Named) -> Step:
+    """An output counts as said where the grader says so, else where it stands in an answer, commas aside."""
+    if reward >= 1:
+        return Step(name="outputs", status="passed")
+    said = "\n".join(one.content for one in messages if isinstance(one, AssistantMessage)).lower().replace(",", "")
+    unsaid = [one for text in expected if not graded.get(one := str(text), one.lower().replace(",", "") in said)]
+    if not unsaid:
+        return Step(name="outputs", status="passed")
+    more = f" (and {len(unsaid) - 1} more)" if len(unsaid) > 1 else ""
+    return Step(
+        name="outputs", status="failed", error=f"the user was never told {cut(safe_name(unsaid[0]), MAX_SHOWN)!r}{more}"
+    )
+
+
+def made_calls(messages: Sequence[ChatMessage]) -> Iterator[Action]:
+    """The calls of tools that the model made, in order."""
+    answers = {one.tool_call_id: one for one in messages if isinstance(one, ToolMessage)}
+    for message in messages:
+        for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
+            answer = answers.get(call.id)
+            refused = answer is not None and (answer.error is not None or _REFUSED.match(answer.content) is not None)
+            yield Action(call.function, call.arguments, refused)
+
+
+def _expected(action: JsonValue) -> Action:
+    named = _named(action)
+    return Action(safe_name(named.get("name")), _named(named.get("kwargs", named.get("arguments"))))
+
+
+def _difference(expected: list[Action], made: list[Action]) -> str | None:
+    """The most telling difference in one line; None where all was called and nothing else."""
+    found = compare_calls(expected, made)
+    return safe_name(describe_difference(found[0], expected, made)) if found else None
+
+
+def _unfinished(messages: Sequence[ChatMessage]) -> str:
+    last = f", the last one the {messages[-1].role}'s" if messages else ""
+    return f"the conversation ended after {len(messages)} messages{last}, before it could be graded"
+
+
+def _named(value: JsonValue) -> _Named:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
+
+
+NAME = "tau-bench"
+_HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+_Entry = Mapping[str, JsonValue]
+
+
+class TauBench:
+    """A file of trajectories as `ports.Records`. It is read twice: how many trials a task has stands nowhere."""
+
+    format = NAME
+
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
+        self._path = path
+        self._wish = overrides
+        self._left_out = Omissions()
+        self._reading: FileReader | None = None
+        self._passes = 0
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        return self._left_out.told()
+
+    @property
+    def progress(self) -> float:
+        return (self._passes + (self._reading.progress if self._reading else 0)) / 2
+
+    def read(self) -> Iterator[Run | Record]:
+        known = _Known()
+        with suppress(DataError):  # The second pass tells where it ends.
+            for entry in self._entries():
+                if isinstance(entry, dict):
+                    known.saw(entry)
+        assert self._reading is not None
+        run = self._run(self._reading.digest[:32])
+        known.domain = self._domain() or known.domain
+        self._passes = 1
+        yield run
+        for number, entry in enumerate(self._entries()):
+            if (record := self._record(entry, number, run, known)) is not None:
+                yield record
+
+    def _run(self, run_id: str) -> Run:
+        provider, model = provider_and_model(self._wish, None)
+        return Run(id=run_id, provider=provider, model=model, experiment=self._wish.experiment or NAME)
+
+    def _domain(self) -> str | None:
+        """The domain, where the file names it."""
+        return None
+
+    def _entries(self) -> Iterator[object]:
+        with FileReader(self._path) as self._reading:
+            text = JsonStream(self._reading, str(self._path))
+            yield from text.elements()
+            text.end()
+
+    def _record(self, entry: object, number: int, run: Run, known: "_Known") -> Record | None:
+        place = f"[{number}]"
+        if not isinstance(entry, dict) or "task_id" not in entry:
+            self._left_out.add("an entry that is no object with a `task_id`", place)
+            return None
+        try:
+            return _record(cast(_Entry, records.safe_json(entry)), run, known, self._left_out, place)
+        except DataError as error:
+            self._left_out.add(f"an entry that cannot be kept: {error}", place)
+            return None
+
+
+class _Known:
+    """What the whole file tells of its tasks."""
+
+    def __init__(self) -> None:
+        self.domain: str | None = None
+        self._trials: Counter[str] = Counter()
+        self._taken: dict[str, set[int]] = {}
+
+    def saw(self, entry: Mapping[str, object]) -> None:
+        self._trials[_task(entry)] += 1
+        if self.domain is None:
+            self.domain = _domain(entry.get("traj"))
+
+    def trials(self, task: str) -> int:
+        return self._trials[task]
+
+    def trial(self, task: str, given: object) -> int:
+        """The trial as numbered from 1; one that is taken, or that the file does not tell, is the next free one."""
+        taken = self._taken.setdefault(task, set())
+        trial = given + 1 if isinstance(given, int) and not isinstance(given, bool) and given >= 0 else 1
+        while trial in taken:
+            trial += 1
+        taken.add(trial)
+        return trial
+
+
+def _record(entry: _Entry, run: Run, known: _Known, left_out: Omissions, place: str) -> Record:
+    task = _task(entry)
+    name = f"task-{task}"
+    trial = known.trial(task, entry.get("trial"))
+    info = entry.get("info")
+    info = info if isinstance(info, dict) else {}
+    given = info.get("task")
+    given = given if isinstance(given, dict) else {}
+    eval_id = records.eval_id(run.id, name, trial)
+    traj = entry.get("traj")
+    messages = add_text_calls(traj) if isinstance(traj, list) else []
+    spoken = records.build_transcript(f"{eval_id}-0", messages, left_out, place)
+    steps = grading_steps(entry, spoken.messages)
+    failed = next((step for step in steps if step.status == "failed"), None)
+    status = _status(entry, info)
+    return Record(
+        run_id=run.id,
+        eval=Eval(
+            id=eval_id,
+            category=known.domain or NAME,
+            name=name,
+            trial=trial,
+            trials=known.trials(task),
+            status=status,
+            failed_step=failed.name if failed and status == "failed" else None,
+            reason=_reason(status, failed, entry, info),
+        ),
+        metadata={**_metadata(entry, info, given, task), "agent": agent_metadata(run)},
+        transcripts=(spoken,) if spoken.messages else (),
+        steps=steps,
+        documents=_documents(given, info),
+        missing=_missing(entry, info, given),
+    )
+
+
+def _task(entry: Mapping[str, object]) -> str:
+    return records.safe_name(entry["task_id"]) if "task_id" in entry else "unnamed"
+
+
+def _domain(traj: object) -> str | None:
+    """What the agent's policy calls itself, which tells the tasks of one domain from those of another."""
+    first = traj[0] if isinstance(traj, list) and traj else None
+    content = first.get("content") if isinstance(first, dict) and first.get("role") == "system" else None
+    heading = _HEADING.search(content[:2000]) if isinstance(content, str) else None
+    return slug(records.safe_text(heading[1]))[:60].lower() or None if heading else None
+
+
+def _status(entry: _Entry, info: _Entry) -> EvalStatus:
+    if "error" in info or "traceback" in info:
+        return "error"
+    reward = records.score_number(entry.get("reward"))
+    if reward is None:
+        return "incomplete"
+    return "passed" if reward >= 1 else "failed"
+
+
+def _reason(status: EvalStatus, failed: Step | None, entry: _Entry, info: _Entry) -> str | None:
+    if status == "error":
+        return _text(info.get("error") or "the harness broke")
+    if status != "failed":
+        return None
+    return failed.error if failed else f"reward {entry.get('reward')}"
+
+
+def _metadata(entry: _Entry, info: _Entry, task: _Entry, name: str) -> dict[str, JsonValue]:
+    """What the file says under its own names, without what is a document, transcript or score already."""
+    reward = records.score_number(entry.get("reward"))
+    rest: dict[str, JsonValue] = {key: value for key, value in entry.items() if key not in ("info", "traj", "reward")}
+    if reward is None and "reward" in entry:
+        rest["reward"] = entry["reward"]
+    if not isinstance(entry.get("traj"), list):
+        rest["traj"] = entry.get("traj")
+    kept = _info(info, task) if isinstance(entry.get("info"), dict) else entry.get("info")
+    return {
+        **rest,
+        "info": kept,
+        "task": name,
+        "scores": {} if reward is None else {"reward": reward},
+    }
+
+
+def _info(info: _Entry, task: _Entry) -> JsonValue:
+    kept = {key: value for key, value in info.items() if key not in ("task", "traceback")}
+    if "task" in info:
+        kept["task"] = {key: value for key, value in task.items() if key not in _DOCUMENTS} if task else info["task"]
+    given = kept.get("reward_info")
+    if isinstance(given, dict) and "actions" in given and given["actions"] == task.get("actions"):
+        kept["reward_info"] = {key: value for key, value in given.items() if key != "actions"}
+    return kept
+
+
+_DOCUMENTS = ("instruction", "actions", "outputs")
+
+
+def _documents(task: _Entry, info: _Entry) -> tuple[Document, ...]:
+    documents = []
+    if "instruction" in task:
+        documents.append(Document(role="task", path="instruction", text=_text(task["instruction"])))
+    if "actions" in task:
+        documents.append(_actions(task["actions"]))
+    if "outputs" in task:
+        documents.append(Document(role="expected", path="outputs.json", text=_text(task["outputs"])))
+    if "traceback" in info:
+        documents.append(Document(role="log", path="traceback", text=_text(info["traceback"])))
+    return tuple(documents)
+
+
+def _actions(value: JsonValue) -> Document:
+    """Expected calls as they would stand in the transcript; as JSON where there is more to them than a call."""
+    actions = value if isinstance(value, list) else [value]
+    calls = [call for action in actions if (call := _expected_call(action)) is not None]
+    if not calls or len(calls) < len(actions):
+        return Document(role="expected", path="actions.json", text=_text(value))
+    return Document(role="expected", path="actions", text=render_calls(calls))
+
+
+def _expected_call(action: JsonValue) -> TranscriptToolCall | None:
+    if not isinstance(action, dict) or action.keys() != {"name", "kwargs"}:
+        return None
+    name, arguments = action["name"], action["kwargs"]
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        return None
+    return TranscriptToolCall.model_construct(id="", function=name, arguments=arguments, metadata={})
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2 if value else None)
+
+
+def _missing(entry: _Entry, info: _Entry, task: _Entry) -> tuple[str, ...]:
+    missing = []
+    if not entry.get("traj"):
+        missing.append("there is no trajectory")
+    if not task:
+        missing.append("the file does not hold the task")
+    if "error" not in info and not info.get("reward_info"):
+        missing.append("the conversation was not graded")
+    return tuple(missing)
+
+
+TAU2_NAME = "tau2-bench"
+_BROKE = ("infrastructure_error", "user_error")
+"""Ends of a simulation that are not the agent's."""
+_Members = Mapping[str, JsonValue]
+
+
+class Tau2Bench(TauBench):
+    format = TAU2_NAME
+
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
+        super().__init__(path, overrides)
+        self._info: _Members = {}
+
+    def _run(self, run_id: str) -> Run:
+        """The agent's model stands in the file."""
+        model = _object(self._info.get("agent_info")).get("llm")
+        provider, name = provider_and_model(self._wish, records.safe_text(model) if isinstance(model, str) else None)
+        return Run(id=run_id, provider=provider, model=name, experiment=self._wish.experiment or TAU2_NAME)
+
+    def _domain(self) -> str | None:
+        domain = _object(self._info.get("environment_info")).get("domain_name")
+        return records.safe_name(records.safe_text(domain)) if isinstance(domain, str) and domain else None
+
+    def _entries(self) -> Iterator[object]:
+        tasks: dict[str, _Members] = {}
+        with FileReader(self._path) as self._reading:
+            text = JsonStream(self._reading, str(self._path))
+            for name in text.names():
+                if name == "simulations":
+                    yield from (_entry(one, tasks) for one in text.elements())
+                elif name == "tasks":
+                    tasks.update((str(task.get("id")), task) for task in map(_object, text.elements()))
+                elif name == "info":
+                    self._info = _object(text.value())
+                    self._tell_left_out(name, self._info)
+                else:
+                    self._tell_left_out(name, text.value())
+
+    def _tell_left_out(self, name: str, value: object) -> None:
+        if value and self._passes:
+            self._left_out.add(f"the file's field `{records.safe_name(name)}`")
+
+
+def _entry(simulation: object, tasks: Mapping[str, _Members]) -> object:
+    """A simulation as an entry of the first version; what is none stays what it is."""
+    if not isinstance(simulation, dict):
+        return simulation
+    graded, ended = simulation.get("reward_info"), simulation.get("termination_reason")
+    broke = {"error": f"the simulation ended with {ended}"} if ended in _BROKE else {}
+    task = tasks.get(str(simulation.get("task_id")), {})
+    rest = {key: value for key, value in simulation.items() if key not in ("reward_info", "messages")}
+    return {
+        **rest,
+        "reward": _object(graded).get("reward"),
+        "info": {"task": _tau2_task(task) if task else {}, "reward_info": _reward(graded), **broke},
+        "traj": [_message(one) for one in _flat(messages)]
+        if isinstance(messages := simulation.get("messages"), list)
+        else messages,
+    }
+
+
+def _flat(messages: list[JsonValue]) -> Iterator[JsonValue]:
+    """Answers to several calls at once stand in one message."""
+    for message in messages:
+        several = _object(message).get("tool_messages")
+        yield from several if isinstance(several, list) and several else [message]
+
+
+def _tau2_task(task: _Members) -> dict[str, JsonValue]:
+    """Calls that the agent is expected to make are its actions; the simulated user has tools of its own."""
+    criteria = _object(task.get("evaluation_criteria"))
+    given = criteria.get("actions")
+    actions = [one for one in given if _is_agents(one)] if isinstance(given, list) else []
+    others = [one if not _is_agents(one) else _untold(one) for one in given] if isinstance(given, list) else given
+    return {
+        **{key: value for key, value in task.items() if key not in ("user_scenario", "evaluation_criteria")},
+        "instruction": task.get("user_scenario"),
+        "actions": [{"name": one["name"], "kwargs": one["arguments"]} for one in map(_object, actions)],
+        "outputs": criteria.get("communicate_info") or [],
+        "evaluation_criteria": {
+            **{key: value for key, value in criteria.items() if key != "communicate_info"},
+            "actions": others,
+        },
+    }
+
+
+def _is_agents(action: JsonValue) -> bool:
+    given = _object(action)
+    return "name" in given and "arguments" in given and given.get("requestor", "assistant") == "assistant"
+
+
+def _untold(action: JsonValue) -> JsonValue:
+    """What an expected call does not say of its action."""
+    return {key: value for key, value in _object(action).items() if key not in ("name", "arguments")}
+
+
+def _reward(graded: JsonValue) -> JsonValue:
+    """With what the first version says of the database."""
+    parts = _object(_object(graded).get("reward_breakdown"))
+    told = _object(graded).get("info")
+    if not isinstance(graded, dict) or "DB" not in parts or not isinstance(told, dict | None):
+        return graded
+    return {**graded, "info": {**(told or {}), "r_actions": parts["DB"]}}
+
+
+def _message(message: JsonValue) -> JsonValue:
+    """A call names its function `name`; an answer's `id` is that of its call, its `error` says only whether."""
+    if not isinstance(message, dict):
+        return message
+    given = dict(message)
+    if given.get("role") == "assistant" and isinstance(calls := given.get("tool_calls"), list):
+        given["tool_calls"] = [_tau2_call(call) for call in calls]
+    if given.get("role") == "tool":
+        given["tool_call_id"] = given.pop("id", None)
+        if isinstance(error := given.pop("error", None), bool):
+            given["error"] = "error" if error else None
+    return cast(JsonValue, given)
+
+
+def _tau2_call(call: JsonValue) -> JsonValue:
+    if not isinstance(call, dict) or "function" in call:
+        return call
+    return {**{key: value for key, value in call.items() if key != "name"}, "function": call.get("name")}
+
+
+def _object(value: object) -> dict[str, JsonValue]:
+    return value if isinstance(value, dict) else {}

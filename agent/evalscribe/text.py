@@ -1,0 +1,185 @@
+"""Normal forms of text from people and models, and words for messages."""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+from urllib.parse import quote, urlsplit
+
+from pydantic import AfterValidator
+
+TEXT_LIMIT = 2000
+NAME_LIMIT = 240
+URL_LIMIT = 2000
+HAZARD = re.compile(r"[\\*<\[$@]|&#?\w+;|://|www\.|#\d|\bGH-\d|~~|\w~|(?<!\w)_|_(?!\w)", re.IGNORECASE)
+"""What makes a word more than a word. GitHub finds mentions and links after it has removed backslashes, so that only
+a code span stops it."""
+BLOCK_START = re.compile(r"[#>+=|:-]|\d+[.)]$|reviewers?\b", re.IGNORECASE)
+PARENTHESIS = re.compile(r"[()]")
+WORD = re.compile(r"\s+|(?:\[[^\[\]]{1,60}\]|\S)+")
+"""A list in brackets is one word, so that it becomes one code span."""
+_Y_AFTER_CONSONANT = re.compile(r"[^aeiou]y$")
+SPACES = str.maketrans(dict.fromkeys("\v\f\x85\u2028\u2029", " "))
+
+
+def visible(text: str) -> str:
+    """Without control, format and bidirectional characters; line ends are `\\n`, tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = text.replace("\r\n", "\n").replace("\r", "\n").translate(SPACES)
+    return "".join(character for character in text if is_visible(character))
+
+
+def is_visible(character: str) -> bool:
+    """Whether a terminal shows the character: False for control and invisible ones, True for line ends and tabs."""
+    if character in "\n\t":
+        return True
+    point = ord(character)
+    no_character = point & 0xFFFE == 0xFFFE or 0xFDD0 <= point <= 0xFDEF
+    return not no_character and unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+
+
+def printable(text: str) -> str:
+    """The text with U+FFFD for whatever cannot be printed on one line, so that one sees that something was there."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+def one_line(text: str) -> str:
+    """Visible text on one line, white space collapsed."""
+    return " ".join(visible(text).split())
+
+
+def cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def pluralise(number: int, noun: str) -> str:
+    """`1 subject`, `2 subjects`; `1 try`, `2 tries`."""
+    if number == 1:
+        return f"1 {noun}"
+    plural = f"{noun[:-1]}ies" if _Y_AFTER_CONSONANT.search(noun) else f"{noun}s"
+    return f"{number:,} {plural}"
+
+
+def join_first(names: Sequence[str], most: int) -> str:
+    """`a, b, c`; of more than `most` the first, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def join_last(names: Sequence[str], most: int) -> str:
+    """`join_first` where the last ones were made last."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[-most:]) + more
+
+
+def dollars(cost: float) -> str:
+    """What is spent is never told as nothing."""
+    return "under $0.01" if 0 < cost < 0.005 else f"${cost:.2f}"
+
+
+def name(text: str) -> str:
+    """A name as it is, on one line; a longer one is cut and stays different from others that start like it."""
+    text = one_line(text) or "unnamed"
+    if len(text) <= NAME_LIMIT:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return f"{text[: NAME_LIMIT - 9].rstrip()}…{digest}"
+
+
+def path(text: str) -> str:
+    """A name whose parts are separated by single slashes."""
+    return name("/".join(part.strip() for part in one_line(text).split("/") if part.strip()))
+
+
+def slug(text: str) -> str:
+    """A short name of letters, digits, `.`, `_` and `-`."""
+    return re.sub(r"[^A-Za-z0-9._]+", "-", one_line(text)).strip("-._")[:80].rstrip("-._")
+
+
+def web_url(url: str | None) -> str | None:
+    """An http(s) address in which nothing can end a markdown link, or None."""
+    address = quote(one_line(url or ""), safe="%/:=&?~#+!$,@-._")
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return None
+    return address if parts.scheme in ("http", "https") and parts.netloc and len(address) <= URL_LIMIT else None
+
+
+def block(text: str) -> str:
+    """Lines that a person wrote: visible, without white space at line ends or blank lines around."""
+    return "\n".join(line.rstrip() for line in visible(text).split("\n")).strip("\n")
+
+
+def prose(text: str, limit: int = TEXT_LIMIT, also: re.Pattern[str] | None = None) -> str:
+    """The normal form of a sentence, at most `limit` characters; words that match `also` become code too."""
+    result = _guarded(one_line(text[: limit * 4]), also)
+    keep = limit - 1
+    while len(result) > limit:
+        result = _guarded(result[:keep].rstrip() + "…", also)
+        keep -= 8
+    return result
+
+
+def code_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where code spans start and end, as CommonMark finds them in text without backslash escapes."""
+    runs = [(match.start(), match.end()) for match in re.finditer("`+", text)]
+    while runs:
+        start, opened = runs.pop(0)
+        close = next((i for i, run in enumerate(runs) if run[1] - run[0] == opened - start), None)
+        if close is not None:
+            yield start, runs[close][1]
+            del runs[: close + 1]
+
+
+def mask_code(text: str) -> str:
+    """The text with every character of a code span replaced by NUL: what is left is structure or words."""
+    for start, end in code_spans(text):
+        text = text[:start] + "\0" * (end - start) + text[end:]
+    return text
+
+
+def _guarded(text: str, also: re.Pattern[str] | None) -> str:
+    guarded = ""
+    for piece in _pieces(text, also):
+        touching = guarded.endswith("`") and piece.startswith("`")
+        guarded += f" {piece}" if touching else piece
+    return guarded
+
+
+def _pieces(text: str, also: re.Pattern[str] | None) -> Iterator[str]:
+    """Code spans as they are, and between them words, the dangerous ones as code spans of their own."""
+    done = 0
+    for start, end in code_spans(text):
+        yield from _words(text[done:start], also, first=done == 0)
+        yield text[start:end]
+        done = end
+    yield from _words(text[done:], also, first=done == 0)
+
+
+def _words(plain: str, also: re.Pattern[str] | None, first: bool) -> Iterator[str]:
+    for word in WORD.findall(plain.replace("`", "'")):
+        starts_block = first and BLOCK_START.match(word)
+        first = False
+        if starts_block or HAZARD.search(word) or (also and also.search(word)):
+            yield from _as_code(word, whole=bool(starts_block))
+        else:
+            yield word
+
+
+def _as_code(word: str, whole: bool) -> Iterator[str]:
+    """The word in a code span, sentence punctuation around it left outside."""
+    tail = "" if whole else word[len(word.rstrip(".,;:!?")) :]
+    core = word[: len(word) - len(tail)]
+    yield from (f"`{core or word}`", tail if core else "")
+
+
+Line = Annotated[str, AfterValidator(one_line)]
+Name = Annotated[str, AfterValidator(name)]
+EvalPath = Annotated[str, AfterValidator(path)]
+Slug = Annotated[str, AfterValidator(slug)]
+Block = Annotated[str, AfterValidator(block)]
+Prose = Annotated[str, AfterValidator(prose)]
+WebUrl = Annotated[str | None, AfterValidator(web_url)]
